@@ -17,7 +17,7 @@ SOURCES := pyproject.toml $(filter-out %.tsbuildinfo,$(wildcard extension/*.*)) 
 # JupyterLab refuses root unless told.
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: bench docs gpu-bench gpu-test gpu-wheels lab test test-long tutorials
+.PHONY: bench docs gpu-bench gpu-sanitize gpu-test gpu-wheels lab test test-long tutorials
 
 # Without the question whether to fetch news, which would cover the tutorial.
 lab: .venv/lab.stamp
@@ -45,6 +45,9 @@ gpu-test:
 
 gpu-bench:
 	@$(PYTHON) tests/gpu/run.py bench
+
+gpu-sanitize:
+	@$(PYTHON) tests/gpu/run.py sanitize
 
 gpu-wheels:
 	@$(PYTHON) tests/gpu/run.py wheels

@@ -110,6 +110,7 @@ def describe_program(run: Any) -> dict[str, Any]:
         "compiled": True,
         "launches": sum(action.count for action in program.actions),
         "graphs": program.captured,
+        "streams": program.streams.width,
         "not captured": program.refusal,
         "between graphs": program.list_uncaptured(),
         "memory": program.memory,
@@ -251,6 +252,53 @@ def ask_launch() -> dict[str, Any]:
         synchronize()
         made["graph seconds"] = time_call(lambda: replay(None))
     return {**made, **describe_program(run)}
+
+
+def ask_streams() -> dict[str, Any]:
+    """Return what independent branches take on streams, and one after the other."""
+    from workbench.backends.cupy import streams
+
+    def products(x: Any, *weights: Any) -> Any:
+        ends = []
+        for k, W in enumerate(weights):
+            h = x[:, : W.shape[0]]
+            for _ in range(6):
+                h = np.tanh(h @ W) + h * (0.1 * k)
+            ends.append(np.sum(h))
+        return sum(ends)
+
+    def sums(x: Any) -> Any:
+        ends = []
+        for k in range(4):
+            h = x[: 20_000 + 100 * k]
+            for _ in range(10):
+                h = np.tanh(np.cumsum(h) * 1e-3)
+            ends.append(np.sum(h))
+        return sum(ends)
+
+    cupy = find_cupy()
+    rng = cupy.random.default_rng(0)
+    weights = [rng.standard_normal((n, n)) / n for n in (192, 224, 256, 288)]
+    cases = {
+        "products": (products, (rng.standard_normal((128, 288)), *weights)),
+        "running sums": (sums, (rng.standard_normal(20_300),)),
+    }
+    made: dict[str, Any] = {}
+    most = streams.MOST_STREAMS
+    for name, (f, args) in cases.items():
+        calls: dict[str, Call] = {}
+        for count in (most, 1):
+            streams.MOST_STREAMS = count
+            run = compile_ready(lambda *args, f=f: f(*args), *args)
+            calls[f"{count} streams"] = functools.partial(run, *args)
+            made[f"{name}, {count} streams"] = describe_program(run)
+        streams.MOST_STREAMS = most
+        for _ in range(3):
+            for label, call in calls.items():
+                row = made[f"{name}, {label}"]
+                seconds = time_call(call, rounds=3)
+                row["seconds"] = min(seconds, row.get("seconds", float("inf")))
+    return made
 
 
 def ask_first_call() -> dict[str, Any]:
@@ -409,6 +457,7 @@ def list_questions() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     yield "elementwise", ask_elementwise
     yield "step", ask_step
     yield "launch", ask_launch
+    yield "streams", ask_streams
     yield "first_call", ask_first_call
     for case in list_cases():
         yield case.name, functools.partial(compare_peers, case)

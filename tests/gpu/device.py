@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ def needed() -> list[pytest.MarkDecorator]:
         count = int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError:  # no driver
         count = 0
+    if os.environ.get("GPU_TEST_WITHOUT_POOL"):
+        cupy.cuda.set_allocator(None)
     if not count:
         pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
     return [

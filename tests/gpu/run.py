@@ -1,15 +1,17 @@
 """Runs the tests and the benchmarks on a GPU from the bare source tree.
 
 `python3 tests/gpu/run.py test` and `... bench`: nothing is installed, and no registry
-is asked. `python3 tests/gpu/run.py wheels` collects, on another machine, what the one
-with the GPU lacks, into `build/gpu-wheels`; it is found there if it lies beside this
-tree. Results go to the folder that OUT names, or where they are kept. The tests are
-stopped after as many seconds as GPU_TEST_SECONDS says, and report what was done.
+is asked. `... sanitize` runs the tests of kernels under NVIDIA's compute-sanitizer,
+where it is installed. `... wheels` collects, on another machine, what the one with the
+GPU lacks, into `build/gpu-wheels`; it is found there if it lies beside this tree.
+Results go to the folder that OUT names, or where they are kept. The tests are stopped
+after as many seconds as GPU_TEST_SECONDS says, and report what was done.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +31,10 @@ PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux2014_x8
 MOST_BYTES = 64 * 2**20
 #: The tests may take so many seconds, the benchmarks so many.
 TEST_SECONDS, BENCH_SECONDS = int(os.environ.get("GPU_TEST_SECONDS", "240")), 170
+#: Where CUDA's toolkit is unless it is told; the sanitizer's tools; the tests for them.
+CUDA = "/usr/local/cuda"
+TOOLS = ("memcheck", "racecheck")
+SANITIZED = ("tests/gpu/test_launches.py", "-k", "test_programs")
 #: What is stopped may take so many to end.
 END_SECONDS = 30
 
@@ -43,7 +49,9 @@ def main(command: str) -> int:
     if command == "bench":
         return run([sys.executable, "-m", "tests.benchmarks.gpu"], environment,
                    BENCH_SECONDS)  # fmt: skip
-    print("python3 tests/gpu/run.py test | bench | wheels")
+    if command == "sanitize":
+        return sanitize(environment)
+    print("python3 tests/gpu/run.py test | bench | sanitize | wheels")
     return 2
 
 
@@ -100,6 +108,29 @@ def run(command: list[str], environment: dict[str, str], seconds: int) -> int:
         except subprocess.TimeoutExpired:
             process.kill()
     return 124
+
+
+def sanitize(environment: dict[str, str]) -> int:
+    """Run the tests of kernels under each tool of the sanitizer; return a status."""
+    toolkit = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or CUDA
+    path = os.pathsep.join([os.environ.get("PATH", ""), f"{toolkit}/bin"])
+    found = shutil.which("compute-sanitizer", path=path)
+    if found is None:
+        print("compute-sanitizer is not installed: it comes with the CUDA toolkit")
+        return 1
+    # A pool's memory is one piece to the tool: a read beyond an array would be in it.
+    environment = {**environment, "GPU_TEST_WITHOUT_POOL": "1"}
+    worst = 0
+    for tool in TOOLS:
+        command = [
+            found, "--tool", tool, "--error-exitcode", "9", sys.executable, "-m",
+            "pytest", *SANITIZED, "-q", "--tb=short", "-n0", "-p", "no:cacheprovider",
+            "-p", "no:benchmark",
+        ]  # fmt: skip
+        status = run(command, environment, TEST_SECONDS)
+        print(f"{tool}: {'no fault' if not status else f'status {status}'}", flush=True)
+        worst = max(worst, status)
+    return worst
 
 
 def run_tests(environment: dict[str, str]) -> int:

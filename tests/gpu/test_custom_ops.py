@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 import workbench as wb
+from tests.custom.kernels.sources import CDistGrad, ZeroOut
 from tests.gpu.device import cupy, needed
+from tests.gpu.test_programs import check, find_program
 
 pytestmark = needed()
 
@@ -29,6 +31,22 @@ class CupyDistance(wb.Op):
         diff = x[:, None, :] - w[None, :, :]
         diff = g[:, :, None] * diff / z[:, :, None]
         return np.sum(diff, axis=1), -np.sum(diff, axis=0)
+
+
+def test_E4_the_seeds_kernels_are_captured() -> None:
+    rng = np.random.default_rng(0)
+    args = rng.normal(size=(50, 3)), rng.normal(size=(40, 3))
+
+    def f(x: Any, w: Any) -> Any:
+        gap = x[:, None, :] - w[None, :, :]
+        y = np.sqrt(np.sum(gap * gap, axis=2))
+        dx, dw = CDistGrad()(x, w, y, np.cos(y))
+        zeroed, index = ZeroOut()(np.sum(dx, 1))
+        return dx, np.cumsum(dw, 0), np.tanh(np.cumsum(zeroed)), index * 2
+
+    program = find_program(check(f, args, 1e-10))
+    assert program.captured == 1, program.refusal
+    assert program.list_uncaptured() == []
 
 
 def test_A1_compute_by_cupy() -> None:

@@ -134,7 +134,8 @@ def test_speeds(name: str, measured: Callable[[str], None]) -> None:
     args = [given[n] for n in names]
     specs = [wb.Spec(a.shape, a.dtype) for a in args]
     graph = trace(f, specs)
-    plan = lower(expand(graph, [spec_of(s) for s in specs]), device)
+    given_specs = [spec_of(s) for s in specs]
+    plan = lower(expand(graph, given_specs, kinds=device.kinds), device)
     launches = write_all(plan, device)
     functions = Functions([x for xs in launches.values() for x in xs])
     arrays = []

@@ -81,6 +81,7 @@ def test_commands_and_their_undoing(session: Session, page: Page) -> None:
         (patch,) = page.take()
         assert patch["type"] == "patch", patch
         assert {"undo", "redo"} <= patch["header"].keys(), "the command is answered"
+        assert patch["answers"] == request
         page.send("ack", of=patch["seq"])
         page.wait(0.1)
         factors = {2: 3, 4: 3, 6: 3, 8: 3}
@@ -88,6 +89,22 @@ def test_commands_and_their_undoing(session: Session, page: Page) -> None:
         np.testing.assert_allclose(session.grads["w"], factor * true)
     page.header.pop("columns", None)
     assert page.shows(session)
+
+
+def test_states_tell_the_last_command_that_they_include(
+    session: Session, page: Page
+) -> None:
+    answered = []
+    for request in (4, 0, 9):
+        if request:
+            page.send("undo" if session.history.undo else "stop", request=request, of=1)
+        else:
+            session.override("tanh", "2 * d")  # not by the page
+        (patch,) = page.take()
+        answered.append(patch["answers"])
+        page.send("ack", of=patch["seq"])
+        page.wait(0.1)
+    assert answered == [4, 4, 9]
 
 
 @pytest.mark.parametrize(

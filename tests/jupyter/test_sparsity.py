@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 
 import workbench as wb
 from workbench.autodiff.linear_map import LinearMap
+from workbench.errors import UsageError
 from workbench.jupyter import plots, sparsity
 
 
@@ -133,3 +134,57 @@ def test_an_op_without_a_pattern_is_named() -> None:
     plot = plot_of(np.sort, 8)
     assert "taken as dense: getitem" in plot.note
     assert "taken as dense" not in plot_of(band, 8).note
+
+
+# A pattern or a colouring without a session
+
+
+@pytest.mark.parametrize("mode", ["columns", "rows", "both"])
+def test_a_colouring_is_drawn_as_the_matrix_of_a_session(mode: str) -> None:
+    pattern = wb.sparsity(arrow, np.ones(9))
+    colouring = pattern.colouring(mode)
+    figure = wb.plots.sparsity(colouring)
+    z = figure.data[0].z
+    assert_array_equal(~np.isnan(z), pattern.toarray())
+    assert_array_equal(
+        z[pattern.rows, pattern.columns], sparsity.number_entries(colouring) + 1
+    )
+    shapes = [one.z.shape for one in figure.data[1:]]
+    beside, below = (9, colouring.column_count), (colouring.row_count, 9)
+    assert shapes == [shape for shape in (beside, below) if all(shape)]
+    assert figure.layout.title.text == f"Sparsity and colours: {mode}"
+
+
+@pytest.mark.parametrize("mode", ["star", "acyclic"])
+def test_the_colouring_of_a_symmetric_matrix_is_drawn(mode: str) -> None:
+    pattern = wb.sparsity(lambda x: np.sum(x[1:] * x[:-1]), np.ones(8), order=2)
+    figure = wb.plots.sparsity(pattern.colouring(mode))
+    assert_array_equal(~np.isnan(figure.data[0].z), pattern.toarray())
+    assert "of a symmetric matrix" in figure.layout.title.subtitle.text
+
+
+def test_a_large_pattern_is_pooled_and_a_window_has_its_entries() -> None:
+    pattern = wb.sparsity(band, np.ones(100_000))
+    figure = wb.plots.sparsity(pattern)
+    assert figure.data[0].z.shape == (200, 200)
+    assert "is a block (500 × 500)" in figure.layout.title.subtitle.text
+    part = wb.plots.sparsity(pattern, window=((500, 503), (500, 504)))
+    assert_array_equal(~np.isnan(part.data[0].z), np.eye(3, 4) + np.eye(3, 4, k=1) > 0)
+
+
+def test_the_names_of_colours_stand_at_their_colours() -> None:
+    # Numbers from 0 on would be read as the names of the colours 1, 2, 3.
+    pattern = wb.sparsity(lambda x: x[2:] * x[:-2] * x[1:-1], np.ones(9))
+    axis = wb.plots.sparsity(pattern).layout.xaxis2
+    assert (axis.tickvals, axis.ticktext) == (("1", "2", "3"), None)
+    below = wb.plots.sparsity(pattern.T.colouring("rows")).layout.yaxis2
+    assert below.tickvals == ("colour 1", "colour 3")  # as many as there is room for
+    assert not below.title.text
+
+
+def test_a_pattern_has_no_nodes_to_choose() -> None:
+    pattern = wb.sparsity(band, np.ones(4))
+    with pytest.raises(UsageError, match=r"leave of= and wrt= away"):
+        wb.plots.sparsity(pattern, "h")
+    with pytest.raises(UsageError, match="lies outside the matrix"):
+        wb.plots.sparsity(pattern, window=((0, 2), (0, 99)))

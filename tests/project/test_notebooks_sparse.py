@@ -36,7 +36,7 @@ def test_a_limit_is_kept_and_costs_effort(optimise: Executed) -> None:
     effort, largest = numbers(optimise.printed("limit = "))
     assert effort > 3.51
     assert largest <= 1.25
-    assert len(optimise.data(PLOTLY)) == 1
+    assert len(optimise.data(PLOTLY)) == 2  # the structure, the path
     assert numbers(optimise.printed("still = ")) == [0, 30, -30]
     quiet(optimise)
 
@@ -65,6 +65,13 @@ def test_a_hessian_needs_two_products(sparse: Executed) -> None:
     assert "2 colours" in told
 
 
+def test_an_arrow_takes_rows_and_columns(sparse: Executed) -> None:
+    by_columns, by_rows, by_both = sparse.printed("def arrow").splitlines()[:3]
+    assert "30 colours" in by_columns
+    assert "30 colours" in by_rows
+    assert "3 colours" in by_both
+
+
 def test_the_stiff_equation(sparse: Executed) -> None:
     told = sparse.printed("n = 400")
     assert "successfully" in told
@@ -72,7 +79,8 @@ def test_the_stiff_equation(sparse: Executed) -> None:
     told = sparse.printed('print("entries stored')
     assert numbers(told)[0] == 3 * 400 - 2
     assert "more often: True" in told
-    assert len(sparse.data(PLOTLY)) == 2
+    # the wave, the energy, the arrow, the alloy
+    assert len(sparse.data(PLOTLY)) == 4
 
 
 def test_the_lowest_tone(sparse: Executed) -> None:

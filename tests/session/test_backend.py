@@ -53,11 +53,11 @@ def check_gradients(session: wb.Session, rule: Any = None, w1: Any = OTHER) -> N
 @pytest.mark.parametrize("backend", ["compiled", "auto"])
 def test_numpy_runs_until_compiled_code_is_ready(backend: str) -> None:
     session = make_session(backend)
-    assert (session.backend, session.ready()) == ("numpy", False)
+    assert (session.backend, session.is_ready()) == ("numpy", False)
     value = session.run(W1=OTHER)
     check_gradients(session)
     assert session.wait(60)
-    assert (session.backend, session.ready()) == ("compiled", True)
+    assert (session.backend, session.is_ready()) == ("compiled", True)
     np.testing.assert_allclose(session.run(W1=OTHER), value, rtol=1e-13)
     check_gradients(session)
     session.run(W1=W1)
@@ -67,7 +67,8 @@ def test_numpy_runs_until_compiled_code_is_ready(backend: str) -> None:
 def test_a_session_on_numpy_is_ready() -> None:
     session = make_session("numpy")
     session.run(W1=OTHER)
-    assert (session.backend, session.ready(), session.wait()) == ("numpy", True, True)
+    found = session.backend, session.is_ready(), session.wait()
+    assert found == ("numpy", True, True)
     session.release()
     check_gradients(session)
 
@@ -153,7 +154,8 @@ def test_a_rule_that_looks_at_values_is_run_by_numpy() -> None:
         warnings.simplefilter("error")
         session.run(x=-np.ones(3))
     np.testing.assert_array_equal(session.grads["x"], [-2.0] * 3)
-    assert (session.backend, session.ready(), session.wait()) == ("numpy", True, True)
+    found = session.backend, session.is_ready(), session.wait()
+    assert found == ("numpy", True, True)
     session.undo()
     assert session.wait(60)
     assert session.backend == "compiled"
@@ -174,7 +176,7 @@ def test_where_nothing_compiles_one_line_says_so(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         session.run(W1=OTHER)
-    assert (session.backend, session.ready()) == ("numpy", True)
+    assert (session.backend, session.is_ready()) == ("numpy", True)
     check_gradients(session)
 
 

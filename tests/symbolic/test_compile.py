@@ -38,7 +38,7 @@ def test_a_decorator_keeps_name_and_text() -> None:
     assert double.__doc__ == "Double it."
     assert repr(double) == "<CompiledFunction double>"
     assert double.backend == "numpy"
-    assert not double.ready()
+    assert not double.is_ready()
     assert not double.wait(0)
     with pytest.raises(UsageError, match="was not called yet"):
         _ = double.graph

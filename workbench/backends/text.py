@@ -533,7 +533,10 @@ def _find_inner_functions(last: Lines) -> list[list[str]]:
         for node in waiting.pop().nodes:
             if node.op.lower is None:
                 continue
-            brought = module.brought[node.serial] = node.op.lower(node, BACKEND)
+            brought = node.op.lower(node, BACKEND)
+            if brought is None:
+                continue
+            module.brought[node.serial] = brought
             if brought.key in known:
                 continue
             known.add(brought.key)

@@ -75,6 +75,26 @@ class Choice(NamedTuple):
     branches: tuple[Any, Any]
 
 
+#: How NVRTC compiles the source of a `CudaCall`.
+CUDA_OPTIONS = ("--std=c++17",)
+
+
+class CudaCall(NamedTuple):
+    """A node that is one launch of a function in CUDA, as the GPU's backend has it.
+
+    Its arguments are pointers to the operands and then to the results, whose entries
+    lie one after the other, and the numbers. Results hold zeros when it begins.
+    """
+
+    #: The whole text, and the function in it.
+    source: str
+    name: str
+    blocks: int
+    threads: int
+    #: NumPy's scalars, each as wide as the function takes it.
+    numbers: tuple[Any, ...]
+
+
 class Op:
     """One kind of computation: value, result type, both derivatives, batching.
 
@@ -146,11 +166,12 @@ class Op:
         ``inner_sources(node) -> pairs``, each leaf of those programs and what it takes
         its values from.
     lower
-        ``lower(node, backend)``, what a node that holds programs is to a backend of
-        that name. No backend knows loops or branches; it asks here. To ``"numpy"`` it
-        is a `Lowering`: functions of its own, and their call. To ``"compiled"`` it is
-        a `Repetition` or a `Choice`; None there, as where there is no ``lower``:
-        ``compute`` is called.
+        ``lower(node, backend)``, what a node that holds programs, or code of its own,
+        is to a backend of that name. No backend knows loops, branches or the kernels of
+        users; it asks here. To ``"numpy"`` it is a `Lowering`: functions of its own,
+        and their call. To ``"compiled"`` it is a `Repetition` or a `Choice`, to
+        ``"cupy"`` a `CudaCall`. None, as where there is no ``lower``: ``compute`` is
+        called.
     hoist
         ``hoist(values, params) -> outputs``, the same as ``compute`` by a loop whose
         steps do less, and by what stands before and after it: for backends that

@@ -286,6 +286,10 @@ class Op:
 
     # How it is applied
 
+    def _lower(self, node: Any, backend: str) -> Any:
+        """Return what a node is to a backend; None: its ``compute`` is called."""
+        return None
+
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Return its outputs for arrays or Tensors: one, or a tuple of several."""
         if named:
@@ -437,6 +441,8 @@ def _bind(op: Op) -> BoundOp:
         )
     if op._gives("pattern"):
         made.pattern = partial(_read_pattern, op)
+    if type(op)._lower is not Op._lower:
+        made.lower = op._lower
     if op._gives("connection"):
         made.connection = lambda inputs, params: check_connection(op, len(inputs))
     OpRunner(

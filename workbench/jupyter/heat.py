@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from plotly import graph_objects as go
 
+from workbench.autodiff.linear_map import Span
 from workbench.checks.progress import Progress
 from workbench.core.blame import shorten
 from workbench.jupyter.figure import BAD, Figure, Plot, escape_text, make_layout
 from workbench.session.derivative import Derivative, SecondDerivative
-from workbench.session.matrix import Matrix, PooledView, find_cell_starts
+from workbench.session.matrix import Matrix, Part, PooledView, find_cell_starts
 
 # The entries along one side of a matrix, and the cells of a figure that show them.
 
@@ -21,6 +22,8 @@ from workbench.session.matrix import Matrix, PooledView, find_cell_starts
 MOST_CELLS = 200
 #: About the width of a letter and the height of a line of the small type.
 LETTER, LINE = 6.4, 15
+#: About the size of the axes on a narrow page.
+WIDTH, HEIGHT = 560, 320
 
 
 class Axis:
@@ -117,6 +120,9 @@ class Axis:
         fits = max(1, int(pixels // need))
         if len(names) == 1 or self.cells <= fits:
             middles = list(range(0, self.cells, -(-self.cells // min(fits, 16))))
+            if not across:  # the last would lie on the first name of the other axis
+                low = self.cells * (1 - LINE / pixels)
+                middles = [k for k in middles if k <= low or k == 0]
             texts = [self.format_entry(self.starts[int(k)]) for k in middles]
         else:
             middles, texts = [], []
@@ -155,7 +161,34 @@ BORDER = "rgba(128, 128, 128, 0.65)"
 ROBUST = 0.98
 
 
-def make_axes(matrix: Matrix, window: Window) -> tuple[Axis, Axis]:
+class NamedMatrix(Protocol):
+    """What axes read of a matrix: its size, and the names of its entries."""
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+
+    @property
+    def columns(self) -> int:
+        """The number of columns."""
+
+    @property
+    def row_parts(self) -> Sequence[Part]:
+        """The names and shapes of what the rows count."""
+
+    @property
+    def column_parts(self) -> Sequence[Part]:
+        """The names and shapes of what the columns count."""
+
+    @property
+    def caption(self) -> str:
+        """What is said of it first; empty for nothing."""
+
+    def check_window(self, rows: Any, columns: Any) -> tuple[Span, Span]:
+        """Check a window, None for all, and return it as two pairs of numbers."""
+
+
+def make_axes(matrix: NamedMatrix, window: Window) -> tuple[Axis, Axis]:
     """Return the axes of a figure of a matrix, or of a window of it.
 
     Raises
@@ -197,7 +230,7 @@ def describe_matrix(
     }
 
 
-def describe_size(matrix: Matrix, rows: Axis, columns: Axis) -> list[str]:
+def describe_size(matrix: NamedMatrix, rows: Axis, columns: Axis) -> list[str]:
     """Return notes on the size of a matrix, and on the part that is shown."""
     notes = [f"{matrix.rows:,} × {matrix.columns:,}", *filter(None, [matrix.caption])]
     if (rows.window, columns.window) != ((0, matrix.rows), (0, matrix.columns)):
@@ -331,8 +364,8 @@ def make_matrix_layout(
         for edge in axis.find_edges()[1:-1]
     ]
     made = make_layout(title, note)
-    made["xaxis"] = columns.make_settings(560, across=True)
-    made["yaxis"] = rows.make_settings(320, across=False) | {"autorange": "reversed"}
+    made["xaxis"] = columns.make_settings(WIDTH, across=True)
+    made["yaxis"] = rows.make_settings(HEIGHT, across=False) | {"autorange": "reversed"}
     made["shapes"] = lines
     return made
 

@@ -13,6 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from workbench.autodiff.sparse.colouring import Colouring
+from workbench.autodiff.sparse.pattern import SparsityPattern
 from workbench.core import walk
 from workbench.core.arguments import check_graph
 from workbench.errors import UsageError
@@ -226,6 +228,19 @@ def sparsity_plot(
     return replace(_tell_overrides(made, found), matrix=matrix, views=views)
 
 
+def pattern_plot(found: SparsityPattern | Colouring, window: Window = None) -> Plot:
+    """Return the figure of a pattern, or of a colouring and its pattern."""
+    from workbench.jupyter import heat
+    from workbench.jupyter.sparsity import GivenPattern, plot_sparsity
+
+    if isinstance(found, Colouring):
+        title = f"Sparsity and colours: {found.mode}"
+        matrix = GivenPattern(found.pattern, found)
+    else:
+        title, matrix = "Sparsity", GivenPattern(found)
+    return plot_sparsity(matrix, *heat.make_axes(matrix, window), title)
+
+
 def _title(found: Derivative | SecondDerivative) -> str:
     by = ", ".join(name for name, _ in found.column_parts)
     if isinstance(found, SecondDerivative):
@@ -423,13 +438,16 @@ def singular(session: Session, of: Node | None = None, wrt: Wrt = None) -> Figur
 
 
 def sparsity(
-    session: Session,
+    session: Session | SparsityPattern | Colouring,
     of: Node | None = None,
     wrt: Wrt = None,
     *,
     window: Window = None,
 ) -> Figure:
     """Return where a Jacobian can differ from zero, or without ``of`` the Hessian.
+
+    In place of a session stands a pattern, from `wb.sparsity` or a prepared derivative,
+    or a colouring of one: ``J.pattern``, ``J.colouring``.
 
     That follows from the program, without a number computed. The colours are those of
     `SparsityPattern.colouring`: columns of one colour have no entry in one row, so that
@@ -444,14 +462,14 @@ def sparsity(
     Parameters
     ----------
     session, of, wrt, window
-        As for `jacobian`.
+        As for `jacobian`; without ``of`` and ``wrt`` for a pattern or colouring.
 
     Raises
     ------
     DisconnectedInputError
         If no path leads from ``wrt`` to ``of``.
     UsageError
-        If the window does not fit.
+        If the window does not fit, or a pattern comes with ``of`` or ``wrt``.
 
     Examples
     --------
@@ -461,9 +479,20 @@ def sparsity(
     array([[nan,  2., nan],
            [ 1., nan,  3.],
            [nan,  2., nan]], dtype=float32)
+    >>> pattern = wb.sparsity(lambda x: x[1:] * x[:-1], np.ones(3))
+    >>> sparsity(pattern.colouring("rows")).data[0].z
+    array([[ 1.,  1., nan],
+           [nan,  2.,  2.]], dtype=float32)
     """
-    check_session(session, "sparsity")
-    return sparsity_plot(session, of, wrt, window).figure
+    if not isinstance(session, SparsityPattern | Colouring):
+        check_session(session, "sparsity")
+        return sparsity_plot(session, of, wrt, window).figure
+    if of is not None or wrt is not None:
+        raise UsageError(
+            "wb.plots.sparsity of a pattern or a colouring draws all of it: leave of="
+            " and wrt= away, and choose a part by window=((0, 10), (0, 10))."
+        )
+    return pattern_plot(session, window).figure
 
 
 def check(session: Session, wrt: Wrt = None) -> Figure:

@@ -9,24 +9,37 @@ pooled, and shows how full each block is; the colours come with a part of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from plotly import graph_objects as go
 
+from workbench.autodiff.linear_map import Span
 from workbench.autodiff.sparse.colouring import Colouring
+from workbench.autodiff.sparse.pattern import SparsityPattern
 from workbench.checks.progress import Progress
 from workbench.core.blame import format_count
 from workbench.jupyter.figure import Figure, Plot, escape_text
 from workbench.jupyter.heat import (
+    HEIGHT,
     LETTER,
     LINE,
+    WIDTH,
     Array,
     Axis,
     describe_size,
     make_matrix_layout,
 )
-from workbench.session.matrix import Matrix, PooledPattern, find_places
+from workbench.session.matrix import (
+    Matrix,
+    Part,
+    PooledPattern,
+    check_span,
+    find_cell_starts,
+    find_places,
+)
 
 #: From few entries of a block to all, readable on white and on black.
 SHADES = [(0.0, "rgba(104, 140, 184, 0.7)"), (1.0, "rgba(104, 140, 184, 1)")]
@@ -45,12 +58,80 @@ PALETTE = (
 MOST_COLOURS = 64
 #: The most places for which colours are found, and independent blocks counted.
 MOST_JOINED = 2**22
+#: About the width of the bar of shares and its names.
+BAR = 70
 #: The most ops that a note names.
 MOST_NAMED = 3
 
 
+@dataclass(frozen=True)
+class GivenPattern:
+    """A pattern without a session: what a figure reads of a matrix.
+
+    >>> import numpy as np
+    >>> GivenPattern(SparsityPattern.from_scipy(np.eye(3))).row_parts
+    [('row', (3,))]
+    """
+
+    sparsity: SparsityPattern
+    given_colouring: Colouring | None = None
+    title: str = "the pattern"
+    has_structure = True
+    caption = zero_reason = ""
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.sparsity.shape[0]
+
+    @property
+    def columns(self) -> int:
+        """The number of columns."""
+        return self.sparsity.shape[1]
+
+    @property
+    def row_parts(self) -> list[Part]:
+        """The names of the rows: their numbers."""
+        return [("row", (self.rows,))]
+
+    @property
+    def column_parts(self) -> list[Part]:
+        """The names of the columns: their numbers."""
+        return [("column", (self.columns,))]
+
+    @cached_property
+    def colouring(self) -> Colouring:
+        """The colours that were given, or else those that `colouring` chooses."""
+        return self.given_colouring or self.sparsity.colouring()
+
+    def check_window(self, rows: Any, columns: Any) -> tuple[Span, Span]:
+        """Check a window, None for all, and return it as two pairs of numbers."""
+        return (
+            check_span(rows, self.rows, "rows", self.title),
+            check_span(columns, self.columns, "columns", self.title),
+        )
+
+    def find_pattern(
+        self,
+        rows: Span,
+        columns: Span,
+        blocks: tuple[int, int],
+        progress: Progress | None = None,
+    ) -> PooledPattern:
+        """Return the places in a window, counted by cell."""
+        starts = (
+            find_cell_starts([0, self.rows], rows, blocks[0]),
+            find_cell_starts([0, self.columns], columns, blocks[1]),
+        )
+        return PooledPattern(*starts, [find_places(self.sparsity, rows, columns)])
+
+
+#: What has a pattern to draw.
+Patterned = Matrix | GivenPattern
+
+
 def plot_sparsity(
-    matrix: Matrix,
+    matrix: Patterned,
     rows: Axis,
     columns: Axis,
     title: str,
@@ -123,14 +204,14 @@ def plot_sparsity(
 # Its colours
 
 
-def count_colours(matrix: Matrix, rows: Axis, columns: Axis) -> int:
+def count_colours(matrix: Patterned, rows: Axis, columns: Axis) -> int:
     """Return how many colours the cells of a figure have; 0: they are shares."""
     single = (rows.block, columns.block) == (1, 1)
     colouring = find_colouring(matrix) if single else None
     return 0 if colouring is None else colouring.count
 
 
-def find_colouring(matrix: Matrix) -> Colouring | None:
+def find_colouring(matrix: Patterned) -> Colouring | None:
     """Return the colours of a pattern; None where they are not drawn.
 
     That is for a pattern that is empty, or so large that colouring takes long; with
@@ -157,7 +238,7 @@ def number_entries(colouring: Colouring) -> Array:
 
 
 def paint_entries(
-    matrix: Matrix,
+    matrix: Patterned,
     colouring: Colouring,
     rows: tuple[int, int],
     columns: tuple[int, int],
@@ -186,7 +267,7 @@ def paint_marks(count: int) -> dict[str, Any]:
 
 def add_compressed(
     layout: dict[str, Any],
-    matrix: Matrix,
+    matrix: Patterned,
     colouring: Colouring,
     marks: Any,
     rows: Axis,
@@ -199,8 +280,12 @@ def add_compressed(
     at_row, at_column = find_places(pattern, rows.window, columns.window)
     columns_width = _choose_room(colouring.column_count)
     rows_height = _choose_room(colouring.row_count)
-    layout["xaxis"]["domain"] = [0, 1 - columns_width]
-    layout["yaxis"]["domain"] = [rows_height, 1]
+    # There is less room for names than in a figure of the pattern alone.
+    width = (WIDTH - (BAR if marks.showscale else 0)) * (1 - columns_width)
+    across = columns.make_settings(int(width), across=True)
+    down = rows.make_settings(int(HEIGHT * (1 - rows_height)), across=False)
+    layout["xaxis"] |= across | {"domain": [0, 1 - columns_width]}
+    layout["yaxis"] |= down | {"domain": [rows_height, 1]}
     for shape in layout["shapes"]:  # lines between groups end with the pattern
         if shape["xref" if "xref" in shape else "yref"] == "paper":
             along = "x" if "xref" in shape else "y"
@@ -223,7 +308,7 @@ def add_compressed(
                 **paint_marks(colouring.count),
             )
         )  # fmt: skip
-        layout["xaxis2"] = _make_axis(labels, columns_width * 560, across=True) | {
+        layout["xaxis2"] = _make_axis(labels, columns_width * WIDTH, across=True) | {
             "domain": [1 - columns_width + GAP, 1],
             "anchor": "y",
         }
@@ -234,16 +319,16 @@ def add_compressed(
         z = np.full((colouring.row_count, columns.cells), np.nan, np.float32)
         kept = numbers >= 0
         z[numbers[kept], cells[kept]] = numbers[kept] + 1
-        labels = [str(k + 1) for k in range(colouring.row_count)]
+        labels = [f"colour {k + 1}" for k in range(colouring.row_count)]
         made.append(
             go.Heatmap(
                 z=z, x=marks.x, y=labels, yaxis="y2", xgap=marks.xgap,
                 ygap=1 if len(labels) <= 20 else 0, name="compressed",
-                hovertemplate="colour %{y}, %{x}<extra></extra>",
+                hovertemplate="%{y}, %{x}<extra></extra>",
                 **paint_marks(colouring.count),
             )
         )  # fmt: skip
-        layout["yaxis2"] = _make_axis(labels, rows_height * 320, across=False) | {
+        layout["yaxis2"] = _make_axis(labels, rows_height * HEIGHT, across=False) | {
             "domain": [0, rows_height - GAP],
             "anchor": "x",
             "autorange": "reversed",
@@ -262,10 +347,16 @@ def _choose_room(count: int) -> float:
 
 
 def _make_axis(labels: Sequence[str], pixels: float, *, across: bool) -> dict[str, Any]:
-    """Return an axis of colours: as many numbers as there is room for."""
+    """Return an axis of colours: as many of their names as there is room for.
+
+    The place of a name is the name itself: Plotly would take a number for the name of
+    another one.
+    """
     need = 6 + LETTER * len(labels[-1]) if across else LINE
     fits = max(1, int(pixels // need))
-    shown = list(range(0, len(labels), -(-len(labels) // fits)))
+    shown = labels[:: -(-len(labels) // fits)]
+    # One row is too low for a title at its side.
+    title = {"text": "colours" if across else "", "font": {"size": 11}, "standoff": 6}
     return {
         "type": "category",
         "fixedrange": True,
@@ -276,15 +367,14 @@ def _make_axis(labels: Sequence[str], pixels: float, *, across: bool) -> dict[st
         "tickangle": 0,
         "tickfont": {"size": 11},
         "tickvals": shown,
-        "ticktext": [labels[k] for k in shown],
-        "title": {"text": "colours", "font": {"size": 11}, "standoff": 6},
+        "title": title,
     }
 
 
 # What is said of it
 
 
-def describe_colouring(matrix: Matrix, colouring: Colouring | None) -> list[str]:
+def describe_colouring(matrix: Patterned, colouring: Colouring | None) -> list[str]:
     """Return how many colours there are, and what they save."""
     if colouring is None:
         return []
@@ -308,7 +398,7 @@ def describe_colouring(matrix: Matrix, colouring: Colouring | None) -> list[str]
     return [said]
 
 
-def _describe_places(matrix: Matrix, pooled: PooledPattern) -> list[str]:
+def _describe_places(matrix: Patterned, pooled: PooledPattern) -> list[str]:
     total = pooled.total
     if not total:
         return ["every entry is zero"]
@@ -333,7 +423,7 @@ def _describe_band(pooled: PooledPattern) -> list[str]:
     return [f"bandwidth {below:,} below the diagonal, {above:,} above"]
 
 
-def _describe_blocks(pooled: PooledPattern, matrix: Matrix) -> list[str]:
+def _describe_blocks(pooled: PooledPattern, matrix: Patterned) -> list[str]:
     """Return the number of independent blocks after sorting rows and columns."""
     if pooled.places is None or not 0 < pooled.total <= MOST_JOINED:
         return []
@@ -361,7 +451,7 @@ def _describe_blocks(pooled: PooledPattern, matrix: Matrix) -> list[str]:
     return said
 
 
-def _describe_dense_ops(matrix: Matrix) -> list[str]:
+def _describe_dense_ops(matrix: Patterned) -> list[str]:
     """Return which ops were taken as dense, since their rules say nothing better."""
     found = matrix.sparsity.dense_ops if matrix.has_structure else ()
     names = list(dict.fromkeys(op.name for op in found if not op.is_given))

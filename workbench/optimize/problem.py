@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, Literal
@@ -20,9 +19,9 @@ import numpy as np
 from workbench.autodiff.grad import value_and_grad
 from workbench.autodiff.jacobian import hessian, jacobian
 from workbench.autodiff.products import hvp
+from workbench.autodiff.sparse.evaluation import SparseDerivative
 from workbench.checks.doctor.diagnose import diagnose
 from workbench.core import blame
-from workbench.core.tree import is_sparse
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.optimize import solvers
 from workbench.optimize.variables import (
@@ -238,10 +237,21 @@ class _Evaluation:
         if kept is not None and kept[0] == key:
             return kept[1]
         # A solver may go on in the memory of the point.
-        made = function(*[arg.copy() for arg in args])
+        made = function(*[arg.copy() if arg.ndim else arg for arg in args])
         self.counts[name] = self.counts.get(name, 0) + 1
         self._kept[name] = (key, made)
         return made
+
+    def _compute_matrix(self, name: str, function: Function, *args: Vector) -> Any:
+        """Return a matrix that the caller may change.
+
+        Of a sparse one the entries are kept: to make the matrix anew takes less time
+        than to copy it.
+        """
+        if isinstance(function, SparseDerivative):
+            entries = self._compute(name, function.entries, *args)
+            return function.assemble(entries.copy())
+        return self._compute(name, function, *args).copy()
 
     def _differentiate(
         self, derivative: Function, f: Function, argnums: int, *examples: Any
@@ -265,6 +275,8 @@ class _Evaluation:
 
 
 def _to_floats(value: Any, what: str) -> Vector:
+    if type(value) is np.ndarray and value.dtype == np.float64 and value.ndim:
+        return value
     if np.iscomplexobj(value):
         raise DtypeError(
             f"{what} is complex, and a problem is of real numbers. Pass its real part,"
@@ -272,19 +284,6 @@ def _to_floats(value: Any, what: str) -> Vector:
         )
     # A number without axes is a scalar: compiled code takes it at once, no 0-d array.
     return np.asarray(value, dtype=np.float64)[()]
-
-
-def _copy(answer: Any) -> Any:
-    """Return a copy that the caller may change.
-
-    SciPy checks and makes anew what it copies, which takes longer than the numbers.
-    """
-    if not is_sparse(answer):
-        return answer.copy()
-    made = copy(answer)
-    made.data = answer.data.copy()
-    made.indices, made.indptr = answer.indices.copy(), answer.indptr.copy()
-    return made
 
 
 def prepare(function: Function, *examples: Any) -> Function:
@@ -447,7 +446,7 @@ class Problem(_Evaluation):
         point = self._to_point(x)
         if not self.m:
             return np.zeros((0, self.n))
-        return _copy(self._compute("jacobian", self._jacobian, point))
+        return self._compute_matrix("jacobian", self._jacobian, point)
 
     # Second derivatives of the Lagrangian
 
@@ -501,17 +500,15 @@ class Problem(_Evaluation):
     def hessian(self, x: Any) -> Any:
         """Return the Hessian of the objective, (n, n), sparse where that pays."""
         point = self._to_point(x)
-        return _copy(self._compute("hessian", self._objective_hessian, point))
+        return self._compute_matrix("hessian", self._objective_hessian, point)
 
     def constraints_hessian(self, x: Any, multipliers: Any) -> Any:
         """Return the Hessian of ``multipliers @ g``, (n, n), sparse where that pays."""
         point, weights = self._to_point(x), self._to_multipliers(multipliers)
         if not self.m:
             return np.zeros((self.n, self.n))
-        return _copy(
-            self._compute(
-                "constraints_hessian", self._constraints_hessian, point, weights
-            )
+        return self._compute_matrix(
+            "constraints_hessian", self._constraints_hessian, point, weights
         )
 
     def lagrangian_hessian(self, x: Any, multipliers: Any, scale: float = 1.0) -> Any:
@@ -533,10 +530,9 @@ class Problem(_Evaluation):
         """
         point, weights = self._to_point(x), self._to_multipliers(multipliers)
         factor = _to_floats(scale, "the scale")
-        made = self._compute(
+        return self._compute_matrix(
             "lagrangian_hessian", self._lagrangian_hessian, point, factor, weights
         )
-        return _copy(made)
 
     @cached_property
     def _product(self) -> Function:
@@ -712,7 +708,7 @@ class System(_Evaluation):
         It is sparse where that pays; the stored entries are the same at every point.
         """
         arguments = self._to_arguments(args)
-        return _copy(self._compute("jacobian", self._jacobian, *arguments))
+        return self._compute_matrix("jacobian", self._jacobian, *arguments)
 
     def least_squares(self, method: str = "trf") -> dict[str, Any]:
         """Return the arguments of `scipy.optimize.least_squares`, as keywords.

@@ -97,12 +97,12 @@ class Endpoints:
             outputs or [self.output],
             self.sources,
             self.resolution,
-            self.held,
+            self.constant_sources,
             **settings,
         )
 
     @property
-    def held(self) -> list[Tensor]:
+    def constant_sources(self) -> list[Tensor]:
         """The sources that are computed, and constant while the others vary."""
         return [x for x in self.sources if x.inputs and len(self.sources) > 1]
 
@@ -127,7 +127,11 @@ class Endpoints:
         """Return why the derivative of the output, or of others, is zero."""
         rules = None if self.resolution is None else self.resolution.rules
         return explain_zeros(
-            outputs or [self.output], self.sources, rules, self.name_node, self.held
+            outputs or [self.output],
+            self.sources,
+            rules,
+            self.name_node,
+            self.constant_sources,
         )
 
     def name_node(self, node: Tensor) -> str:

@@ -135,8 +135,8 @@ class Matrix:
             If it is not a window, or reaches out of the matrix.
         """
         return (
-            _check_span(rows, self.rows, "rows", self.title),
-            _check_span(columns, self.columns, "columns", self.title),
+            check_span(rows, self.rows, "rows", self.title),
+            check_span(columns, self.columns, "columns", self.title),
         )
 
     # Its entries
@@ -481,7 +481,7 @@ def find_places(
     return at_row[inside], at_column[inside]
 
 
-def _check_span(span: Any, size: int, what: str, title: str) -> Span:
+def check_span(span: Any, size: int, what: str, title: str) -> Span:
     """Check where a window begins and ends, and return it."""
     if span is None:
         return 0, size

@@ -39,7 +39,7 @@ from workbench.session import preview as previews
 from workbench.session import profile as profiles
 from workbench.session.applied_override import AppliedOverride, attached_overrides
 from workbench.session.history import History
-from workbench.session.inside import Inside, open_inside
+from workbench.session.inner_program import InnerProgram, open_inside
 from workbench.session.nodes import Arrays, Node, Nodes, copy_for_user, fit_input
 from workbench.session.objective import Objective, check_name
 from workbench.session.profile import SessionProfile
@@ -206,7 +206,7 @@ class Session:
         """Return the stage of the gradients; raise an error if there is none."""
         return self._state.require_backward()
 
-    def open_inside(self, path: Sequence[tuple[int, int]]) -> Inside:
+    def open_inside(self, path: Sequence[tuple[int, int]]) -> InnerProgram:
         """Return the program inside a node, run again for one step of a loop.
 
         Parameters
@@ -453,13 +453,13 @@ class Session:
         """The time to compute the present values and gradients."""
         return self._state.seconds
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Return whether compiled code is in place, or refused, or not asked for.
 
         Examples
         --------
         >>> import numpy as np, workbench as wb
-        >>> wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(3))).ready()
+        >>> wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(3))).is_ready()
         True
         """
         state = self._state
@@ -540,7 +540,7 @@ class Session:
         if self._step is not None and self._step.thread == thread:
             self._step = None
         self._last = state
-        self.nodes.graph = state.known.graph
+        self.nodes.graph = state.last_values.graph
         if what == "values" and state.value is not None:
             self._timeline.record(state, before)
         _notify(self._listeners, what)

@@ -336,7 +336,7 @@ class State:
         return tuple(self._list_enabled())
 
     @property
-    def known(self) -> Values:
+    def last_values(self) -> Values:
         """The program with the last values that are known: these, or those before."""
         return self.start if self._forward is None else self._forward
 
@@ -414,8 +414,8 @@ class State:
             gradients = dict(zip(self.objective.wrt, found, strict=True))
             changed = {**self._changed, **leaves} if self._forward is None else leaves
             return State(
-                self.objective, self.known, self.entries, self.history, self.next_id,
-                programs, changed, Results(value, gradients, seconds),
+                self.objective, self.last_values, self.entries, self.history,
+                self.next_id, programs, changed, Results(value, gradients, seconds),
             )  # fmt: skip
         with warn_at_lines(self.objective.warned):
             forward = self.forward.run(leaves)

@@ -530,7 +530,7 @@ class Timeline(Mapping[int, Moment]):
     def _find_value(self, node: int, state: State) -> Any:
         """Return the value of a node; of compiled code, of an input or the output."""
         if state.results is None:
-            return state.known.graph.nodes[node]._value
+            return state.last_values.graph.nodes[node]._value
         ids = [state.start.ids[x.serial] for x in state.start.graph.inputs]
         inputs = dict(zip(ids, state.list_inputs(), strict=True))
         return inputs.get(node, state.value)

@@ -163,7 +163,7 @@ class CompiledFunction:
         return self._run(*args, **kwargs)
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
-        leaves, structure = tree.flatten((args, kwargs))
+        leaves, structure = tree.flatten_call(args, kwargs)
         if traces.LOCAL.stack or blocks_in_force():
             return self.function(*args, **kwargs)
         if any(isinstance(x, Tensor) and is_live(x) for x in leaves):
@@ -299,7 +299,7 @@ class CompiledFunction:
         """What a call of the last shapes runs on: ``numpy``, ``compiled``, ``cupy``."""
         return "numpy" if self._last is None else str(self._last.function.backend)
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Return whether compiled code for the last shapes is in place, or refused."""
         return self._last is not None and bool(self._last.function.is_ready())
 
@@ -371,6 +371,11 @@ def _sort_arguments(leaves: list[Any]) -> tuple[list[int], list[Any], list[Any]]
     for i, x in enumerate(leaves):
         if not _is_input(x):
             key.append((type(x), x))
+            continue
+        if type(x) is np.ndarray:
+            places.append(i)
+            arrays.append(x)
+            key.append((x.dtype, x.shape))
             continue
         if isinstance(x, Tensor):
             x = x.state if isinstance(x, Shared) else x._value

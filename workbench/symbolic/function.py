@@ -365,7 +365,7 @@ class Function:
         name: str = self._compiled.backend
         return name
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Return whether compiled code for the last shapes is in place, or refused."""
         return bool(self._compiled.is_ready())
 

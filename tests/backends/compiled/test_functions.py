@@ -323,7 +323,7 @@ def test_formats_agree_with_numpy() -> None:
         assert c.digits == limits.nmant
         assert c.smallest == float(limits.smallest_normal)
         assert c.smallest * 2.0 ** (c.lift - c.digits) >= c.smallest
-        one = np.array(c.one_bits, c.whole).view(kind)
+        one = np.array(c.one_bits, c.integer_kind).view(kind)
         assert one == 1
-        root = np.array(c.root_half_bits, c.whole).view(kind)
+        root = np.array(c.root_half_bits, c.integer_kind).view(kind)
         assert root == np.sqrt(one / 2, dtype=kind)

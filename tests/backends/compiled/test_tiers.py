@@ -56,7 +56,7 @@ def test_a_program_of_known_shapes_may_be_compiled_before_its_first_call() -> No
     f = wb.function([x], np.exp(x), backend="compiled")
     assert f.wait(60)
     assert f.backend == "compiled"
-    assert f.ready()
+    assert f.is_ready()
     np.testing.assert_allclose(f([0.0, 1.0, 2.0]), np.exp([0.0, 1, 2]), rtol=1e-15)
 
 
@@ -70,7 +70,7 @@ def test_auto_compiles_what_has_run_for_a_while(
     for _ in range(5):
         f(v)
     assert f.backend == "numpy"
-    assert not f.ready()
+    assert not f.is_ready()
     monkeypatch.setattr(tiers, "WORTHWHILE", 0.0)
     f(v)
     assert f.wait(60)

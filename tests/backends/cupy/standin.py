@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from tests.backends.cupy.host import SMALL, HostModule
+from tests.backends.cupy.host import SMALL, HostModule, compile_host
 from workbench.backends.compiled.kernel import Kernel
 from workbench.backends.compiled.steps import Plan
 from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import Launch
 from workbench.backends.cupy.matrices import Gemm
 from workbench.backends.cupy.runtime import Pending
+from workbench.core.op import CudaCall
 from workbench.errors import CompilerError, DeviceMemoryError
 
 #: What CuPy's pool gives begins at multiples of so many bytes.
@@ -87,6 +88,68 @@ class Reading:
         return self.value
 
 
+class Recording:
+    """What is captured: work, and which work must be done before it.
+
+    It refuses what CUDA refuses: work on a stream that does not take part, a stream
+    whose work the first one has not waited for in the end.
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self.work: list[Callable[[], None]] = []
+        #: For each piece of work what is done before it, directly or not.
+        self.before: list[frozenset[int]] = []
+        #: For each stream that takes part what is done before its next work.
+        self.done: dict[str, frozenset[int]] = {names[0]: frozenset()}
+        #: The memory that a product works in, by its number.
+        self.memory: dict[int, int] = {}
+
+    def add(self, stream: str, run: Callable[[], None]) -> int:
+        """Add work to a stream; return its number."""
+        assert stream in self.done, f"work on {stream}, which is not captured"
+        number = len(self.work)
+        self.work.append(run)
+        self.before.append(self.done[stream])
+        self.done[stream] |= {number}
+        return number
+
+    def mark(self, stream: str) -> frozenset[int]:
+        assert stream in self.done, f"a mark on {stream}, which is not captured"
+        return self.done[stream]
+
+    def follow(self, stream: str, mark: frozenset[int]) -> None:
+        self.done[stream] = self.done.get(stream, frozenset()) | mark
+
+    def finish(self) -> None:
+        everything = frozenset(range(len(self.work)))
+        assert self.done[self.names[0]] == everything, "a stream is not waited for"
+        for one, memory in self.memory.items():
+            for other in range(one):
+                if self.memory.get(other) == memory:
+                    assert other in self.before[one], "two products in one memory"
+
+    @property
+    def is_forked(self) -> bool:
+        return any(before != set(range(k)) for k, before in enumerate(self.before))
+
+    def run(self, order: str) -> None:
+        """Run all work in some order that the waits allow."""
+        if order == "as recorded":
+            for one in self.work:
+                one()
+            return
+        rng = np.random.default_rng(len(self.work))
+        left = list(range(len(self.work)))
+        done: set[int] = set()
+        while left:
+            ready = [k for k in left if self.before[k] <= done]
+            k = ready[-1] if order == "latest first" else int(rng.choice(ready))
+            self.work[k]()
+            done.add(k)
+            left.remove(k)
+
+
 class Standin:
     """A device for tests; see `workbench.backends.cupy.runtime.Runtime`.
 
@@ -94,8 +157,13 @@ class Standin:
     ----------
     log
         What was put on the stream, in words, in order.
-    refused
-        The names of ops that capture refuses, and allocations that fail, to come.
+    order
+        In which order captured work runs that does not wait for each other: ``"as
+        recorded"``, ``"latest first"`` or ``"at random"``.
+    recordings
+        What has been captured.
+    failing
+        How many allocations will fail.
     """
 
     name = "a device of tests"
@@ -111,9 +179,12 @@ class Standin:
         self.freed = 0
         self.captures = 0
         self.workspaces: set[int] = set()
-        self._workspace: Any = None
         self.refuses_capture = False
-        self._recorded: list[Callable[[], None]] | None = None
+        self.order = "as recorded"
+        self.recordings: list[Recording] = []
+        self._workspaces: dict[str, Any] = {}
+        self._recorded: Recording | None = None
+        self._stream = ""
         self._local = threading.local()
 
     def _check_current(self) -> None:
@@ -123,7 +194,7 @@ class Standin:
     def _do(self, what: str, run: Callable[[], None]) -> None:
         self._check_current()
         if self._recorded is not None:
-            self._recorded.append(run)
+            self._recorded.add(self._stream, run)
             return
         self.log.append(what)
         run()
@@ -211,28 +282,57 @@ class Standin:
 
         return [make(launch) for launch in launches]
 
+    def load_call(self, call: CudaCall) -> Callable[..., None]:
+        text = f"{call.source}\nHOST_CUDA_KERNEL({call.name})"
+        library = ctypes.CDLL(str(compile_host(text, "-shared")))
+        function = library[f"{call.name}_launch"]
+        function.restype = ctypes.c_char_p
+        function.argtypes = [
+            ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint, ctypes.c_void_p,
+        ]  # fmt: skip
+        shape = np.array([call.blocks, 1, 1, call.threads, 1, 1], np.uint32)
+
+        def launch(values: list[np.ndarray[Any, Any]]) -> None:
+            places = np.array([x.ctypes.data for x in values], np.uintp)
+            error = function(shape.ctypes.data, 0, 2, places.ctypes.data)
+            assert not error, error
+
+        def run(*addresses: int) -> None:
+            values = [np.array(x, np.uintp) for x in addresses]
+            values += [np.array(x) for x in call.numbers]
+            self._do(call.name, lambda: launch(values))
+
+        return run
+
     def multiply(self, gemm: Gemm, addresses: Sequence[int]) -> None:
         if self._recorded is not None:
-            assert self._workspace is not None, "a product is captured without memory"
-            self.workspaces.add(self.find_address(self._workspace))
+            memory = self._workspaces.get(self._stream)
+            assert memory is not None, "a product is captured without memory"
+            address = self.find_address(memory)
+            self.workspaces.add(address)
+            self._recorded.memory[len(self._recorded.work)] = address
         self._do("product", lambda: multiply(gemm, addresses))
 
-    def capture(self, run: Callable[[], None], workspace: Any) -> Callable[[], None]:
+    def capture(
+        self, run: Callable[[Sequence[Any]], None], workspaces: Sequence[Any]
+    ) -> Callable[[], None]:
         if self.refuses_capture:
             raise CompilerError("it cannot be captured: not here")
         self.captures += 1
-        self._workspace = workspace
-        self._recorded = []
+        names = [f"stream {k}" for k in range(len(workspaces))]
+        self._workspaces = dict(zip(names, workspaces, strict=True))
+        self._recorded = recorded = Recording(names)
+        self._stream = names[0]
         try:
-            run()
-            recorded = self._recorded
+            run(names)
+            recorded.finish()
         finally:
             self._recorded = None
+        self.recordings.append(recorded)
 
         def replay() -> None:
             self.log.append("graph")
-            for one in recorded:
-                one()
+            recorded.run(self.order)
 
         return replay
 
@@ -246,11 +346,23 @@ class Standin:
     def find_stream(self) -> Any:
         return "the stream"
 
+    @contextmanager
+    def select(self, stream: Any) -> Iterator[None]:
+        before, self._stream = self._stream, stream
+        try:
+            yield
+        finally:
+            self._stream = before
+
     def mark(self, mark: Any = None) -> Any:
+        if self._recorded is not None:
+            return self._recorded.mark(self._stream)
         return self.find_stream()
 
     def follow(self, mark: Any) -> None:
-        if mark != self.find_stream():  # work on one stream is in order
+        if self._recorded is not None:
+            self._recorded.follow(self._stream, mark)
+        elif mark != self.find_stream():  # work on one stream is in order
             self.log.append(f"follow {mark}")
 
     def wait(self, mark: Any) -> None:

@@ -15,11 +15,12 @@ import pytest
 
 import workbench as wb
 from tests.backends.cupy.standin import DeviceArray, Standin
+from tests.gpu.stand_in import Foreign
 from workbench.backends.cupy import devices
 from workbench.backends.cupy.devices import find_problem
 from workbench.backends.cupy.launches import Launch
 from workbench.backends.cupy.runtime import CupyRuntime
-from workbench.errors import DeviceError, DeviceMemoryError, UsageError
+from workbench.errors import DeviceError, DeviceMemoryError, DtypeError, UsageError
 
 
 class CudaError(RuntimeError):
@@ -174,6 +175,36 @@ def test_arrays_of_the_cpu_are_not_moved_in_silence(runtime: Standin) -> None:
 
     with pytest.raises(UsageError, match=r"'W' and 'x' are ndarrays.*wb\.to_gpu"):
         slope(np.arange(3.0), np.ones(3))
+
+
+def test_arrays_of_all_kinds_go_there(runtime: Standin) -> None:
+    whole = np.arange(24.0).reshape(4, 6)
+    for x in (whole.T, whole[::2, ::-1], np.broadcast_to(whole[0], (3, 6)),
+              whole[:0], np.array(2.0), np.ones(3, np.float16)):  # fmt: skip
+        x = x.view()
+        x.flags.writeable = False
+        there = wb.to_gpu(x)
+        assert there.flags.writeable
+        assert there.flags.c_contiguous
+        assert there.dtype == x.dtype
+        np.testing.assert_array_equal(wb.to_cpu(there), x)
+
+
+@pytest.mark.skipif(
+    np.dtype(np.longdouble) == np.float64, reason="longdouble is float64 here"
+)
+def test_numbers_that_no_gpu_has_are_told(runtime: Standin) -> None:
+    with pytest.raises(DtypeError, match=r"no float\d+.*x\.astype\(np\.float64\)"):
+        wb.to_gpu({"W": np.ones(2, np.longdouble)})
+    with pytest.raises(DtypeError, match=r"no complex\d+.*astype\(np\.complex128\)"):
+        wb.to_gpu([np.ones(2, np.clongdouble)])
+
+
+def test_an_array_on_another_gpu_is_named(runtime: Standin) -> None:
+    given = [runtime.upload(np.ones(2)), Foreign(np.ones(2))]
+    told = r"x lies on another GPU, .*on a device of tests.*wb\.to_gpu"
+    with pytest.raises(UsageError, match=told):
+        devices.check_places(runtime, given, ["W", "x"])
 
 
 def test_modules_go_with_their_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

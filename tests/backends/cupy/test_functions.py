@@ -156,7 +156,7 @@ def test_graphs_of_a_program_share_work_memory_if_they_multiply(
 ) -> None:
     x = rng.standard_normal((4, 4))
     plain = program_of(check(lambda x: chain(np.sort(chain(x))), (x,), runtime))
-    assert plain._capture.workspace is None
+    assert plain._capture.workspaces == {}
     assert not runtime.workspaces
     f = lambda x: chain(np.sort(chain(x @ x)) @ x)  # noqa: E731
     function = make(f, (x,), runtime)
@@ -226,7 +226,7 @@ def test_a_capture_that_fails_later_leaves_the_first(
     (given,) = upload_anew(program, x, runtime, 1)
     tries = 0
 
-    def refuse(run: Any, workspace: Any) -> Any:
+    def refuse(run: Any, workspaces: Any) -> Any:
         nonlocal tries
         tries += 1
         raise error
@@ -351,14 +351,62 @@ def test_a_loop_that_ends_by_itself_waits_in_each_step(
     assert runtime.reads > 0
 
 
+def test_a_loop_of_what_no_kernel_computes_is_cupys(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    f = lambda xs: wb.scan(lambda x, h: np.sort(h) + x, xs, [np.zeros(3)])  # noqa: E731
+    function = check(f, (rng.standard_normal((5, 3)),), runtime)
+    assert program_of(function).list_uncaptured() == ["scan, which CuPy computes"]
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_choices(sign: float, runtime: Standin) -> None:
+def test_the_condition_of_long_branches_is_waited_for(
+    sign: float, runtime: Standin
+) -> None:
     def f(x: Any) -> Any:
-        return wb.cond(np.sum(x) > 0, lambda x: np.sin(x), lambda x: x * x, x) + 1
+        return wb.cond(np.sum(x) > 0, lambda x: chain(chain(x)), lambda x: x * x, x) + 1
 
     calls = 5
-    check(f, (sign * np.array([1.0, 2.0, 4.0]),), runtime, calls)
+    function = check(f, (sign * np.array([1.0, 2.0, 4.0]),), runtime, calls)
     assert runtime.reads == calls
+    told = program_of(function).list_uncaptured()
+    assert told == ["cond, whose condition the host must know"]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_both_of_two_short_branches_run(sign: float, runtime: Standin) -> None:
+    """What the branch not taken gives is nowhere: no NaN, no infinity, no value."""
+
+    def choose(x: Any) -> Any:
+        return wb.cond(
+            np.sum(x) > 0,
+            lambda x: (np.log(x), x / 0.5, x, x),
+            lambda x: (np.sqrt(-x), x / 0.0, x, -x),
+            x,
+        )
+
+    def f(x: Any) -> Any:
+        a, b, c, d = choose(x)
+        gradient = wb.grad(lambda x: np.sum(choose(x)[0] * choose(x)[3]))(x)
+        return chain(a), b, c * d, gradient
+
+    with np.errstate(all="ignore"):
+        function = check(f, (sign * np.array([1.0, 2.0, 4.0]),), runtime)
+    assert runtime.reads == 0
+    assert program_of(function).list_uncaptured() == []
+    assert program_of(function).captured == 1
+
+
+def test_a_loop_with_a_short_choice_is_captured(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    def step(x: Any, h: Any) -> Any:
+        return wb.cond(h[0] > 0, lambda x, h: h - x, lambda x, h: h + x * x, x, h)
+
+    f = lambda xs: wb.scan(step, xs, [np.ones(3)])[-1]  # noqa: E731
+    function = check(f, (rng.standard_normal((9, 3)),), runtime)
+    assert runtime.reads == 0
+    assert program_of(function).list_uncaptured() == []
 
 
 @pytest.mark.parametrize("inside", ["a loop", "a choice"])

@@ -7,6 +7,7 @@ of some thousand entries are cut in pieces as large ones are on a real one.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -68,8 +69,16 @@ PROGRAMS = {
     "complex sums": "np.sum(z), np.sum(z, 0), np.sum(z * z, 1), np.cumsum(z, 0), z.T * 2, z.real, z[i]",
     "complex singles": "np.sin(z.astype('c8')), np.sum(z.astype('c8'), 1), z.astype('c8') * 2",
     "halves": "h * h + h / 3, np.exp(h), np.sqrt(np.abs(h)), h > 0.5, np.signbit(h), h.astype('f8'), x.astype('f2'), np.maximum(h, 0)",
+    "halves by index": "h[i], h[i, j], np.sum(h[i], 1), at(h)[i].add(h[i]), at(h)[i].set(h[i + 1]), at(h)[i].max(h[i + 1]), at(h[0])[j].min(0.5), grad(lambda h: np.sum(h[i] ** 2))(h)",
+    "windows": "grad(lambda x: np.sum(np.max(windows(x, (2, 2))[::2, ::2], (-2, -1)) ** 2))(x), grad(lambda v: np.sum(np.mean(windows(v, 5), -1) ** 3))(v), grad(lambda z: np.sum(np.abs(np.sum(windows(z, 1, 0), -1))))(z), grad(lambda t: np.sum(windows(t, 7, 1) ** 2))(t)",
     "remainders": "x % 0.3, y // 0.7, np.fmod(x, y), np.floor(y), np.round(x, 2), np.sign(x), np.copysign(x, y)",
     "powers": "x ** 3, np.abs(x) ** y, np.hypot(x, y), np.arctan2(x, y), np.log1p(x * x), np.cbrt(x), np.expm1(y)",
+}  # fmt: skip
+
+
+NAMES = {
+    "np": np, "grad": wb.grad, "at": wb.at,
+    "windows": np.lib.stride_tricks.sliding_window_view,
 }  # fmt: skip
 
 
@@ -89,7 +98,7 @@ def make(text: str, args: dict[str, Any]) -> tuple[Callable[..., Any], list[Any]
 
     def f(*values: Any) -> Any:
         given = dict(zip(names, values, strict=True))
-        made = eval(text, {"np": np, "grad": wb.grad, "at": wb.at, **given})
+        made = eval(text, {**NAMES, **given})
         return made if type(made) is tuple else (made,)
 
     return f, [args[n] for n in names]
@@ -100,7 +109,8 @@ def plan_program(f: Callable[..., Any], args: list[Any]) -> tuple[Plan, list[Any
     graph = trace(f, args)
     with np.errstate(all="ignore"):
         want = compile(graph).run(args)
-    return lower(expand(graph, [spec_of(a) for a in args]), SMALL), want
+    specs = [spec_of(a) for a in args]
+    return lower(expand(graph, specs, kinds=SMALL.kinds), SMALL), want
 
 
 @needs_compiler
@@ -164,6 +174,28 @@ def test_equal_structures_are_one_function(rng: np.random.Generator) -> None:
     assert not {x.name for x in other} & {x.name for x in one}
     (unit,) = list_units([*one, *two, *other, *one])
     assert len(unit.names) == len(set(unit.names)) == len(one) + len(other)
+
+
+def test_kernels_load_packs_stride_over_the_grid_and_need_no_atomics(
+    rng: np.random.Generator,
+) -> None:
+    args, device = draw(rng), Device()
+    for name, text in PROGRAMS.items():
+        f, given = make(text, args)
+        plan, _ = plan_program(f, given)
+        for launches in write_all(plan, device).values():
+            for launch in launches:
+                assert "atomic" not in launch.source, name
+    for size in (2**12, 2**22):
+        for kind, length in (("f8", 2), ("f4", 4), ("f2", 8)):
+            x = np.zeros(size, kind)
+            plan = lower(trace(lambda x: x * x, [x]), device)
+            ((launch,),) = write_all(plan, device).values()
+            packs = re.findall(rf"\(const Pack<[a-z ]+, {length}>\*\)", launch.source)
+            assert packs, (size, kind)
+            if size == 2**12:  # a larger one has a thread for each few packs
+                assert "i += (unsigned)gridDim.x * 256u" in launch.source
+            assert launch.blocks * launch.threads * length <= max(size, 256 * length)
 
 
 def test_lowering_needs_no_llvm() -> None:

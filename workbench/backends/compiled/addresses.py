@@ -221,7 +221,7 @@ def _spread(
 ) -> SpreadIndex | None:
     """Return an index with an array per axis, if kernels know such entries."""
     spec = spec_of(x)
-    if not isinstance(spec, Spec) or spec.dtype.char == "e" or 0 in shape:
+    if not isinstance(spec, Spec) or 0 in shape:
         return None
     is_spread = len(key) == len(shape) and all(part is ARRAY for part in key)
     if is_spread and not any(map(is_mask, arrays)):

@@ -17,6 +17,10 @@ from workbench.ops.define import dtype_of, shape_of, sum_to
 from workbench.ops.indexing import SCATTER, Slice
 from workbench.ops.reductions import count
 
+#: Windows of at most so many entries are added up by one kernel; of more, slices
+#: are read in a better order, and calls of NumPy cost little beside that.
+MOST_OVERLAPPED = 2**16
+
 # Reductions
 
 
@@ -233,6 +237,17 @@ def _expand_full_like(
     return np.broadcast_to(first, whole.shape)
 
 
+def _expand_overlap(g: Any, *, window: int, axis: int) -> Any:
+    """Return windows added where they overlap: sums of diagonals, which are a view."""
+    if not _is_smooth(g) or g.size > MOST_OVERLAPPED:
+        return None
+    around = [(0, 0)] * g.ndim
+    around[axis - 1] = (window - 1, window - 1)
+    padded = np.pad(g, around) if window > 1 else g
+    windows = np.lib.stride_tricks.sliding_window_view(padded, window, axis - 1)
+    return np.sum(np.diagonal(windows[..., ::-1], 0, -2, -1), -1)
+
+
 def _make_like(x: Any, *, maker: str, settings: tuple[Any, ...]) -> Any:
     """Return an array that only the settings tell."""
     like = np.empty((), getattr(x, "dtype", float))  # host array: of NumPy's kind
@@ -255,6 +270,7 @@ DECOMPOSITIONS: dict[str, Callable[..., Any]] = {
     "nanmax": _expand_present_extremum("max", -np.inf),
     "nanmin": _expand_present_extremum("min", np.inf),
     "norm": _expand_as_written("norm"),
+    "overlap_add": _expand_overlap,
     "pad": _expand_pad,
     "power_norm": _expand_as_written("power_norm"),
     "repeat": _expand_repeat,

@@ -7,10 +7,12 @@ then, and what is a few ops together is written as these.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 from workbench.backends.compiled.addresses import INDEX_EXPANSIONS
+from workbench.backends.compiled.builder import KINDS
 from workbench.backends.compiled.contractions import CONTRACTION_EXPANSIONS
 from workbench.backends.compiled.decompositions import DECOMPOSITIONS
 from workbench.backends.compiled.entries import PASSING
@@ -26,11 +28,15 @@ from workbench.core.types import Spec, spec_of
 
 
 def expand(
-    graph: Graph, specs: Sequence[Spec], schedule: Schedule | None = None
+    graph: Graph,
+    specs: Sequence[Spec],
+    schedule: Schedule | None = None,
+    kinds: Collection[str] = KINDS,
 ) -> Graph:
     """Return a graph at inputs of these specs, made of simpler ops.
 
-    The schedule is one of the graph that has constants of its own.
+    The schedule is one of the graph that has constants of its own; ``kinds`` are those
+    of the entries that kernels compute with.
     """
     leaves = list(graph.leaves)
     # A program recorded at these very specs keeps the nodes that stay as they are.
@@ -46,7 +52,7 @@ def expand(
     runner = schedule or graph
     if any(node.op.hoist is not None for node in graph.interior):
         runner = Graph(leaves, runner.run(leaves, _hoist_node))
-    outputs = runner.run(leaves, _expand_node)
+    outputs = runner.run(leaves, partial(_expand_node, kinds=kinds))
     made = Graph(leaves, outputs)
     return inline(made)
 
@@ -63,7 +69,9 @@ def _hoist_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
     return apply(op, operands, params)
 
 
-def _expand_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
+def _expand_node(
+    node: Tensor, operands: tuple[Any, ...], kinds: Collection[str]
+) -> Any:
     """Return a node at these operands, written in simpler ops."""
     op, params = node.op, node.params
     if _is_passing(node) and _have_same_specs(operands[:1], (node,)):
@@ -71,14 +79,17 @@ def _expand_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
     if isinstance(op, DeferredOp):
         op, operands, params = op.measure_lengths(operands, params)
     written = EXPANSIONS.get(op.name)
+    if op.name in INDEX_EXPANSIONS and not _has_kind(operands[0], kinds):
+        written = None
     if written is not None and _are_known(operands):
         made = written(*operands, **params)
         if made is not None:
-            return _expand_written(made, operands)
+            return _expand_written(made, operands, kinds)
     if op.unfold is not None and op.name != "cond":
         outputs = op.unfold(operands, params)
         several = isinstance(spec_of(node), tuple)
-        return _expand_written(tuple(outputs) if several else outputs[0], operands)
+        made = tuple(outputs) if several else outputs[0]
+        return _expand_written(made, operands, kinds)
     if op.name == "item" and isinstance(operands[0], tuple):
         return operands[0][params["index"]]
     if len(operands) == len(node.inputs) and _have_same_specs(operands, node.inputs):
@@ -124,7 +135,15 @@ def _are_known(operands: Sequence[Any]) -> bool:
     return bool(tensors) and not any(has_dim(x.shape) for x in tensors)
 
 
-def _expand_written(made: Any, operands: tuple[Any, ...]) -> Any:
+def _has_kind(x: Any, kinds: Collection[str]) -> bool:
+    """Return whether the entries of an operand are of some kinds."""
+    spec = spec_of(x)
+    return isinstance(spec, Spec) and spec.dtype.str[1:] in kinds
+
+
+def _expand_written(
+    made: Any, operands: tuple[Any, ...], kinds: Collection[str]
+) -> Any:
     """Return what was written of operands, in simpler ops itself."""
     last = max(x.serial for x in operands if isinstance(x, Tensor))
     new: dict[int, Tensor] = {}
@@ -145,7 +164,7 @@ def _expand_written(made: Any, operands: tuple[Any, ...]) -> Any:
 
     for serial in sorted(new):
         node = new[serial]
-        values[serial] = _expand_node(node, tuple(map(find, node.inputs)))
+        values[serial] = _expand_node(node, tuple(map(find, node.inputs)), kinds)
     return tuple(map(find, made)) if isinstance(made, tuple) else find(made)
 
 

@@ -177,8 +177,8 @@ class Constants(NamedTuple):
         return 8 * int(self.kind[1])
 
     @property
-    def whole(self) -> str:
-        """The kind of a float's bits."""
+    def integer_kind(self) -> str:
+        """The kind of integer that holds the bits of a float."""
         return f"i{self.kind[1]}"
 
     @property
@@ -246,7 +246,8 @@ class Formula:
     def where(self, condition: Term, x: Number, y: Number) -> Term:
         """Return ``x`` where the condition holds, ``y`` elsewhere; ints are bits."""
         kinds = [z.value.kind for z in (x, y) if isinstance(z, Term)]
-        kind = kinds[0] if kinds else self.constants.whole if type(x) is int else ""
+        bits = self.constants.integer_kind if type(x) is int else ""
+        kind = kinds[0] if kinds else bits
         chosen = [self.literal(z, kind).value for z in (x, y)]
         return Term(self, self.b.choose(condition.value, *chosen))
 

@@ -410,7 +410,7 @@ class Roles:
         plans = []
         for body in bodies:
             try:
-                graph = expand(body, specs)
+                graph = expand(body, specs, kinds=self._target.kinds)
                 plan = self._make_plan(graph, strides)
             except WorkbenchError:
                 return False

@@ -16,7 +16,7 @@ import time
 import warnings
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from workbench.backends import numpy as numpy_backend
+from workbench.backends.compiled.builder import KINDS
 from workbench.backends.compiled.expansion import expand
 from workbench.backends.compiled.program import Program, Retreat
 from workbench.backends.text import Form, Text
@@ -90,6 +91,8 @@ class Function:
 
     #: Who runs what is not compiled, in words.
     library = "NumPy"
+    #: The kinds of entries that its kernels compute with.
+    kinds = KINDS
 
     def __init__(self, graph: Graph, own: bool = False, eager: bool = True) -> None:
         self._numpy = numpy_backend.compile(graph, own)
@@ -179,7 +182,7 @@ class Function:
         attempt.done.clear()
         job = partial(
             _compile_wanted, weakref.ref(attempt), self._numpy, self._find_compiler(),
-            self.on_compiled,
+            self.on_compiled, self.kinds,
         )  # fmt: skip
         BACKGROUND.send(job, attempt.done)
 
@@ -274,11 +277,12 @@ def _compile_wanted(
     function: numpy_backend.Function,
     make: Callable[[Graph], Any],
     tell: Callable[[Program], None] | None,
+    kinds: Collection[str],
 ) -> None:
     """Compile a program, if its function has not let go of it meanwhile."""
     attempt = reference()
     if attempt is not None:
-        _compile(function, attempt, make, tell)
+        _compile(function, attempt, make, tell, kinds)
 
 
 def _compile(
@@ -286,10 +290,11 @@ def _compile(
     attempt: Attempt,
     make: Callable[[Graph], Any],
     tell: Callable[[Program], None] | None,
+    kinds: Collection[str],
 ) -> None:
     """Compile a program for the shapes of an attempt; never raise."""
     try:
-        graph = expand(function.graph, attempt.specs, function.schedule)
+        graph = expand(function.graph, attempt.specs, function.schedule, kinds)
         attempt.program = make(graph)
     except CompilerError as error:
         attempt.reason = str(error)

@@ -8,7 +8,7 @@ is copied that need not be.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from workbench.backends.compiled.memory import LINE, place_buffers
 from workbench.backends.compiled.products import ProductStep
 from workbench.backends.compiled.program import Retreat
 from workbench.backends.compiled.steps import (
+    Buffer,
     ChoiceStep,
     Held,
     HostStep,
@@ -29,16 +30,26 @@ from workbench.backends.compiled.steps import (
     Plan,
     Rows,
     Step,
+    count_work,
     is_plain,
+    pack_strides,
 )
 from workbench.backends.cupy.launches import ALIGNMENT, Launch
 from workbench.backends.cupy.matrices import Gemm, write_gemms
 from workbench.backends.cupy.runtime import Address, Array, Runtime
 from workbench.core import blame
+from workbench.core.op import CudaCall
 from workbench.core.schedule import user_context
+from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec
 from workbench.errors import CompilerError
 from workbench.ops.device import ON_HOST
+
+#: Both branches of a choice run where they are so many launches and entries of nodes at
+#: most: they take some microseconds then, and less than to wait for the condition.
+MOST_BOTH, MOST_WORK = 16, 2**20
+#: Constants as steps have them.
+ARRAYS = np.ndarray, np.generic
 
 
 class Frame:
@@ -258,6 +269,31 @@ class HostAction(Action):
         if name in ON_HOST:
             return f"{name}, which the CPU computes: CuPy has no {ON_HOST[name]}"
         return f"{name}, which CuPy computes"
+
+
+class CallAction(Action):
+    """A user's kernel is launched, after its results have become zero."""
+
+    def __init__(
+        self, step: HostStep, call: CudaCall, operands: Sequence[View], plan: Plan,
+        runtime: Runtime,
+    ) -> None:  # fmt: skip
+        self.node = step.node
+        self._operands = operands
+        self._results = [(i, plan.buffers[i].size) for i in step.results]
+        self._function = runtime.load_call(call)
+        self.count = 1 + len(self._results)
+
+    def run(self, frame: Frame) -> None:
+        """Launch it."""
+        places = [frame.places[i] for i, _ in self._results]
+        for place, (_, size) in zip(places, self._results, strict=True):
+            frame.runtime.clear(place, size)
+        self._function(*map(frame.locate, self._operands), *places)
+
+    def describe(self) -> str:
+        """Return its op."""
+        return f"the kernel of {self.node.op.name}"
 
 
 # Programs inside of steps
@@ -544,6 +580,51 @@ class ChoiceAction(_NestedAction):
         return f"{self.node.op.name}, whose condition the host must know"
 
 
+class BothAction(_NestedAction):
+    """Both programs of a choice, each into memory of its own; kernels choose then.
+
+    Attributes
+    ----------
+    spots
+        For each program the buffer of the plan outside that an output of it fills.
+    """
+
+    def __init__(
+        self, step: ChoiceStep, plan: Plan, actions: Sequence[Sequence[Action]],
+        spots: Sequence[Mapping[int, int]],
+    ) -> None:  # fmt: skip
+        super().__init__(step, plan)
+        self.programs = step.programs
+        self.actions = actions
+        self.spots = spots
+        self._given = [_Operand(x, self) for x in step.operands[1:]]
+        # They run one after the other: the second may write over what the first used.
+        self._own = self.reserve(max(place_buffers(x.plan) for x in step.programs))
+        plan.buffers[step.frame].spec = Spec((self.used,), np.dtype(np.uint8))
+        self.count = sum(a.count for some in actions for a in some)
+        self.multiplies = any(a.multiplies for some in actions for a in some)
+
+    def run(self, frame: Frame) -> None:
+        """Run both programs."""
+        start = frame.places[self.frame]
+        for program, actions, spots in zip(
+            self.programs, self.actions, self.spots, strict=True
+        ):
+            inner = self.make_table(frame, program, start + self._own)
+            buffers = enumerate(program.plan.buffers)
+            leaves = [i for i, x in buffers if x.kind == "input"]
+            for i, operand in zip(leaves, self._given, strict=True):
+                inner.places[i] = operand.place(frame, start)
+            for i, spot in spots.items():
+                inner.places[i] = frame.places[spot]
+            for action in actions:
+                action.run(inner)
+
+    def describe(self) -> str:
+        """Return its op."""
+        return f"both branches of {self.node.op.name}"
+
+
 # From steps to actions
 
 
@@ -601,16 +682,112 @@ class _Writer:
                 actions += self.write_kernel(part, plan)
             return actions
         if isinstance(step, HostStep):
-            return [HostAction(step, plan, self.runtime)]
+            called = self.write_call(step, plan)
+            return called or [HostAction(step, plan, self.runtime)]
         if isinstance(step, LoopStep):
             return [LoopAction(step, plan, self.write_plan(step.program.plan))]
         if isinstance(step, ChoiceStep):
             inside = [self.write_plan(program.plan) for program in step.programs]
+            if self._is_cheap(step, inside):
+                return self.write_both(step, plan, inside)
             return [ChoiceAction(step, plan, inside)]
         raise CompilerError(f"{step.node.op.name} is a step of LAPACK.")
+
+    def _is_cheap(self, step: ChoiceStep, inside: Sequence[Sequence[Action]]) -> bool:
+        """Return whether both branches take less than a wait for the condition.
+
+        Neither may look whether indices are in bounds: the one not taken would tell.
+        """
+        actions = [action for some in inside for action in some]
+        plans = [program.plan for program in step.programs]
+        return (
+            step.operands[0].kind == "b1"
+            and all(action.is_capturable for action in actions)
+            and all(plan.flag < 0 for plan in plans)
+            and sum(action.count for action in actions) <= MOST_BOTH
+            and sum(map(count_work, plans)) <= MOST_WORK
+        )
+
+    def write_both(
+        self, step: ChoiceStep, plan: Plan, inside: Sequence[Sequence[Action]]
+    ) -> list[Action]:
+        """Return both branches of a choice, and the kernels that choose."""
+        spots: list[dict[int, int]] = []
+        for program in step.programs:
+            spots.append({})
+            for y in program.plan.outputs:
+                if y.buffer not in spots[-1]:
+                    spec = program.plan.buffers[y.buffer].spec
+                    spots[-1][y.buffer] = add_buffer(plan, Buffer("inner", spec)).buffer
+        actions: list[Action] = [BothAction(step, plan, inside, spots)]
+        outputs = [program.plan.outputs for program in step.programs]
+        for i, *ys in zip(step.results, *outputs, strict=True):
+            result = plan.buffers[i]
+            if result.kind == "absent":
+                continue
+            spec = result.spec
+            condition = make_leaf_like(Spec((), np.dtype(bool)))
+            ways = [make_leaf_like(spec) for _ in ys]
+            chosen: Any = np.where(condition, *ways)
+            view = whole_view(i, spec)
+            loads = {condition.serial: step.operands[0].broadcast(spec.shape)}
+            for way, y, own in zip(ways, ys, spots, strict=True):
+                loads[way.serial] = view._replace(buffer=own[y.buffer])
+            kernel = Kernel(spec.shape, [chosen], loads, [(chosen.serial, view)], ())
+            actions += self.write_kernel(kernel, plan)
+        return actions
+
+    def write_call(self, step: HostStep, plan: Plan) -> list[Action]:
+        """Return the launch of a user's kernel; nothing, if CuPy must compute the node.
+
+        Its results lie where the memory plan has them, so that it can be captured.
+        Operands that do not lie one entry after the other are copied before.
+        """
+        op, kinds = step.node.op, self.runtime.description.kinds
+        results = [plan.buffers[i] for i in step.results]
+        if op.lower is None or not all(
+            is_plain(b.spec, kinds) and b.size for b in results
+        ):
+            return []
+        if not all(isinstance(x, (View, *ARRAYS)) for x in step.operands):
+            return []
+        call = op.lower(step.node, "cupy")
+        if not isinstance(call, CudaCall):  # a loop that runs op by op, say
+            return []
+        actions: list[Action] = []
+        operands = []
+        for x in step.operands:
+            if isinstance(x, ARRAYS):
+                array = np.ascontiguousarray(x)
+                spec = Spec(array.shape, array.dtype)
+                view = add_buffer(plan, Buffer("constant", spec, value=array))
+            elif x.strides == pack_strides(Spec(x.shape, np.dtype(x.kind))):
+                view = x
+            else:
+                view = add_buffer(
+                    plan, Buffer("inner", Spec(x.shape, np.dtype(x.kind)))
+                )
+                kernel = Kernel(x.shape, (), {-1: x}, [(-1, view)], ())
+                actions += self.write_kernel(kernel, plan)
+            operands.append(view)
+        for buffer in results:
+            buffer.kind = "inner"
+        actions.append(CallAction(step, call, operands, plan, self.runtime))
+        return actions
 
     def write_kernel(self, kernel: Kernel, plan: Plan) -> list[Action]:
         """Return the launches of a kernel."""
         made = [LaunchAction(x) for x in self.runtime.write(kernel, plan)]
         self.launched += made
         return [*made]
+
+
+def add_buffer(plan: Plan, buffer: Buffer) -> View:
+    """Add a buffer to a plan; return all of it."""
+    plan.buffers.append(buffer)
+    return whole_view(len(plan.buffers) - 1, buffer.spec)
+
+
+def whole_view(i: int, spec: Spec) -> View:
+    """Return all of a buffer."""
+    return View(i, 0, spec.shape, pack_strides(spec), spec.dtype.str[1:])

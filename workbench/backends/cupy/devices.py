@@ -16,7 +16,7 @@ import numpy as np
 from workbench.backends.cupy.runtime import CupyRuntime, Runtime
 from workbench.core import blame, tree
 from workbench.core.types import is_device_array
-from workbench.errors import DeviceError, UsageError
+from workbench.errors import DeviceError, DtypeError, UsageError
 
 #: The status of CUDA's errors where there is no driver, or no GPU.
 NO_DRIVER, NO_DEVICE = 35, 100
@@ -159,6 +159,10 @@ def _join(names: Any) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
+#: The widest floats and complex numbers of a GPU.
+WIDEST = {"f": "float64", "c": "complex128"}
+
+
 def to_gpu(value: Any) -> Any:
     """Return a nest with its arrays copied to the GPU.
 
@@ -179,6 +183,8 @@ def to_gpu(value: Any) -> Any:
         If there is no GPU, with what is missing and how to get it.
     DeviceMemoryError
         If the arrays do not fit there.
+    DtypeError
+        If a GPU has no such numbers, as those of ``longdouble``.
 
     Examples
     --------
@@ -198,6 +204,11 @@ def to_gpu(value: Any) -> Any:
         if is_device_array(x):
             return x if runtime.owns(x) else runtime.upload(x)
         if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
+            if x.dtype.str[1:] not in runtime.description.kinds:
+                raise DtypeError(
+                    f"to_gpu{blame.user_line()}: a GPU has no {x.dtype}. Convert the"
+                    f" array before: x.astype(np.{WIDEST[x.dtype.kind]})."
+                )
             return runtime.upload(x)
         return x
 

@@ -15,6 +15,7 @@ import numpy as np
 from workbench.backends import numpy as numpy_backend
 from workbench.backends.compiled import tiers
 from workbench.backends.cupy.devices import check_places, find_runtime
+from workbench.backends.cupy.launches import Device
 from workbench.backends.cupy.program import Program
 from workbench.backends.cupy.runtime import Runtime, format_bytes
 from workbench.core.graph import Graph
@@ -28,6 +29,7 @@ class Function(tiers.Function):
     """A graph that runs on the GPU, and compiled when that is ready."""
 
     library = "CuPy"
+    kinds = Device().kinds
 
     def __init__(
         self, graph: Graph, own: bool = False, runtime: Runtime | None = None

@@ -138,7 +138,7 @@ def plan_kernels(graph: Graph) -> KernelPlan:
                 " function on arrays, or on wb.Spec(shape, dtype)."
             )
     device = Device()
-    plan = lower(expand(simple, specs), device)
+    plan = lower(expand(simple, specs, kinds=device.kinds), device)
     counts: Counter[str] = Counter()
     steps = [_describe_step(step, plan, device, counts) for step in plan.steps]
     size = place_buffers(plan)

@@ -30,6 +30,11 @@ from workbench.backends.cupy.actions import Action, Frame, write_actions
 from workbench.backends.cupy.launches import ALIGNMENT
 from workbench.backends.cupy.matrices import WORKSPACE
 from workbench.backends.cupy.runtime import Address, Array, Runtime
+from workbench.backends.cupy.streams import (
+    StreamPlan,
+    put_on_streams,
+    spread_steps,
+)
 from workbench.core import blame
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
@@ -60,6 +65,8 @@ class Program:
         What a call does, in order.
     launches
         What its kernels are.
+    streams
+        Which of its steps run side by side where it is captured.
     captured
         How many CUDA graphs a call repeats; 0: it has not been captured.
     refusal
@@ -79,7 +86,8 @@ class Program:
         self.plan = plan = lower(graph, runtime.description)
         with runtime.use(), runtime.guard():
             self.actions, self.launches = write_actions(plan, runtime)
-            self.size = place_buffers(plan)
+            self.refusal = self._find_refusal()
+            self.streams, self.size = self._spread_steps()
             buffers = list(enumerate(plan.buffers))
             #: The constants on the device.
             self._constants = {
@@ -101,7 +109,13 @@ class Program:
         self._lock = threading.Lock()
         self._calls = 0
         self._capture: _Capture | None = None
-        self.refusal = self._find_refusal()
+
+    def _spread_steps(self) -> tuple[StreamPlan, int]:
+        """Return the streams of the steps, and the size of their memory."""
+        if self.refusal is not None:
+            return StreamPlan.of_one(self.plan), place_buffers(self.plan)
+        processors = self.runtime.description.processors
+        return spread_steps(self.plan, self.actions, processors)
 
     # Runs
 
@@ -224,7 +238,8 @@ class Program:
     def _find_refusal(self) -> str | None:
         """Return why the program is not to be captured; None: it is."""
         count = sum(action.count for action in self.actions)
-        known = [self.plan.buffers[i].size for i, _ in (*self._inputs, *self._outputs)]
+        given = ("input", "output")
+        known = [b.size for b in self.plan.buffers if b.kind in given]
         if count < LEAST_CAPTURED + len(known):
             return (
                 f"it has {count} launches, which cost less than to copy"
@@ -266,8 +281,8 @@ class Program:
         results = [b for b in self.plan.buffers if b.kind in ("output", "host")]
         size = self.size + sum(b.known_size for b in results)
         capture = self._capture  # another thread may let go of it
-        if capture is not None and capture.workspace is not None:
-            size += WORKSPACE
+        if capture is not None:
+            size += WORKSPACE * len(capture.workspaces)
         return size
 
     def release(self) -> None:
@@ -313,8 +328,8 @@ class _Capture:
     ----------
     graphs
         How many there are in one call.
-    workspace
-        The work memory of their products, one after the other; None: they have none.
+    workspaces
+        The work memory of products, which are one after the other on each stream.
     """
 
     _mark: Any = None
@@ -329,7 +344,7 @@ class _Capture:
             runtime.fill(array, 0)
             examples[b.place] = array
         self._frame = program._make_frame([examples[k] for k in sorted(examples)])
-        self.workspace: Array = None
+        self.workspaces: dict[int, Array] = {}
         #: Where results of ops lie that CuPy computes, which graphs read.
         self._hosts: dict[int, Array] = {}
         for i, buffer in enumerate(plan.buffers):
@@ -381,15 +396,16 @@ class _Capture:
 
     def _capture(self, actions: tuple[Action, ...]) -> Callable[[Frame], None]:
         """Return what repeats some actions on the addresses of the frame."""
-        frame = self._frame
-
-        def run() -> None:
-            for action in actions:
-                action.run(frame)
-
-        if self.workspace is None and any(a.multiplies for a in actions):
-            self.workspace = self._runtime.make_array((WORKSPACE,), _BYTE)
-        replay = self._runtime.capture(run, self.workspace)
+        plan, runtime = self._program.streams, self._runtime
+        for action in actions:
+            stream = plan.streams[action.step]
+            if action.multiplies and stream not in self.workspaces:
+                self.workspaces[stream] = runtime.make_array((WORKSPACE,), _BYTE)
+        count = 1 + max(plan.streams[action.step] for action in actions)
+        replay = runtime.capture(
+            lambda streams: put_on_streams(actions, plan, self._frame, streams),
+            [self.workspaces.get(k) for k in range(count)],
+        )
         return lambda frame: replay()
 
     def _find_bound(self, addresses: tuple[Address, ...]) -> list[Part] | None:

@@ -20,7 +20,8 @@ from workbench.backends.compiled.kernel import Kernel
 from workbench.backends.compiled.steps import Plan
 from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import OPTIONS, Device, Launch, list_units
-from workbench.backends.cupy.matrices import Cublas, Gemm
+from workbench.backends.cupy.matrices import WORKSPACE, Cublas, Gemm
+from workbench.core.op import CUDA_OPTIONS, CudaCall
 from workbench.errors import CompilerError, DeviceError, DeviceMemoryError
 
 #: Kernels that ask for more shared memory than this must say so before.
@@ -174,18 +175,32 @@ class Runtime(Protocol):
     def load(self, launches: Sequence[Launch]) -> list[Callable[..., None]]:
         """Return for each launch a function of the addresses of its pointers."""
 
+    def load_call(self, call: CudaCall) -> Callable[..., None]:
+        """Return what launches a user's kernel, of the addresses of its arrays.
+
+        Raises
+        ------
+        CompilerError
+            If its source does not compile.
+        """
+
     def multiply(self, gemm: Gemm, addresses: Sequence[Address]) -> None:
         """Multiply matrices that begin at these addresses."""
 
-    def capture(self, run: Callable[[], None], workspace: Array) -> Callable[[], None]:
-        """Return a function that repeats what ``run`` puts on the stream.
+    def capture(
+        self, run: Callable[[Sequence[Any]], None], workspaces: Sequence[Array]
+    ) -> Callable[[], None]:
+        """Return a function that repeats what ``run`` puts on streams.
 
         Parameters
         ----------
         run
-            It puts work on the stream.
-        workspace
-            Memory that cuBLAS works in whenever it is repeated; None: it is not called.
+            It puts work on the streams that it is given: on the first, which is the
+            current one, and on others that have followed a mark of it. In the end the
+            first must follow marks behind all work of the others.
+        workspaces
+            For each stream the memory that cuBLAS works in there whenever it is
+            repeated; None: it is not called.
 
         Raises
         ------
@@ -201,6 +216,9 @@ class Runtime(Protocol):
 
     def find_stream(self) -> Any:
         """Return the stream that work is put on."""
+
+    def select(self, stream: Any) -> AbstractContextManager[Any]:
+        """Return a context in which a stream is the current one of the thread."""
 
     def mark(self, mark: Any = None) -> Any:
         """Return a mark behind what was put on the current stream; move one there."""
@@ -246,7 +264,7 @@ class CupyRuntime:
             weakref.WeakValueDictionary()
         )
         self._lock = threading.Lock()
-        #: Of each thread that captures, the work memory of cuBLAS.
+        #: Of each thread that captures, the work memory of cuBLAS by its stream.
         self._local = threading.local()
 
     # Arrays
@@ -346,12 +364,24 @@ class CupyRuntime:
             made.append(_Kernel(function, one, module))
         return made
 
+    def load_call(self, call: CudaCall) -> Callable[..., None]:
+        """Return what launches a user's kernel, of the addresses of its arrays."""
+        module = self.cupy.RawModule(code=call.source, options=CUDA_OPTIONS)
+        try:
+            function = module.get_function(call.name)
+        except self._cuda.compiler.CompileException as error:
+            raise CompilerError(f"{call.name} does not compile: {error}") from error
+        grid, block = (call.blocks,), (call.threads,)
+        return lambda *places: function(grid, block, (*places, *call.numbers))
+
     def multiply(self, gemm: Gemm, addresses: Sequence[Address]) -> None:
         """Multiply matrices that begin at these addresses."""
         blas = self._find_cublas()
         handle = self._cuda.device.get_cublas_handle()
-        if getattr(self._local, "workspace", None) is None:
-            blas.select_stream(handle, self.find_stream().ptr)
+        stream: int = self.find_stream().ptr
+        workspace = getattr(self._local, "workspaces", {}).get(stream)
+        memory = () if workspace is None else (self.find_address(workspace), WORKSPACE)
+        blas.select_stream(handle, stream, *memory)
         blas.multiply(handle, gemm, addresses)
 
     def _find_cublas(self) -> Cublas:
@@ -366,36 +396,38 @@ class CupyRuntime:
                 raise CompilerError(f"cuBLAS cannot be called: {error}") from error
         return self._cublas
 
-    def capture(self, run: Callable[[], None], workspace: Array) -> Callable[[], None]:
-        """Return a function that repeats what ``run`` puts on the stream.
+    def capture(
+        self, run: Callable[[Sequence[Any]], None], workspaces: Sequence[Array]
+    ) -> Callable[[], None]:
+        """Return a function that repeats what ``run`` puts on streams.
 
         It has been run before, so that nothing is loaded or made ready any more.
         """
         handle, blas = 0, None
-        if workspace is not None:
+        if any(x is not None for x in workspaces):
             blas = self._find_cublas()
             handle = self._cuda.device.get_cublas_handle()
-        outer, stream = self.find_stream(), self._cuda.Stream(non_blocking=True)
-        graph = None
-        with stream:
-            stream.begin_capture()
+        outer = self.find_stream()
+        streams = [self._cuda.Stream(non_blocking=True) for _ in workspaces]
+        graph, first = None, streams[0]
+        with first:
+            first.begin_capture()
             try:
-                if blas is not None:
-                    address = self.find_address(workspace)
-                    blas.select_stream(handle, stream.ptr, address, workspace.nbytes)
-                self._local.workspace = workspace
-                run()
-                graph = stream.end_capture()
+                self._local.workspaces = {
+                    stream.ptr: x for stream, x in zip(streams, workspaces, strict=True)
+                }
+                run(streams)
+                graph = first.end_capture()
             except Exception as error:
                 if graph is None:
-                    _end_capture(stream)
+                    _end_capture(first)
                 raise CompilerError(f"it cannot be captured: {error}") from error
             finally:
-                self._local.workspace = None
+                self._local.workspaces = {}
                 if blas is not None:
                     blas.select_stream(handle, outer.ptr)
         graph.upload(outer)
-        return _Replay(graph, workspace)
+        return _Replay(graph, workspaces)
 
     def time(self, run: Callable[[], None]) -> float:
         """Wait until what ``run`` puts on the stream is done; return its seconds."""
@@ -415,6 +447,11 @@ class CupyRuntime:
     def find_stream(self) -> Any:
         """Return the stream that work is put on."""
         return self._cuda.get_current_stream()
+
+    def select(self, stream: Any) -> AbstractContextManager[Any]:
+        """Return a context in which a stream is the current one of the thread."""
+        chosen: AbstractContextManager[Any] = stream
+        return chosen
 
     def mark(self, mark: Any = None) -> Any:
         """Return a mark behind what was put on the current stream; move one there."""
@@ -526,10 +563,10 @@ class _Kernel:
 class _Replay:
     """A CUDA graph, and the memory that it needs."""
 
-    def __init__(self, graph: Any, workspace: Any) -> None:
+    def __init__(self, graph: Any, workspaces: Sequence[Any]) -> None:
         self._launch = graph.launch
         self._graph = graph
-        self._workspace = workspace
+        self._workspaces = workspaces
 
     def __call__(self) -> None:
         self._launch()

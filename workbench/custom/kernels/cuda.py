@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.op import CUDA_OPTIONS, CudaCall
 from workbench.core.types import Spec
 from workbench.custom.kernels import toolchain
 from workbench.custom.kernels.signature import Signature
@@ -115,24 +116,47 @@ def _by_nvrtc(nvrtc: Any, whole: str, architecture: str) -> str | bytes:
         nvrtc.destroyProgram(program)
 
 
-def launch(
+def plan_launch(
     text: Text,
     signature: Signature,
     chosen: Mapping[str, np.dtype[Any]],
     settings: Mapping[str, Any],
     kinds: Mapping[str, type],
+    lengths: Sequence[int],
+    threads: int,
+) -> CudaCall:
+    """Return the call of a kernel, one thread for each of ``threads``.
+
+    Raises
+    ------
+    KernelError
+        If these are more threads than a GPU starts.
+    """
+    # One at least, so that outputs without a length are written as on the CPU.
+    blocks = max(1, -(-threads // BLOCK))
+    if blocks > MOST_BLOCKS:
+        raise KernelError(
+            f"{signature.op}: {threads} threads are more than a GPU starts. Let"
+            " each do more, with a loop in the kernel."
+        )
+    numbers = [np.int64(n) for n in lengths]
+    numbers += [_WIDTHS[kinds[k]](v) for k, v in settings.items()]
+    source = write_unit(text.text, signature, chosen, kinds, CUDA)
+    return CudaCall(source, signature.op, blocks, BLOCK, tuple(numbers))
+
+
+def launch(
+    call: CudaCall,
+    signature: Signature,
     inputs: Sequence[Any],
     dtypes: Sequence[np.dtype[Any]],
     outputs: Sequence[Spec],
-    lengths: Sequence[int],
-    threads: int,
 ) -> list[Any]:
-    """Run a kernel on CuPy arrays, one thread for each of ``threads``.
+    """Run a kernel on CuPy arrays.
 
     CuPy compiles it for the GPU at hand and keeps the result on disk.
     """
     cupy: Any = import_module("cupy")
-    whole = write_unit(text.text, signature, chosen, kinds, CUDA)
     for x, pattern in zip(inputs, signature.inputs, strict=True):
         if not is_device(x) and np.ndim(x) > 0:
             raise UsageError(
@@ -146,23 +170,14 @@ def launch(
             for x, dtype in zip(inputs, dtypes, strict=True)
         ]
         made = [cupy.zeros(spec.shape, spec.dtype) for spec in outputs]
-        # One at least, so that outputs without a length are written as on the CPU.
-        blocks = max(1, -(-threads // BLOCK))
-        if blocks > MOST_BLOCKS:
-            raise KernelError(
-                f"{signature.op}: {threads} threads are more than a GPU starts. Let"
-                " each do more, with a loop in the kernel."
-            )
         with _LOCK:
-            module = _MODULES.get(whole)
+            module = _MODULES.get(call.source)
             if module is None:
-                module = _MODULES[whole] = cupy.RawModule(
-                    code=whole, options=("--std=c++17",)
+                module = _MODULES[call.source] = cupy.RawModule(
+                    code=call.source, options=CUDA_OPTIONS
                 )
-            kernel = module.get_function(signature.op)
-        numbers = [np.int64(n) for n in lengths]
-        told = [_WIDTHS[kinds[k]](v) for k, v in settings.items()]
-        kernel((blocks,), (BLOCK,), (*given, *made, *numbers, *told))
+            kernel = module.get_function(call.name)
+        kernel((call.blocks,), (call.threads,), (*given, *made, *call.numbers))
     return made
 
 

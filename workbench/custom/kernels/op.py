@@ -16,9 +16,16 @@ import numpy as np
 
 from workbench.autodiff.call import pull_through, push_through
 from workbench.core import blame, source, types
+from workbench.core.op import CudaCall
 from workbench.core.tensor import Tensor, admit
 from workbench.core.types import Spec
-from workbench.custom.kernels.cuda import ARCHITECTURE, check, is_device, launch
+from workbench.custom.kernels.cuda import (
+    ARCHITECTURE,
+    check,
+    is_device,
+    launch,
+    plan_launch,
+)
 from workbench.custom.kernels.native import Native, load_native
 from workbench.custom.kernels.signature import Bound, Pattern, Signature
 from workbench.custom.kernels.toolchain import MissingCompiler
@@ -233,8 +240,16 @@ def _compile_kernel(op: Any, bound: Bound) -> Native:
 
 def run_on_device(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
     """Return the outputs by the CUDA kernel, on the GPU that holds the inputs."""
+    signature = op._signature
+    dtypes = [bound.dtypes[p.name] for p in signature.inputs]
+    results = signature.infer_outputs(bound, op._kernel_settings)
+    call = plan_device_call(op, bound, results)
+    return launch(call, signature, arrays, dtypes, results)
+
+
+def plan_device_call(op: Any, bound: Bound, results: Sequence[Spec]) -> CudaCall:
+    """Return the call of the CUDA kernel for arrays of such lengths and dtypes."""
     signature, settings = op._signature, op._kernel_settings
-    results = signature.infer_outputs(bound, settings)
     if op.threads is None:
         threads = prod(results[0].shape)
     else:
@@ -242,9 +257,8 @@ def run_on_device(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
         lengths = {k: prod(v) if k == "..." else v for k, v in bound.lengths.items()}
         known = Bound(lengths={**lengths, "size": lengths.get("...", 0)})
         threads = signature.evaluate_length(text, text.dims[0], known, settings)
-    return launch(
-        op._texts["cuda"], signature, bound.types, settings, op._kinds, arrays,
-        [bound.dtypes[p.name] for p in signature.inputs], results,
+    return plan_launch(
+        op._texts["cuda"], signature, bound.types, settings, op._kinds,
         _lengths(signature, bound), threads,
     )  # fmt: skip
 
@@ -521,6 +535,18 @@ class KernelOp(Op):
             found = convert_settings(self.name, self._kinds, self._settings)
             object.__setattr__(self, "_looked_at", found)
         return found
+
+    def _lower(self, node: Tensor, backend: str) -> CudaCall | None:
+        """Return the launch of the CUDA source; None: inputs must be cast."""
+        if backend != "cupy" or "cuda" not in self._texts:
+            return None
+        specs = [types.spec_of(x) for x in node.inputs]
+        bound = self._signature.bind(specs, self._kernel_settings)
+        wanted = [bound.dtypes[p.name] for p in self._signature.inputs]
+        if any(spec.dtype != dtype for spec, dtype in zip(specs, wanted, strict=True)):
+            return None
+        results = self._signature.infer_outputs(bound, self._kernel_settings)
+        return plan_device_call(self, bound, results)
 
     def _bind(self, values: Sequence[Any]) -> Bound:
         """Return what the letters stand for, cached by shapes and dtypes."""

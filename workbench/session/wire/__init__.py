@@ -3,9 +3,9 @@
 `protocol/` is the Python side of the wire's types. `columns.py` writes a session as
 a header and flat buffers, `header.py` what the header says of overrides, checks and
 findings. `notebook.py` puts that into a notebook and reads it back, with
-suspicion. `detail.py` answers questions about one node, `inside.py` about the program
-in it, `timeline.py` and `moments.py` about past runs, `rewriting.py` about how the
-derivative is simplified.
+suspicion. `detail.py` answers questions about one node, `inner_program.py` about the
+program in it, `timeline.py` and `moments.py` about past runs, `rewriting.py` about how
+the derivative is simplified.
 """
 
 from workbench.session.wire.columns import (
@@ -21,7 +21,7 @@ from workbench.session.wire.detail import (
     read_steps,
     read_target,
 )
-from workbench.session.wire.inside import take_inside
+from workbench.session.wire.inner_program import take_inside
 from workbench.session.wire.moments import (
     encode_moments,
     list_peers,

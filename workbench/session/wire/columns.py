@@ -27,7 +27,7 @@ from workbench.overrides.resolution import Resolution
 from workbench.session import statistics
 from workbench.session.applied_override import AppliedOverride
 from workbench.session.device_statistics import is_on_device
-from workbench.session.inside import has_loops, is_holder, measure_loops
+from workbench.session.inner_program import has_loops, is_holder, measure_loops
 from workbench.session.nodes import Nodes
 from workbench.session.placement import describe_backend, find_device
 from workbench.session.repeats import find_unrolled

@@ -20,12 +20,12 @@ from workbench.ops.define import shape_of
 from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session import statistics
 from workbench.session.device_statistics import is_on_device
-from workbench.session.inside import Inside
+from workbench.session.inner_program import InnerProgram
 from workbench.session.placement import describe_backend, find_device, list_kernels
 from workbench.session.preview import Preview
 from workbench.session.wire.columns import name_constant
 from workbench.session.wire.header import finite_number
-from workbench.session.wire.inside import read_path
+from workbench.session.wire.inner_program import read_path
 from workbench.session.wire.protocol.messages import (
     DetailBody,
     DeviceKernelData,
@@ -100,7 +100,7 @@ def gather_details(
     return body
 
 
-def _gather_inner_details(inside: Inside, node: int) -> DetailBody:
+def _gather_inner_details(inside: InnerProgram, node: int) -> DetailBody:
     """Return the details of a node of a program inside others."""
     nodes = inside.forward.graph.nodes
     if not 0 <= node < len(nodes):

@@ -20,7 +20,7 @@ from workbench.overrides.targets import ByNode, ByOp, ByScope
 from workbench.session.applied_override import AppliedOverride, is_data
 from workbench.session.device_statistics import is_on_device
 from workbench.session.history import History
-from workbench.session.inside import LoopNorms
+from workbench.session.inner_program import LoopNorms
 from workbench.session.profile import SessionProfile
 from workbench.session.stages import Values
 from workbench.session.wire.protocol.fields import STATUSES

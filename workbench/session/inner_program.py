@@ -46,7 +46,7 @@ MOST_DEPTH = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Inside:
+class InnerProgram:
     """The program inside a node, with its values and cotangents.
 
     Attributes
@@ -81,7 +81,7 @@ def is_holder(node: Tensor) -> bool:
     return node.op.graphs is not None
 
 
-def open_inside(state: State, path: Sequence[tuple[int, int]]) -> Inside:
+def open_inside(state: State, path: Sequence[tuple[int, int]]) -> InnerProgram:
     """Return the program inside a node of a session, and inside a node of that.
 
     Parameters
@@ -108,10 +108,10 @@ def open_inside(state: State, path: Sequence[tuple[int, int]]) -> Inside:
     return shown
 
 
-def _show_session(state: State) -> Inside:
+def _show_session(state: State) -> InnerProgram:
     """Return the program of a session itself, as one inside of nothing."""
     resolution = state.resolution
-    return Inside(
+    return InnerProgram(
         state.forward,
         state.backward,
         state.truth if resolution is not None else None,
@@ -120,7 +120,9 @@ def _show_session(state: State) -> Inside:
     )
 
 
-def _open_node(around: Inside, rules: Rules, node_id: int, step: int) -> Inside:
+def _open_node(
+    around: InnerProgram, rules: Rules, node_id: int, step: int
+) -> InnerProgram:
     """Return the program inside a node of a program."""
     nodes = around.forward.graph.nodes
     if not 0 <= node_id < len(nodes):
@@ -138,7 +140,7 @@ def _open_node(around: Inside, rules: Rules, node_id: int, step: int) -> Inside:
     graph, values, offset = _find_program(node, label)
     forward = _bind_values(graph, values)
     varying = [
-        i for i in range(len(graph.leaves)) if _varies(around, node_id, i + offset)
+        i for i in range(len(graph.leaves)) if _is_varying(around, node_id, i + offset)
     ]
     sweeps = [
         None
@@ -146,7 +148,7 @@ def _open_node(around: Inside, rules: Rules, node_id: int, step: int) -> Inside:
         else _sweep(forward, graph, g, varying, found)
         for backward, found in _list_sweeps(around, rules)
     ]
-    return Inside(
+    return InnerProgram(
         forward, sweeps[0], sweeps[1], _map_rules(graph, forward, rules), graph.nodes
     )
 
@@ -157,7 +159,7 @@ def _name(node: Tensor) -> str:
 
 
 def _list_sweeps(
-    around: Inside, rules: Rules
+    around: InnerProgram, rules: Rules
 ) -> tuple[tuple[Backward | None, Rules], tuple[Backward | None, Rules]]:
     """Return the cotangents around with the rules that made them, and the true ones."""
     return (around.backward, rules), (around.truth, None)
@@ -190,7 +192,7 @@ def _bind_values(graph: Graph, values: Sequence[Any]) -> Values:
     return Values(replace_values(graph, known))
 
 
-def _varies(around: Inside, node_id: int, k: int) -> bool:
+def _is_varying(around: InnerProgram, node_id: int, k: int) -> bool:
     """Return whether a gradient is asked for by what an input of a node depends on."""
     x = around.forward.graph.nodes[node_id].inputs[k]
     if not isinstance(x, Tensor) or around.backward is None:
@@ -435,7 +437,7 @@ _runs: WeakKeyDictionary[Values, dict[int, LoopRun]] = WeakKeyDictionary()
 _sweeps: WeakKeyDictionary[Backward, dict[int, LoopSweep]] = WeakKeyDictionary()
 
 
-def _find_run(around: Inside, node_id: int) -> LoopRun:
+def _find_run(around: InnerProgram, node_id: int) -> LoopRun:
     """Return the run of a loop, from memory if it is known."""
     runs = _runs.setdefault(around.forward, {})
     run = runs.get(node_id)
@@ -488,7 +490,7 @@ def has_loops(state: State) -> bool:
 
 
 def measure_loops(
-    around: State | Inside, seconds: float, least: int = 0
+    around: State | InnerProgram, seconds: float, least: int = 0
 ) -> tuple[list[LoopNorms], list[int]]:
     """Return the gradients along the loops of a program, and the loops left out.
 
@@ -503,7 +505,7 @@ def measure_loops(
     least
         So many are measured however long it takes.
     """
-    shown = around if isinstance(around, Inside) else _show_session(around)
+    shown = around if isinstance(around, InnerProgram) else _show_session(around)
     backward = shown.backward
     if backward is None:
         return [], []
@@ -529,8 +531,8 @@ def measure_loops(
 
 
 def _open_loop(
-    around: Inside, rules: Rules, node_id: int, step: int, label: str
-) -> Inside:
+    around: InnerProgram, rules: Rules, node_id: int, step: int, label: str
+) -> InnerProgram:
     """Return one step of a loop."""
     run = _find_run(around, node_id)
     loop, body, n = run.loop, run.loop.body, run.count
@@ -551,7 +553,7 @@ def _open_loop(
     varying = [
         i
         for i in range(len(body.leaves))
-        if i >= first or _varies(around, node_id, i + loop.counted)
+        if i >= first or _is_varying(around, node_id, i + loop.counted)
     ]
     sweeps: list[Backward | None] = []
     norms: Sequence[float] = ()
@@ -567,7 +569,7 @@ def _open_loop(
             _sweep(forward, body, [*arriving, *rows], varying, found, (step, n))
         )
         norms = norms or swept.norms
-    return Inside(
+    return InnerProgram(
         forward,
         sweeps[0],
         sweeps[1],

@@ -103,7 +103,7 @@ def test_an_op_of_the_users_tells_its_settings_and_lines() -> None:
     settings, code = told(lambda w: np.sum(op(w)), "scale_of_page")
     assert code is None
     assert settings["factor"] == "3.0"
-    assert "test_inside.py" in settings["vjp"]
+    assert "test_inner_program.py" in settings["vjp"]
     assert settings["vjp"].endswith("def vjp(self, node: Any, g: Any) -> Any:")
     assert "jvp" not in settings
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.core.tensor import Tensor
 from workbench.session import statistics
-from workbench.session.inside import Inside, measure_loops
+from workbench.session.inner_program import InnerProgram, measure_loops
 from workbench.session.wire.columns import (
     Array,
     Snapshot,
@@ -111,13 +111,15 @@ def take_inside(session: Session, path: Sequence[PlaceData]) -> InsideSnapshot:
     return InsideSnapshot(snapshot, fields)
 
 
-def _list_places(path: Sequence[PlaceData], inside: Inside) -> list[tuple[int, int]]:
+def _list_places(
+    path: Sequence[PlaceData], inside: InnerProgram
+) -> list[tuple[int, int]]:
     """Return the path with the step that is shown, counted from 0."""
     *around, (node, step) = read_path(path)
     return [*around, (node, step if inside.step is None else inside.step)]
 
 
-def _measure_changes(inside: Inside) -> Array:
+def _measure_changes(inside: InnerProgram) -> Array:
     """Return the column `change`."""
     nodes, backward, truth = inside.forward.graph.nodes, inside.backward, inside.truth
     assert backward is not None
@@ -136,7 +138,7 @@ def _measure_changes(inside: Inside) -> Array:
 
 
 def _encode_overrides(
-    inside: Inside,
+    inside: InnerProgram,
     overrides: Sequence[Any],
     columns: dict[str, Array],
 ) -> list[OverrideData]:

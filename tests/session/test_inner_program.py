@@ -9,7 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench.errors import UsageError
-from workbench.session.inside import Inside, open_inside
+from workbench.session.inner_program import InnerProgram, open_inside
 from workbench.session.wire import gather_details, take_inside, take_snapshot
 
 N = 150
@@ -37,7 +37,7 @@ def find_holder(session: wb.Session) -> int:
     return next(i for i, x in enumerate(session.graph.nodes) if x.op.graphs is not None)
 
 
-def look(session: wb.Session, *steps: int) -> Inside:
+def look(session: wb.Session, *steps: int) -> InnerProgram:
     return open_inside(session._state, [(find_holder(session), t) for t in steps])
 
 
@@ -59,7 +59,7 @@ def run_by_hand(factor: Any, reverse: bool = False) -> dict[int, dict[str, Any]]
     return found
 
 
-def check(inside: Inside, expected: dict[str, Any], backward: Any = None) -> None:
+def check(inside: InnerProgram, expected: dict[str, Any], backward: Any = None) -> None:
     backward = inside.backward if backward is None else backward
     assert backward is not None
     nodes = inside.forward.graph.nodes
