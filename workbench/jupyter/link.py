@@ -48,7 +48,7 @@ SHARE = 0.015
 #: clock it waits for its picture so many times as long at most.
 MOST_WAIT = 4
 #: Seconds that Jupyter takes for a patch and its acknowledgement, in other threads.
-MESSAGES = 0.004
+MESSAGES = 0.005
 #: Seconds for the effects of overrides in one patch; the others follow in the next.
 EFFECTS = 0.03
 #: The part of the time of a loop that the gradients along loops in it may take.
@@ -179,13 +179,16 @@ class Link:
         on a busy machine its picture comes as much less often as it is slower.
         """
         waited = self._clock() - self._last
-        if not in_loop or waited < PAUSE:
+        if not in_loop:
             return PAUSE - waited
         had = self._processor_clock() - self._processor_last
-        # Looked at again after a pause at least: each timer is a thread.
         left = self._pause - had
-        left = max(left, PAUSE) if left > 0 else 0.0
-        return min(left, MOST_WAIT * self._pause - waited)
+        if left > 0:
+            # Looked at again when it has had that at its pace so far, and after a pause
+            # at least: each timer is a thread.
+            pace = had / waited if waited > PAUSE else 1.0
+            left = max(left / pace if pace > 0 else left, PAUSE)
+        return max(min(left, MOST_WAIT * self._pause - waited), PAUSE - waited)
 
     def _resume_later(self, seconds: float) -> None:
         due = self._clock() + seconds

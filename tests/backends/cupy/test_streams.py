@@ -241,9 +241,9 @@ def test_every_order_gives_the_same_bits(
     def loops(x: Any, A: Any) -> Any:
         ends = [
             wb.scan(lambda h, k=k: np.tanh(A @ h + k), [], [x * k], n_steps=4)[-1]
-            for k in range(3)
+            for k in range(6)
         ]
-        return ends[0] + ends[1] * ends[2]
+        return ends[0] + ends[1] * ends[2] - ends[3] * ends[4] + ends[5]
 
     cases: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         "branches": (branches, (x, A)),
