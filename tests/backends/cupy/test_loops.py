@@ -16,7 +16,7 @@ import pytest
 import workbench as wb
 from tests.backends.compiled.accuracy import check_accuracy
 from tests.backends.compiled.programs import trace
-from tests.backends.cupy.host import COMPILER, SMALL, HostDevice, write_all
+from tests.backends.cupy.host import COMPILER, SMALL, HostDevice, HostModule, write_all
 from tests.backends.cupy.nvrtc import compile_cubin, load_nvrtc
 from tests.backends.cupy.test_harness import change, run_sanitized
 from tests.backends.cupy.test_kernels import plan_program
@@ -281,6 +281,51 @@ def test_programs(name: str, rng: np.random.Generator) -> None:
         results.append([np.asarray(a).tobytes() for a in got])
     # Bit by bit the same, whichever thread comes first.
     assert all(one == results[0] for one in results)
+
+
+def draw_case(rng: np.random.Generator) -> tuple[Program, list[Any]]:
+    """A loop that hands on and gives what is drawn from a list, forward or back.
+
+    Values change places, are handed on twice, are rows and state at once, or nothing.
+    """
+    n, steps = int(rng.integers(1, 9)), int(rng.integers(1, 7))
+    chosen = [int(i) for i in rng.integers(0, 11, size=6)]
+    reverse, differentiates = bool(rng.integers(2)), bool(rng.integers(2))
+
+    def step(x: Any, a: Any, b: Any, c: Any, w: Any, A: Any) -> Any:
+        known = [
+            a, b, c, x, w, np.tanh(A @ a + x), b * 0.5 + np.sum(c), np.sin(a * w),
+            np.cumsum(b) * 0.3, a[::-1] * c, np.where(a > 0, b, c),
+        ]  # fmt: skip
+        return tuple([known[i] for i in chosen])
+
+    def f(xs: Any, w: Any, A: Any) -> Any:
+        starts = [np.ones(n), np.full(n, 0.5), w * 2, None, None, None]
+        return wb.scan(step, xs, starts, [w, A], reverse=reverse)
+
+    xs, A = rng.normal(size=(steps, n)), rng.normal(size=(n, n)) * 0.4
+    return slope(f, 0, 1, 2) if differentiates else f, [xs, rng.normal(size=n), A]
+
+
+@needs_compiler
+@pytest.mark.parametrize("count", [8, pytest.param(120, marks=pytest.mark.long)])
+def test_random_steps(count: int, rng: np.random.Generator) -> None:
+    cases = []
+    for _ in range(count):
+        f, args = draw_case(rng)
+        plan, want = plan_program(lambda *a, f=f: tree.flatten(f(*a))[0], args)
+        launches = write_all(plan)
+        assert {id(step) for step in list_loops(plan)} <= {*launches}
+        cases.append((plan, launches, args, want))
+    HostModule([x for _, all_, _, _ in cases for xs in all_.values() for x in xs])
+    for plan, launches, args, want in cases:
+        device = HostDevice(plan, launches)
+        results = []
+        for order in ORDERS[:3]:
+            got = device.run(args, order)
+            check_accuracy(plan.graph, args, got, want)
+            results.append([np.asarray(a).tobytes() for a in got])
+        assert all(one == results[0] for one in results)
 
 
 # Barriers

@@ -194,6 +194,35 @@ class SparseDerivative:
             self._check_pattern(prepared, args, kwargs)
         return prepared.compute(args, kwargs)
 
+    def check(self, *args: Any, **kwargs: Any) -> None:
+        """Raise if the matrix has an entry outside of its pattern at these arguments.
+
+        One product with random numbers tells. A call makes the same probe of a pattern
+        that was given, or that an op of yours says, once: at the first arguments at
+        which the numbers tell. An entry that is zero there is not found; look again
+        elsewhere with this.
+
+        Raises
+        ------
+        GradientError
+            Naming an entry that is outside.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> J = wb.jacobian(lambda x: x * x[::-1] * (x > 0), sparse=np.eye(2))
+        >>> J(np.array([-1.0, -2.0])).toarray()
+        array([[0., 0.],
+               [0., 0.]])
+        >>> J.check(np.array([1.0, 2.0]))
+        Traceback (most recent call last):
+        ...
+        workbench.errors.GradientError: ...
+        """
+        prepared = self._find_prepared(args, kwargs)
+        if prepared.dense is None:
+            self._check_pattern(prepared, args, kwargs)
+
     def _find_prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
         if not kwargs:
             forms: list[Any] = []
@@ -325,7 +354,7 @@ class SparseDerivative:
                 made = accumulate(linear, pattern, format)
                 if made is not None:
                     return made
-                # An index that was known by its values is an input of the program.
+                # An index that was known by its values is computed in the program.
                 prepared.is_accumulated = False
             return compress(linear, chosen(), order_entries(pattern, format))
 
@@ -333,7 +362,7 @@ class SparseDerivative:
             pattern, chosen, settings, entries, self._dense if is_dense else None,
             reason, given,
             bool(linear.rules) or any(op.is_given for op in pattern.dense_ops),
-            accumulated is not None,
+            accumulated is not None, (args, kwargs),
         )  # fmt: skip
         return prepared
 
@@ -385,20 +414,26 @@ class Prepared:
         is_given: bool,
         is_overridden: bool,
         is_accumulated: bool,
+        example: tuple[Any, Any],
     ) -> None:
         self.pattern = pattern
         self._colour = colour
         self.settings = settings
         self.entries = entries
+        leaves, self._structure = tree.flatten(example)
+        #: Integers and booleans among the arguments: their values belong to the key of
+        #: what is prepared, so they are constants of its programs, which read entries
+        #: by them. Copies, since the caller may change them.
+        self._fixed = {i: x.copy() for i, x in enumerate(leaves) if is_fixed(x)}
         self.program = hooks.compile(
-            partial(entries, settings.format), settings.backend
+            self._fix(partial(entries, settings.format)), settings.backend
         )
         self.is_accumulated = is_accumulated
         self.dense = dense
         self.reason = reason
         self._dense_program: Any = None
         if dense is not None and not is_overridden and BY_VALUES not in pattern.notes:
-            self._dense_program = hooks.compile(dense, settings.backend)
+            self._dense_program = hooks.compile(self._fix(dense), settings.backend)
         self._is_given = is_given
         self._needs_values = self.is_ready = False
         #: A found pattern is that of the program, whose entries an override can move.
@@ -408,6 +443,29 @@ class Prepared:
     def colouring(self) -> Colouring:
         """Which products hold all entries, and how these are read from them."""
         return self._colour()
+
+    def _fix(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function of the leaves of the arguments that are not fixed."""
+        if not self._fixed:
+            return f
+
+        def run(*rest: Any) -> Any:
+            left = iter(rest)
+            count = len(rest) + len(self._fixed)
+            leaves = [
+                self._fixed[i] if i in self._fixed else next(left) for i in range(count)
+            ]
+            args, kwargs = self._structure(leaves)
+            return f(*args, **kwargs)
+
+        return run
+
+    def _run(self, program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a program made by `_fix`."""
+        if not self._fixed:
+            return program(*args, **kwargs)
+        leaves = tree.flatten((args, kwargs))[0]
+        return program(*[x for i, x in enumerate(leaves) if i not in self._fixed])
 
     def record_each_time(self) -> None:
         """Record the function in each call, on the values of the arguments."""
@@ -428,13 +486,14 @@ class Prepared:
         """Return the entries at these arguments."""
         if not self._needs_values:
             try:
-                made = self.program(*args, **kwargs)
+                made = self._run(self.program, args, kwargs)
             except TraceError:
                 if not self._is_given:
                     raise
                 self._needs_values = True
             else:
-                self.is_ready = self.is_checked or not self.settings.check
+                is_trusted = self.is_checked or not self.settings.check
+                self.is_ready = is_trusted and not self._fixed
                 return made
         made = self.entries(self.settings.format, *args, **kwargs)
         return made if is_live(made) else value_of(made)
@@ -445,7 +504,7 @@ class Prepared:
         if self._dense_program is None or self._needs_values:
             return self.dense(*args, **kwargs)
         try:
-            return self._dense_program(*args, **kwargs)
+            return self._run(self._dense_program, args, kwargs)
         except TraceError:  # it looks at values
             self._dense_program = None
             return self.dense(*args, **kwargs)
@@ -524,6 +583,11 @@ def _describe_leaf(x: Any) -> Any:
             return spec.shape, spec.dtype, is_device_array(x)
         return spec.shape, spec.dtype, to_host(x).tobytes() if np.ndim(x) else x.item()
     return type(x), x
+
+
+def is_fixed(x: Any) -> bool:
+    """Return whether an argument is an array of integers or booleans."""
+    return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biu"
 
 
 #: Objects that are told by what they are, though they have no value to compare.

@@ -46,8 +46,8 @@ from workbench.errors import CompilerError
 WORK = 2**15
 #: The texts of all parts have at most so many nodes: NVRTC's time grows with them.
 MOST_NODES = 1024
-#: Nothing ends a kernel before its time: one runs at most so many parts, which take
-#: about ten seconds.
+#: Nothing ends a kernel before its time: one runs at most so many parts, which may take
+#: ten seconds (a guess, not measured).
 MOST_ROUNDS = 2**24
 #: The most threads of a block: each then has 128 registers.
 MOST_THREADS = 512
