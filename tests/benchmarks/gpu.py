@@ -43,6 +43,7 @@ from tests.benchmarks.peers import (
     jax,
     torch,
 )
+from workbench.backends.cupy import loops
 
 #: All questions together take at most so many seconds; a peer's first answer.
 MOST_SECONDS, PATIENCE = 150.0, 30
@@ -347,6 +348,51 @@ def print_first_call() -> None:
     print(json.dumps({"first": first, "compiled": compiled, "second call": whole}))
 
 
+def ask_loop() -> dict[str, Any]:
+    """Return what a recurrent net takes as one kernel, and launched step by step.
+
+    Both ways from small states to large ones, so that the rule of which loops are small
+    (`loops.WORK`) can be checked.
+    """
+    made: dict[str, Any] = {}
+    for hidden in (8, 32, 128, 256):
+        for batch in (1, 8):
+            if not has_time():
+                break
+            made[f"hidden {hidden}, batch {batch}"] = measure_loop(hidden, batch)
+    return made
+
+
+def measure_loop(hidden: int, batch: int) -> dict[str, Any]:
+    """Return the seconds of the gradient of 200 steps, both ways."""
+    cupy = find_cupy()
+    rng = np.random.default_rng(0)
+    W = 0.9 * rng.standard_normal((hidden, hidden)) / hidden**0.5
+    shape = (hidden,) if batch == 1 else (batch, hidden)
+    xs, start = rng.standard_normal((200, *shape)), np.zeros(shape)
+
+    def loss(W: Any, xs: Any) -> Any:
+        return np.sum(wb.scan(lambda x, h: np.tanh(h @ W + x), xs, [start]) ** 2)
+
+    given = wb.to_gpu((W, xs))
+    kept, answers = loops.WORK, []
+    found: dict[str, Any] = {"by the rule": "launches"}
+    try:
+        for name, work in (("one kernel", 2**62), ("launches", 0)):
+            loops.WORK = work
+            run = compile_ready(wb.grad(loss), *given)
+            answers.append(cupy.asnumpy(run(*given)))
+            seconds = time_call(lambda run=run: run(*given), rounds=3)
+            found[name] = {"seconds": seconds, **describe_program(run)}
+    finally:
+        loops.WORK = kept
+    plan = wb.plan_kernels(wb.trace(wb.grad(loss))(W, xs))
+    if any(step.name.startswith("loop") and step.launches for step in plan):
+        found["by the rule"] = "one kernel"
+    found["off"] = float(np.max(np.abs(answers[0] - answers[1])))
+    return found
+
+
 # Against torch and JAX
 
 
@@ -441,7 +487,7 @@ def compare_peers(case: Case) -> dict[str, Any]:
 
 def list_cases() -> list[Case]:
     """Return the cases that are compared."""
-    chosen = {"gmm_10k_matmul", "gmm_1k_matmul", "recurrent_32"}
+    chosen = {"gmm_10k_matmul", "gmm_1k_matmul", "recurrent_1", "recurrent_32"}
     modules = (mlp, gmm, dense_jacobian, dense_hessian, recurrent)
     cases = [case for module in modules for case in module.CASES]
     small = {"mlp", "dense_jacobian", "dense_hessian"}
@@ -458,6 +504,7 @@ def list_questions() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     yield "step", ask_step
     yield "launch", ask_launch
     yield "streams", ask_streams
+    yield "loop", ask_loop
     yield "first_call", ask_first_call
     for case in list_cases():
         yield case.name, functools.partial(compare_peers, case)

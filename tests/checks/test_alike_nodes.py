@@ -207,3 +207,109 @@ def test_of_large_nodes_the_first_has_its_second_order_checked(
     worst = found["sin"].entry
     assert worst is not None
     assert worst.order == 2
+
+
+#: Times this an entry is off by half more than it may be.
+SLIGHTLY = 1 + 1.5e-6
+SEEDS = 8
+
+
+def find_wrong(nodes: list[Tensor], rng: np.random.Generator) -> list[NodeCheck]:
+    """Check with some seeds; return what is wrong with one of them.
+
+    All must find the same.
+    """
+    found = []
+    for seed in rng.integers(0, 2**31, SEEDS).tolist():
+        found.append([c for c in check_nodes(nodes, seed=seed) if c.status != "right"])
+    first = found[0]
+    for other in found[1:]:
+        assert [(c.node, c.status) for c in other] == [
+            (c.node, c.status) for c in first
+        ]
+        for one, again in zip(first, other, strict=True):
+            assert one.entry is not None
+            assert again.entry is not None
+            assert one.entry.index == again.entry.index
+            assert one.entry.output == again.entry.output
+    return first
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("mode", ["rev", "fwd"])
+def test_a_slight_fault_in_one_entry_is_found_with_its_place(
+    mode: str, count: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = rng.uniform(0.2, 0.8, (count, 80, 40))
+    k, i, j = (int(rng.integers(0, n)) for n in x.shape)
+    sine: Op = OPS["sin"]
+    pull: Any = sine.pull
+    push: Any = sine.push
+
+    def scale(inputs: Any) -> Any:
+        return np.where(inputs[0] == x[k, i, j], SLIGHTLY, 1.0)
+
+    if mode == "rev":
+        monkeypatch.setattr(
+            sine,
+            "pull",
+            lambda mask, g, y, inputs, params: [
+                c * scale(inputs) for c in pull(mask, g, y, inputs, params)
+            ],
+        )
+    else:
+        monkeypatch.setattr(
+            sine,
+            "push",
+            lambda t, y, inputs, params: push(t, y, inputs, params) * scale(inputs),
+        )
+
+    def program(x: Any) -> Any:
+        return sum(np.sum(np.sin(x[k])) for k in range(count))
+
+    nodes = wb.trace(program)(x).nodes
+    (wrong,) = find_wrong(nodes, rng)
+    assert wrong.node.inputs[0]._value[i, j] == x[k, i, j]
+    assert (wrong.status, wrong.mode) == ("wrong", mode)
+    assert wrong.entry is not None
+    assert wrong.entry.index == (i, j)
+    assert wrong.entry.output == f"y[{i}, {j}]"
+    assert f"d{wrong.entry.output} / dx[{i}, {j}] should be" in wrong.text
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_slight_fault_is_found_in_a_sum_that_broadcasting_makes(
+    side: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, b = rng.uniform(0.2, 0.8, (200, 30)), rng.uniform(0.2, 0.8, 30)
+    i, j = (int(rng.integers(0, n)) for n in x.shape)
+    product: Op = OPS["multiply"]
+    pull: Any = product.pull
+
+    def wrong_at_one(mask: int, g: Any, y: Any, inputs: Any, params: Any) -> Any:
+        passed = list(pull(mask, g, y, inputs, params))
+        scale = np.where(inputs[0] == x[i, j], SLIGHTLY, 1.0)
+        # What the rule passes on, before it is summed over the rows.
+        passed[side] = (g * inputs[1 - side]) * scale
+        return passed
+
+    monkeypatch.setattr(product, "pull", wrong_at_one)
+    nodes = wb.trace(lambda x, b: np.sum(x * b))(x, b).nodes
+    (wrong,) = find_wrong(nodes, rng)
+    assert wrong.status == "wrong"
+    assert wrong.entry is not None
+    assert wrong.entry.index == ((i, j), (j,))[side]
+    assert wrong.entry.output == f"y[{i}, {j}]"
+
+
+def test_entries_that_are_off_by_less_than_they_may_be_are_right(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sine: Op = OPS["sin"]
+    pull: Any = sine.pull
+    monkeypatch.setattr(
+        sine, "pull", lambda *given: [c * (1 + 0.8e-6) for c in pull(*given)]
+    )
+    x = rng.uniform(0.2, 0.8, (80, 40))
+    nodes = wb.trace(lambda x: np.sum(np.sin(x)))(x).nodes
+    assert find_wrong(nodes, rng) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import time
@@ -172,3 +173,24 @@ def test_names_wait_until_they_are_read() -> None:
     assert kept[0]["w"].name == "arg0['w']"
     assert kept[0]["v"].name == "arg0['v']"
     assert len(asked) == 1
+
+
+def test_a_structure_is_pickled_without_its_hash() -> None:
+    structure = tree.flatten({"a": (1.0, [2.0])})[1]
+    hash(structure)
+    found = pickle.loads(pickle.dumps(structure))
+    assert not hasattr(found, "_hash")  # that of a string is another in each process
+    assert found == structure
+    assert hash(found) == hash(structure)
+
+
+def test_the_arguments_of_a_call_are_taken_apart_at_a_glance() -> None:
+    x = np.ones(3)
+    for args, kwargs in (
+        ((x, 2.0, True), {}), ((), {}), (((x, 1), x), {}), ((x,), {"k": x}),
+        ((None, x), {}), ((wb.vector("z"),), {}),
+    ):  # fmt: skip
+        leaves, structure = tree.flatten_call(args, kwargs)
+        wanted, same = tree.flatten((args, kwargs))
+        assert structure == same
+        assert all(a is b for a, b in zip(leaves, wanted, strict=True))

@@ -16,9 +16,10 @@ from tests.backends.compiled.accuracy import check_accuracy
 from tests.backends.compiled.programs import trace
 from tests.backends.cupy.host import MARGIN, HostDevice, write_all
 from tests.backends.cupy.test_kernels import PROGRAMS, draw, make, plan_program
+from tests.backends.cupy.test_loops import PROGRAMS as LOOPS
+from tests.backends.cupy.test_loops import plan_case
 from tests.gpu.device import cupy, needed
 from workbench.backends.compiled.expansion import expand
-from workbench.backends.compiled.kernel import Kernel
 from workbench.backends.compiled.lowering import lower
 from workbench.backends.cupy.launches import OPTIONS, Device, Launch, compile_unit
 from workbench.core.types import spec_of
@@ -45,7 +46,7 @@ class CopiedDevice(HostDevice):
     def load(self, launches: list[Launch]) -> None:
         self.functions = Functions(launches)
 
-    def run_kernel(self, kernel: Kernel) -> None:
+    def run_launches(self, launches: list[Launch]) -> None:
         copies = [(whole, cupy.asarray(whole)) for whole, _ in self.memory]
         addresses = []
         for base in self.bases:
@@ -56,7 +57,7 @@ class CopiedDevice(HostDevice):
                     address = copy.data.ptr + at
                     break
             addresses.append(address)
-        for launch in self.launches[id(kernel)]:
+        for launch in launches:
             self.functions.launch(launch, addresses)
         for whole, copy in copies:
             whole[...] = copy.get()
@@ -66,6 +67,19 @@ class CopiedDevice(HostDevice):
 def test_programs(name: str, rng: np.random.Generator) -> None:
     f, args = make(PROGRAMS[name], draw(rng))
     plan, want = plan_program(f, args)
+    device = CopiedDevice(plan)
+    results = []
+    for _ in range(3):
+        got = device.run(args)
+        assert device.flag == 0
+        check_accuracy(plan.graph, args, got, want)
+        results.append([np.asarray(a).tobytes() for a in got])
+    assert all(one == results[0] for one in results)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_of_one_block(name: str, rng: np.random.Generator) -> None:
+    plan, args, want = plan_case(name, rng)
     device = CopiedDevice(plan)
     results = []
     for _ in range(3):

@@ -12,11 +12,15 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.backends.cupy.test_loops import PROGRAMS as LOOPS
+from tests.backends.cupy.test_loops import draw
 from tests.gpu.device import cupy, needed
 from tests.ops.samples import SAMPLES, Sample
 from tests.ops.test_foreign_arrays import PROGRAMS, B, W
+from workbench.backends.compiled.steps import LoopStep
 from workbench.backends.compiled.tiers import Function
 from workbench.backends.cupy import streams
+from workbench.backends.cupy.actions import LoopAction
 from workbench.core import tree
 from workbench.errors import DeviceError, UsageError
 
@@ -135,6 +139,20 @@ def test_products_of_every_layout(shape: str, rng: np.random.Generator) -> None:
         return np.tanh(x @ y), (x @ y) @ np.swapaxes(y, -1, -2)
 
     check(f, (x, y))
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_small_loops_are_one_kernel(name: str, rng: np.random.Generator) -> None:
+    """The programs of the host's tests, which are compared more narrowly there."""
+    f, names = LOOPS[name]
+    given = draw(rng)
+    args = tuple(given[n] for n in names.split())
+    kinds = {np.asarray(a).dtype.char for a in args}
+    tolerance = 1e-2 if "e" in kinds else 1e-4 if kinds & {*"fF"} else 1e-9
+    run = check(f, args, tolerance)
+    loops = [step for step in find_program(run).plan.steps if type(step) is LoopStep]
+    assert loops
+    assert not any(isinstance(a, LoopAction) for a in find_program(run).actions)
 
 
 def test_loops_and_choices(rng: np.random.Generator) -> None:

@@ -94,6 +94,26 @@ def test_a_wrong_word_and_a_missing_package_are_named(
         hosts.choose_front("anywidget")
 
 
+@pytest.mark.parametrize("word", ["nonsense", "x" * 10**6, None, 3, ["lab"]])
+@pytest.mark.parametrize("what", ["function", "session", "program"])
+def test_a_wrong_word_is_refused_whatever_is_shown(
+    session: Session, what: str, word: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = wb.scalar("x")
+    shown = {
+        "function": wb.function([x], x**2),
+        "session": session,
+        "program": session.graph,
+    }[what]
+    with pytest.raises(UsageError) as caught:
+        wb.show(shown, widget=word)
+    told = str(caught.value)
+    assert told.startswith(f"widget={word!r}"[:40])
+    assert 'is none of "auto", "lab", "anywidget".' in told
+    assert len(told) < 400
+    assert capsys.readouterr().out == ""
+
+
 def test_the_renderer_is_sent_when_it_is_asked_for(session: Session) -> None:
     pytest.importorskip("anywidget")
     shown = hosts.get_widget(session, "anywidget")

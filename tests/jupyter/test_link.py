@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import math
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -81,6 +83,7 @@ def test_commands_and_their_undoing(session: Session, page: Page) -> None:
         (patch,) = page.take()
         assert patch["type"] == "patch", patch
         assert {"undo", "redo"} <= patch["header"].keys(), "the command is answered"
+        assert patch["answers"] == request
         page.send("ack", of=patch["seq"])
         page.wait(0.1)
         factors = {2: 3, 4: 3, 6: 3, 8: 3}
@@ -88,6 +91,22 @@ def test_commands_and_their_undoing(session: Session, page: Page) -> None:
         np.testing.assert_allclose(session.grads["w"], factor * true)
     page.header.pop("columns", None)
     assert page.shows(session)
+
+
+def test_states_tell_the_last_command_that_they_include(
+    session: Session, page: Page
+) -> None:
+    answered = []
+    for request in (4, 0, 9):
+        if request:
+            page.send("undo" if session.history.undo else "stop", request=request, of=1)
+        else:
+            session.override("tanh", "2 * d")  # not by the page
+        (patch,) = page.take()
+        answered.append(patch["answers"])
+        page.send("ack", of=patch["seq"])
+        page.wait(0.1)
+    assert answered == [4, 4, 9]
 
 
 @pytest.mark.parametrize(
@@ -343,7 +362,7 @@ def test_a_loop_is_not_held_up_by_a_costly_picture(
     page = Page(session, is_running=lambda: running)
     page.hello()
     page.take()
-    monkeypatch.setattr(link.time, "thread_time", lambda: 0.037 * next(spent))
+    monkeypatch.setattr(link.time, "thread_time", lambda: 0.036 * next(spent))
 
     def train(seconds: int) -> list[dict[str, Any]]:
         for k in range(100 * seconds):
@@ -391,12 +410,70 @@ def test_a_loop_counts_by_what_it_has_of_the_processor(
     page.wait(12)  # the first follows at once
     page.take()
     spent = iter(range(10**6))
-    monkeypatch.setattr(link.time, "thread_time", lambda: 0.041 * next(spent))
+    monkeypatch.setattr(link.time, "thread_time", lambda: 0.040 * next(spent))
     for k in range(3300):
         session.run(w=np.array([0.5, k / 1000]))
         page.wait(0.01)
         page.acknowledge()
     assert least <= len([m for m in page.take() if m["type"] == "patch"]) <= most
+
+
+def test_a_loop_on_a_busy_machine_needs_few_timers(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is a thread, which would cost as much as a patch does."""
+    page = Page(session, is_running=lambda: True)
+    page.share = 0.3
+    page.hello()
+    page.wait(12)
+    page.acknowledge()
+    spent, timers = iter(range(10**6)), 0
+    monkeypatch.setattr(link.time, "thread_time", lambda: 0.040 * next(spent))
+    later = page.link._later
+
+    def count(seconds: float, call: Callable[[], None]) -> object:
+        nonlocal timers
+        timers += 1
+        return later(seconds, call)
+
+    monkeypatch.setattr(page.link, "_later", count)
+    page.take()
+    for k in range(6000):
+        session.run(w=np.array([0.5, k / 1000]))
+        page.wait(0.01)
+        page.acknowledge()
+    patches = len([m for m in page.take() if m["type"] == "patch"])
+    assert 5 <= patches <= 8
+    assert timers <= 4 * patches
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        pytest.param("x" * 10**7, "schema is 'xxx", id="long"),
+        pytest.param(10**100_000, "schema is a number of 332193 bits", id="huge"),
+        pytest.param(2**40, "schema is 1099511627776; it must be from 1", id="large"),
+        pytest.param(-1, "schema is -1; it must be from 1 to 1000", id="negative"),
+        pytest.param(1e300, "schema is 1e+300, not a whole number", id="float"),
+        pytest.param(math.nan, "schema is nan, not a whole number", id="nan"),
+        pytest.param(True, "schema is True, not a whole number", id="true"),
+        pytest.param(None, "schema is None, not a whole number", id="none"),
+        pytest.param([[["a"] * 10**6]], "schema is [[['a', 'a'", id="list"),
+        pytest.param({"a": "b" * 10**6}, "schema is {'a': 'bbb", id="object"),
+    ],
+)
+def test_a_page_with_a_version_that_is_none_is_told_in_few_words(
+    session: Session, schema: Any, told: str
+) -> None:
+    page = Page(session)
+    page.send("hello", schema=schema)
+    (answer,) = page.take()
+    assert (answer["type"], answer["request"]) == ("failure", None)
+    assert answer["message"].startswith("this request of the page cannot be read: ")
+    assert told in answer["message"]
+    assert len(answer["message"]) < 300
+    page.hello()
+    assert page.shows(session), "a page that says its version is answered all the same"
 
 
 def scanned(w: Any) -> Any:

@@ -39,8 +39,9 @@ INDEX_MODULES = {
     *(
         f"workbench.autodiff.sparse.{name}"
         for name in (
-            "accumulation colouring curvature greedy node_facts nonlinearity pattern"
-            " products propagation relations rules solutions"
+            "accumulation colouring curvature greedy linear_algebra node_facts"
+            " nonlinearity pattern places products propagation relations rules"
+            " solutions"
         ).split()
     ),
 }

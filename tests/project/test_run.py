@@ -84,6 +84,49 @@ def test_what_fails_is_tried_once_more(
     assert run.pytest(tmp_path, "not long", limit=60) == counted
 
 
+def test_the_last_words_of_a_worker_that_dies_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test_a.py").write_text(
+        "import os\n"
+        "def test_a():\n"
+        "    os.write(2, b'LLVM ERROR: relocation out of range\\n')\n"
+        "    os.abort()\n"
+        "def test_b():\n"
+        "    print('what a test prints')\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = long\n")
+    monkeypatch.setattr(run.run, "__kwdefaults__", {"cwd": tmp_path})
+    for name in [name for name in os.environ if name.startswith("PYTEST_")]:
+        monkeypatch.delenv(name)
+    run.run_pytest(tmp_path, "not long", "-n", "2", limit=60)
+    told = "".join(capfd.readouterr())
+    assert "LLVM ERROR: relocation out of range" in told
+    assert "what a test prints" not in told
+
+
+@pytest.mark.parametrize(("unsteady", "code"), [(5, 0), (6, 1)])
+def test_many_unsteady_tests_fail_the_run(
+    unsteady: int,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    parts = {
+        "a": lambda _: Count(9, unsteady=3),
+        "b": lambda _: Count(9, unsteady=unsteady - 3),
+    }
+    monkeypatch.setattr(run, "PARTS", parts)
+    monkeypatch.setattr(run, "prepare_node", lambda: None)
+    assert run.main([]) == code
+    *_, before, last = capsys.readouterr().out.splitlines()
+    assert last == f"18 passed, 0 failed, {unsteady} unsteady"
+    words = (
+        "6 tests passed only at a second try, more than 5: this run counts as failed"
+    )
+    assert before.startswith(words) == bool(code)
+
+
 def test_every_part_runs_and_the_last_line_adds_them_up(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -258,8 +258,9 @@ def jacobian(
         Of a sparse Jacobian: ``format`` (``"csr"``, ``"csc"`` or ``"coo"``);
         ``colouring``, what is coloured (``"columns"``, ``"rows"``, ``"both"``,
         ``"auto"``) or a colouring of the pattern; ``check=False`` to trust a pattern
-        that was given, which the first call probes; ``explain=True`` to print how it
-        is computed and why; ``backend``, as of :func:`workbench.compile`.
+        that was given, which the first call probes at its arguments (``J.check(x)``
+        probes at others); ``explain=True`` to print how it is computed and why;
+        ``backend``, as of :func:`workbench.compile`.
 
     Returns
     -------

@@ -4,7 +4,8 @@ As such an op works entry by entry, its derivative along one direction is that o
 entry: one evaluation tells them all. Small nodes whose arrays have the same shapes are
 stacked, one in each row, and the stack is one more node of the op. What is found right
 here is right by the limits of `check_rule.py`; whatever is not, and all that has a kink
-or is not finite, is left to the check of any node, which finds the entry and the words.
+or is not finite, is left to the check of any node, which measures again the entries
+that were off here, and finds the words.
 
 An op of the user's is always checked by itself: its rule may depend on the shape.
 """
@@ -19,8 +20,12 @@ import numpy as np
 
 from workbench.autodiff.higher_order import is_draw
 from workbench.checks.check_rule import (
+    ROUNDINGS,
+    SCREEN,
     SECOND_ORDER_RTOL,
+    SUSPECTS,
     RuleCheck,
+    Suspect,
     apply_rules_twice,
     compute_second_slopes,
 )
@@ -72,6 +77,8 @@ class AlikeNodes:
         #: The nodes to check with each, by its serial, until that is done.
         self._stacks: dict[int, list[Tensor]] = {}
         self._right: set[int] = set()
+        #: The entries that were off in the stack, by the serial of the node.
+        self._suspects: dict[int, list[Suspect]] = {}
         alike: defaultdict[Any, list[Tensor]] = defaultdict(list)
         for node in nodes:
             kind = find_kind(node)
@@ -89,12 +96,18 @@ class AlikeNodes:
         if stack is not None:
             order = self._order_of(node)
             with np.errstate(all="ignore"):
-                passed = check_stack(stack, self._rng, order, self._rtol)
-            for x, good in zip(stack, passed, strict=True):
+                passed, off = check_stack(stack, self._rng, order, self._rtol)
+            for row, (x, good) in enumerate(zip(stack, passed, strict=True)):
                 del self._stacks[x.serial]
                 if good:
                     self._right.add(x.serial)
+                elif row in off:
+                    self._suspects[x.serial] = off[row]
         return node.serial in self._right
+
+    def find_suspects(self, node: Tensor) -> list[Suspect]:
+        """Return the entries of a node that is not found right at which it was off."""
+        return self._suspects.get(node.serial, [])
 
 
 def find_kind(node: Tensor) -> Any:
@@ -147,49 +160,103 @@ def stack_nodes(nodes: Sequence[Tensor]) -> Tensor:
 
 def check_stack(
     nodes: Sequence[Tensor], rng: np.random.Generator, order: int, rtol: float | None
-) -> Array:
-    """Return for each of some nodes that are alike whether its rule is surely right."""
+) -> tuple[Array, dict[int, list[Suspect]]]:
+    """Return for each of some nodes that are alike whether its rule is surely right.
+
+    And the entries that are off, by the position of their node.
+    """
     count = len(nodes)
-    nothing = np.zeros(count, bool)
+    nothing, suspects = np.zeros(count, bool), defaultdict[int, list[Suspect]](list)
     try:
         isolated = IsolatedNode(stack_nodes(nodes))
         expected = np.concatenate([np.ravel(node._value) for node in nodes])
         if not np.array_equal(isolated.outputs, expected, equal_nan=True):
-            return nothing
+            return nothing, {}
         check = RuleCheck(isolated, rng, rtol, 0)
-        right = check_first_order(isolated, check, count)
+        right = check_first_order(isolated, check, count, suspects)
         if order > 1 and right.any():
             right &= check_second_order(isolated, check, count)
     except Exception:  # the check of each node says what is wrong
-        return nothing
-    return right
+        return nothing, suspects
+    return right, suspects
 
 
-def check_first_order(isolated: IsolatedNode, check: RuleCheck, count: int) -> Array:
+def check_first_order(
+    isolated: IsolatedNode,
+    check: RuleCheck,
+    count: int,
+    suspects: dict[int, list[Suspect]],
+) -> Array:
     """Return for each row whether both modes give what the values say, entry by entry.
 
     Of an input that is broadcast, sums over the outputs are compared in reverse mode.
+    The entries that are most off are added to the suspects of their row.
     """
-    y = isolated.outputs
-    right = are_all(np.isfinite(y), count)
+    y, shape = isolated.outputs, isolated.shapes[0]
+    finite = np.isfinite(y)
+    right = are_all(finite, count)
     for argnum in isolated.argnums:
         x = np.asarray(isolated.values[argnum])
         reach = measure_row_scales(x, count)
         found = isolated.measure_derivative(argnum, reach.reshape(1, -1))
         check.methods.add(found.method)
         value, tolerance = found.value[0], check.tolerances(found)[0]
-        right &= are_all(np.isfinite(tolerance) & ~found.kink[0], count)
-        moved = isolated.push_forward(argnum, reach.ravel())
-        right &= are_all(np.abs(moved - value) <= tolerance, count)
-        size = np.where(np.abs(value) > 1e-100, np.abs(value), 1)
-        weights = check.draw_weights(len(y)) / size
+        known = finite & np.isfinite(tolerance)
+        known &= ~found.kink[0]
+        right &= are_all(known, count)
+        off = np.abs(isolated.push_forward(argnum, reach.ravel()) - value)
+        off /= tolerance
+        good = are_all(off <= 1, count)
+        if not good.all():
+            entries = list_entries(x.shape, shape, count)
+            for row, o in find_worst(np.where(known, off, 0), count, good):
+                suspects[row].append(Suspect("fwd", argnum, int(entries[o]), o))
+        right &= good
+        size = np.abs(value)
+        size[~(size > 1e-100)] = 1
+        weights = check.draw_weights(len(y))
+        weights /= size
         back = isolated.pull_back(weights)[isolated.argnums.index(argnum)]
         back = np.zeros(x.shape) if back is None else back
-        shape = isolated.shapes[0]
-        whole = sum_rows(weights * value, shape, x.shape)
-        most = sum_rows(np.abs(weights) * tolerance, shape, x.shape)
-        right &= are_all(np.abs(back * reach - whole) <= most, count)
+        sizes = np.abs(weights)
+        off = np.abs(back * reach - sum_rows(weights * value, shape, x.shape))
+        most = sum_rows(sizes * tolerance, shape, x.shape)
+        if x.size < len(y):
+            # One output among many: what rounding does to their sum is far less.
+            roundings = ROUNDINGS * check.eps * sizes * np.abs(y)
+            spread = (8 * sizes * found.error[0]) ** 2 + roundings**2
+            close = SCREEN * sum_rows(sizes * np.abs(value), shape, x.shape)
+            close += np.sqrt(sum_rows(spread, shape, x.shape))
+            most = np.minimum(most, close)
+        off /= most
+        good = are_all(off <= 1, count)
+        if not good.all():
+            certain = sum_rows((~known).astype(float), shape, x.shape) == 0
+            for row, k in find_worst(np.where(certain, off, 0), count, good):
+                place = k if x.size == len(y) else None
+                suspects[row].append(Suspect("rev", argnum, k, place))
+        right &= good
     return right
+
+
+def find_worst(off: Array, count: int, good: Array) -> Iterable[tuple[int, int]]:
+    """Yield the rows that are not good with the entries that are most off, by size.
+
+    ``off`` holds the errors, 1 being the largest that an entry may have.
+    """
+    rows = np.where(np.isnan(off), np.inf, off).reshape(count, -1)
+    for row in np.flatnonzero(~good).tolist():
+        for k in np.argsort(-rows[row], kind="stable")[:SUSPECTS].tolist():
+            if rows[row, k] > 1:
+                yield row, k
+
+
+def list_entries(shape: tuple[int, ...], whole: tuple[int, ...], count: int) -> Array:
+    """Return for each output of a row the entry of an input that it depends on."""
+    size = int(np.prod(shape)) // count
+    entries = np.broadcast_to(np.arange(size * count).reshape(shape), whole)
+    # Those of the first row are counted from 0.
+    return np.asarray(entries.reshape(count, -1)[0])
 
 
 def check_second_order(isolated: IsolatedNode, check: RuleCheck, count: int) -> Array:

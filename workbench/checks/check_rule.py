@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -378,6 +378,26 @@ class Search:
 
 # The check of one rule
 
+
+class Suspect(NamedTuple):
+    """An entry of an input by which a rule may be wrong.
+
+    Attributes
+    ----------
+    mode
+        The mode of its rule: ``"fwd"`` or ``"rev"``.
+    argnum, entry
+        The input, and the position of the entry in it.
+    output
+        The position of the output; None where it is to be found.
+    """
+
+    mode: str
+    argnum: int
+    entry: int
+    output: int | None
+
+
 RTOL, SINGLE = 1e-6, 2e-3
 #: Roundings of an output below which no value shows a derivative.
 ROUNDINGS = 64
@@ -562,7 +582,8 @@ class RuleCheck(Search):
             return
         known = np.all(np.isfinite(tolerance) & ~found.kink, axis=0) & np.isfinite(y)
         value, error, outputs = found.value, found.error, y
-        if not np.all(known):
+        is_known = bool(np.all(known))
+        if not is_known:
             value, error = np.where(known, value, 0), np.where(known, error, 0)
             outputs = np.where(known, y, 0)
         size = np.max(np.abs(value), axis=0)
@@ -571,7 +592,10 @@ class RuleCheck(Search):
             usual = np.where(np.isfinite(usual), usual, 1)
             size = np.where(size > 1e-100, size, usual)
         for _ in range(3 if exact else 2 if len(y) <= MANY else 1):
-            weights = np.where(known, self.draw_weights(len(y)) / size, 0)
+            weights = self.draw_weights(len(y))
+            weights /= size
+            if not is_known:
+                weights = np.where(known, weights, 0)
             if y.dtype.kind == "c":
                 turned = np.exp(2j * np.pi * self.rng.uniform(size=len(y)))
                 weights = weights * turned
@@ -591,7 +615,7 @@ class RuleCheck(Search):
             expected = (value @ weights).real
             got = back * np.diag(directions) if exact else directions @ back
             total = np.abs(value) @ sizes
-            spread = error**2 @ sizes**2
+            spread = np.square(error * sizes).sum(axis=1)
             largest = np.max(sizes * np.abs(outputs), initial=0)
             most = SCREEN * total + 8 * np.sqrt(spread)
             most += ROUNDINGS * self.eps * np.sqrt(len(y)) * largest
@@ -649,6 +673,18 @@ class RuleCheck(Search):
                     return
 
     # Entries
+
+    def confirm_suspects(self, suspects: Sequence[Suspect]) -> bool:
+        """Measure each suspect as exactly as can be; return whether one is wrong."""
+        for mode, argnum, k, o in suspects:
+            self.mode = mode
+            if o is None:
+                o = self.find_output(
+                    argnum, k, self.draw_weights(len(self.isolated.outputs))
+                )
+            self.confirm_entry(argnum, k, o, mode)
+        self.mode = "rev"
+        return self.has_wrong()
 
     def confirm_entry(self, argnum: int, k: int, o: int, mode: str) -> bool:
         """Measure one entry as exactly as can be; add it unless it is right.

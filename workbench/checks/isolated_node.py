@@ -249,7 +249,7 @@ class IsolatedNode:
         def line(t: complex) -> Array:
             rows = []
             for step in steps:
-                moved: Array = start + t * step
+                moved = move_along(start, step, t)
                 if np.iscomplexobj(moved) and start.dtype.kind == "f" and t == 0:
                     moved = moved.real
                 if self.single_only and start.dtype.kind == "f":
@@ -262,7 +262,8 @@ class IsolatedNode:
                     if np.iscomplexobj(moved) and start.dtype.kind == "f":
                         raise  # the op takes no complex numbers
                     rows.append(np.full(len(self.outputs), np.nan))
-            return np.array(rows)
+            # A copy only where there are several: of large arrays that is the time.
+            return rows[0][None] if len(rows) == 1 else np.array(rows)
 
         return slope(
             line,
@@ -466,6 +467,17 @@ class IsolatedNode:
                 return f"{name}[{where}]" if shape else name
             output -= size
         return "y"
+
+
+def move_along(start: Array, step: Array, t: complex) -> Array:
+    """Return an array moved by a multiple of a step, which may be complex."""
+    if start.dtype == float and isinstance(t, complex) and t.real == 0:
+        # Without arrays in between: of large ones the time goes into memory.
+        moved = np.empty(start.shape, complex)
+        moved.real = start
+        np.multiply(step, t.imag, out=moved.imag)
+        return moved
+    return np.asarray(start + t * step)
 
 
 def to_coordinates(x: Any, like: Any) -> Array:

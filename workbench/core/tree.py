@@ -11,6 +11,7 @@ import dataclasses
 import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from workbench.core import hooks
@@ -42,7 +43,7 @@ class Tree:
     {'b': 20, 'a': (10, [30])}
     """
 
-    __slots__ = ("children", "entries", "kind", "needs")
+    __slots__ = ("_hash", "children", "entries", "kind", "needs")
 
     def __init__(
         self,
@@ -120,21 +121,44 @@ class Tree:
         )
 
     def __hash__(self) -> int:
-        return hash((self.kind, self.entries, self.children))
+        try:
+            return self._hash
+        except AttributeError:
+            self._hash: int = hash((self.kind, self.entries, self.children))
+            return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without the hash: that of a string is another in each process.
+        return Tree, (self.kind, self.children, self.entries, self.needs)
 
     def __repr__(self) -> str:
         return _format(self)
 
 
 _LEAF = Tree()
+#: The leaves of a nest, and its structure.
+Flat = tuple[list[Any], Tree]
 
 
-def flatten(value: object) -> tuple[list[Any], Tree]:
+def flatten(value: object) -> Flat:
     """Return the leaves of a nest, in a fixed order, and the Tree that rebuilds it."""
     if value is None or KINDS.get(type(value), _LEAF) is None:
         return [value], _LEAF
     leaves: list[Any] = []
     return leaves, _take_apart(value, leaves)
+
+
+def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Flat:
+    """Return `flatten` of the arguments of a call, which are mostly leaves."""
+    if not kwargs and all(KINDS.get(type(x), _LEAF) is None for x in args):
+        return list(args), _make_flat_call(len(args))
+    return flatten((args, kwargs))
+
+
+@cache
+def _make_flat_call(count: int) -> Tree:
+    """Return the structure of so many arguments by position that are leaves."""
+    return flatten(((0,) * count, {}))[1]
 
 
 def _take_apart(value: object, leaves: list[Any]) -> Tree:

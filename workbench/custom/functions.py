@@ -216,7 +216,22 @@ class FunctionCall:
             source=None if function.vjp or function.jvp else function.rule,
         )  # fmt: skip
         made.rule = f"the rule of {function.__op__}"
+        if function.pattern is not None:
+            made.pattern = self.read_pattern
         return made
+
+    def read_pattern(self, node: Any) -> Any:
+        """Return what the user says that the function reads, as relations."""
+        from workbench.custom.dependence import read_declaration
+
+        declare = self.function.pattern
+        assert declare is not None
+
+        def call(*specs: Spec) -> Any:
+            args, kwargs = self.build_arguments(specs)
+            return declare(*args, **kwargs)
+
+        return read_declaration(self.function.__op__, call, node)
 
     def infer(self, *specs: Any, **params: Any) -> Any:
         """Return the specs of the outputs: by a run on examples, or by recording."""
@@ -385,6 +400,7 @@ class CustomFunction:
         *,
         paired: bool = False,
         nondiff_argnums: int | Sequence[int] = (),
+        pattern: Function | None = None,
     ) -> None:
         if not callable(f):
             raise UsageError(f"{f!r} is not a function of arrays.")
@@ -394,12 +410,21 @@ class CustomFunction:
                     f"{name_of(f)}: the rule {rule!r} is not a function. Write"
                     " rule(node, *cotangents), or make one of data with wb.graph_rule."
                 )
+        if pattern is not None and not callable(pattern):
+            raise UsageError(
+                f"{name_of(f)}: pattern={blame.shorten(repr(pattern))} is not a"
+                " function. Write one that takes what the function takes, with"
+                " wb.Spec(shape, dtype) for each array, and returns a matrix of 0 and 1"
+                " for each."
+            )
         update_wrapper(self, f)
         self.f = f
         self.vjp = vjp
         self.jvp = jvp
         #: Whether it returns its gradient beside its value.
         self.paired = paired
+        #: What says which entries its derivatives read.
+        self.pattern = pattern
         #: JAX's pair for reverse mode, its rule of forward mode, and the places of the
         #: arguments that these get apart.
         given = nondiff_argnums
@@ -521,6 +546,7 @@ def custom_vjp(
     *,
     jvp: UserRule | None = None,
     nondiff_argnums: int | Sequence[int] = (),
+    pattern: Function | None = None,
 ) -> Any:
     """Return a function of arrays with a gradient of your own.
 
@@ -542,6 +568,12 @@ def custom_vjp(
     nondiff_argnums
         For ``defvjp`` and ``defjvp``: arguments whose values come first among those
         of the rules, and that have no gradient.
+    pattern
+        Which entries the derivatives read, for sparse ones; by default all. A function
+        that takes what ``f`` takes, with a ``wb.Spec(shape, dtype)`` in the place of
+        each array, and returns what :meth:`workbench.Op.pattern` does: a list with a
+        matrix of 0 and 1 for each array, None where it is not read; for one array the
+        matrix alone; for several outputs a tuple of such lists.
 
     Returns
     -------
@@ -558,8 +590,18 @@ def custom_vjp(
     np.float64(0.5)
     >>> wb.grad(wb.grad(softplus))(0.0)
     np.float64(0.25)
+
+    >>> shift = wb.custom_vjp(
+    ...     lambda x, n: np.roll(x, n),
+    ...     lambda node, g: np.roll(g, -node.get_attr("n")),
+    ...     pattern=lambda x, n: np.roll(np.eye(x.shape[0]), n, axis=0),
+    ... )
+    >>> wb.sparsity(lambda x: shift(x, 1), np.ones(4))
+    <SparsityPattern 4×4, 4 nonzeros, density 0.25>
     """
-    settings = {"vjp": vjp, "jvp": jvp, "nondiff_argnums": nondiff_argnums}
+    settings = {
+        "vjp": vjp, "jvp": jvp, "nondiff_argnums": nondiff_argnums, "pattern": pattern
+    }  # fmt: skip
     if f is None:
         return partial(CustomFunction, **settings)  # type: ignore[arg-type]
     return CustomFunction(f, **settings)  # type: ignore[arg-type]
@@ -571,6 +613,7 @@ def custom_jvp(
     *,
     vjp: UserRule | None = None,
     nondiff_argnums: int | Sequence[int] = (),
+    pattern: Function | None = None,
 ) -> Any:
     """Return a function of arrays with a rule of your own for forward mode.
 
@@ -585,8 +628,8 @@ def custom_jvp(
         ``rule(node, *tangents)``: one tangent for each output.
     vjp
         ``rule(node, *cotangents)``: one gradient (or None) for each input.
-    nondiff_argnums
-        The positions of arguments that are settings, as in
+    nondiff_argnums, pattern
+        The positions of arguments that are settings, and which entries are read, as in
         :func:`workbench.custom_vjp`.
 
     Examples
@@ -600,10 +643,15 @@ def custom_jvp(
     >>> wb.grad(sine)(0.0)
     np.float64(1.0)
     """
-    return custom_vjp(f, vjp, jvp=jvp, nondiff_argnums=nondiff_argnums)
+    return custom_vjp(f, vjp, jvp=jvp, nondiff_argnums=nondiff_argnums, pattern=pattern)
 
 
-def custom_gradient(f: Function | None = None, *, jvp: UserRule | None = None) -> Any:
+def custom_gradient(
+    f: Function | None = None,
+    *,
+    jvp: UserRule | None = None,
+    pattern: Function | None = None,
+) -> Any:
     """Return a function that returns its value and its gradient, as TensorFlow has it.
 
     ``f(*args)`` returns ``(y, grad)``; ``grad`` takes one cotangent for each array in
@@ -617,6 +665,8 @@ def custom_gradient(f: Function | None = None, *, jvp: UserRule | None = None) -
     jvp
         ``rule(node, *tangents)``, for forward mode; by default the gradient
         transposed.
+    pattern
+        Which entries the gradient reads, as in :func:`workbench.custom_vjp`.
 
     Examples
     --------
@@ -629,5 +679,5 @@ def custom_gradient(f: Function | None = None, *, jvp: UserRule | None = None) -
     (np.float64(0.6931471805599453), np.float64(1.0))
     """
     if f is None:
-        return partial(custom_gradient, jvp=jvp)
-    return CustomFunction(f, jvp=jvp, paired=True)
+        return partial(custom_gradient, jvp=jvp, pattern=pattern)
+    return CustomFunction(f, jvp=jvp, paired=True, pattern=pattern)

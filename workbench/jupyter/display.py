@@ -28,7 +28,13 @@ from workbench.core.walk import is_leaf
 from workbench.errors import UsageError
 from workbench.jupyter import plots
 from workbench.jupyter.failed_cell import FailedCell
-from workbench.jupyter.hosts import choose_front, close_widget, get_widget, in_marimo
+from workbench.jupyter.hosts import (
+    check_word,
+    choose_front,
+    close_widget,
+    get_widget,
+    in_marimo,
+)
 from workbench.jupyter.jobs import Later, call_after
 from workbench.jupyter.picture import draw_picture
 from workbench.session import Session
@@ -262,6 +268,7 @@ class Picture:
 
 def show(x: object, widget: str = "auto") -> Picture:
     """See `workbench.show`."""
+    check_word(widget)  # also where no widget is drawn
     if isinstance(x, Function):
         # Its gradients are nodes already; a session would add others.
         if in_notebook():
@@ -274,7 +281,7 @@ def show(x: object, widget: str = "auto") -> Picture:
         _kept.append(session)
         _outputs.setdefault(session, []).append(SessionOutput(session, widget=widget))
     elif in_marimo():
-        choose_front(widget)  # a word that is none is an error here
+        choose_front(widget)  # one that is not installed is an error here
         if session is not x:
             _kept.append(session)
     else:

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.errors import UsageError
 from workbench.session import Session
+from workbench.session.wire.schema import quote
 
 if TYPE_CHECKING:
     from workbench.jupyter.widget import LinkedWidget
 
 #: What draws the live graph: the extension, or anywidget where there is none.
 Front = Literal["lab", "anywidget"]
+#: What a user may write.
+WORDS = ("auto", "lab", "anywidget")
 _widgets: weakref.WeakKeyDictionary[Session, dict[Front, LinkedWidget]] = (
     weakref.WeakKeyDictionary()
 )
@@ -22,6 +25,7 @@ _widgets: weakref.WeakKeyDictionary[Session, dict[Front, LinkedWidget]] = (
 
 def choose_front(widget: str = "auto") -> Front:
     """Return what draws the live graph here, for the word that the user gave."""
+    check_word(widget)
     if widget == "lab":
         return "lab"
     installed = find_spec("anywidget") is not None
@@ -32,12 +36,23 @@ def choose_front(widget: str = "auto") -> Front:
                 " pip install 'autodiff-workbench[anywidget]'."
             )
         return "anywidget"
-    if widget != "auto":
+    return "anywidget" if installed and has_foreign_host() else "lab"
+
+
+def check_word(widget: object) -> None:
+    """Raise an error for a word that names no widget.
+
+    Raises
+    ------
+    UsageError
+        With the words that there are.
+    """
+    if not isinstance(widget, str) or widget not in WORDS:
+        words = ", ".join(f'"{word}"' for word in WORDS)
         raise UsageError(
-            f'widget={widget!r} is none of "auto", "lab", "anywidget". "auto" takes'
+            f'widget={quote(widget)} is none of {words}. "auto" takes'
             " anywidget in VS Code, Colab and marimo, where it is installed."
         )
-    return "anywidget" if installed and has_foreign_host() else "lab"
 
 
 def has_foreign_host() -> bool:

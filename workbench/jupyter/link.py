@@ -48,7 +48,7 @@ SHARE = 0.015
 #: clock it waits for its picture so many times as long at most.
 MOST_WAIT = 4
 #: Seconds that Jupyter takes for a patch and its acknowledgement, in other threads.
-MESSAGES = 0.004
+MESSAGES = 0.005
 #: Seconds for the effects of overrides in one patch; the others follow in the next.
 EFFECTS = 0.03
 #: The part of the time of a loop that the gradients along loops in it may take.
@@ -109,8 +109,10 @@ class Link:
         #: When everything that was sent has come to the page, if it is not lost.
         self._arrives = 0.0
         self._stale = False
-        #: A command waits for the state that it led to.
-        self._answering = False
+        #: The command that waits for the state that it led to, by its request; and
+        #: the last one that had it.
+        self._answering: int | None = None
+        self._answered = 0
         #: Long requests that are done when the state is sent that they led to.
         self._done_requests: list[int] = []
         #: When the state is to be sent that waits; None if none does.
@@ -140,7 +142,7 @@ class Link:
         Read under the session's lock, without which nothing is sent.
         """
         later = self._unacknowledged is not None or self._due is not None
-        return self._stale and later and not self._answering
+        return self._stale and later and self._answering is None
 
     def mark_changed(self) -> None:
         """Send the state of the session soon: it differs from the last one sent."""
@@ -156,7 +158,7 @@ class Link:
         with session.lock, self._lock:
             if not self._stale or self._unacknowledged is not None:
                 return
-            in_loop = self.is_running() and not self._answering
+            in_loop = self.is_running() and self._answering is None
             left = self._find_time_left(in_loop)
             if left > 0:
                 self._resume_later(left)
@@ -177,13 +179,16 @@ class Link:
         on a busy machine its picture comes as much less often as it is slower.
         """
         waited = self._clock() - self._last
-        if not in_loop or waited < PAUSE:
+        if not in_loop:
             return PAUSE - waited
         had = self._processor_clock() - self._processor_last
-        # Looked at again after a pause at least: each timer is a thread.
         left = self._pause - had
-        left = max(left, PAUSE) if left > 0 else 0.0
-        return min(left, MOST_WAIT * self._pause - waited)
+        if left > 0:
+            # Looked at again when it has had that at its pace so far, and after a pause
+            # at least: each timer is a thread.
+            pace = had / waited if waited > PAUSE else 1.0
+            left = max(left / pace if pace > 0 else left, PAUSE)
+        return max(min(left, MOST_WAIT * self._pause - waited), PAUSE - waited)
 
     def _resume_later(self, seconds: float) -> None:
         due = self._clock() + seconds
@@ -229,17 +234,19 @@ class Link:
             self._post({"type": "snapshot", "header": new.header}, new.buffers)
         else:
             patch = find_changes(old, new, parts=self._read_parts)
-            if patch is None and not self._answering:
+            if patch is None and self._answering is None:
                 self._post_done()
                 if self._stale:
                     self._resume_later(PAUSE)
                 return
             header, columns, buffers = patch if patch else ({}, [], [])
-            if self._answering:
+            if self._answering is not None:
                 header = {k: new.header[k] for k in ("undo", "redo")} | header
-            message = {"type": "patch", "of": self._sent_seq, "header": header}
+                self._answered = self._answering
+            place = {"of": self._sent_seq, "answers": self._answered}
+            message = {"type": "patch", **place, "header": header}
             self._post({**message, "columns": columns}, buffers)
-        self._answering = False
+        self._answering = None
         self._unacknowledged = self._sent_seq = self._seq
         self._last, self._processor_last = self._clock(), self._processor_clock()
         self._post_done()
@@ -276,7 +283,8 @@ class Link:
         elif not isinstance(error, WorkbenchError):
             text = f"{type(error).__name__}: {text}"
         with self._lock:
-            self._answering = False
+            if request == self._answering:
+                self._answering = None
             self._post(
                 {"type": "failure", "request": request, "message": clean_text(text)}
             )
@@ -294,13 +302,12 @@ class Link:
                     self._unacknowledged = None
             self._flush()
         elif event in COMMANDS or event == "stop":
-            with self._lock:
-                self._answering = True
             if event == "stop":
                 self._jobs.stop(message["of"])
+                self._answering = message["request"]
             else:
                 self._change(session, event, message)
-            if self._answering:  # nothing that it changed has told the page yet
+            if self._answering is not None:  # nothing has told the page of it yet
                 self.mark_changed()
         elif event == "moment":
             self._reply(
@@ -338,6 +345,8 @@ class Link:
         with session.lock:
             if self.is_running():
                 session.keep_step()
+            # Under the lock: what is sent meanwhile does not answer it.
+            self._answering = message["request"]
             COMMANDS[event](session, message)
 
     def end_step(self) -> None:

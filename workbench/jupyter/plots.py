@@ -235,7 +235,7 @@ def pattern_plot(found: SparsityPattern | Colouring, window: Window = None) -> P
 
     if isinstance(found, Colouring):
         title = f"Sparsity and colours: {found.mode}"
-        matrix = GivenPattern(found.pattern, found)
+        matrix = GivenPattern(SparsityPattern.from_scipy(found.pattern), found)
     else:
         title, matrix = "Sparsity", GivenPattern(found)
     return plot_sparsity(matrix, *heat.make_axes(matrix, window), title)

@@ -1,4 +1,4 @@
-"""What each solver takes, made of a `Problem` or a `System`.
+"""What each solver takes, made of an `Objective` or of `Equations`.
 
 SciPy's solvers take keywords; which of them use gradients, Hessians, bounds and
 constraints stands in one table. IPOPT takes an object with methods and structures.
@@ -7,16 +7,14 @@ constraints stands in one table. IPOPT takes an object with methods and structur
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.core.tree import is_sparse
 from workbench.errors import UsageError
+from workbench.optimize.derivatives import Equations, Objective
 from workbench.optimize.variables import Vector, find_rows
-
-if TYPE_CHECKING:
-    from workbench.optimize.problem import Problem, System
 
 
 class _Method(NamedTuple):
@@ -60,7 +58,7 @@ def _find_method(name: str) -> str:
     raise UsageError(f"minimize: there is no method {name!r}. Known: {[*METHODS]}.")
 
 
-def minimize_arguments(p: Problem, method: str, hessian: str) -> dict[str, Any]:
+def minimize_arguments(p: Objective, method: str, hessian: str) -> dict[str, Any]:
     """Return the arguments of `scipy.optimize.minimize`."""
     name = _find_method(method)
     uses = METHODS[name]
@@ -101,13 +99,13 @@ def to_dense(matrix: Any) -> Any:
     return matrix.toarray() if is_sparse(matrix) else matrix
 
 
-def _takes_matrix(p: Problem, form: str) -> bool:
+def _takes_matrix(p: Objective, form: str) -> bool:
     if form == "auto":
         return p.n <= MOST_DENSE or p.has_sparse_hessian
     return form == "matrix"
 
 
-def _trust_constr_arguments(p: Problem, form: str) -> dict[str, Any]:
+def _trust_constr_arguments(p: Objective, form: str) -> dict[str, Any]:
     """Return the second derivatives and the constraints of ``"trust-constr"``."""
     scipy = import_module("scipy.optimize")
     operator = import_module("scipy.sparse.linalg").LinearOperator
@@ -138,7 +136,7 @@ def _trust_constr_arguments(p: Problem, form: str) -> dict[str, Any]:
     return made
 
 
-def _slsqp_constraints(p: Problem) -> list[dict[str, Any]]:
+def _slsqp_constraints(p: Objective) -> list[dict[str, Any]]:
     """Return equations ``c(x) = 0`` and inequalities ``c(x) >= 0``."""
     lower, upper = p.limits
     equal = lower == upper
@@ -167,7 +165,7 @@ def _slsqp_constraints(p: Problem) -> list[dict[str, Any]]:
 # Systems
 
 
-def least_squares_arguments(s: System, method: str) -> dict[str, Any]:
+def least_squares_arguments(s: Equations, method: str) -> dict[str, Any]:
     """Return the arguments of `scipy.optimize.least_squares`."""
     if method not in ("trf", "dogbox", "lm"):
         raise UsageError(
@@ -190,7 +188,7 @@ def least_squares_arguments(s: System, method: str) -> dict[str, Any]:
     return made
 
 
-def root_arguments(s: System, method: str) -> dict[str, Any]:
+def root_arguments(s: Equations, method: str) -> dict[str, Any]:
     """Return the arguments of `scipy.optimize.root`."""
     if method not in ("hybr", "lm"):
         raise UsageError(
@@ -214,7 +212,7 @@ def root_arguments(s: System, method: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _refuse_time(s: System, name: str) -> None:
+def _refuse_time(s: Equations, name: str) -> None:
     if s.t0 is not None:
         raise UsageError(
             f"{name}: the problem has a time t0, for solve_ivp. Leave t0 out and write"
@@ -223,7 +221,7 @@ def _refuse_time(s: System, name: str) -> None:
 
 
 def solve_ivp_arguments(
-    s: System, t_span: tuple[float, float], method: str
+    s: Equations, t_span: tuple[float, float], method: str
 ) -> dict[str, Any]:
     """Return the arguments of `scipy.integrate.solve_ivp`."""
     if s.t0 is None:
@@ -251,7 +249,7 @@ class IpoptCallbacks:
     Hessian of the Lagrangian the lower triangle.
     """
 
-    def __init__(self, p: Problem) -> None:
+    def __init__(self, p: Objective) -> None:
         self._problem = p
         self._jacobian_places = _find_places(p.jacobian(p.x0))
         rows, columns = _find_places(p.lagrangian_hessian(p.x0, np.ones(p.m)))
@@ -302,7 +300,7 @@ def _list_values(matrix: Any) -> Vector:
     return np.asarray(matrix.data if is_sparse(matrix) else matrix).ravel()
 
 
-def ipopt_arguments(p: Problem) -> dict[str, Any]:
+def ipopt_arguments(p: Objective) -> dict[str, Any]:
     """Return the arguments of `cyipopt.Problem`."""
     lower, upper = p.bounds or (np.full(p.n, -np.inf), np.full(p.n, np.inf))
     return {
@@ -312,7 +310,7 @@ def ipopt_arguments(p: Problem) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def solve_with_ipopt(p: Problem, options: dict[str, Any]) -> Any:
+def solve_with_ipopt(p: Objective, options: dict[str, Any]) -> Any:
     """Solve by IPOPT; return a result as SciPy's."""
     try:
         cyipopt = import_module("cyipopt")
@@ -321,7 +319,7 @@ def solve_with_ipopt(p: Problem, options: dict[str, Any]) -> Any:
             "solve: method 'ipopt' needs cyipopt. Run `pip install cyipopt` (or"
             " `conda install -c conda-forge cyipopt`), or take 'trust-constr'."
         ) from None
-    solver = cyipopt.Problem(**p.ipopt())
+    solver = cyipopt.Problem(**ipopt_arguments(p))
     for name, value in options.items():
         solver.add_option(name, value)
     x, told = solver.solve(p.x0.copy())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +101,10 @@ def preview_override(
     return Preview(node, before, after)
 
 
+class _Reached(Exception):
+    """The node has passed on what it passes on: the rest of the sweep is not needed."""
+
+
 def _sweep_to(state: State, node: int, entries: list[Entry]) -> Passed:
     """Return what a node passes on to its inputs under some overrides."""
     forward, objective = state.forward, state.objective
@@ -120,8 +125,10 @@ def _sweep_to(state: State, node: int, entries: list[Entry]) -> Passed:
             # An input that is read twice gets both.
             old = passed.get(i)
             passed[i] = c if old is None or isinstance(c, tuple) else old + c
+        raise _Reached
 
-    with np.errstate(all="ignore"), budget_for([x._value for x in nodes]):
+    quiet = np.errstate(all="ignore")
+    with quiet, budget_for([x._value for x in nodes]), suppress(_Reached):
         reverse.pull_back(
             [nodes[objective.output]],
             [state.cotangent],

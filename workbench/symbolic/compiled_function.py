@@ -163,7 +163,7 @@ class CompiledFunction:
         return self._run(*args, **kwargs)
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
-        leaves, structure = tree.flatten((args, kwargs))
+        leaves, structure = tree.flatten_call(args, kwargs)
         if traces.LOCAL.stack or blocks_in_force():
             return self.function(*args, **kwargs)
         if any(isinstance(x, Tensor) and is_live(x) for x in leaves):
@@ -371,6 +371,11 @@ def _sort_arguments(leaves: list[Any]) -> tuple[list[int], list[Any], list[Any]]
     for i, x in enumerate(leaves):
         if not _is_input(x):
             key.append((type(x), x))
+            continue
+        if type(x) is np.ndarray:
+            places.append(i)
+            arrays.append(x)
+            key.append((x.dtype, x.shape))
             continue
         if isinstance(x, Tensor):
             x = x.state if isinstance(x, Shared) else x._value

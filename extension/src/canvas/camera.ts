@@ -194,14 +194,16 @@ export class Camera {
     }
   }
 
-  /** Let a stretch of the picture be in sight, if that can be read. */
-  gather(stretch: IBounds): void {
+  /** Let a stretch of the picture be in sight; false if that could not be read. */
+  gather(stretch: IBounds): boolean {
     const { left, top, right, bottom } = stretch;
     const scale = Math.min(this.view.scale, fitView(stretch, this._inner).scale);
-    if (scale >= LEGIBLE) {
-      const middle = [(left + right) / 2, (top + bottom) / 2] as const;
-      this.go(centreView({ ...this.view, scale }, this._inner, ...middle), true);
+    if (scale < LEGIBLE) {
+      return false;
     }
+    const middle = [(left + right) / 2, (top + bottom) / 2] as const;
+    this.go(centreView({ ...this.view, scale }, this._inner, ...middle), true);
+    return true;
   }
 
   /** Bring a point to the middle at once. */

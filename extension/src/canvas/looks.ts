@@ -82,7 +82,7 @@ export function looksOf(
     edge: new Float32Array(layout.via.length).fill(NaN),
     sparklines: new Map()
   };
-  const gradients = normScale(graph, (one, node) => one.gradNorm(node));
+  const gradients = normScale(graph, 'gradient');
   looks.sparklines = sparklinesOf(graph, items, gradients);
   if (isCost(colouring)) {
     lookOfCosts(graph, items, looks, colouring);
@@ -210,7 +210,7 @@ function lookOfItems(
   const changes = byChange ? largestChanges(graph, items) : null;
   const values =
     looks.colouring === 'value'
-      ? normScale(graph, (one, node) => one.valueNorm(node))
+      ? normScale(graph, 'value')
       : null;
   for (let item = 0; item < items.count; item++) {
     const node = items.node[item];

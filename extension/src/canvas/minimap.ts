@@ -8,6 +8,9 @@ import { ISize, IView, visibleBounds } from './viewport';
 
 const LARGEST: ISize = { width: 100, height: 150 };
 
+/** It takes no more of a page than this part of its width and of its height. */
+const SHARE: ISize = { width: 1 / 8, height: 1 / 3 };
+
 /** The air on both sides of it. */
 const BESIDE = 10;
 const LEAST = 44;
@@ -17,8 +20,9 @@ const MARGIN = 6;
 const ALARMS = 2000;
 const ALARM = 4;
 
-/** A page less wide than this has none: the picture needs all of it. */
+/** A page less wide than this, or smaller, has none: the picture needs all of it. */
 const LEAST_PAGE = 400;
+const LEAST_AREA = 600 * 400;
 
 export class Minimap {
   readonly node: HTMLCanvasElement;
@@ -45,12 +49,17 @@ export class Minimap {
     this.node.hidden = true;
   }
 
-  /** How wide the column is that it takes, beside the picture; 0 in a narrow page. */
-  columnOf(scene: Scene, page: ISize): number {
-    return page.width < LEAST_PAGE ? 0 : sizeOf(scene).width + 2 * BESIDE;
+  /**
+   * Find its size in a page, and how wide the column is that it takes beside the
+   * picture; 0 in a small page.
+   */
+  measure(scene: Scene, page: ISize): number {
+    this._fitting = sizeOf(scene, page);
+    const isSmall = page.width < LEAST_PAGE || page.width * page.height < LEAST_AREA;
+    return isSmall ? 0 : this._fitting.width + 2 * BESIDE;
   }
 
-  /** Draw it; the shapes are kept until scene or theme are others. */
+  /** Draw it; the shapes are kept until scene, theme or its size are others. */
   draw(
     scene: Scene,
     theme: ITheme,
@@ -59,7 +68,15 @@ export class Minimap {
     ratio: number,
     verdicts: ReadonlyMap<number, IVerdict>
   ): void {
-    if (scene !== this._scene || theme !== this._theme || ratio !== this._ratio) {
+    const { width, height } = this._fitting;
+    const isOther = width !== this._size.width || height !== this._size.height;
+    if (
+      isOther ||
+      scene !== this._scene ||
+      theme !== this._theme ||
+      ratio !== this._ratio
+    ) {
+      this._size = this._fitting;
       this._scene = scene;
       this._theme = theme;
       this._ratio = ratio;
@@ -69,7 +86,6 @@ export class Minimap {
     if (context === null || this._shapes === null) {
       return;
     }
-    const { width, height } = this._size;
     if (this.node.width !== width * ratio || this.node.height !== height * ratio) {
       this.node.width = width * ratio;
       this.node.height = height * ratio;
@@ -129,7 +145,6 @@ export class Minimap {
     const { bounds } = scene;
     const wide = Math.max(1, bounds.right - bounds.left);
     const tall = Math.max(1, bounds.bottom - bounds.top);
-    this._size = sizeOf(scene);
     this._scaleX = (this._size.width - 2 * MARGIN) / wide;
     this._scaleY = (this._size.height - 2 * MARGIN) / tall;
     const shapes = document.createElement('canvas');
@@ -177,18 +192,19 @@ export class Minimap {
   private _theme: ITheme | null = null;
   private _ratio = 0;
   private _shapes: HTMLCanvasElement | null = null;
+  /** Its size as it is drawn, and as it fits into the page. */
   private _size: ISize = LARGEST;
+  private _fitting: ISize = LARGEST;
   private _scaleX = 1;
   private _scaleY = 1;
 }
 
-function sizeOf({ bounds }: Scene): ISize {
+function sizeOf({ bounds }: Scene, page: ISize): ISize {
   const wide = Math.max(1, bounds.right - bounds.left);
   const tall = Math.max(1, bounds.bottom - bounds.top);
-  const scale = Math.min(
-    (LARGEST.width - 2 * MARGIN) / wide,
-    (LARGEST.height - 2 * MARGIN) / tall
-  );
+  const width = Math.max(LEAST, Math.min(LARGEST.width, page.width * SHARE.width));
+  const height = Math.max(LEAST, Math.min(LARGEST.height, page.height * SHARE.height));
+  const scale = Math.min((width - 2 * MARGIN) / wide, (height - 2 * MARGIN) / tall);
   // A long thin picture is widened: its rows must still be seen.
   return {
     width: Math.round(Math.max(LEAST, wide * scale + 2 * MARGIN)),

@@ -1,5 +1,6 @@
 /** Logarithmic scales: where a norm lies among others. */
 
+import type { Quantity } from '../model/comparison';
 import type { Graph } from '../model/graph';
 
 /** Decades below the largest norm that a scale tells apart. */
@@ -35,16 +36,29 @@ export function scaleOf(count: number, norm: (i: number) => number): INormScale 
   return { low: low - short, high: high + short };
 }
 
-/** A scale for the norms of a graph; beside another one, for the norms of both. */
-export function normScale(
-  graph: Graph,
-  normOf: (graph: Graph, node: number) => number
-): INormScale {
+const known = new WeakMap<Graph, Partial<Record<Quantity, INormScale>>>();
+
+/**
+ * A scale for the norms of a graph, found once; beside another graph, for the norms
+ * of both.
+ */
+export function normScale(graph: Graph, what: Quantity): INormScale {
+  let scales = known.get(graph);
+  if (scales === undefined) {
+    scales = {};
+    known.set(graph, scales);
+  }
+  return (scales[what] ??= findScale(graph, what));
+}
+
+function findScale(graph: Graph, what: Quantity): INormScale {
   const { count, compared } = graph;
+  const read = (one: Graph, node: number): number =>
+    what === 'gradient' ? one.gradNorm(node) : one.valueNorm(node);
   return compared === null
-    ? scaleOf(count, node => normOf(graph, node))
+    ? scaleOf(count, node => read(graph, node))
     : scaleOf(2 * count, i =>
-        i < count ? normOf(graph, i) : normOf(compared.other, i - count)
+        i < count ? read(graph, i) : read(compared.other, i - count)
       );
 }
 

@@ -38,6 +38,9 @@ const HEAVY = 1500;
 /** Milliseconds for which tiles are painted in a drawing, while the view moves. */
 const BUDGET = 7;
 
+/** So many inputs stay in sight, beside the output, when something opens. */
+const ENDS = 4;
+
 /** What reaches out of a card, so far that it may lie in another tile. */
 const OVERHANG = 48;
 
@@ -263,9 +266,12 @@ export class Picture {
       return;
     }
     const now = after.items.itemOf[node];
-    const { output } = before.graph.header;
-    const hadOutput =
-      output >= 0 && this.camera.sees(before.card(before.items.itemOf[output]));
+    const { output, wrt } = before.graph.header;
+    const ends = [output, ...wrt.slice(0, ENDS)]
+      .filter(end => end >= 0)
+      .filter(end => this.camera.sees(before.card(before.items.itemOf[end])))
+      .map(end => counterparts.indexOf(end))
+      .filter(end => end >= 0);
     // Not after.x(): that is still where the movement begins.
     const { dx, dy } = this.camera.follow(
       before.x(item) - after.layout.x[now],
@@ -273,11 +279,18 @@ export class Picture {
       after.bounds
     );
     after.shiftStart(-dx, -dy);
-    // What opens may be as long as it likes: it does not push the output out of sight.
-    const end = hadOutput ? after.items.itemOf[after.graph.header.output] : undefined;
-    const places = end === undefined ? [] : [placeOf(after, now), placeOf(after, end)];
-    if (places.some(place => !this.camera.sees(place))) {
-      this.camera.gather(boundsAround(places));
+    // What opens may be as long as it likes: it does not push the output out of sight,
+    // nor what is differentiated by, as long as all of it can be read.
+    const places = [now, ...ends.map(end => after.items.itemOf[end])].map(one =>
+      placeOf(after, one)
+    );
+    if (
+      ends.length > 0 &&
+      places.some(place => !this.camera.sees(place)) &&
+      !this.camera.gather(boundsAround(places)) &&
+      !this.camera.gather(boundsAround(places.slice(0, 2)))
+    ) {
+      this.camera.reveal(places[1]);
     }
   }
 
@@ -335,7 +348,7 @@ export class Picture {
     }
     const { output } = scene.graph.header;
     const middle = output < 0 ? 0 : scene.layout.x[scene.items.itemOf[output]];
-    this.camera.column = this._minimap.columnOf(scene, this.camera.page);
+    this.camera.column = this._minimap.measure(scene, this.camera.page);
     this.camera.advance(now, scene.bounds, middle);
     if (this._attended !== null && this._attended < scene.items.count) {
       scene.moving = 0; // where it will be, not where it comes from

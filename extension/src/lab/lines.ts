@@ -3,7 +3,7 @@
  * large the gradient of its result is. Pure: no editor, no DOM.
  */
 
-import { levelOf, scaleOf } from '../canvas/scale';
+import { levelOf, normScale } from '../canvas/scale';
 import type { Graph, ITracedLine } from '../model/graph';
 
 /** "[3]:1" is line 1 of the cell that ran third. */
@@ -11,7 +11,7 @@ const PLACE = /^\[(\d+)\]/;
 
 /** What is told of a line of an editor. */
 export interface ILine {
-  nodes: readonly number[];
+  nodes: Int32Array;
   /** The last node that it made and that a gradient reaches; null if there is none. */
   result: number | null;
   /** The norm of its gradient; NaN if there is none. */
@@ -40,12 +40,13 @@ export class TracedLines {
    * The lines of a cell as they stand in its editor now, from 0. What is not there
    * any more is left out; what has moved is found by its text.
    */
-  place(count: number, texts: readonly string[]): Map<number, number[]> {
-    const placed = new Map<number, number[]>();
+  place(count: number, texts: readonly string[]): Map<number, Int32Array> {
+    const placed = new Map<number, Int32Array>();
     for (const { line, source, nodes } of this._cells.get(count) ?? []) {
       const at = findLine(texts, source.trim(), line);
       if (at !== null) {
-        placed.set(at, (placed.get(at) ?? []).concat(nodes));
+        const before = placed.get(at);
+        placed.set(at, before === undefined ? nodes : join(before, nodes));
       }
     }
     return placed;
@@ -57,16 +58,17 @@ export class TracedLines {
 /** What a graph tells of its lines, by where they stand. */
 export function describeLines(
   graph: Graph,
-  placed: ReadonlyMap<number, readonly number[]>
+  placed: ReadonlyMap<number, Int32Array>
 ): Map<number, ILine> {
-  const scale = scaleOf(graph.count, node => graph.gradNorm(node));
+  const scale = normScale(graph, 'gradient');
   const described = new Map<number, ILine>();
   for (const [line, nodes] of placed) {
-    const result = nodes.reduce<number | null>(
-      (last, node) =>
-        graph.hasGradient(node) && (last === null || node > last) ? node : last,
-      null
-    );
+    let result: number | null = null;
+    for (const node of nodes) {
+      if (node > (result ?? -1) && graph.hasGradient(node)) {
+        result = node;
+      }
+    }
     const norm = result === null ? NaN : graph.gradNorm(result);
     described.set(line, { nodes, result, norm, level: levelOf(scale, norm) });
   }
@@ -140,6 +142,13 @@ export function findLines(
 export function cellOf(place: string): number | null {
   const count = PLACE.exec(place)?.[1];
   return count === undefined ? null : Number(count);
+}
+
+function join(a: Int32Array, b: Int32Array): Int32Array {
+  const joined = new Int32Array(a.length + b.length);
+  joined.set(a);
+  joined.set(b, a.length);
+  return joined;
 }
 
 function getOrMake<K, V>(map: Map<K, V>, key: K, make: () => V): V {

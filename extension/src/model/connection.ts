@@ -97,7 +97,7 @@ type Bare<E> = E extends { request: number }
 
 const GONE = 'The kernel is gone: run the cell again.';
 
-/** The fields of a header that a command changes: with them it is done. */
+/** Fields that a command changes: with them a kernel of before answers it. */
 const COMMANDED = ['overrides', 'undo', 'redo', 'history'] as const;
 
 export class GraphConnection implements IDisposable {
@@ -447,7 +447,9 @@ export class GraphConnection implements IDisposable {
     }
     this.changed.emit(same ? 'values' : 'graph');
     const { header } = message;
-    if (COMMANDED.some(name => name in header)) {
+    if (message.type === 'patch' && message.answers !== undefined) {
+      this._requests.settleCommands(message.answers);
+    } else if (COMMANDED.some(name => name in header)) {
       this._requests.settleCommands(Infinity);
     }
   }

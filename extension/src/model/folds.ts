@@ -201,6 +201,56 @@ export function findFolds(input: IFoldInput): IFolded {
   return { folds: addClusters({ ...foldPaths(foldable, loops), ...rest }), loops };
 }
 
+/** A scope, a scope inside one, or a loop ("×200 · line 4"), with what is in it. */
+export interface IScope {
+  /** "encoder/layer1" */
+  path: string;
+  /** The path of the scope around it; null at the top. */
+  parent: string | null;
+  depth: number;
+  /** How many nodes stand in it and in the scopes inside it. */
+  nodes: number;
+}
+
+/** The scopes on the paths of all nodes, each after the one around it. */
+export function scopesOf({ path, paths }: IFolds): Map<string, IScope> {
+  const sizes = new Int32Array(paths.length);
+  const used: number[] = [];
+  for (const place of path) {
+    if (sizes[place]++ === 0) {
+      used.push(place);
+    }
+  }
+  const scopes = new Map<string, IScope>();
+  for (const place of used) {
+    for (const one of pathsTo(paths[place])) {
+      const scope = scopes.get(one);
+      if (scope === undefined) {
+        const cut = one.lastIndexOf('/');
+        const parent = cut < 0 ? null : one.slice(0, cut);
+        scopes.set(one, {
+          path: one,
+          parent,
+          depth: parent === null ? 0 : (scopes.get(parent)?.depth ?? 0) + 1,
+          nodes: sizes[place]
+        });
+      } else {
+        scope.nodes += sizes[place];
+      }
+    }
+  }
+  return scopes;
+}
+
+/** "a/b/c" is in "a", "a/b" and "a/b/c". */
+function pathsTo(scope: string): string[] {
+  if (scope === '') {
+    return [];
+  }
+  const parts = scope.split('/');
+  return parts.map((_, i) => parts.slice(0, i + 1).join('/'));
+}
+
 function unusedPath(scope: string, name: string, used: Set<string>): string {
   const base = scope === '' ? name : `${scope}/${name}`;
   let path = base;

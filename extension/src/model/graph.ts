@@ -29,9 +29,11 @@ import {
   type IFoldInput,
   type IFolded,
   type ILoop,
+  type IScope,
   type ISteps,
   findFolds,
-  loopsOf
+  loopsOf,
+  scopesOf
 } from './folds';
 import { SavedMoments } from './moments';
 
@@ -86,7 +88,7 @@ export interface ITracedLine {
   /** The line in the cell, from 1; null if that is not known. */
   line: number | null;
   /** What it made, in order. */
-  nodes: number[];
+  nodes: Int32Array;
 }
 
 /** What a node's value, or its gradient rule, costs in a run. */
@@ -515,12 +517,18 @@ export class Graph {
     let norms = this._iterationNorms.get(loop);
     if (norms === undefined) {
       norms = new Float64Array(loop.times).fill(NaN);
+      let [number, isOwn] = [-1, false];
       for (const node of loop.nodes) {
-        if (this.hasGradient(node)) {
-          const norm = this.badGradients(node) > 0 ? Infinity : this.gradNorm(node);
-          const at = this.placeIn(node, loop.path)?.at ?? 0;
-          norms[at] = norms[at] >= norm ? norms[at] : norm;
+        if (!this.hasGradient(node)) {
+          continue;
         }
+        if (this.loop(node) !== number) {
+          number = this.loop(node);
+          isOwn = this.loops.get(number) === loop;
+        }
+        const at = isOwn ? this.iteration(node) : (this.placeIn(node, loop.path)?.at ?? 0);
+        const norm = this.badGradients(node) > 0 ? Infinity : this.gradNorm(node);
+        norms[at] = norms[at] >= norm ? norms[at] : norm;
       }
       this._iterationNorms.set(loop, norms);
     }
@@ -557,27 +565,35 @@ export class Graph {
     const { place, source, line } = this._columns;
     const { strings } = this.header;
     const text = (at: number): string => (at < 0 ? '' : strings[at]);
-    const groups = new Map<number, ITracedLine>();
-    let group: ITracedLine | undefined;
+    const numbers = new Map<number, number>();
+    const lines: Omit<ITracedLine, 'nodes'>[] = [];
+    const lineOf = new Int32Array(this.count);
     for (let node = 0; node < this.count; node++) {
       const isLike =
         node > 0 &&
         place[node] === place[node - 1] &&
         source[node] === source[node - 1] &&
         line[node] === line[node - 1];
-      if (!isLike || group === undefined) {
-        // Two places of texts as one number: there are never so many of them.
-        const key = (place[node] + 1) * (strings.length + 1) + source[node] + 1;
-        group = groups.get(key);
-        if (group === undefined) {
-          const [where, what] = [text(place[node]), text(source[node])];
-          group = { place: where, source: what, line: this.line(node), nodes: [] };
-          groups.set(key, group);
-        }
+      if (isLike) {
+        lineOf[node] = lineOf[node - 1];
+        continue;
       }
-      group.nodes.push(node);
+      // Two places of texts as one number: there are never so many of them.
+      const key = (place[node] + 1) * (strings.length + 1) + source[node] + 1;
+      let number = numbers.get(key);
+      if (number === undefined) {
+        const [where, what] = [text(place[node]), text(source[node])];
+        number = lines.push({ place: where, source: what, line: this.line(node) }) - 1;
+        numbers.set(key, number);
+      }
+      lineOf[node] = number;
     }
-    return [...groups.values()];
+    const nodes = Int32Array.from({ length: this.count }, (_, node) => node);
+    const { start, items } = adjacency(lines.length, lineOf, nodes);
+    return lines.map((one, number) => ({
+      ...one,
+      nodes: items.subarray(start[number], start[number + 1])
+    }));
   }
 
   /** The nodes that this one reads, in the order of its arguments. */
@@ -805,58 +821,6 @@ function statistics(column: Float64Array, node: number): IStatistics | null {
   }
   const [min, max, mean, std, norm, bad] = column.subarray(at, at + STATISTICS.length);
   return { min, max, mean, std, norm, bad };
-}
-
-// The tree of all that can be folded, from the paths of the nodes.
-
-/** A scope, a scope inside one, or a loop ("×200 · line 4"), with what is in it. */
-interface IScope {
-  /** "encoder/layer1" */
-  path: string;
-  /** The path of the scope around it; null at the top. */
-  parent: string | null;
-  depth: number;
-  /** How many nodes stand in it and in the scopes inside it. */
-  nodes: number;
-}
-
-/** The scopes on the paths of all nodes, each after the one around it. */
-function scopesOf({ path, paths }: IFolds): Map<string, IScope> {
-  const sizes = new Int32Array(paths.length);
-  const used: number[] = [];
-  for (const place of path) {
-    if (sizes[place]++ === 0) {
-      used.push(place);
-    }
-  }
-  const scopes = new Map<string, IScope>();
-  for (const place of used) {
-    for (const one of pathsTo(paths[place])) {
-      const scope = scopes.get(one);
-      if (scope === undefined) {
-        const cut = one.lastIndexOf('/');
-        const parent = cut < 0 ? null : one.slice(0, cut);
-        scopes.set(one, {
-          path: one,
-          parent,
-          depth: parent === null ? 0 : (scopes.get(parent)?.depth ?? 0) + 1,
-          nodes: sizes[place]
-        });
-      } else {
-        scope.nodes += sizes[place];
-      }
-    }
-  }
-  return scopes;
-}
-
-/** "a/b/c" is in "a", "a/b" and "a/b/c". */
-function pathsTo(scope: string): string[] {
-  if (scope === '') {
-    return [];
-  }
-  const parts = scope.split('/');
-  return parts.map((_, i) => parts.slice(0, i + 1).join('/'));
 }
 
 // What a header lists, by the nodes that it is about.

@@ -240,8 +240,7 @@ export class GraphState {
   /** Point at several nodes at once, from outside of the picture. */
   outline(nodes: Iterable<number>): void {
     const next = new Set(nodes);
-    const before = this._outlined;
-    if (next.size !== before.size || [...next].some(node => !before.has(node))) {
+    if (!sameNodes(next, this._outlined)) {
       this._outlined = next;
       this.changed.emit('hover');
     }
@@ -413,6 +412,18 @@ export class GraphState {
   private readonly _lastOpen = new Map<string, number>();
   private _step: number | null = null;
   private _steps: Sweeps | null = null;
+}
+
+function sameNodes(a: ReadonlySet<number>, b: ReadonlySet<number>): boolean {
+  if (a.size !== b.size) {
+    return false;
+  }
+  for (const node of a) {
+    if (!b.has(node)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 /** Whether a way is that of something the doctor found in a graph. */

@@ -161,18 +161,42 @@ export function checkColumns(
 }
 
 function checkRange(
-  column: ArrayLike<number>,
+  column: NonNullable<IColumns[ColumnName]>,
   low: number,
   end: number,
   name: string
 ): void {
+  // Each kind of numbers has a loop of its own: one for all is ten times as slow.
+  const at =
+    column instanceof Int32Array
+      ? findOutside(column, low, end)
+      : column instanceof Uint8Array
+        ? findOutsideBytes(column, low, end)
+        : column.findIndex(entry => entry < low || entry >= end);
+  if (at >= 0) {
+    throw new PictureError(
+      `${name}[${at}] is ${column[at]}; it must be from ${low} to ${end - 1}`
+    );
+  }
+}
+
+/** The first entry that is not from `low` to before `end`; -1 for none. */
+function findOutside(column: Int32Array, low: number, end: number): number {
   for (let i = 0; i < column.length; i++) {
     if (column[i] < low || column[i] >= end) {
-      throw new PictureError(
-        `${name}[${i}] is ${column[i]}; it must be from ${low} to ${end - 1}`
-      );
+      return i;
     }
   }
+  return -1;
+}
+
+function findOutsideBytes(column: Uint8Array, low: number, end: number): number {
+  for (let i = 0; i < column.length; i++) {
+    if (column[i] < low || column[i] >= end) {
+      return i;
+    }
+  }
+  return -1;
 }
 
 function checkStarts(starts: Int32Array, end: number, name: string): void {

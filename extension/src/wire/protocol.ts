@@ -81,7 +81,7 @@ export type ISaved = { schema: number; model_id: string; header: IHeader;
 export type ISnapshotMessage = { type: 'snapshot'; seq: number; header: IHeader };
 export type IPatchColumn = { name: ColumnName; dtype: ColumnDtype; length: number;
   base?: ColumnName; parts?: [number, number][] };
-export type IPatchMessage = { type: 'patch'; seq: number; of?: number;
+export type IPatchMessage = { type: 'patch'; seq: number; of?: number; answers?: number;
   header: Partial<IHeader>; columns: IPatchColumn[] };
 export type IDistribution = { counts: number[]; low: number; high: number;
   zeros: number; nan: number; inf: number; size: number };

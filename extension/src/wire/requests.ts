@@ -71,7 +71,7 @@ export interface IRequestOptions {
 }
 
 interface IPending {
-  /** Null for a command, which is answered by a failure or not at all. */
+  /** Null for a command, which is answered by a failure or by a state. */
   answer: Answer['type'] | null;
   onProgress: ((progress: IProgress) => void) | null;
   /** Whether it tells how far it is: then there is something better than a spinner. */
@@ -109,13 +109,9 @@ export class Requests {
     return { request, promise };
   }
 
-  /**
-   * Give a request its answer. The kernel answers in order, so the commands sent
-   * before it, which are answered only when they fail, have not failed.
-   */
+  /** Give a request its answer. */
   settle(request: number, result: Answer | RequestError): boolean {
     const pending = this._pending.get(request);
-    this.settleCommands(request);
     if (pending === undefined) {
       return false;
     }
@@ -131,10 +127,10 @@ export class Requests {
     return true;
   }
 
-  /** The commands sent before a request are done. */
-  settleCommands(before: number): void {
+  /** The commands up to a request are done. */
+  settleCommands(last: number): void {
     for (const [request, { answer, resolve }] of this._pending) {
-      if (answer === null && request < before) {
+      if (answer === null && request <= last) {
         this._pending.delete(request);
         resolve(null);
       }

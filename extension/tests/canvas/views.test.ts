@@ -152,12 +152,12 @@ describe('the camera', () => {
 
   test('two places are gathered as far as they can be read, else nothing moves', () => {
     const camera = cameraOn(tall);
-    camera.gather({ left: 0, top: 300, right: 200, bottom: 1300 });
+    expect(camera.gather({ left: 0, top: 300, right: 200, bottom: 1300 })).toBe(true);
     const seen = visibleBounds(camera.view, camera.size);
     expect(seen.top).toBeLessThanOrEqual(300);
     expect(seen.bottom).toBeGreaterThanOrEqual(1300);
     const before = camera.view;
-    camera.gather({ left: 0, top: 300, right: 200, bottom: 4000 });
+    expect(camera.gather({ left: 0, top: 300, right: 200, bottom: 4000 })).toBe(false);
     expect(camera.view).toBe(before);
   });
 

@@ -214,18 +214,30 @@ describe('GraphConnection', () => {
     expect(connection.graph?.override(H)?.label).toBe('clip ±0.1');
   });
 
-  it('takes a command as done when the next question is answered', async () => {
-    const done = connection.command({
-      event: 'override',
-      target: { kind: 'op', op: 'tanh' },
-      rule: 'd',
-      label: 'true',
-      id: 7
-    });
-    expect(kernel.last('override').id).toBe(7);
+  it('takes a command as done with the state that includes it, and no earlier', async () => {
+    kernel.snapshot(network());
+    const done = vi.fn();
+    void connection
+      .command({
+        event: 'override',
+        target: { kind: 'op', op: 'tanh' },
+        rule: 'd',
+        label: 'true',
+        id: 7
+      })
+      .then(done);
+    const { id, request } = kernel.last('override');
+    expect(id).toBe(7);
+    // Neither what is asked later nor an earlier command tells of it.
     void connection.inspect(H);
     kernel.tell(detail(kernel.last('inspect').request, H));
-    await expect(done).resolves.toBeUndefined();
+    const patch = { type: 'patch', header: { undo: null, redo: null }, columns: [] };
+    kernel.tell({ ...patch, answers: request - 1 });
+    await vi.advanceTimersByTimeAsync(10);
+    expect(done).not.toHaveBeenCalled();
+    kernel.tell({ ...patch, answers: request });
+    await vi.advanceTimersByTimeAsync(10);
+    expect(done).toHaveBeenCalled();
   });
 
   it('rejects a command that fails, and tells of one that fails too late', async () => {

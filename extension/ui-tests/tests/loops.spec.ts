@@ -93,6 +93,25 @@ test('a loop of 500 steps, one step at a time', async ({ page }) => {
   await page.setViewportSize({ width: 1000, height: 800 });
   await graph.ready();
   await graph.screenshot('loops-dark-1000');
+
+  // In a narrow panel as well what opens leaves output and parameters in sight.
+  const width = await panel.evaluate(({ clientWidth }) => clientWidth);
+  await page.setViewportSize({ width: 1000 - width + 560, height: 800 });
+  await expect.poll(() => panel.evaluate(({ clientWidth }) => clientWidth)).toBe(560);
+  await strip.getByRole('button', { name: 'Fold' }).click();
+  await expect(strip).toHaveCount(0);
+  await graph.click(await graph.node('loss, sum'));
+  await graph.canvas.focus();
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('Enter');
+  await expect(strip).toHaveCount(1);
+  const links = panel.locator('.workbench-Canvas-signposts button');
+  await expect(links.filter({ visible: true })).toHaveCount(0);
+  await expect(graph.canvas.locator('.workbench-Canvas-minimap')).toBeHidden();
+  await graph.screenshot('loops-dark-560');
+  await page.theme.setLightTheme();
+  await graph.screenshot('loops-light-560');
   await strip.getByRole('button', { name: 'Fold' }).click();
   await expect(strip).toHaveCount(0);
 });

@@ -245,9 +245,18 @@ def test_a_division_by_a_number_whose_inverse_overflows():
     np.testing.assert_allclose(J(np.ones(3)).data, 1e10, rtol=1e-6)
 
 
-def test_an_index_that_is_an_argument_takes_products_and_says_so():
-    J = wb.jacobian(lambda x, i: x[i] ** 2, sparse=True)
-    i = np.array([0, 2])
-    found = J(np.arange(1.0, 4.0), i).toarray()
-    np.testing.assert_array_equal(found, [[2.0, 0, 0], [0, 0, 6.0]])
+def test_an_index_made_of_numbers_takes_products_and_says_so():
+    J = wb.jacobian(lambda x, y: x[np.argsort(y)[:2]] ** 2, sparse=True)
+    for y in ([0.0, 2.0, 1.0], [3.0, 2.0, 1.0]):
+        found = J(np.arange(1.0, 4.0), np.array(y)).toarray()
+        expected = np.zeros((2, 3))
+        expected[[0, 1], np.argsort(y)[:2]] = 2.0 * (np.argsort(y)[:2] + 1)
+        np.testing.assert_array_equal(found, expected)
     assert BY_ITSELF not in J.explain()
+
+
+def test_an_index_that_is_an_argument_takes_no_products():
+    J = wb.jacobian(lambda x, i: x[i] ** 2, sparse=True)
+    found = J(np.arange(1.0, 4.0), np.array([0, 2])).toarray()
+    np.testing.assert_array_equal(found, [[2.0, 0, 0], [0, 0, 6.0]])
+    assert BY_ITSELF in J.explain()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize._numdiff import group_columns
 
 import workbench as wb
-from workbench.autodiff.sparse import greedy
+from workbench.autodiff.sparse import colouring, greedy
 from workbench.autodiff.sparse.colouring import GENERAL, ORDERS, SYMMETRIC
 from workbench.errors import ShapeError, UsageError
 
@@ -244,7 +244,7 @@ def test_what_is_refused():
 
 LOOPS = (
     greedy.assign_columns, greedy.assign_star, greedy.assign_acyclic,
-    greedy.order_by_keys,
+    greedy.order_by_degrees_left, greedy.order_by_incidence,
 )  # fmt: skip
 
 
@@ -329,3 +329,60 @@ def test_large_random_patterns_are_read_back(n, share, seed):
             np.testing.assert_allclose(read_back(matrix, found), matrix, rtol=1e-12)
         found = wb.SparsityPattern.from_scipy(symmetric).colouring("star", order)
         np.testing.assert_allclose(read_back(symmetric, found), symmetric, rtol=1e-12)
+
+
+def first_fit(pattern, sequence):
+    """The greedy colouring as it is defined, by sets."""
+    colours = np.full(pattern.shape[1], -1)
+    members = [[] for _ in range(pattern.shape[0])]
+    dense = pattern.toarray()
+    for v in sequence:
+        rows = np.flatnonzero(dense[:, v])
+        taken = {c for row in rows for c in members[row]}
+        colours[v] = next(c for c in itertools.count() if c not in taken)
+        for row in rows:
+            members[row].append(colours[v])
+    return colours
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("order", ["natural", "random"])
+def test_each_column_gets_the_smallest_colour(share, order, rng):
+    pattern = wb.SparsityPattern.from_scipy(rng.random((80, 120)) < share)
+    found = pattern.colouring("columns", order, seed=1).colours
+    natural = np.arange(120)
+    sequence = (
+        natural if order == "natural" else np.random.default_rng(1).permutation(120)
+    )
+    np.testing.assert_array_equal(found, first_fit(pattern, sequence))
+    if share > 0.1:
+        assert found.max() > 62  # more colours than the bits of a number
+
+
+def test_the_fewest_neighbours_left_come_last(rng):
+    """Each vertex has, among those before it, at most the graph's degeneracy."""
+    pattern = wb.SparsityPattern.from_scipy(rng.random((60, 60)) < 0.05)
+    met = colouring._count_met(pattern)
+    sequence = colouring._order_columns(pattern, met, "smallest_last", seed=0)
+    assert sorted(sequence) == list(range(60))
+    dense = pattern.toarray()
+    edges = dense.T.astype(int) @ dense - np.diag(dense.sum(axis=0))
+
+    def most_before(order):
+        return max(edges[v, order[:k]].sum() for k, v in enumerate(order))
+
+    left, degeneracy = list(range(60)), 0
+    while left:
+        counts = [edges[v, left].sum() for v in left]
+        degeneracy = max(degeneracy, min(counts))
+        left.pop(int(np.argmin(counts)))
+    assert most_before(sequence) == degeneracy
+
+
+@settings(deadline=None, max_examples=30)
+@given(matrix=matrices(largest=40))
+def test_a_second_turn_needs_no_more_colours(matrix):
+    pattern = wb.SparsityPattern.from_scipy(matrix)
+    chosen = pattern.colouring("columns")
+    if chosen.order != "periodic":
+        assert chosen.count <= pattern.colouring("columns", "largest_first").count

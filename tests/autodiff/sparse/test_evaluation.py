@@ -449,3 +449,78 @@ def test_frozen_index_arrays_are_left_alone():
         np.testing.assert_array_equal(made.toarray(), [[2, 1, 0], [0, 3, 2]])
         made.indices.flags.writeable = False
         del made
+
+
+# Arguments that choose entries
+
+
+def take_chosen(x, mask):
+    return x[mask] ** 2
+
+
+def take_indexed(x, index):
+    return np.sin(x[index]) * x[0]
+
+
+def take_both(x, mask, index, scale):
+    return scale * np.sum(x[mask]) * x[index] ** 2
+
+
+MASKS = [POINT > 0.5, POINT < 0.5, np.zeros(5, bool), np.ones(5, bool)]
+INDICES = [np.array([0, 3]), np.array([4, 4, 1]), np.array([[2], [0]], np.int8)]
+
+
+@pytest.mark.parametrize("settings", [{}, {"colouring": "columns"}])
+def test_masks_and_indices_are_those_of_each_call(settings):
+    by_mask = wb.jacobian(take_chosen, sparse=True, **settings)
+    by_index = wb.jacobian(take_indexed, sparse=True, **settings)
+    by_both = wb.jacobian(take_both, sparse=True, **settings)
+    for _ in range(2):
+        for mask in MASKS:
+            expected = wb.jacobian(take_chosen)(POINT, mask)
+            found = by_mask(POINT, mask)
+            assert found.nnz == mask.sum()
+            np.testing.assert_allclose(found.toarray(), expected)
+            for index in INDICES:
+                for scale in (2.0, np.array(3.0)):
+                    args = POINT, mask, index, scale
+                    expected = wb.jacobian(take_both)(*args).reshape(-1, 5)
+                    np.testing.assert_allclose(by_both(*args).toarray(), expected)
+        for index in INDICES:
+            expected = wb.jacobian(take_indexed)(POINT, index).reshape(-1, 5)
+            np.testing.assert_allclose(by_index(POINT, index).toarray(), expected)
+    if not settings:
+        assert "no products" in by_both.explain()
+
+
+def test_a_mask_that_the_caller_changes_is_another():
+    J, mask = wb.jacobian(take_chosen, sparse=True), POINT > 0
+    assert J(POINT, mask).shape == (4, 5)
+    mask[:2] = [False, True]
+    expected = wb.jacobian(take_chosen)(POINT, mask)
+    np.testing.assert_allclose(J(POINT, mask).toarray(), expected)
+    by_name = wb.jacobian(lambda x, *, mask: x[mask] ** 2, sparse=True)
+    np.testing.assert_allclose(by_name(POINT, mask=mask).toarray(), expected)
+
+
+def test_masks_of_hessians_and_of_dense_matrices():
+    f = lambda x, mask: np.sum(x[mask]) ** 2 + np.sum(x**3)  # noqa: E731
+    for sparse in (True, "auto"):
+        H = wb.hessian(f, sparse=sparse)
+        for mask in MASKS:
+            found = H(POINT, mask)
+            found = found.toarray() if hasattr(found, "toarray") else found
+            np.testing.assert_allclose(found, wb.hessian(f)(POINT, mask))
+
+
+def test_a_given_pattern_is_probed_where_asked():
+    f = lambda x: x * x[::-1] * (x > 0)  # noqa: E731
+    J = wb.jacobian(f, sparse=np.eye(2))
+    assert J(np.array([-1.0, -2.0])).nnz == 2  # all zeros tell nothing
+    J.check(np.array([-3.0, -2.0]))
+    with pytest.raises(GradientError, match=r"the entry \(0, 1\)"):
+        J.check(np.array([1.0, 2.0]))
+    trusting = wb.jacobian(f, sparse=np.eye(2), check=False)
+    trusting(np.array([1.0, 2.0]))
+    with pytest.raises(GradientError, match="that was given is too small"):
+        trusting.check(np.array([1.0, 2.0]))

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import workbench as wb
-from workbench.autodiff.sparse.pattern import DenseOp
+from workbench.autodiff.sparse.places import DenseOp
 
 SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (4, 7), (9, 2), (30, 30)]
 

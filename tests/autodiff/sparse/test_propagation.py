@@ -7,14 +7,19 @@ pattern must contain it, and be equal where the rules of all ops are exact.
 from __future__ import annotations
 
 import secrets
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import workbench as wb
+from workbench.autodiff.sparse import relations
+from workbench.errors import UsageError
 
 POINTS = 20
 
@@ -291,3 +296,53 @@ def test_what_has_no_derivative_is_no_constant() -> None:
     assert with_values.nnz == 2
     assert with_values.notes
     assert wb.sparsity(lambda x: x * wb.stop_gradient(x), 0 * x).nnz == 2
+
+
+# Too large to be written out
+
+
+LARGE: dict[str, tuple[Callable[..., Any], int]] = {
+    "mean": (lambda x: x - np.mean(x), 1),
+    "sum of squares": (lambda x: x * np.sum(x**2), 1),
+    "cumsum": (np.cumsum, 1),
+    "convolution": (lambda x: np.convolve(x, np.ones(1000), "same"), 1),
+    "fft": (lambda x: np.abs(np.fft.fft(x)), 1),
+    "square of a sum": (lambda x: np.sum(x) ** 2, 2),
+    "cumsum, Hessian": (lambda x: np.sum(np.cumsum(x) ** 2), 2),
+    "two full rows": (lambda x: np.sum(x) * np.sum(x[1:] * x[:-1]), 2),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_nearly_full_pattern_is_refused_in_words(name: str) -> None:
+    f, order = LARGE[name]
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match=r"too large to be written out.*wb\.hvp"):
+            wb.sparsity(f, wb.Spec((1_000_000,), float), order=order)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 2**31
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    shape=st.tuples(*[st.integers(0, 12)] * 3), seed=st.integers(0, 2**32 - 1),
+    at_once=st.integers(1, 40),
+)  # fmt: skip
+def test_a_product_in_slices_is_the_product(
+    shape: tuple[int, int, int], seed: int, at_once: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    left, right = (sp.csr_array(rng.random(s) < 0.3) for s in (shape[:2], shape[1:]))
+    expected = (left @ right).toarray()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relations, "MOST_AT_ONCE", at_once)
+        np.testing.assert_array_equal(
+            relations.multiply(left, right).toarray(), expected
+        )
+        patch.setattr(relations, "MOST_PLACES", at_once)
+        if expected.sum() > at_once:
+            with pytest.raises(UsageError, match="too large to be written out"):
+                relations.multiply(left, right)

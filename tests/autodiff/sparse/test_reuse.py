@@ -12,7 +12,7 @@ import scipy.sparse
 
 import workbench as wb
 from tests.gpu.stand_in import to_device, use_stand_in
-from workbench.errors import GradientError, UsageError
+from workbench.errors import GradientError, ShapeError, UsageError
 
 ONES = np.ones(4)
 
@@ -228,3 +228,46 @@ def test_arrays_of_a_gpu_give_matrices_of_theirs(
     np.testing.assert_allclose(second._matrix.toarray(), wb.hessian(total)(host))
     with pytest.raises(GradientError, match="is too small"):
         wb.jacobian(lambda x: x**2 + x[::-1], sparse=np.eye(8), backend="numpy")(x)
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("n", [10, 20_000])
+def test_a_matrix_is_its_holders_to_change(format: str, n: int) -> None:
+    J = wb.jacobian(lambda x: x[1:] * x[:-1], sparse=True, format=format)
+    x = np.arange(1.0, n + 1)
+    want = J(x)
+    for _ in range(4):
+        made = J(x)
+        assert abs(made - want).max() == 0
+        index = made.coords if format == "coo" else (made.indices, made.indptr)
+        for part in index:
+            assert part.flags.writeable
+            part[...] = part[::-1].copy()
+        made.data[...] = 7
+        del made, index, part
+
+
+def test_entries_are_assembled(rng: np.random.Generator) -> None:
+    J = wb.jacobian(lambda x: x[1:] * x[:-1], sparse=True, format="csc")
+    with pytest.raises(UsageError, match="is not prepared yet"):
+        J.assemble(np.ones(3))
+    x = rng.normal(size=5)
+    found = J.assemble(J.entries(x))
+    assert abs(found - J(x)).max() == 0
+    with pytest.raises(ShapeError, match=r"what entries\(\) has returned"):
+        J.assemble(np.ones(3))
+
+
+def test_forms_of_several_arguments_are_told_apart() -> None:
+    J = wb.jacobian(lambda x, c: c * x**2, sparse=True)
+    x = np.arange(1.0, 4)
+    for _ in range(2):
+        for y, c in (
+            (x, 2.0), (x, np.float64(3)), (x, np.float32(3)), (x, 3), (x, 4), (x, True),
+            (x, x), (x[:2], x[:2]), (x.astype("f4"), 2.0), (x, np.array(2.0)),
+            (x + 1j, 2.0), (x, np.arange(3)), (x, np.arange(3)[::-1].copy()),
+        ):  # fmt: skip
+            found = J(y, c)
+            want = wb.jacobian(lambda x, c: c * x**2)(y, c)
+            np.testing.assert_allclose(found.toarray(), want)
+            assert found.dtype == want.dtype

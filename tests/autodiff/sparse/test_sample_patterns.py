@@ -26,7 +26,7 @@ EXACT = set(
     " getitem index_add index_set item linspace logsumexp make_like full_like matmul"
     " mean pad repeat reshape roll scatter span sparse_matmul sparse_sample stack std"
     " sum tensordot tile transpose tril triu unbroadcast unspan var windows"
-    " overlap_add arange length".split()
+    " overlap_add arange length cholesky qr solve_triangular".split()
 )
 #: Elementwise ops of which only a part counts at a point, or whose slopes vanish.
 PARTIAL = set(

@@ -148,11 +148,118 @@ def test_dense_matrices_are_told_where_zeros_are_lost(name: str) -> None:
     assert "some entries there never vary" in diagonal.report()
 
 
-@pytest.mark.parametrize("f", [np.linalg.cholesky, lambda A: np.linalg.qr(A)[1]])
-def test_factors_say_that_they_are_taken_as_dense(f: Callable[..., Any]) -> None:
-    pattern = wb.sparsity(f, np.stack([np.eye(3)] * 2))
-    assert "taken to read the whole matrix" in pattern.report()
-    assert not pattern.toarray()[:9, 9:].any()
+def find_truth(
+    f: Callable[..., Any], draw: Callable[..., Any], rng: np.random.Generator
+) -> Any:
+    """What central differences find nonzero at some of 20 random points."""
+    found: Any = False
+    for _ in range(20):
+        x = draw(rng)
+        units = 1e-6 * np.eye(x.size).reshape(-1, *x.shape)
+        columns = [np.ravel(f(x + u) - f(x - u)) / 2e-6 for u in units]
+        found = found | (np.abs(np.stack(columns, axis=1)) > 1e-6)
+    return found
+
+
+def draw_positive(*shape: int) -> Callable[..., Any]:
+    def draw(rng: np.random.Generator) -> Any:
+        x = rng.normal(size=shape)
+        return x @ np.swapaxes(x, -1, -2) + shape[-1] * np.eye(shape[-1])
+
+    return draw
+
+
+def draw_any(*shape: int) -> Callable[..., Any]:
+    return lambda rng: rng.normal(size=shape)
+
+
+def draw_dominant(*shape: int) -> Callable[..., Any]:
+    """Triangles whose solutions are neither tiny nor huge."""
+    return lambda rng: rng.normal(size=shape) + 3 * np.eye(shape[-1])
+
+
+RIGHT = np.random.default_rng(3).normal(size=(2, 3, 4, 2)) + 2
+TRIANGLES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "cholesky": (np.linalg.cholesky, draw_positive(4, 4)),
+    "cholesky of a stack": (np.linalg.cholesky, draw_positive(3, 2, 2)),
+    "cholesky, upper": (lambda a: np.linalg.cholesky(a, upper=True),
+                        draw_positive(4, 4)),
+    "R alone": (lambda a: np.linalg.qr(a, "r"), draw_any(4, 3)),
+    **{
+        f"{'QR'[i]} of {shape}, {mode}": (
+            lambda a, mode=mode, i=i: np.linalg.qr(a, mode)[i], draw_any(*shape)
+        )
+        for i in (0, 1)
+        for shape in ((4, 4), (5, 3), (3, 5), (2, 3, 2), (1, 3), (3, 1), (1, 1))
+        for mode in ("reduced", "complete")
+        # NumPy's choice of the columns that complete a basis is one of many.
+        if i or mode == "reduced" or shape[-2] <= shape[-1]
+    },
+    **{
+        f"triangle, lower={lower}, unit={unit}, trans={trans}": (
+            lambda a, lower=lower, unit=unit, trans=trans: (
+                wb.scipy.linalg.solve_triangular(
+                    a, np.arange(1.0, 9.0).reshape(4, 2), lower=lower,
+                    unit_diagonal=unit, trans=trans,
+                )
+            ),
+            draw_dominant(4, 4),
+        )
+        for lower in (True, False)
+        for unit in (True, False)
+        for trans in (0, 1)
+    },
+    "right side of a triangle": (
+        lambda b: wb.scipy.linalg.solve_triangular(
+            np.arange(2.0, 18.0).reshape(4, 4) ** 0.5, b, lower=True
+        ),
+        draw_any(4, 2),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRIANGLES)
+def test_factors_read_a_triangle(name: str, rng: np.random.Generator) -> None:
+    f, draw = TRIANGLES[name]
+    x = draw(rng)
+    pattern = wb.sparsity(f, x)
+    np.testing.assert_array_equal(pattern.toarray(), find_truth(f, draw, rng))
+    assert not pattern.dense_ops
+    J = wb.jacobian(f, sparse=True)(x)
+    dense = wb.jacobian(f)(x).reshape(J.shape)
+    np.testing.assert_allclose(J.toarray(), dense, rtol=1e-9, atol=1e-12)
+
+
+def test_the_phase_of_a_complex_last_column_varies(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(2, 2)) + 1j * rng.normal(size=(2, 2))
+    last = wb.sparsity(lambda a: np.linalg.qr(a)[0][:, 1], x)
+    assert last.toarray().all()
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 4), (3, 3), (2, 3, 2)])
+def test_factors_with_swaps_of_rows(
+    shape: tuple[int, ...], rng: np.random.Generator
+) -> None:
+    def factor(a: Any) -> Any:
+        _, lower, upper = wb.scipy.linalg.lu(a)
+        return np.concatenate([np.ravel(lower), np.ravel(upper)])
+
+    pattern = wb.sparsity(factor, rng.normal(size=shape)).toarray()
+    found = find_truth(factor, draw_any(*shape), rng)
+    assert not np.any(found & ~pattern)
+    few = min(shape[-2:])
+    lower = np.broadcast_to(np.tril(np.ones((shape[-2], few)), -1), (*shape[:-1], few))
+    upper = np.broadcast_to(
+        np.triu(np.ones((few, shape[-1]))), (*shape[:-2], few, shape[-1])
+    )
+    kept = np.concatenate([lower.ravel(), upper.ravel()]) > 0
+    np.testing.assert_array_equal(pattern.any(axis=1), kept)
+
+
+def test_a_triangle_of_too_many_places_is_told() -> None:
+    pattern = wb.sparsity(np.linalg.cholesky, 9 * np.eye(90))
+    assert "has too many places" in pattern.report()
+    assert pattern.nnz == 90**4
 
 
 @pytest.mark.parametrize("seed", range(12))

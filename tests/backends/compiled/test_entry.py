@@ -401,3 +401,38 @@ def test_a_class_of_the_users_keeps_its_call() -> None:
     for _ in range(2):
         assert f(1.0) == ("loud", 2.0)
         assert f.wait(60)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i8", "i4", "u1", "b1"])
+def test_arrays_without_axes_are_taken_as_numbers_are(dtype: str) -> None:
+    f = wb.compile(lambda x, y: (x * y, np.sum(y) + x))
+    x, y = np.array(2).astype(dtype), np.arange(3.0)
+    want = f(x, y)
+    f.wait(60)
+    f(x, y)
+    assert has_entry(f)
+    entered: list[Any] = []
+    type(f).__call__.__self__.set_fallback(lambda *a: entered.append(a))
+    shifted = np.zeros(17, np.uint8)[1:][: x.itemsize].view(dtype).reshape(())
+    shifted[...] = x
+    for given in (x, x[()], np.stack([x, x])[1:].reshape(())):
+        for found, wanted in zip(f(given, y), want, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+            assert type(found) is type(wanted)
+    assert not entered
+    # Unaligned, of another dtype, or with an axis: the slow way has them.
+    other = "f4" if dtype == "f8" else "f8"
+    odd = [np.ones((), other), x[None], 2, 2.0, None]
+    if x.itemsize > 1:
+        odd.append(shifted)
+    for given in odd:
+        f(given, y)
+    assert len(entered) == len(odd)
+
+
+def test_a_python_float_and_an_array_without_axes_are_of_two_kinds() -> None:
+    f = wb.compile(lambda x: x * np.float32(3))
+    for _ in range(2):
+        assert f(2.0).dtype == np.float32
+        assert f(np.array(2.0)).dtype == np.float64
+        f.wait(60)

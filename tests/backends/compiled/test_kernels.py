@@ -310,3 +310,29 @@ def test_joined_entries_are_one_kernel() -> None:
     )
     program = compile_graph(graph, [x])
     assert [type(s) for s in program.plan.steps] == [KernelStep]
+
+
+@pytest.mark.parametrize("width", range(1, 11))
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c8", "i4", "i2", "u1", "b1"])
+def test_entries_side_by_side_are_stored_together(
+    width: int, dtype: str, rng: np.random.Generator
+) -> None:
+    for n in (3, 16, 37):
+        x = (10 * rng.uniform(size=n)).astype(dtype)
+
+        def f(x: Any) -> Any:
+            parts = [x, *(x[::-1] if k % 3 else np.zeros_like(x) for k in range(9))]
+            rows = np.stack(parts[:width], axis=1)
+            return rows, np.concatenate([x[:1], np.reshape(rows, (-1,)), x[1:]])
+
+        check_program(trace(f, [x]), [x], 0)
+
+
+def test_some_entries_of_a_row_are_stored_apart(rng: np.random.Generator) -> None:
+    x, y = rng.normal(size=(2, 21))
+
+    def f(x: Any, y: Any) -> Any:
+        rows = np.stack([x + y, x * y, y - x, y], axis=1)
+        return rows, np.stack([2 * x, np.float32(3) * y], axis=1).astype("f4")
+
+    check_program(trace(f, [x, y]), [x, y], 4)

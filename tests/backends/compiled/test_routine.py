@@ -43,6 +43,32 @@ def collect(x: Any, count: int, limit: int, out: Any) -> int:
     return size
 
 
+def find_free(sets: Any, count: int, out: Any) -> int:
+    """Return the lowest bit that is in none of some sets; add it to each."""
+    taken = 0
+    for k in range(count):
+        taken |= sets[k]
+    low = 0
+    while taken & 1:
+        taken >>= 1
+        low += 1
+    for k in range(count):
+        out[k] = sets[k] | 1 << low
+    return low
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@settings(deadline=None)
+@given(sets=st.lists(st.integers(0, 2**29 - 1)))
+def test_bits_are_those_of_python(dtype, sets):
+    code = compile_routine((find_free,), np.dtype(dtype))
+    assert code is not None
+    out, expected = np.zeros(len(sets), dtype), [0] * len(sets)
+    found = code(np.array(sets, dtype), len(sets), out)
+    assert found == find_free(sets, len(sets), expected)
+    assert out.tolist() == expected
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @settings(deadline=None)
 @given(numbers=st.lists(st.integers(0, 30)), limit=st.integers(0, 25))

@@ -39,6 +39,7 @@ from workbench.backends.cupy.launches import (
     Device,
     Launch,
 )
+from workbench.backends.cupy.loops import find_obstacle, write_loop
 from workbench.errors import CompilerError
 
 HEADER = Path(__file__).with_name("host_cuda.hpp")
@@ -105,7 +106,10 @@ def compile_host(text: str, *flags: str) -> Path:
 
 
 def list_kernels(plan: Plan) -> list[tuple[Kernel, Plan]]:
-    """All kernels of a plan and of those inside of it, each with its plan."""
+    """All kernels of a plan and of those inside of it, each with its plan.
+
+    Not those of loops that are one kernel.
+    """
     found: list[tuple[Kernel, Plan]] = []
     for step in plan.steps:
         if isinstance(step, KernelStep):
@@ -113,7 +117,8 @@ def list_kernels(plan: Plan) -> list[tuple[Kernel, Plan]]:
         elif isinstance(step, MoveStep):
             found += [(part, plan) for part in step.parts]
         elif isinstance(step, LoopStep):
-            found += list_kernels(step.program.plan)
+            if find_obstacle(step, plan) is not None:
+                found += list_kernels(step.program.plan)
         elif isinstance(step, ChoiceStep):
             for program in step.programs:
                 found += list_kernels(program.plan)
@@ -121,8 +126,12 @@ def list_kernels(plan: Plan) -> list[tuple[Kernel, Plan]]:
 
 
 def write_all(plan: Plan, device: Device = SMALL) -> dict[int, list[Launch]]:
-    """The launches of all kernels of a plan, by the kernel's id."""
-    return {id(k): write_launches(k, p, device) for k, p in list_kernels(plan)}
+    """The launches of all kernels and loops of a plan, by the id of each."""
+    made = {id(k): write_launches(k, p, device) for k, p in list_kernels(plan)}
+    for step in plan.steps:
+        if isinstance(step, LoopStep) and find_obstacle(step, plan) is None:
+            made[id(step)] = [write_loop(step, plan, device)]
+    return made
 
 
 class HostDevice:
@@ -209,20 +218,22 @@ class HostDevice:
         array = self._array(x)
         return array[()] if not array.shape else array.copy() if copy else array
 
-    def run_kernel(self, kernel: Kernel) -> None:
-        """Run the launches of a kernel."""
+    def run_launches(self, launches: list[Launch]) -> None:
+        """Run the launches of a kernel, or of a loop."""
         addresses = [0 if b is None else b.ctypes.data for b in self.bases]
-        for launch in self.launches[id(kernel)]:
+        for launch in launches:
             self.module.run(launch, addresses, self.order)
 
     def _run_step(self, step: Any) -> None:
-        if isinstance(step, KernelStep):
-            self.run_kernel(step.kernel)
+        if id(step) in self.launches:
+            self.run_launches(self.launches[id(step)])
+        elif isinstance(step, KernelStep):
+            self.run_launches(self.launches[id(step.kernel)])
         elif isinstance(step, MoveStep):
             if step.zeros >= 0:
                 self.bases[step.zeros][...] = 0
             for part in step.parts:
-                self.run_kernel(part)
+                self.run_launches(self.launches[id(part)])
         elif isinstance(step, ProductStep):
             out = self._array(step.out)
             out[...] = np.matmul(self._array(step.a), self._array(step.b))

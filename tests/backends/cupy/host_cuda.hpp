@@ -107,15 +107,16 @@ static void host_cuda_switch(void** save, void* load) {
 #endif
 
 static void enter(Fiber& f, void** save) {  // from the scheduler into a fiber
+  void* sp = f.sp;  // what is read after the switch looks like the fiber's
 #ifdef __SANITIZE_THREAD__
   __tsan_switch_to_fiber(f.tsan, 1);  // 1: the switch itself orders nothing
 #endif
 #ifdef HOST_CUDA_ASAN
   void* fake; __sanitizer_start_switch_fiber(&fake, f.stack, stack_bytes);
-  host_cuda_switch(save, f.sp);
+  host_cuda_switch(save, sp);
   __sanitizer_finish_switch_fiber(fake, 0, 0);
 #else
-  host_cuda_switch(save, f.sp);
+  host_cuda_switch(save, sp);
 #endif
 }
 static void leave(Fiber& f) {  // and back

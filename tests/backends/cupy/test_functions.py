@@ -15,6 +15,8 @@ import workbench as wb
 from tests.backends.cupy.host import COMPILER
 from tests.backends.cupy.standin import DeviceArray, Standin
 from workbench.backends.compiled.tiers import MOST_TRIES
+from workbench.backends.cupy import loops
+from workbench.backends.cupy.actions import LoopAction
 from workbench.backends.cupy.functions import Function
 from workbench.backends.cupy.matrices import WORKSPACE
 from workbench.backends.cupy.program import WARM
@@ -325,7 +327,13 @@ def test_products_of_vectors_and_stacks(
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8])
-def test_loops(n: int, runtime: Standin, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("small", [True, False])
+def test_loops(
+    n: int, small: bool, runtime: Standin, rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    if not small:
+        monkeypatch.setattr(loops, "WORK", 0)
     xs, A = rng.standard_normal((9, n)), rng.standard_normal((n, n)) * 0.3
 
     def last(xs: Any, A: Any) -> Any:
@@ -333,7 +341,10 @@ def test_loops(n: int, runtime: Standin, rng: np.random.Generator) -> None:
         return np.sum(rows**2)
 
     program = program_of(check(wb.value_and_grad(last, (0, 1)), (xs, A), runtime))
-    assert {type(a).__name__ for a in program.actions} >= {"LoopAction"}
+    looped = [a for a in program.actions if isinstance(a, LoopAction)]
+    named = [a for a in program.actions if a.describe().startswith("the kernel loop_")]
+    assert (len(looped), len(named)) == ((0, 2) if small else (2, 0))
+    assert all(a.count == 1 for a in named)
     assert runtime.reads == 0
 
 

@@ -20,8 +20,8 @@ with application to computing Hessians", 2007.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from functools import cached_property, partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,15 +32,14 @@ from workbench.autodiff.sparse.greedy import (
     assign_acyclic,
     assign_columns,
     assign_star,
-    order_by_keys,
+    order_by_degrees_left,
+    order_by_incidence,
     run_loop,
 )
+from workbench.autodiff.sparse.places import Places
 from workbench.core.blame import format_count
 from workbench.errors import ShapeError, UsageError
 from workbench.ops.sparse.pattern import match_library
-
-if TYPE_CHECKING:
-    from workbench.autodiff.sparse.pattern import SparsityPattern
 
 Integers = npt.NDArray[np.signedinteger[Any]]
 ColouringMode = Literal["columns", "rows", "both", "star", "acyclic"]
@@ -58,7 +57,7 @@ MOST_CELLS = 2**26
 
 
 def colour(
-    pattern: SparsityPattern,
+    pattern: Places,
     mode: str = "auto",
     order: str = "auto",
     *,
@@ -81,8 +80,9 @@ def colour(
         In which order the greedy colouring goes: ``"natural"``, ``"largest_first"``,
         ``"smallest_last"``, ``"incidence"`` or ``"random"``. ``"auto"`` first tries
         colours that repeat with a period, which are best for stencils, then the
-        largest first and the smallest last, of which it takes the fewer colours; of
-        trees a star colouring gets the colours of their depths.
+        largest first and the smallest last, of which it takes the fewer colours, those
+        of columns given a second time from the last colour to the first; of trees a
+        star colouring gets the colours of their depths.
     symmetric
         With ``mode="auto"``: the matrix is a symmetric one, and gets a star colouring.
     seed
@@ -171,7 +171,7 @@ class Colouring:
 
     def __init__(
         self,
-        pattern: SparsityPattern,
+        pattern: Places,
         mode: ColouringMode,
         order: str,
         column_colours: Integers | None,
@@ -329,17 +329,17 @@ def _make_seeds(colours: Integers | None, count: int, dtype: Any) -> Any:
 # Columns, rows, both
 
 
-def _colour_columns(pattern: SparsityPattern, order: str, seed: int) -> Colouring:
+def _colour_columns(pattern: Places, order: str, seed: int) -> Colouring:
     found, order = _group_columns(pattern, order, seed)
     return Colouring(pattern, "columns", order, found)
 
 
-def _colour_rows(pattern: SparsityPattern, order: str, seed: int) -> Colouring:
+def _colour_rows(pattern: Places, order: str, seed: int) -> Colouring:
     found, order = _group_columns(pattern.T, order, seed)
     return Colouring(pattern, "rows", order, None, found)
 
 
-def _choose_colouring(pattern: SparsityPattern, order: str, seed: int) -> Colouring:
+def _choose_colouring(pattern: Places, order: str, seed: int) -> Colouring:
     """Return the colouring whose products cost least."""
     height, width = pattern.shape
     # Columns with an entry in one row need as many colours, whatever the order.
@@ -364,9 +364,7 @@ def _cost(colouring: Colouring) -> int:
     return colouring.column_count + 2 * colouring.row_count
 
 
-def _group_columns(
-    pattern: SparsityPattern, order: str, seed: int
-) -> tuple[Integers, str]:
+def _group_columns(pattern: Places, order: str, seed: int) -> tuple[Integers, str]:
     """Return colours of the columns, no two of one colour with an entry in one row."""
     width = pattern.shape[1]
     most = int(np.diff(pattern.indptr).max(initial=0))
@@ -378,19 +376,20 @@ def _group_columns(
         if period is not None and period <= most + max(1, most // 4):
             return np.arange(width, dtype=np.int32) % max(period, 1), "periodic"
     starts, rows, _ = pattern.csc
-    kind, size = starts.dtype, pattern.nnz
+    kind, size, height = starts.dtype, pattern.nnz, pattern.shape[0]
+    bits = 8 * kind.itemsize - 2
 
     def assign(sequence: Integers) -> Integers:
         colours = np.full(width, -1, kind)
         run_loop(
             assign_columns, size, kind, width, starts, rows, pattern.indptr, sequence,
-            np.full(size, -1, kind), np.zeros(pattern.shape[0], kind), colours,
+            bits, np.zeros(height, kind), np.full(size, -1, kind),
+            np.full(height, bits, kind), colours,
         )  # fmt: skip
         return colours
 
-    found, used = _find_fewest(
-        order, most, assign, lambda order: _order_columns(pattern, order, seed)
-    )
+    make_sequence = partial(_order_columns, pattern, _count_met(pattern), seed=seed)
+    found, used = _find_fewest(order, most, assign, make_sequence, _reverse_colours)
     if period is not None and period <= _count_colours(found):
         return np.arange(width, dtype=np.int32) % period, "periodic"
     return found, used
@@ -401,22 +400,39 @@ def _find_fewest(
     least: int,
     assign: Callable[[Integers], Integers],
     make_sequence: Callable[[str], Integers],
+    improve: Callable[[Integers], Integers] | None = None,
 ) -> tuple[Integers, str]:
     """Return colours by an order, and the order; of ``"auto"`` the best of two.
 
-    ``least`` is how many colours there are at least.
+    ``least`` is how many colours there are at least. ``improve`` makes of colours a
+    sequence for a second turn of each of the two.
     """
-    orders = ("largest_first", "smallest_last") if order == "auto" else (order,)
-    found, used = assign(make_sequence(orders[0])), orders[0]
-    for other in orders[1:]:
-        if _count_colours(found) > least:
-            more = assign(make_sequence(other))
-            if _count_colours(more) < _count_colours(found):
-                found, used = more, other
-    return found.astype(np.int32), used
+    if order != "auto":
+        return assign(make_sequence(order)).astype(np.int32), order
+    best: tuple[Integers, str] | None = None
+    for tried in ("largest_first", "smallest_last"):
+        found = assign(make_sequence(tried))
+        if improve is not None and _count_colours(found) > least:
+            found = assign(improve(found))
+        if best is None or _count_colours(found) < _count_colours(best[0]):
+            best = found, tried
+        if _count_colours(best[0]) <= least:
+            break
+    assert best is not None
+    return best[0].astype(np.int32), best[1]
 
 
-def find_period(pattern: SparsityPattern, proper: bool = False) -> int | None:
+def _reverse_colours(colours: Integers) -> Integers:
+    """Return the columns by colour, the last colour first.
+
+    By this order the greedy loop needs no more colours than there are, and often fewer:
+    the columns of one colour go as far down as there is room (Culberson, "Iterated
+    greedy graph coloring and the difficulty landscape", 1992).
+    """
+    return np.argsort(-colours, kind="stable")
+
+
+def find_period(pattern: Places, proper: bool = False) -> int | None:
     """Return the smallest p for which the colours j mod p suit the columns j.
 
     It suits them if no two columns with an entry in one row are a multiple of p apart;
@@ -445,7 +461,7 @@ def find_period(pattern: SparsityPattern, proper: bool = False) -> int | None:
     return None
 
 
-def _colour_both(pattern: SparsityPattern, order: str, seed: int) -> Colouring:
+def _colour_both(pattern: Places, order: str, seed: int) -> Colouring:
     """Return colours of rows and of columns, so that each entry is read from one.
 
     Rows and columns are the vertices of one graph, entries its edges; they get a star
@@ -508,7 +524,7 @@ def _keep_colours(colours: Integers, kept: npt.NDArray[np.bool_]) -> Integers:
 
 
 def _colour_symmetric(
-    pattern: SparsityPattern, mode: Literal["star", "acyclic"], order: str, seed: int
+    pattern: Places, mode: Literal["star", "acyclic"], order: str, seed: int
 ) -> Colouring:
     n = pattern.shape[0]
     is_open = order == "auto"
@@ -548,7 +564,7 @@ class Graph(NamedTuple):
     ends: Integers
 
 
-def _make_graph(pattern: SparsityPattern) -> Graph:
+def _make_graph(pattern: Places) -> Graph:
     """Return the graph of a symmetric pattern: an edge for each two entries."""
     off = pattern.rows != pattern.columns
     before = np.concatenate([[0], np.cumsum(off)])
@@ -610,20 +626,22 @@ def _assign_acyclic(graph: Graph, sequence: Integers) -> Integers:
 # In which order
 
 
-def _order_columns(pattern: SparsityPattern, order: str, seed: int) -> Integers:
-    """Return the columns in an order for a greedy colouring."""
-    width = pattern.shape[1]
-    if order in ("natural", "random"):
-        return _order_by_degrees(np.zeros(width, np.int32), order, seed)
-    # How many columns share a row with one, those counted twice that share two.
+def _count_met(pattern: Places) -> npt.NDArray[np.int64]:
+    """Return for each column how many entries of others stand in its rows."""
     others = np.diff(pattern.indptr)[pattern.rows] - 1
-    degrees = np.bincount(pattern.columns, weights=others, minlength=width)
-    degrees = degrees.astype(np.int64)
+    met = np.bincount(pattern.columns, weights=others, minlength=pattern.shape[1])
+    return met.astype(np.int64)
+
+
+def _order_columns(
+    pattern: Places, met: npt.NDArray[np.int64], order: str, *, seed: int
+) -> Integers:
+    """Return the columns in an order for a greedy colouring."""
     if order in ("smallest_last", "incidence"):
         starts, rows, _ = pattern.csc
         lines = Graph(pattern.indptr, pattern.indices)
-        return _order_greedily(Graph(starts, rows), lines, degrees, order)
-    return _order_by_degrees(degrees, order, seed)
+        return _order_greedily(Graph(starts, rows), lines, met, order)
+    return _order_by_degrees(met, order, seed)
 
 
 def _order_vertices(graph: Graph, order: str, seed: int) -> Integers:
@@ -654,17 +672,21 @@ def _order_greedily(
     Neighbours are the members of the lines that the ends of a graph name.
     """
     count, kind = len(degrees), graph.starts.dtype
+    sequence, keys = np.zeros(count, kind), degrees.astype(kind)
+    if order == "smallest_last":
+        run_loop(
+            order_by_degrees_left, len(graph.ends), kind, count, *graph, *lines,
+            LONG_ROW, keys, np.arange(count, dtype=kind), sequence,
+        )  # fmt: skip
+        return sequence[::-1]
     most = int(degrees.max(initial=0))
-    sequence = np.zeros(count, kind)
-    keys = degrees.astype(kind)
-    if order == "incidence":
-        keys[:] = most
+    keys[:] = most
     run_loop(
-        order_by_keys, len(graph.ends), kind, count, *graph, *lines, LONG_ROW, keys,
-        np.full(most + 1, -1, kind), np.full(count, -1, kind),
+        order_by_incidence, len(graph.ends), kind, count, *graph, *lines, LONG_ROW,
+        keys, np.full(most + 1, -1, kind), np.full(count, -1, kind),
         np.full(count, -1, kind), sequence,
     )  # fmt: skip
-    return sequence[::-1] if order == "smallest_last" else sequence
+    return sequence
 
 
 # Where each entry is read
@@ -728,9 +750,7 @@ _READERS = {
 }  # fmt: skip
 
 
-def _find_substitution(
-    pattern: SparsityPattern, colours: Integers | None
-) -> Substitution:
+def _find_substitution(pattern: Places, colours: Integers | None) -> Substitution:
     """Return how the entries of a symmetric matrix follow, from the leaves of trees on.
 
     A vertex i with neighbours of the colour c is a node (i, c); the product of c has

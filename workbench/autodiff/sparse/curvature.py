@@ -17,7 +17,7 @@ import numpy as np
 
 from workbench.autodiff.sparse.node_facts import NodeFacts
 from workbench.autodiff.sparse.nonlinearity import has_curvature
-from workbench.autodiff.sparse.pattern import DenseOp
+from workbench.autodiff.sparse.places import DenseOp
 from workbench.autodiff.sparse.products import PRODUCTS, list_products
 from workbench.autodiff.sparse.relations import (
     Dependence,
@@ -25,8 +25,8 @@ from workbench.autodiff.sparse.relations import (
     Positions,
     Relation,
     Term,
-    check_count,
     make_csr,
+    multiply,
 )
 from workbench.core.tensor import Tensor
 
@@ -147,8 +147,7 @@ class PairCollector:
         one, keys = _merge(left, left_entries, size, self.width)
         two, others = _merge(right, right_entries, size, self.width)
         met = make_csr(keys, others, (one.shape[0], two.shape[0]))
-        made = one.T.tocsr() @ (met @ two)
-        check_count(made.nnz)
+        made = multiply(one.T.tocsr(), multiply(met, two))
         self.total = made if self.total is None else self.total + made
 
     def _sort(self) -> None:

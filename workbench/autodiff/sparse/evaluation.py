@@ -8,11 +8,9 @@ the seeds of a colouring and reads the entries out of them.
 
 from __future__ import annotations
 
-import sys
-from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
-from functools import partial, update_wrapper
+from functools import cached_property, partial, update_wrapper
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -35,22 +33,22 @@ from workbench.autodiff.sparse.choice import (
     try_accumulation,
 )
 from workbench.autodiff.sparse.colouring import Colouring
+from workbench.autodiff.sparse.matrices import MatrixMaker, make_layout, make_tensor
 from workbench.autodiff.sparse.pattern import SparsityPattern, describe_ops
 from workbench.autodiff.sparse.probing import check_entries
 from workbench.autodiff.sparse.sparsity import BY_VALUES, find_call_pattern
-from workbench.core import blame, hooks, tree
+from workbench.core import hooks, tree
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import is_live
 from workbench.core.types import is_device_array, is_weak, spec_of
 from workbench.errors import ShapeError, TraceError, UsageError
-from workbench.ops.sparse.pattern import Pattern, make_array, to_host
+from workbench.ops.sparse.pattern import to_host
 
 #: A derivative is kept prepared for so many sets of shapes.
 MOST_PREPARED = 16
 
-#: So many copies of the index arrays are kept: one is mostly still held by the caller.
-MOST_COPIES = 2
+_NOTHING: tuple[list[Any], Any] = [], None
 
 
 class SparseDerivative:
@@ -101,6 +99,8 @@ class SparseDerivative:
         self._call_settings = call_settings
         self._prepared: dict[Any, Prepared] = {}
         self._last: Prepared | None = None
+        #: The forms of the floats of the last call, and what it ran.
+        self._recent: tuple[list[Any], Prepared | None] = _NOTHING
 
     def prepare(self, *args: Any, **kwargs: Any) -> SparseDerivative:
         """Find pattern and colouring for arguments of these shapes; return itself.
@@ -118,16 +118,20 @@ class SparseDerivative:
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Return the matrix at these arguments."""
         prepared = self._find_prepared(args, kwargs)
-        if prepared.dense is not None:
-            if out is not None:
-                raise UsageError(
-                    f"{self._settings.name}: out= is for a sparse matrix, and this one"
-                    f" is dense: {prepared.reason}"
-                )
+        if prepared.is_ready:
+            entries = prepared.program(*args, **kwargs)
+        elif prepared.dense is None:
+            entries = self._compute(prepared, args, kwargs)
+        elif out is None:
             return prepared.compute_dense(args, kwargs)
-        if self._settings.check and not prepared.is_checked:
-            self._check_pattern(prepared, args, kwargs)
-        return prepared.fill(prepared.compute(args, kwargs), out)
+        else:
+            raise UsageError(
+                f"{self._settings.name}: out= is for a sparse matrix, and this one"
+                f" is dense: {prepared.reason}"
+            )
+        if out is None:
+            return prepared.maker.make(entries)
+        return prepared.fill(out, entries)
 
     def entries(self, *args: Any, **kwargs: Any) -> Any:
         """Return the stored entries of the matrix alone, in the order of its format.
@@ -152,24 +156,88 @@ class SparseDerivative:
         array([2., 1., 3., 2.])
         """
         prepared = self._find_prepared(args, kwargs)
+        if prepared.is_ready:
+            return prepared.program(*args, **kwargs)
         if prepared.dense is not None:
             raise UsageError(
                 f"{self._settings.name}: entries() is for a sparse matrix, and this one"
                 f" is dense: {prepared.reason} Write sparse=True."
             )
-        if self._settings.check and not prepared.is_checked:
+        return self._compute(prepared, args, kwargs)
+
+    def assemble(self, entries: Any) -> Any:
+        """Return the matrix of entries as `entries` gives them, for the last shapes.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> J = wb.jacobian(lambda x: x[1:] * x[:-1], sparse=True)
+        >>> made = J.entries(np.array([1.0, 2.0, 3.0]))
+        >>> J.assemble(2 * made).toarray()
+        array([[4., 2., 0.],
+               [0., 6., 4.]])
+        """
+        maker = self._read_prepared().maker
+        if entries.shape != maker.layout.data_shape:
+            raise ShapeError(
+                f"{self._settings.name}: entries of shape {entries.shape}, and"
+                f" {maker.layout} takes {maker.layout.data_shape}. Give what"
+                " entries() has returned."
+            )
+        return maker.make(entries)
+
+    def _compute(
+        self, prepared: Prepared, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Return the entries at these arguments, checked at the first."""
+        if not prepared.is_checked and self._settings.check:
             self._check_pattern(prepared, args, kwargs)
         return prepared.compute(args, kwargs)
 
+    def check(self, *args: Any, **kwargs: Any) -> None:
+        """Raise if the matrix has an entry outside of its pattern at these arguments.
+
+        One product with random numbers tells. A call makes the same probe of a pattern
+        that was given, or that an op of yours says, once: at the first arguments at
+        which the numbers tell. An entry that is zero there is not found; look again
+        elsewhere with this.
+
+        Raises
+        ------
+        GradientError
+            Naming an entry that is outside.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> J = wb.jacobian(lambda x: x * x[::-1] * (x > 0), sparse=np.eye(2))
+        >>> J(np.array([-1.0, -2.0])).toarray()
+        array([[0., 0.],
+               [0., 0.]])
+        >>> J.check(np.array([1.0, 2.0]))
+        Traceback (most recent call last):
+        ...
+        workbench.errors.GradientError: ...
+        """
+        prepared = self._find_prepared(args, kwargs)
+        if prepared.dense is None:
+            self._check_pattern(prepared, args, kwargs)
+
     def _find_prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
-        if len(args) == 1 and type(args[0]) is np.ndarray and not kwargs:
-            key: Any = args[0].shape, args[0].dtype
-        else:
-            leaves, structure = tree.flatten((args, kwargs))
-            key = structure, *map(_describe_leaf, leaves)
-            if any(map(is_changeable, leaves)):
-                self._last = self._prepare(args, kwargs).run_each_time()
-                return self._last
+        if not kwargs:
+            forms: list[Any] = []
+            for x in args:
+                kind = type(x)
+                forms += (x.dtype, x.shape) if kind is np.ndarray else (kind,)
+            known, recent = self._recent
+            if recent is not None and forms == known:
+                return recent
+        leaves, structure = tree.flatten_call(args, kwargs)
+        if any(map(is_changeable, leaves)):
+            self._last = self._prepare(args, kwargs).run_each_time()
+            self._recent = _NOTHING
+            return self._last
+        key = structure, *map(_describe_leaf, leaves)
         found = self._prepared.get(key)
         if found is None:
             found = self._prepare(args, kwargs)
@@ -182,6 +250,9 @@ class SparseDerivative:
             if self._settings.explain:
                 print(found.explain())
         self._last = found
+        self._recent = _NOTHING
+        if not kwargs and all(map(_is_float, args)):  # whose values do not matter
+            self._recent = forms, found
         return found
 
     # What is known once it is prepared
@@ -283,7 +354,7 @@ class SparseDerivative:
                 made = accumulate(linear, pattern, format)
                 if made is not None:
                     return made
-                # An index that was known by its values is an input of the program.
+                # An index that was known by its values is computed in the program.
                 prepared.is_accumulated = False
             return compress(linear, chosen(), order_entries(pattern, format))
 
@@ -291,7 +362,7 @@ class SparseDerivative:
             pattern, chosen, settings, entries, self._dense if is_dense else None,
             reason, given,
             bool(linear.rules) or any(op.is_given for op in pattern.dense_ops),
-            accumulated is not None,
+            accumulated is not None, (args, kwargs),
         )  # fmt: skip
         return prepared
 
@@ -307,21 +378,6 @@ class SparseDerivative:
         prepared.is_checked = check_entries(
             linear, prepared.pattern, values, self._settings.name
         )
-
-
-def _count_references(parts: list[Any]) -> list[int]:
-    """Return how many references there are to each of some arrays."""
-    count = getattr(sys, "getrefcount", None)
-    return [0 if count is None else count(part) for part in parts]
-
-
-def _is_writeable(part: Any) -> bool:
-    return bool(part.flags.writeable)
-
-
-#: The references to an array that only a list holds; where Python does not count them,
-#: no array is known to be free.
-_OWN = _count_references([np.empty(1)])[0] or -1  # host array: only counted
 
 
 class Prepared:
@@ -343,6 +399,8 @@ class Prepared:
         The entries are computed one by one, and no colouring is needed.
     is_checked
         The pattern is known to hold all entries.
+    is_ready
+        The program has run, and a call has nothing else to do.
     """
 
     def __init__(
@@ -356,40 +414,58 @@ class Prepared:
         is_given: bool,
         is_overridden: bool,
         is_accumulated: bool,
+        example: tuple[Any, Any],
     ) -> None:
         self.pattern = pattern
         self._colour = colour
         self.settings = settings
         self.entries = entries
+        leaves, self._structure = tree.flatten(example)
+        #: Integers and booleans among the arguments: their values belong to the key of
+        #: what is prepared, so they are constants of its programs, which read entries
+        #: by them. Copies, since the caller may change them.
+        self._fixed = {i: x.copy() for i, x in enumerate(leaves) if is_fixed(x)}
         self.program = hooks.compile(
-            partial(entries, settings.format), settings.backend
+            self._fix(partial(entries, settings.format)), settings.backend
         )
         self.is_accumulated = is_accumulated
         self.dense = dense
         self.reason = reason
         self._dense_program: Any = None
         if dense is not None and not is_overridden and BY_VALUES not in pattern.notes:
-            self._dense_program = hooks.compile(dense, settings.backend)
+            self._dense_program = hooks.compile(self._fix(dense), settings.backend)
         self._is_given = is_given
-        self._needs_values = False
+        self._needs_values = self.is_ready = False
         #: A found pattern is that of the program, whose entries an override can move.
         self.is_checked = not is_given and not is_overridden
-        self._layout: Pattern | None = None
-        self._template: Any = None
-        #: Index arrays of matrices that were returned, for use once nobody holds them.
-        self._copies: deque[list[Any]] = deque(maxlen=MOST_COPIES)
 
     @property
     def colouring(self) -> Colouring:
         """Which products hold all entries, and how these are read from them."""
         return self._colour()
 
-    @property
-    def layout(self) -> Pattern:
-        """The class and the index arrays of the result."""
-        if self._layout is None:
-            self._layout = make_layout(self.pattern, self.settings.format)
-        return self._layout
+    def _fix(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function of the leaves of the arguments that are not fixed."""
+        if not self._fixed:
+            return f
+
+        def run(*rest: Any) -> Any:
+            left = iter(rest)
+            count = len(rest) + len(self._fixed)
+            leaves = [
+                self._fixed[i] if i in self._fixed else next(left) for i in range(count)
+            ]
+            args, kwargs = self._structure(leaves)
+            return f(*args, **kwargs)
+
+        return run
+
+    def _run(self, program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a program made by `_fix`."""
+        if not self._fixed:
+            return program(*args, **kwargs)
+        leaves = tree.flatten((args, kwargs))[0]
+        return program(*[x for i, x in enumerate(leaves) if i not in self._fixed])
 
     def record_each_time(self) -> None:
         """Record the function in each call, on the values of the arguments."""
@@ -410,11 +486,15 @@ class Prepared:
         """Return the entries at these arguments."""
         if not self._needs_values:
             try:
-                return self.program(*args, **kwargs)
+                made = self._run(self.program, args, kwargs)
             except TraceError:
                 if not self._is_given:
                     raise
                 self._needs_values = True
+            else:
+                is_trusted = self.is_checked or not self.settings.check
+                self.is_ready = is_trusted and not self._fixed
+                return made
         made = self.entries(self.settings.format, *args, **kwargs)
         return made if is_live(made) else value_of(made)
 
@@ -424,80 +504,26 @@ class Prepared:
         if self._dense_program is None or self._needs_values:
             return self.dense(*args, **kwargs)
         try:
-            return self._dense_program(*args, **kwargs)
+            return self._run(self._dense_program, args, kwargs)
         except TraceError:  # it looks at values
             self._dense_program = None
             return self.dense(*args, **kwargs)
 
-    def fill(self, entries: Any, out: Any) -> Any:
-        """Return the matrix of these entries; or write them into one."""
-        layout = self.layout
-        if out is not None:
-            self._check_out(out, entries)
-            np.copyto(out.data, entries)
-            return out
-        if isinstance(entries, Tensor):
-            return make_tensor(entries, layout)
-        if isinstance(entries, np.ndarray):
-            return self._make_matrix(entries)
-        return make_array(entries, layout)
+    @cached_property
+    def maker(self) -> MatrixMaker:
+        """What makes the matrices around entries."""
+        return MatrixMaker(self.pattern, self.settings.format, self.settings.name)
 
-    def _make_matrix(self, entries: Any) -> Any:
-        """Return an array of SciPy's with index arrays of its own.
-
-        A copy of one takes a third of the time in which SciPy makes one.
-        """
-        if self._template is None:
-            self._template = self.layout.matrix(entries, own=True)
-        made = object.__new__(type(self._template))
-        made.__dict__.update(self._template.__dict__)
-        made.data = entries
-        if made.format == "coo":
-            made.coords = self._copy_index()
-        else:
-            made.indices, made.indptr = self._copy_index()
-        return made
-
-    def _copy_index(self) -> tuple[Any, ...]:
-        """Return copies of the index arrays, in memory that nobody else holds."""
-        try:
-            parts = self._copies.pop()
-        except IndexError:
-            parts = []
-        is_free = bool(parts) and all(n == _OWN for n in _count_references(parts))
-        if is_free and all(map(_is_writeable, parts)):
-            for part, source in zip(parts, self.layout.index, strict=True):
-                part[...] = source
-        else:
-            parts = [part.copy() for part in self.layout.index]
-        # The tuple holds them before another thread can find them in the queue.
-        made = tuple(parts)
-        self._copies.appendleft(parts)
-        return made
-
-    def _check_out(self, out: Any, entries: Any) -> None:
-        layout, name = self.layout, self.settings.name
+    def fill(self, out: Any, entries: Any) -> Any:
+        """Write entries into a matrix that was returned before; return it."""
         if isinstance(entries, Tensor):
             raise UsageError(
-                f"{name}: out= is given inside of a derivative, where entries are no"
-                " plain numbers. Leave it out there."
+                f"{self.settings.name}: out= is given inside of a derivative, where"
+                " entries are no plain numbers. Leave it out there."
             )
-        fits = getattr(out, "format", None) == layout.format
-        if fits and out.shape == layout.shape:
-            parts = map(to_host, list_indices(out)), map(to_host, layout.index)
-            fits = all(map(np.array_equal, *parts))
-            fits = fits and out.data.shape == entries.shape
-        if not fits or out.shape != layout.shape:
-            raise UsageError(
-                f"{name}: out= is {blame.shorten(repr(out))}, and its entries do not"
-                f" stand where those of the {name} do: {layout}. Give a matrix that"
-                " this derivative returned before, with all its entries."
-            )
-        if not np.can_cast(entries.dtype, out.dtype, "same_kind"):
-            raise UsageError(
-                f"{name}: out= holds {out.dtype}, and the entries are {entries.dtype}."
-                " Give a matrix that was returned for arguments of this dtype."
-            )
+        self.maker.check(out, entries.dtype)
+        np.copyto(out.data, entries)
+        return out
 
     def explain(self) -> str:
         """Return in words how the matrix is computed, and why."""
@@ -530,20 +556,18 @@ class Prepared:
         )
 
 
-def list_indices(matrix: Any) -> tuple[Any, ...]:
-    """Return the index arrays of a sparse array in CSR, CSC or COO."""
-    if matrix.format == "coo":
-        if not hasattr(matrix, "coords"):  # CuPy's
-            return matrix.row, matrix.col
-        return tuple(matrix.coords)
-    return matrix.indices, matrix.indptr
-
-
 _WORDS = {
     "columns": "columns coloured", "rows": "rows coloured",
     "both": "rows and columns coloured", "star": "star colouring",
     "acyclic": "acyclic colouring, by substitution",
 }  # fmt: skip
+
+
+def _is_float(x: Any) -> bool:
+    """Return whether an argument is of floats or complex numbers."""
+    if type(x) is np.ndarray:
+        return x.dtype.kind in "fc"
+    return isinstance(x, (float, complex, np.inexact))
 
 
 def _describe_leaf(x: Any) -> Any:
@@ -559,6 +583,11 @@ def _describe_leaf(x: Any) -> Any:
             return spec.shape, spec.dtype, is_device_array(x)
         return spec.shape, spec.dtype, to_host(x).tobytes() if np.ndim(x) else x.item()
     return type(x), x
+
+
+def is_fixed(x: Any) -> bool:
+    """Return whether an argument is an array of integers or booleans."""
+    return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biu"
 
 
 #: Objects that are told by what they are, though they have no value to compare.
@@ -621,30 +650,6 @@ def _multiply(linear: LinearMap, modes: list[Mode], seeds: Any) -> Any:
 def order_entries(pattern: SparsityPattern, format: str) -> Any:
     """Return which entry of a pattern comes where in a format; None: as they are."""
     return pattern.csc[2] if format == "csc" else None
-
-
-def make_tensor(entries: Any, layout: Pattern) -> Any:
-    """Return the sparse array of entries that are recorded."""
-    from workbench.ops.sparse.tensor import SparseTensor
-
-    return SparseTensor(entries, layout)
-
-
-def make_layout(pattern: SparsityPattern, format: str) -> Pattern:
-    """Return the class and index arrays of SciPy's array of a pattern."""
-    import scipy.sparse
-
-    if format == "csc":
-        index: tuple[Any, ...] = pattern.csc[1], pattern.csc[0]
-    elif format == "coo":
-        index = pattern.rows, pattern.columns
-    else:
-        index = pattern.indices, pattern.indptr
-    kind = getattr(scipy.sparse, f"{format}_array")
-    return Pattern(kind, format, pattern.shape, index, (pattern.nnz,))
-
-
-# A pattern that is too small
 
 
 # Of expressions

@@ -75,39 +75,66 @@ def add_colour(
 # Columns that share no row
 
 
+def assign_large(
+    first: int,
+    last: int,
+    rows: Integers,
+    row_starts: Integers,
+    table: Integers,
+    low: Integers,
+) -> int:
+    """Return the smallest colour that is in no set of some rows; add it to each."""
+    c = 0
+    for k in range(first, last):
+        if low[rows[k]] > c:
+            c = low[rows[k]]
+    is_free = False
+    while not is_free:
+        is_free = True
+        for k in range(first, last):
+            w = rows[k]
+            while has_colour(table, row_starts[w], row_starts[w + 1], c):
+                c += 1
+                is_free = False
+    for k in range(first, last):
+        add_colour(table, low, row_starts, rows[k], c)
+    return c
+
+
 def assign_columns(
     count: int,
     starts: Integers,
     rows: Integers,
     row_starts: Integers,
     sequence: Integers,
+    bits: int,
+    few: Integers,
     table: Integers,
     low: Integers,
     colours: Integers,
 ) -> None:
     """Give each column the smallest colour that no column of its rows has.
 
-    ``table`` and ``low`` are the sets of the colours that each row has met.
+    The first colours that each row has met are bits of one number, ``few``: mostly no
+    other memory is read. ``table`` and ``low`` are the sets of those from ``bits`` on.
     """
     for turn in range(count):
         v = sequence[turn]
         first = starts[v]
         last = starts[v + 1]
+        taken = 0
+        for k in range(first, last):
+            taken |= few[rows[k]]
         c = 0
-        for k in range(first, last):
-            if low[rows[k]] > c:
-                c = low[rows[k]]
-        is_free = False
-        while not is_free:
-            is_free = True
+        while taken & 1:
+            taken >>= 1
+            c += 1
+        if c < bits:
             for k in range(first, last):
-                w = rows[k]
-                while has_colour(table, row_starts[w], row_starts[w + 1], c):
-                    c += 1
-                    is_free = False
+                few[rows[k]] |= 1 << c
+        else:
+            c = assign_large(first, last, rows, row_starts, table, low)
         colours[v] = c
-        for k in range(first, last):
-            add_colour(table, low, row_starts, rows[k], c)
 
 
 # Star colouring
@@ -344,7 +371,60 @@ def move_down(
         lasts[after] = u
 
 
-def order_by_keys(
+def order_by_degrees_left(
+    count: int,
+    starts: Integers,
+    rows: Integers,
+    row_starts: Integers,
+    members: Integers,
+    long_row: int,
+    keys: Integers,
+    rest: Integers,
+    sequence: Integers,
+) -> None:
+    """Take a vertex with the fewest neighbours that are left, again and again.
+
+    Neighbours are the members of a vertex's rows. ``keys`` are the degrees among those
+    that are left; those of the fewest neighbours wait in the sequence, with the key -1,
+    and the first of them comes next. ``rest`` lists the others. Reversed it is the
+    order smallest last. One entry is read for each neighbour, and no lists are kept:
+    in a large graph each is a wait for memory.
+    """
+    found = 0
+    left = count
+    fewest = 0
+    for turn in range(count):
+        if found == turn:
+            kept = 0
+            for t in range(left):
+                v = rest[t]
+                if keys[v] >= 0:
+                    rest[kept] = v
+                    if kept == 0 or keys[v] < fewest:
+                        fewest = keys[v]
+                    kept += 1
+            left = kept
+            for t in range(left):
+                v = rest[t]
+                if keys[v] == fewest:
+                    keys[v] = -1
+                    sequence[found] = v
+                    found += 1
+        v = sequence[turn]
+        for k in range(starts[v], starts[v + 1]):
+            w = rows[k]
+            if row_starts[w + 1] - row_starts[w] <= long_row:
+                for m in range(row_starts[w], row_starts[w + 1]):
+                    u = members[m]
+                    if keys[u] > 0:
+                        keys[u] -= 1
+                        if keys[u] <= fewest:
+                            keys[u] = -1
+                            sequence[found] = u
+                            found += 1
+
+
+def order_by_incidence(
     count: int,
     starts: Integers,
     rows: Integers,
@@ -357,12 +437,11 @@ def order_by_keys(
     lasts: Integers,
     sequence: Integers,
 ) -> None:
-    """Take the vertex of the smallest key again and again; lower those of neighbours.
+    """Take the vertex of which most neighbours have come, again and again.
 
-    Neighbours are the members of a vertex's rows. From degrees on, keys are the degrees
-    among those that are left (smallest last, to be reversed); from one number on, that
-    less the number of neighbours that have come (incidence). Vertices of one key are a
-    list: ``heads`` has its first, ``nexts`` and ``lasts`` what stands beside each.
+    Neighbours are the members of a vertex's rows. ``keys`` are, from one number on,
+    that less the number of neighbours that have come. Vertices of one key are a list:
+    ``heads`` has its first, ``nexts`` and ``lasts`` what stands beside each.
     """
     for turn in range(count):
         v = count - 1 - turn
@@ -397,12 +476,13 @@ def order_by_keys(
 # How they run
 
 _CALLS: dict[Callable[..., None], tuple[Callable[..., Any], ...]] = {
-    assign_columns: (find_place, has_colour, add_colour),
+    assign_columns: (find_place, has_colour, add_colour, assign_large),
     assign_star: (
         find_place, has_colour, add_colour, find_first, forbid_around, is_blocked
     ),
     assign_acyclic: (find_root, find_node),
-    order_by_keys: (move_down,),
+    order_by_degrees_left: (),
+    order_by_incidence: (move_down,),
 }  # fmt: skip
 
 
@@ -419,7 +499,7 @@ def run_loop(
     Parameters
     ----------
     loop
-        ``assign_columns``, ``assign_star``, ``assign_acyclic`` or ``order_by_keys``.
+        ``assign_columns``, ``assign_star``, ``assign_acyclic``, or one that orders.
     edges
         How many edges (or entries) the graph has.
     dtype

@@ -3,54 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from workbench.autodiff.sparse.colouring import Colouring, colour
+from workbench.autodiff.sparse.places import DenseOp, Places
 from workbench.core.blame import format_count
-from workbench.core.source import Site
 from workbench.core.tree import is_sparse
 from workbench.errors import DtypeError, ShapeError
-
-#: The index arrays of a pattern: int32 where that is enough, else int64.
-Indices = npt.NDArray[np.signedinteger[Any]]
 
 #: The formats of SciPy that `SparsityPattern.to_scipy` makes.
 FORMATS = ("csr", "csc", "coo")
 
 
-class DenseOp(NamedTuple):
-    """An op that was taken to let each entry of its result depend on many.
-
-    Attributes
-    ----------
-    name
-        The op's name.
-    site
-        The user's line that calls it, if one is known.
-    reason
-        Why: what is not known, or what makes it so.
-    is_own
-        Its derivatives are those of a rule of its own: a Hessian need not be symmetric.
-    is_given
-        It is not dense: a user has said which entries it reads.
-    """
-
-    name: str
-    site: Site | None
-    reason: str
-    is_own: bool = False
-    is_given: bool = False
-
-    def __str__(self) -> str:
-        place = "" if self.site is None else f" ({self.site})"
-        return f"{self.name}{place}: {self.reason}"
-
-
-class SparsityPattern:
+class SparsityPattern(Places):
     """The places of a matrix where an entry can differ from zero.
 
     It is fixed while the values of a Jacobian or Hessian vary, and never changes.
@@ -101,8 +69,6 @@ class SparsityPattern:
     <SparsityPattern 2×3, 3 nonzeros, density 0.5>
     """
 
-    __slots__ = ("__dict__", "dense_ops", "indices", "indptr", "notes", "shape")
-
     def __init__(
         self,
         shape: Sequence[int],
@@ -127,38 +93,6 @@ class SparsityPattern:
         counts = np.bincount(row, minlength=height)
         indptr = np.concatenate([[0], np.cumsum(counts)])
         self._fill((height, width), indptr, column, tuple(dense_ops), tuple(notes))
-
-    def _fill(
-        self,
-        shape: tuple[int, int],
-        indptr: npt.NDArray[Any],
-        indices: npt.NDArray[Any],
-        dense_ops: tuple[DenseOp, ...],
-        notes: tuple[str, ...] = (),
-    ) -> None:
-        kind = choose_index_dtype(max(*shape, len(indices)))
-        self.shape = shape
-        self.indptr = _freeze(indptr, kind)
-        self.indices = _freeze(indices, kind)
-        self.dense_ops = dense_ops
-        self.notes = notes
-
-    @classmethod
-    def from_csr(
-        cls,
-        shape: tuple[int, int],
-        indptr: npt.NDArray[Any],
-        indices: npt.NDArray[Any],
-        dense_ops: Collection[DenseOp] = (),
-        notes: Collection[str] = (),
-    ) -> SparsityPattern:
-        """Return the pattern of CSR arrays that are sorted and free of duplicates.
-
-        Nothing is checked: it is for those who have just made them.
-        """
-        pattern = cls.__new__(cls)
-        pattern._fill(shape, indptr, indices, tuple(dense_ops), tuple(notes))
-        return pattern
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> SparsityPattern:
@@ -217,57 +151,6 @@ class SparsityPattern:
         indptr = np.arange(height + 1) * width
         indices = np.tile(np.arange(width), height)
         return cls.from_csr((height, width), indptr, indices, dense_ops)
-
-    @property
-    def nnz(self) -> int:
-        """The number of places."""
-        return len(self.indices)
-
-    @property
-    def density(self) -> float:
-        """The share of entries that can differ from zero; 0 for an empty matrix."""
-        height, width = self.shape
-        return self.nnz / (height * width) if height and width else 0.0
-
-    @cached_property
-    def rows(self) -> Indices:
-        """The row of each place, ascending."""
-        counts = np.diff(self.indptr)
-        rows = np.repeat(np.arange(self.shape[0], dtype=self.indices.dtype), counts)
-        return _freeze(rows, self.indices.dtype)
-
-    @property
-    def columns(self) -> Indices:
-        """The column of each place, ascending within a row."""
-        return self.indices
-
-    @cached_property
-    def csc(self) -> tuple[Indices, Indices, Indices]:
-        """The same by columns: ``indptr``, rows, and where each place is in CSR.
-
-        Values in the order of CSR become those of CSC as ``values[csc[2]]``.
-        """
-        from scipy.sparse import csr_array
-
-        order = np.arange(self.nnz, dtype=self.indices.dtype)
-        by_columns = csr_array((order, self.indices, self.indptr), self.shape).tocsc()
-        kind = self.indices.dtype
-        return (
-            _freeze(by_columns.indptr, kind),
-            _freeze(by_columns.indices, kind),
-            _freeze(by_columns.data, kind),
-        )
-
-    @cached_property
-    def T(self) -> SparsityPattern:
-        """The pattern of the transposed matrix."""
-        indptr, indices, _ = self.csc
-        shape = self.shape[::-1]
-        transposed = SparsityPattern.from_csr(
-            shape, indptr, indices, self.dense_ops, self.notes
-        )
-        transposed.__dict__["T"] = self
-        return transposed
 
     def to_scipy(self, format: str = "csr") -> Any:
         """Return a sparse array of SciPy that is True at each place.
@@ -338,31 +221,6 @@ class SparsityPattern:
             np.concatenate([self.indices, other.indices]),
             dense_ops=dict.fromkeys((*self.dense_ops, *other.dense_ops)),
             notes=dict.fromkeys((*self.notes, *other.notes)),
-        )
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return (
-            isinstance(other, SparsityPattern)
-            and self.shape == other.shape
-            and np.array_equal(self.indptr, other.indptr)
-            and np.array_equal(self.indices, other.indices)
-        )
-
-    @cached_property
-    def _hash(self) -> int:
-        parts = self.indptr.tobytes(), self.indices.tobytes()
-        return hash((self.shape, *parts))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __repr__(self) -> str:
-        height, width = self.shape
-        count = format_count(self.nnz, "nonzero")
-        return (
-            f"<SparsityPattern {height}×{width}, {count}, density {self.density:.3g}>"
         )
 
     def colouring(
@@ -455,11 +313,6 @@ def check_shape(shape: Sequence[int]) -> tuple[int, int]:
     return lengths[0], lengths[1]
 
 
-def choose_index_dtype(largest: int) -> np.dtype[Any]:
-    """Return int32 where it holds the largest index or count, else int64."""
-    return np.dtype(np.int32 if largest < 2**31 - 1 else np.int64)
-
-
 def _check_places(what: str, places: npt.ArrayLike, length: int) -> npt.NDArray[Any]:
     found = np.asarray(places)
     if not found.size:
@@ -491,12 +344,3 @@ def _list_diagonals(matrix: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         ),
         np.concatenate([columns[k] for k in kept] or [columns[:0]]),
     )
-
-
-def _freeze(values: npt.NDArray[Any], kind: np.dtype[Any]) -> Indices:
-    """Return an array of indices that cannot be written."""
-    made = np.asarray(values, kind)
-    if made.base is not None or made is values:
-        made = made.view()
-    made.flags.writeable = False
-    return made

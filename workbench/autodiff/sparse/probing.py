@@ -73,7 +73,7 @@ def check_entries(
     elif any(op.is_given for op in pattern.dense_ops):
         source = "of the program"
         cure = (
-            "The pattern that the class of an op gives is too small:"
+            "The pattern that is given for an op is too small:"
             f" {', '.join(op.name for op in pattern.dense_ops if op.is_given)}. Return"
             " every entry that its derivative reads."
         )

@@ -25,7 +25,8 @@ from workbench.autodiff.sparse.curvature import (
     collect_pairs,
 )
 from workbench.autodiff.sparse.node_facts import NodeFacts, has_own_rule
-from workbench.autodiff.sparse.pattern import DenseOp, SparsityPattern
+from workbench.autodiff.sparse.pattern import SparsityPattern
+from workbench.autodiff.sparse.places import DenseOp
 from workbench.autodiff.sparse.relations import (
     IDENTITY,
     Dependence,
@@ -52,7 +53,7 @@ MOST_COUNTED = 4_000_000
 #: Other constants of at most so many entries, for the zeros in them.
 FEW = 4096
 #: What is said of an op of which a user has given the pattern.
-GIVEN = "its class says which entries it reads"
+GIVEN = "which entries it reads is given with it"
 #: What these make depends on the shape of their operand alone.
 SHAPED = FULL_LIKE, MAKE_LIKE
 

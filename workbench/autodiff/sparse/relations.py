@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from workbench.autodiff.sparse.pattern import choose_index_dtype
+from workbench.autodiff.sparse.places import choose_index_dtype
 from workbench.errors import UsageError
 
 #: Positions of entries; -1 where there is none.
@@ -26,8 +26,11 @@ Mask = npt.NDArray[np.bool_]
 
 #: A union of more matrices than this becomes one table.
 MOST_TERMS = 16
-#: The most places that are written out one by one.
-MOST_PLACES = 2**30
+#: The most places that are written out one by one, 5 bytes each.
+MOST_PLACES = 2**28
+#: A product of matrices that may have more places is made a few rows after the other,
+#: so that it ends as soon as it has too many; and the most terms that it adds up.
+MOST_AT_ONCE, MOST_ADDED = 2**25, 2**32
 
 
 class Relation(NamedTuple):
@@ -186,7 +189,7 @@ class Dependence:
             if table is None:
                 pairs.append(right)
                 continue
-            part = make_csr(left, right, (height, table.shape[0])) @ table
+            part = multiply(make_csr(left, right, (height, table.shape[0])), table)
             reduced = part if reduced is None else reduced + part
         if pairs:
             part = make_csr(
@@ -207,7 +210,7 @@ class Dependence:
                 width = self.width if table is None else table.shape[0]
                 part = make_csr(places.row, columns, (matrix.shape[0], width))
             if table is not None:
-                part = part @ table
+                part = multiply(part, table)
             made = part if made is None else made + part
         return made
 
@@ -283,21 +286,41 @@ def pick_rows(table: Any, rows: Positions | None) -> Any:
     """Return rows of a CSR array, empty ones where the row is -1."""
     if rows is None:
         return table
-    lengths = np.diff(table.indptr)
-    counts = np.append(lengths, 0)[rows]
-    indptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-    starts = np.append(table.indptr[:-1], 0)[rows]
-    places = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], counts)
-    indices = table.indices[places]
     from scipy.sparse import csr_array
 
-    made = csr_array(
-        (np.ones(len(indices), bool), indices, indptr),
-        shape=(len(rows), table.shape[1]),
-    )
+    parts = table.data, table.indices, np.append(table.indptr, table.indptr[-1])
+    made = csr_array(parts, shape=(table.shape[0] + 1, table.shape[1]))[rows]
     made.has_sorted_indices = table.has_sorted_indices
     made.has_canonical_format = table.has_canonical_format
     return made
+
+
+def multiply(left: Any, right: Any) -> Any:
+    """Return the product of boolean CSR arrays; an error where it is too large.
+
+    Raises
+    ------
+    UsageError
+        If it has more than `MOST_PLACES` entries, or is a sum of too many products.
+    """
+    counts = np.diff(right.indptr)[left.indices]
+    terms = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])[left.indptr]
+    if terms[-1] <= MOST_AT_ONCE:
+        return left @ right
+    if terms[-1] > MOST_ADDED:
+        check_count(int(terms[-1]))
+    from scipy.sparse import vstack
+
+    parts: list[Any] = []
+    count, row = 0, 0
+    while row < left.shape[0]:
+        end = int(np.searchsorted(terms, terms[row] + MOST_AT_ONCE, "right")) - 1
+        end = max(end, row + 1)
+        parts.append(left[row:end] @ right)
+        count += parts[-1].nnz
+        check_count(count)
+        row = end
+    return vstack(parts, format="csr")
 
 
 def make_csr(rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
@@ -352,6 +375,7 @@ def check_count(count: int) -> None:
     if count > MOST_PLACES:
         raise UsageError(
             f"a sparsity pattern of up to {count:.2g} places is too large to be written"
-            " out: the matrix is as good as dense. Ask for products with it, wb.hvp,"
-            " wb.jvp or wb.vjp, or for the pattern of a part of the outputs."
+            f" out; the most are {MOST_PLACES:,}. Ask for products with the matrix,"
+            " wb.hvp, wb.jvp or wb.vjp, for the pattern of a part of the outputs, or"
+            " for the dense matrix: sparse=False."
         )

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.sparse import solutions
+from workbench.autodiff.sparse import linear_algebra, solutions
 from workbench.autodiff.sparse.node_facts import (
     NodeFacts,
     Shape,
@@ -38,7 +38,6 @@ from workbench.autodiff.sparse.products import (
 from workbench.autodiff.sparse.relations import (
     IDENTITY,
     Relation,
-    count_up,
     make_csr,
 )
 from workbench.core.op import Op
@@ -305,7 +304,7 @@ def _relate_cumulative(node: NodeFacts) -> list[Relation | None]:
     return node.fill(Relation(matrix=make_csr(rows, columns, (size, size))))
 
 
-# Dense along axes, and for each matrix of a stack
+# Dense along axes
 
 
 def _relate_along(node: NodeFacts, axes: Sequence[int]) -> list[Relation | None]:
@@ -360,82 +359,6 @@ def _relate_filter(node: NodeFacts) -> list[Relation | None]:
         found[1] = _relate_cumulative(inner)[0]
         node.loose = inner.loose
     return found
-
-
-#: What is said where a matrix of which some entries never vary is taken as dense.
-FIXED_ENTRIES = (
-    "it is taken to read each matrix as a whole, and some entries there never vary:"
-    " zeros among them are not followed"
-)
-TRIANGULAR = {"cholesky", "lu", "qr"}
-
-
-def _relate_matrices(node: NodeFacts) -> list[list[Relation | None]]:
-    """Relate each matrix of a stack to what is computed of it, and of its fellows."""
-    stack = max((s[:-2] for s in node.shapes if s is not None), key=math.prod)
-    if node.op.name in TRIANGULAR:
-        node.loose = "each entry of its factors is taken to read the whole matrix"
-    elif any(map(node.has_fixed_entries, range(len(node.shapes)))):
-        node.loose = FIXED_ENTRIES
-    count = math.prod(stack)
-    found = []
-    for place, output in enumerate(node.outputs):
-        if output[: len(stack)] != stack:
-            found.append(relate_dense(node, place))
-            continue
-        groups = np.repeat(count_up(count), math.prod(output) // max(count, 1))
-        row: list[Relation | None] = []
-        for shape, varies in zip(node.shapes, node.varies, strict=True):
-            size = 0 if shape is None else math.prod(shape)
-            fits = shape is not None and shape[: len(stack)] == stack
-            if not varies or shape is None:
-                row.append(None)
-            elif fits:
-                members = np.repeat(count_up(count), size // max(count, 1))
-                row.append(Relation(groups, members, count))
-            else:
-                row.append(full_relation(size, math.prod(output)))
-        found.append(row)
-    return found
-
-
-def _relate_solution(node: NodeFacts) -> list[Relation | None]:
-    """Relate a solution to its whole matrix, and to its column of the right side."""
-    if node.op.name == "solve_triangular":
-        node.loose = "its triangle is taken as a full matrix"
-    elif node.has_fixed_entries(0):
-        node.loose = FIXED_ENTRIES
-    (a, b), full = node.shapes, node.outputs[0]
-    columns = len(b) > 1
-    stack = full[:-2] if columns else full[:-1]
-    count = math.prod(a[:-2])
-    matrix = np.broadcast_to(number_entries(a[:-2]), stack)
-    matrix = matrix.reshape(*stack, *(1,) * (len(full) - len(stack)))
-    groups = np.broadcast_to(matrix, full).reshape(-1)
-    left = Relation(groups, np.repeat(count_up(count), a[-1] * a[-2]), count)
-    return [left if node.varies[0] else None, _relate_column(b, full)]
-
-
-def _relate_beside_matrix(node: NodeFacts) -> list[Relation | None]:
-    """Relate what solves a matrix without a stack: to all of it, and to its column."""
-    found = relate_dense(node)
-    if node.op.name == "solve_banded":
-        node.loose = "its bands are taken as a full matrix"
-    elif node.has_fixed_entries(0):
-        node.loose = FIXED_ENTRIES
-    if node.varies[1]:
-        found[1] = _relate_column(node.shapes[1], node.outputs[0])
-    return found
-
-
-def _relate_column(shape: Shape, full: Shape) -> Relation:
-    """Relate each column of a result to the same column of a right side."""
-    if len(shape) < 2:
-        return full_relation(math.prod(shape), math.prod(full))
-    lines = number_entries((*shape[:-2], 1, shape[-1]))
-    members = np.broadcast_to(lines, shape).reshape(-1)
-    groups = np.broadcast_to(lines, full).reshape(-1)
-    return Relation(groups, members, lines.size)
 
 
 # Others
@@ -509,15 +432,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys("fft ifft rfft irfft dct dst".split(), _relate_transformed),
     **dict.fromkeys(["fftn", "ifftn"], _relate_fftn),
     "recursive_filter": _relate_filter,
-    **dict.fromkeys(
-        "cholesky cofactor coshm cosm det eig eigen_weights eigh eigvals eigvalsh expm"
-        " fractional_matrix_power inv logabsdet logm lu pinv qr sign_of_det"
-        " singular_weights sinhm sinm solve_sylvester sqrtm svd svdvals tanhm"
-        " tanm".split(),
-        _relate_matrices,
-    ),
-    **dict.fromkeys(["solve", "solve_triangular"], _relate_solution),
-    **dict.fromkeys(["least_squares", "solve_banded"], _relate_beside_matrix),
+    **linear_algebra.RULES,
     **solutions.RULES,
     "roots": relate_dense,
     **dict.fromkeys(

@@ -584,6 +584,28 @@ class Builder(EntryBuilder):
             f"call void @{name}({type_} {x.text}, {given}, {self._mask_text(mask)})"
         )
 
+    def store_rows(self, pointer: str, rows: Sequence[Value]) -> None:
+        """Store one entry of each value per lane, those of a lane side by side.
+
+        They are shuffled into whole vectors, which takes fewer stores than entries.
+        """
+        width, size = len(rows), _size_of(rows[0].kind)
+        type_ = self.type(rows[0].kind)
+        for k in range(width):
+            # Each lane of this vector is a lane of a row.
+            lanes = [divmod(k * self.lanes + i, width) for i in range(self.lanes)]
+            made = rows[lanes[0][1]]
+            filled = [lane if row == lanes[0][1] else 0 for lane, row in lanes]
+            for chosen in dict.fromkeys(row for _, row in lanes):
+                places = [
+                    self.lanes + lane if row == chosen else filled[i]
+                    for i, (lane, row) in enumerate(lanes)
+                ]
+                made = self.join(made, rows[chosen], places)
+                filled = list(range(self.lanes))
+            at = self.move(pointer, k * self.lanes * size)
+            self.line(f"store {type_} {made.text}, ptr {at}, align 1")
+
     def spread(self, x: Value) -> Value:
         """Return a scalar in every lane."""
         if self.lanes == 1:

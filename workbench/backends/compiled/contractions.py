@@ -211,9 +211,9 @@ def _expand_tensordot(a: Any, b: Any, *, axes: tuple[Any, Any]) -> Any:
     return np.reshape(flat_a @ flat_b, shape)
 
 
-# Convolutions with few entries, which slide over the other operand
+# Convolutions with few entries, which slide over the other operand, or few results
 
-#: A convolution with at most so many entries is written as a sum of products.
+#: A convolution with at most so many entries, or results, is a sum of products.
 FEW = 64
 
 
@@ -231,19 +231,22 @@ def _expand_convolution(
         or dtype.char == "e"
         or more.get("method", "direct") != "direct"
         or 0 in (*shape_of(a), *shape_of(b))
-        or math.prod(lengths[1]) > FEW
     ):
         return None
     rank = len(lengths[0])
     key: list[Any] = [slice(None)] * batch
     margins = [(0, 0)] * batch
+    results = 1
     for n, m in zip(*lengths, strict=True):
         start = {"full": 0, "same": (m - 1) // 2, "valid": m - 1}[mode]
         size = {"full": n + m - 1, "same": n, "valid": n - m + 1}[mode]
         if size < 1:
             return None
+        results *= size
         key.append(slice(max(0, start - m + 1), min(n, start + size)))
         margins.append((max(0, m - 1 - start), max(0, start + size - n)))
+    if min(math.prod(lengths[1]), results) > FEW:
+        return None
     a = np.pad(a[tuple(key)], margins)
     windows = np.lib.stride_tricks.sliding_window_view(
         a, lengths[1], tuple(range(batch, batch + rank))

@@ -243,9 +243,8 @@ def _fill_table(writer: _Writer, addresses: Sequence[int], block: int) -> Table:
         spec: Spec = buffer.spec
         # The one object of each built-in dtype, which all arrays of it share.
         dtypes.append(np.empty(0, spec.dtype).dtype)
-        number = buffer.kind == "input" and not spec.shape
-        kind = id(spec.dtype.type) if number else id(dtypes[-1])
-        described = [kind, spec.dtype.num, len(spec.shape), *spec.shape]
+        kinds = id(spec.dtype.type), id(dtypes[-1]), spec.dtype.num
+        described = [*kinds, len(spec.shape), *spec.shape]
         table[place : place + len(described)] = described
     table.slots = range(writer.slots, writer.slots + SLOTS * len(writer.outputs))
     for i in table.slots:
@@ -265,14 +264,16 @@ def _find_array_function(place: int) -> int:
     return int(ctypes.c_void_p.from_address(whole + 8 * place).value or 0)
 
 
-# An array is described in the table by its dtype, the number of that, its rank, and its
-# lengths.
+# An array is described in the table by the type of its entries, its dtype, the number
+# of that, its rank, and its lengths.
+_DESCRIBED = 4
 _FUNCTIONS = f"""
 define internal i1 @is_described(ptr %x, ptr %description, i32 %flags) {{
 start:
   %dtype_at = getelementptr i8, ptr %x, i64 {_DTYPE}
   %dtype = load ptr, ptr %dtype_at
-  %wanted_dtype = load ptr, ptr %description
+  %wanted_dtype_at = getelementptr i64, ptr %description, i64 1
+  %wanted_dtype = load ptr, ptr %wanted_dtype_at
   %a = icmp eq ptr %dtype, %wanted_dtype
   %flags_at = getelementptr i8, ptr %x, i64 {_FLAGS}
   %have = load i32, ptr %flags_at
@@ -280,7 +281,7 @@ start:
   %b = icmp eq i32 %both, %flags
   %rank_at = getelementptr i8, ptr %x, i64 {_RANK}
   %rank = load i32, ptr %rank_at
-  %wanted_rank_at = getelementptr i64, ptr %description, i64 2
+  %wanted_rank_at = getelementptr i64, ptr %description, i64 3
   %wanted_rank = load i64, ptr %wanted_rank_at
   %wide_rank = sext i32 %rank to i64
   %c = icmp eq i64 %wide_rank, %wanted_rank
@@ -288,7 +289,7 @@ start:
   %abc = and i1 %ab, %c
   %shape_at = getelementptr i8, ptr %x, i64 {_SHAPE}
   %shape = load ptr, ptr %shape_at
-  %wanted_shape = getelementptr i64, ptr %description, i64 3
+  %wanted_shape = getelementptr i64, ptr %description, i64 {_DESCRIBED}
   br i1 %abc, label %lengths, label %no
 lengths:
   %i = phi i64 [0, %start], [%next, %length]
@@ -338,11 +339,11 @@ found:
   ret ptr %x
 make:
   %array_type = load ptr, ptr %words
-  %number_at = getelementptr i64, ptr %description, i64 1
+  %number_at = getelementptr i64, ptr %description, i64 2
   %number = load i32, ptr %number_at
-  %rank_at = getelementptr i64, ptr %description, i64 2
+  %rank_at = getelementptr i64, ptr %description, i64 3
   %rank = load i32, ptr %rank_at
-  %shape = getelementptr i64, ptr %description, i64 3
+  %shape = getelementptr i64, ptr %description, i64 {_DESCRIBED}
   %new_at = getelementptr ptr, ptr %words, i64 {_WORDS.index("new")}
   %new = load ptr, ptr %new_at
   %made = call ptr %new(ptr %array_type, i32 %rank, ptr %shape, i32 %number, ptr null,
@@ -385,13 +386,15 @@ class _Writer:
         self.taken, self.given = [], []
         for buffer in inputs:
             self.taken.append(place)
-            place += 3 + len(buffer.spec.shape)
+            place += _DESCRIBED + len(buffer.spec.shape)
         for i in outputs:
             self.given.append(place)
-            place += 3 + len(plan.buffers[i].spec.shape)
+            place += _DESCRIBED + len(plan.buffers[i].spec.shape)
         self.slots = place
         self.marks = place + SLOTS * len(outputs)
         self.lines: list[str] = []
+        #: The block of code that is being written.
+        self.block = "start"
         self._names = 0
 
     @property
@@ -432,6 +435,7 @@ class _Writer:
         self.lines += [
             f"  br i1 {condition}, label %{label}, label %{otherwise}", f"{label}:",
         ]  # fmt: skip
+        self.block = label
 
     def write(self) -> str:
         """Return the text."""
@@ -467,7 +471,7 @@ class _Writer:
             self.check(self.emit(f"icmp eq i64 {flag}, 0"), "retreat")
         for k, i in enumerate(self.outputs):
             if i in numbers:
-                dtype = self.word(self.given[k])
+                dtype = self.word(self.given[k] + 1)
                 self._keep_result(
                     k, f"{self.word('scalar')}(ptr {numbers[i]}, ptr {dtype}, ptr null)"
                 )
@@ -490,21 +494,36 @@ class _Writer:
         place = self.emit(f"getelementptr ptr, ptr %args, i64 {k}")
         x = self.emit(f"load ptr, ptr {place}")
         own = self.read(x, _TYPE)
-        if not spec.shape:
-            right = self.emit(f"icmp eq ptr {own}, {self.word(self.taken[k])}")
-            if spec.weak or (self.numbers and spec.dtype == np.float64):
-                plain = self.emit(f"icmp eq ptr {own}, {self.word('float_type')}")
-                right = plain if spec.weak else self.emit(f"or i1 {right}, {plain}")
+        array_type = self.word("array_type")
+        is_array = self.emit(f"icmp eq ptr {own}, {array_type}")
+        if spec.shape:
+            self.check(is_array)
+            self._check_array(x, k)
+            return self.read(x, _DATA)
+        right = self.emit(f"icmp eq ptr {own}, {self.word(self.taken[k])}")
+        if spec.weak or (self.numbers and spec.dtype == np.float64):
+            plain = self.emit(f"icmp eq ptr {own}, {self.word('float_type')}")
+            right = plain if spec.weak else self.emit(f"or i1 {right}, {plain}")
+        inside = self.emit(f"getelementptr i8, ptr {x}, i64 {_DATA}")
+        if spec.weak:  # an array has a dtype that counts
             self.check(right)
-            return self.emit(f"getelementptr i8, ptr {x}, i64 {_DATA}")
-        self.check(self.emit(f"icmp eq ptr {own}, {self.word('array_type')}"))
+            return inside
+        # A number has its value inside, an array without axes points to it.
+        own_value, array, found = (f"{word}{k}" for word in ("number", "array", "got"))
+        self.lines += [f"  br i1 {right}, label %{own_value}, label %{array}"]
+        self.lines += [f"{own_value}:", f"  br label %{found}", f"{array}:"]
+        self.check(is_array)
+        self._check_array(x, k)
+        value = self.read(x, _DATA)
+        before = self.block
+        self.lines += [f"  br label %{found}", f"{found}:"]
+        self.block = found
+        return self.emit(f"phi ptr [{inside}, %{own_value}], [{value}, %{before}]")
+
+    def _check_array(self, x: str, k: int) -> None:
         description = self.locate(self.taken[k])
-        self.check(
-            self.emit(
-                f"call i1 @is_described(ptr {x}, ptr {description}, i32 {_PLAIN})"
-            )
-        )
-        return self.read(x, _DATA)
+        given = f"ptr {x}, ptr {description}, i32 {_PLAIN}"
+        self.check(self.emit(f"call i1 @is_described({given})"))
 
     def _check_guards(self) -> None:
         """Go the slow way unless all is empty that must be, and nobody else runs it."""

@@ -67,6 +67,8 @@ def write_zeros(machine: Machine, name: str, buffer: int, size: int) -> Builder:
 UNROLLED = {4: 4, 2: 12, 1: 2**31}
 #: So many rows are reduced at a time, of kernels with at most so many nodes.
 ROWS, MOST_IN_ROWS = 4, 8
+#: At most so many entries that lie side by side are stored together.
+MOST_SIDE_BY_SIDE = 8
 #: What is reduced meets in blocks of so many rounds.
 BLOCK = 32
 
@@ -92,6 +94,8 @@ class _Writer:
         self.count = 1
         first = len(kernel.loads)
         self.store_places = range(first, first + len(kernel.stores))
+        #: Stores by their number; those that fill lines of memory together are one.
+        self.store_groups = self._group_stores()
         first += len(kernel.stores)
         self.reduction_places = range(first, first + len(kernel.reductions))
         first += len(kernel.reductions)
@@ -106,6 +110,32 @@ class _Writer:
             for place, address in self._list_addresses()
             if kernel.is_row(address)
         }
+
+    def _group_stores(self) -> list[list[int]]:
+        """Return groups of stores: the entries of a lane lie side by side in memory."""
+        stores, steps = self.kernel.stores, self.kernel.steps
+        rest = sorted(range(len(stores)), key=lambda k: stores[k][1].offset)
+        groups = []
+        while rest:
+            first = stores[rest[0]][1]
+            size = int(first.kind[1:])
+            own = steps[self.store_places[rest[0]]]
+            width = own[-1] // size
+            group = [
+                k
+                for i in range(width if 1 < width <= MOST_SIDE_BY_SIDE else 0)
+                for k in rest
+                if stores[k][1].offset == first.offset + i * size
+                and stores[k][1].buffer == first.buffer
+                and stores[k][1].kind == first.kind
+                and steps[self.store_places[k]] == own
+            ]
+            whole = len(group) == width and own[-1] == width * size
+            if not whole or self.b.lanes == 1 or first.kind in ("b1", *PARTS):
+                group = rest[:1]
+            groups.append(group)
+            rest = [k for k in rest if k not in group]
+        return groups
 
     def _list_addresses(self) -> list[tuple[int, Address]]:
         """Return all addresses, each with the place of its view."""
@@ -510,11 +540,17 @@ class _Writer:
                 operands.append(operand)
                 specs.append(spec)
             values[node.serial] = compute_entry(b, node, operands, specs)
-        for (serial, view), place in zip(
-            kernel.stores, self.store_places, strict=True
-        ):  # a copy may be one into another kind
-            entry = b.convert(values[serial], view.kind)
-            b.store(at[place][0], entry, at[place][1], mask)
+        for group in self.store_groups:
+            entries: list[Any] = [  # a copy may be one into another kind
+                b.convert(values[serial], view.kind)
+                for serial, view in (kernel.stores[k] for k in group)
+            ]
+            places = [at[self.store_places[k]] for k in group]
+            if len(group) > 1 and mask is None:
+                b.store_rows(places[0][0], entries)
+                continue
+            for (pointer, step), entry in zip(places, entries, strict=True):
+                b.store(pointer, entry, step, mask)
         for scatter, place in zip(kernel.scatters, self.scatter_places, strict=True):
             self._scatter(scatter, place, at[place], values, mask)
         return values

@@ -19,7 +19,7 @@ import numpy as np
 
 from workbench.backends.compiled.kernel import View
 from workbench.backends.compiled.machine import find_address
-from workbench.backends.compiled.steps import Buffer, KernelStep, Plan
+from workbench.backends.compiled.steps import Buffer, KernelStep, Plan, find_start
 
 #: Buffers begin at multiples of this: the length of a line of the cache.
 LINE = 64
@@ -147,7 +147,7 @@ class Pool:
                     kept = self._kept[key] = [x for x in kept if x[0] is not array]
                     break
             array = np.empty(shape, dtype)
-            address = array.__array_interface__["data"][0]
+            address = find_start(array)
             if self._has_room(array.nbytes, len(kept)):
                 kept.append((array, address))
             return array, address

@@ -51,6 +51,7 @@ from workbench.backends.compiled.steps import (
     LoopStep,
     MoveStep,
     Rows,
+    find_start,
     is_plain,
 )
 from workbench.backends.compiled.systems import SystemStep
@@ -142,12 +143,17 @@ class Program:
             for i, b in buffers
             if b.kind == "output"
         ]
+        #: For each result the buffer that it is the whole of; -1: it is read from one.
+        self._whole = [
+            y.buffer if isinstance(y, View) and self._is_whole_output(y) else -1
+            for y in plan.outputs
+        ]
         self._inputs = [(i, b) for i, b in buffers if b.kind == "input"]
         self._table = ctypes.c_void_p * len(buffers)
         #: The addresses of all buffers, of which a run fills in the others.
         self._template = [0] * len(buffers)
         for i, array in self._constants.items():
-            self._template[i] = array.__array_interface__["data"][0]
+            self._template[i] = find_start(array)
 
     # Code
 
@@ -337,13 +343,13 @@ class Program:
             if not (array.flags.c_contiguous and array.flags.aligned):
                 array = np.array(array, order="C")
             bases[i] = array
-            places[i] = array.__array_interface__["data"][0]
-        block, start = take_block(self._pool, self._size)
+            places[i] = find_start(array)
+        block, start = take_block(self._pool, self._size) if self._size else (None, 0)
         for i, offset in self._inner:
             places[i] = start + offset
         growth = self._take_growth()
         if growth is not None:
-            first = growth.states.__array_interface__["data"][0]
+            first = find_start(growth.states)
             for k, i in enumerate(self._states):
                 places[i] = first + 16 * k
         for i, shape, dtype in self._outputs:
@@ -352,18 +358,21 @@ class Program:
         # Other cores hold all this too: an interrupt may end the run before theirs.
         memory = self, table, bases, block, growth
         for function, run in self._calls:
-            began = perf_counter()
+            began = 0.0 if observe is None else perf_counter()
             if function is None:
                 self._call_numpy(run, table, bases, block)
             elif run.rounds:
                 share_rounds(function, table, run.rounds, run.piece, memory)
             else:
                 function(table, 0, 0)
-            if self._flag >= 0 and block[self._flag]:
+            if self._flag >= 0 and block is not None and block[self._flag]:
                 raise KeyboardInterrupt if block[self._flag] == INTERRUPTED else Retreat
             if observe is not None:
                 observe(run, perf_counter() - began)
-        results = [self._read(y, table, bases, block) for y in self.plan.outputs]
+        results = [
+            self._read(y, table, bases, block) if whole < 0 else bases[whole]
+            for y, whole in zip(self.plan.outputs, self._whole, strict=True)
+        ]
         if growth is not None and growth.count_bytes() <= MOST_GROWN:
             self._grown.append(growth)
         return results
@@ -415,17 +424,30 @@ class Program:
         for table in self._tables:
             table.release()
 
+    def _is_whole_output(self, view: View) -> bool:
+        buffer = self.plan.buffers[view.buffer]
+        if buffer.kind != "output" or not view.shape:
+            return False
+        shape, dtype = tuple(buffer.spec.shape), buffer.spec.dtype
+        return (
+            view.offset == 0
+            and view.shape == shape
+            and view.strides == _contiguous(shape, dtype.itemsize)
+            and np.dtype(view.kind) == dtype
+        )
+
     def _array(
-        self, view: View, bases: dict[int, Any], block: Array
+        self, view: View, bases: dict[int, Any], block: Array | None
     ) -> np.ndarray[Any, Any]:
         buffer = self.plan.buffers[view.buffer]
         if buffer.offset >= 0:
+            assert block is not None
             moved = view._replace(offset=view.offset + buffer.offset)
             return read_view(moved, block)
         return read_view(view, bases[view.buffer])
 
     def _rows(
-        self, x: Rows, table: Any, bases: dict[int, Any], block: Array
+        self, x: Rows, table: Any, bases: dict[int, Any], block: Array | None
     ) -> np.ndarray[Any, Any]:
         """Return a copy of rows of which the run knows how many there are."""
         assert x.length is not None
@@ -439,7 +461,9 @@ class Program:
         memory = ctypes.string_at(table[view.buffer], size)
         return np.frombuffer(bytearray(memory), view.kind).reshape(view.shape)
 
-    def _read(self, y: Any, table: Any, bases: dict[int, Any], block: Array) -> Any:
+    def _read(
+        self, y: Any, table: Any, bases: dict[int, Any], block: Array | None
+    ) -> Any:
         """Return an output of a run."""
         if isinstance(y, Held):
             return bases[y.buffer]
@@ -457,7 +481,7 @@ class Program:
         return array.copy() if buffer.offset >= 0 else array
 
     def _call_numpy(
-        self, step: HostStep, table: Any, bases: dict[int, Any], block: Array
+        self, step: HostStep, table: Any, bases: dict[int, Any], block: Array | None
     ) -> None:
         operands = []
         for x in step.operands:
@@ -497,7 +521,7 @@ class Program:
             if shared or not array.flags.c_contiguous:
                 array = np.array(array, order="C")
             bases[i] = array
-            table[i] = array.__array_interface__["data"][0]
+            table[i] = find_start(array)
 
 
 def is_whole(view: View, array: Array) -> bool:
@@ -564,8 +588,12 @@ def share_rounds(
     The memory is what the kernel reads and writes; it lives until all are done.
     """
     global _crew
+    members = min(count_threads(), -(-rounds // piece))
+    if members == 1:
+        for start in range(0, rounds, piece):
+            function(table, start, min(start + piece, rounds))
+        return
     starts = deque(range(0, rounds, piece))
-    members = min(count_threads(), len(starts))
     errors: list[BaseException] = []
 
     def run() -> None:

@@ -4,10 +4,11 @@ What a vectorised call of NumPy cannot say, such as a greedy choice that depends
 choices before, is written as functions of integers and arrays of integers in a small
 part of Python. Python can run them; here the same text becomes LLVM's IR.
 
-That part is: assignment to names and to entries of arrays, ``+ - * // %`` (the last two
-of numbers that are not negative), comparisons, ``and or not``, ``if``, ``while``,
-``for`` over ``range``, ``break``, ``continue``, ``return`` of an integer, calls of the
-other functions. A parameter is an ``int``, or else an array. No index is checked.
+That part is: assignment to names and to entries of arrays, ``+ - * // % & | << >>``
+(``//`` and ``%`` of numbers that are not negative), comparisons, ``and or not``,
+``if``, ``while``, ``for`` over ``range``, ``break``, ``continue``, ``return`` of an
+integer, calls of the other functions. A parameter is an ``int``, or else an array. No
+index is checked.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from workbench.errors import CompilerError
 #: LLVM's words for operators.
 OPERATIONS = {
     ast.Add: "add nsw", ast.Sub: "sub nsw", ast.Mult: "mul nsw",
-    ast.FloorDiv: "sdiv", ast.Mod: "srem",
+    ast.FloorDiv: "sdiv", ast.Mod: "srem", ast.BitAnd: "and", ast.BitOr: "or",
+    ast.LShift: "shl nsw", ast.RShift: "ashr",
 }  # fmt: skip
 RELATIONS = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
-from collections.abc import Collection
+import sys
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -315,7 +317,32 @@ def pack_strides(spec: Spec) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def find_start(array: np.ndarray[Any, Any]) -> int:
-    """Return the address of the first entry of an array."""
+def _ask_start(array: np.ndarray[Any, Any]) -> int:
     address: int = array.__array_interface__["data"][0]
     return address
+
+
+#: Where an array object has the address of its entries: NumPy's binary interface.
+_ENTRIES = 16
+_find_word = ctypes.c_void_p.from_address
+
+
+def _read_start(array: np.ndarray[Any, Any]) -> int:
+    return _find_word(id(array) + _ENTRIES).value or 0
+
+
+def _choose_reader() -> Callable[[np.ndarray[Any, Any]], int]:
+    """Return what reads the address out of an array, or asks NumPy for it."""
+    if sys.implementation.name != "cpython":  # an id is no address
+        return _ask_start
+    x = np.empty(9)
+    return (
+        _read_start
+        if all(_read_start(one) == _ask_start(one) for one in (x, x[2:7]))
+        else _ask_start
+    )
+
+
+#: Returns the address of the first entry of an array. To read it out of the object
+#: takes a tenth of the time in which NumPy tells it.
+find_start = _choose_reader()

@@ -35,6 +35,7 @@ from workbench.backends.compiled.steps import (
     pack_strides,
 )
 from workbench.backends.cupy.launches import ALIGNMENT, Launch
+from workbench.backends.cupy.loops import count_rounds, find_obstacle, write_loop
 from workbench.backends.cupy.matrices import Gemm, write_gemms
 from workbench.backends.cupy.runtime import Address, Array, Runtime
 from workbench.core import blame
@@ -140,12 +141,15 @@ class LaunchAction(Action):
     ----------
     function
         What launches it, of the addresses of its pointers; set when it is loaded.
+    rounds
+        How many parts of a loop its block runs one after the other; 0: it is no loop.
     """
 
     function: Callable[..., None]
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, rounds: int = 0) -> None:
         self.launch = launch
+        self.rounds = rounds
 
     def run(self, frame: Frame) -> None:
         """Launch it."""
@@ -685,6 +689,9 @@ class _Writer:
             called = self.write_call(step, plan)
             return called or [HostAction(step, plan, self.runtime)]
         if isinstance(step, LoopStep):
+            if find_obstacle(step, plan) is None:
+                launch = write_loop(step, plan, self.runtime.description)
+                return self.launch([launch], count_rounds(step))
             return [LoopAction(step, plan, self.write_plan(step.program.plan))]
         if isinstance(step, ChoiceStep):
             inside = [self.write_plan(program.plan) for program in step.programs]
@@ -777,7 +784,11 @@ class _Writer:
 
     def write_kernel(self, kernel: Kernel, plan: Plan) -> list[Action]:
         """Return the launches of a kernel."""
-        made = [LaunchAction(x) for x in self.runtime.write(kernel, plan)]
+        return self.launch(self.runtime.write(kernel, plan))
+
+    def launch(self, launches: Sequence[Launch], rounds: int = 0) -> list[Action]:
+        """Return the actions of launches, which are loaded later."""
+        made = [LaunchAction(x, rounds) for x in launches]
         self.launched += made
         return [*made]
 

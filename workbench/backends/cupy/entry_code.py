@@ -40,7 +40,7 @@ from workbench.backends.compiled.steps import (
 )
 from workbench.backends.compiled.systems import SystemStep
 from workbench.backends.cupy.builder import REGISTERS, CudaBuilder, stored_type
-from workbench.backends.cupy.launches import Device, Launch
+from workbench.backends.cupy.launches import ALIGNMENT, Device, Launch
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec, spec_of
 
@@ -78,11 +78,27 @@ class Total(NamedTuple):
 
 
 class Function:
-    """The text of one function while it is being written."""
+    """The text of one function while it is being written.
 
-    def __init__(self) -> None:
+    One that is a part of a loop of one block (`loops`) shares memory with its other
+    parts, which is called ``scratch`` there.
+    """
+
+    def __init__(self, is_part: bool = False) -> None:
         self.b = CudaBuilder()
         self.pointers: list[tuple[int, int]] = []
+        self._is_part = is_part
+        #: How many bytes of the scratch it needs.
+        self._scratch = 0
+
+    def share(self, type_: str, size: int, name: str, count: int) -> None:
+        """Declare memory that a block shares: so many entries of a size in bytes."""
+        if not self._is_part:
+            self.b.line(f"__shared__ {type_} {name}[{count}];")
+            return
+        at = self._scratch
+        self.b.line(f"{type_}* const {name} = ({type_}*)(scratch + {at});")
+        self._scratch = at + -(-size * count // ALIGNMENT) * ALIGNMENT
 
     def point(self, buffer: int, offset: int) -> str:
         """Return the parameter that points to a place in a buffer."""
@@ -96,19 +112,16 @@ class Function:
         Its parameters may point to the same memory (no ``__restrict__``): a kernel may
         write a value where it has read another one.
         """
-        parameters = ", ".join(f"char* p{k}" for k in range(len(self.pointers)))
-        head = f"({parameters}) {{"
         body, depth = [], 1
         for line in self.b.lines:
             depth -= line.startswith("}")
             body.append("  " * depth + line)
             depth += line.endswith("{")
-        text = "\n".join([head, *body, "}"])
-        bounds = f"__launch_bounds__({threads})"
-        digest = hashlib.sha256(f"{threads}{text}".encode()).hexdigest()[:16]
-        name = f"{role}_{digest}"
-        source = f'extern "C" __global__ void {bounds}\n{name}{text}\n'
-        return Launch(name, source, tuple(self.pointers), blocks, threads, 0)
+        text = "\n".join(body)
+        key = f"{threads} {len(self.pointers)} {text}"
+        name = f"{role}_{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+        pointers = tuple(self.pointers)
+        return Launch(name, text, pointers, blocks, threads, self._scratch)
 
 
 class KernelWriter:
@@ -122,6 +135,9 @@ class KernelWriter:
         self.owner = owner or kernel
         self.plan = plan
         self.device = device
+        #: The threads of a block; how many multiprocessors share the work.
+        self.threads = device.block or THREADS
+        self.processors = 0 if device.block else device.processors
         self.lengths, ordered = order_loops(kernel)
         steps = iter(ordered)
         self.load_steps = {serial: next(steps) for serial in kernel.loads}
@@ -159,7 +175,7 @@ class KernelWriter:
 
     def write_entries(self, stores: Sequence[tuple[int, View, list[int]]]) -> Launch:
         """Return the launch that computes and stores each entry."""
-        f = Function()
+        f = self.start()
         b, size = f.b, math.prod(self.lengths)
         needed = self._find_needed(serial for serial, _, _ in stores)
         lanes = self._count_lanes(needed, stores)
@@ -224,7 +240,7 @@ class KernelWriter:
             b.line("}")
         else:
             # All loads of a few rounds are on their way before the first is waited for.
-            step = THREADS * rounds
+            step = self.threads * rounds
             b.line(
                 f"for ({whole} n = ({whole})blockIdx.x * {step}u + threadIdx.x;"
                 f" n < {packs}u; n += ({whole})gridDim.x * {step}u) {{"
@@ -234,7 +250,7 @@ class KernelWriter:
             for write in (write_loads, write_packs):
                 b.line("#pragma unroll")
                 b.line(f"for (int u = 0; u < {rounds}; ++u) {{")
-                b.line(f"const {whole} i = n + u * {THREADS}u;")
+                b.line(f"const {whole} i = n + u * {self.threads}u;")
                 b.line(f"if (i < {packs}u) {{")
                 write(write_place("i"))
                 b.line("}")
@@ -245,7 +261,12 @@ class KernelWriter:
             b.line(f"const {whole} i = {packs * lanes}u + threadIdx.x;")
             write_one(["i"], None)
             b.line("}")
-        return f.finish("entries", self.count_blocks(-(-packs // rounds)), THREADS)
+        blocks = self.count_blocks(-(-packs // rounds))
+        return f.finish("entries", blocks, self.threads)
+
+    def start(self) -> Function:
+        """Return a function to be written."""
+        return Function(self.device.block > 0)
 
     def _count_rounds(self, loads: int, lanes: int, packs: int) -> int:
         """Return how many packs of each load a thread has on their way at a time.
@@ -253,7 +274,7 @@ class KernelWriter:
         Arrays that are small are shared among all multiprocessors instead.
         """
         rounds = 4 if loads <= 2 else 2 if loads <= 4 else 1
-        least = 8 * THREADS * self.device.processors
+        least = 8 * self.threads * max(1, self.processors)
         nodes = lanes * len(self.kernel.nodes)
         while rounds > 1 and (
             packs < least * rounds or rounds * nodes > 2 * MOST_IN_PACKS
@@ -263,13 +284,14 @@ class KernelWriter:
 
     def count_blocks(self, size: int) -> int:
         """Return how many blocks run a loop of so many rounds."""
-        return max(1, min(-(-size // THREADS), MOST_BLOCKS * self.device.processors))
+        most = MOST_BLOCKS * self.processors
+        return max(1, min(-(-size // self.threads), most))
 
     def open_loop(self, b: CudaBuilder, whole: str, size: int) -> None:
         """Write the head of a grid-stride loop over ``i``."""
         b.line(
-            f"for ({whole} i = ({whole})blockIdx.x * {THREADS}u + threadIdx.x;"
-            f" i < {size}u; i += ({whole})gridDim.x * {THREADS}u) {{"
+            f"for ({whole} i = ({whole})blockIdx.x * {self.threads}u + threadIdx.x;"
+            f" i < {size}u; i += ({whole})gridDim.x * {self.threads}u) {{"
         )
 
     def _count_lanes(
@@ -283,6 +305,8 @@ class KernelWriter:
         ]  # fmt: skip
         sizes = [int(view.kind[1:]) for view, _ in views]
         lanes = max(1, min(8, PACK // max(sizes)))
+        if self.device.block:  # a row of a loop may begin anywhere
+            return 1
         if len(self.kernel.nodes) * lanes > 2 * MOST_IN_PACKS:
             return 1
 
@@ -394,24 +418,27 @@ class KernelWriter:
         Several threads share a result; where there are few results, several blocks do,
         and a second launch reduces what these have found.
         """
-        f = Function()
+        f = self.start()
         b = f.b
-        lengths = self.lengths
+        lengths, block = self.lengths, self.threads
         results = math.prod(n for n, k in zip(lengths, kept, strict=True) if k)
         entries = math.prod(lengths) // results
         along = not kept[-1]  # neighbours in memory meet in one result
         if along:
-            team = min(THREADS, raise_to_power(-(-entries // 4)))
-            side = min(THREADS // team, raise_to_power(results))
+            team = min(block, raise_to_power(-(-entries // 4)))
+            side = min(block // team, raise_to_power(results))
             side = max(side, WARP // team)  # shuffles are of whole warps
         else:
-            side = min(WARP, raise_to_power(results))
-            team = min(THREADS // side, raise_to_power(-(-entries // 4)))
-            side = min(THREADS // team, raise_to_power(results))
+            # A loop of one block has few results, and waits for its barriers most.
+            side = min(block if self.device.block else WARP, raise_to_power(results))
+            team = min(block // side, raise_to_power(-(-entries // 4)))
+            side = min(block // team, raise_to_power(results))
+        if self.device.block:  # all of its threads come to each barrier
+            side = block // team
         threads, groups = team * side, -(-results // side)
         pieces = 1
         if may_split:
-            wanted = -(-4 * self.device.processors // groups)
+            wanted = -(-4 * self.processors // groups)
             pieces = max(1, min(wanted, entries // (team * LEAST_ENTRIES), 1024))
         length = -(-entries // pieces)
         pieces = -(-entries // length)
@@ -421,8 +448,12 @@ class KernelWriter:
         )
         own, other = ("/", "%") if along else ("%", "/")
         by = team if along else side
-        b.line(f"const {whole} group = blockIdx.x % {groups}u;")
-        b.line(f"const {whole} piece = blockIdx.x / {groups}u;")
+        if self.device.block:
+            b.line(f"for ({whole} group = 0; group < {groups}u; ++group) {{")
+            b.line(f"const {whole} piece = 0;")
+        else:
+            b.line(f"const {whole} group = blockIdx.x % {groups}u;")
+            b.line(f"const {whole} piece = blockIdx.x / {groups}u;")
         b.line(f"const {whole} m = group * {side}u + threadIdx.x {own} {by}u;")
         b.line(f"const unsigned member = threadIdx.x {other} {by}u;")
         b.line(f"const bool live = m < {results}u;")
@@ -455,9 +486,9 @@ class KernelWriter:
             self.combine(b, total, parts, split_parts(entry))
         b.line("}")
         if along:
-            self._meet_in_warps(b, [t for t, _ in totals], sums, team)
+            self._meet_in_warps(f, [t for t, _ in totals], sums, team)
         else:
-            self._meet_in_columns(b, [t for t, _ in totals], sums, team, side)
+            self._meet_in_columns(f, [t for t, _ in totals], sums, team, side)
         b.line("if (live && member == 0) {")
         launches = []
         partials = []
@@ -480,6 +511,10 @@ class KernelWriter:
                 entry = join_parts([combine(b, x, y) for x, y in pairs], total.kind)
             b.store(place, b.convert(entry, total.view.kind))
         b.line("}")
+        if self.device.block:
+            if groups > 1 and team > (WARP if along else 1):
+                b.line("__syncthreads();")  # the next group writes what these share
+            b.line("}")
         launches.append(f.finish("reduce", groups * pieces, threads))
         if pieces > 1:
             launches.append(self._finish_pieces(kept, totals, partials))
@@ -551,10 +586,11 @@ class KernelWriter:
             b.assign(part, new)
 
     def _meet_in_warps(
-        self, b: CudaBuilder, totals: Sequence[Total], sums: Sequence[list[Value]],
+        self, f: Function, totals: Sequence[Total], sums: Sequence[list[Value]],
         team: int,
     ) -> None:  # fmt: skip
         """Combine the totals of neighbouring threads into those of the first."""
+        b = f.b
         if team > 1:
             b.line(f"for (int by = {min(team, WARP) // 2}; by; by >>= 1) {{")
             for total, parts in zip(totals, sums, strict=True):
@@ -563,7 +599,7 @@ class KernelWriter:
             b.line("}")
         if team <= WARP:
             return
-        shared = self._share(b, sums, THREADS // WARP)
+        shared = self._share(f, sums, self.threads // WARP)
         b.line(f"const unsigned warp = threadIdx.x / {WARP}u;")
         b.line(f"if (threadIdx.x % {WARP}u == 0) {{")
         for parts, names in zip(sums, shared, strict=True):
@@ -583,13 +619,14 @@ class KernelWriter:
         b.line("}")
 
     def _meet_in_columns(
-        self, b: CudaBuilder, totals: Sequence[Total], sums: Sequence[list[Value]],
+        self, f: Function, totals: Sequence[Total], sums: Sequence[list[Value]],
         team: int, side: int,
     ) -> None:  # fmt: skip
         """Combine the totals of threads that lie so many apart."""
+        b = f.b
         if team == 1:
             return
-        shared = self._share(b, sums, team * side)
+        shared = self._share(f, sums, team * side)
         for parts, names in zip(sums, shared, strict=True):
             for x, name in zip(parts, names, strict=True):
                 b.line(f"{name}[threadIdx.x] = {x.text};")
@@ -608,14 +645,16 @@ class KernelWriter:
         b.line("}")
 
     def _share(
-        self, b: CudaBuilder, sums: Sequence[list[Value]], count: int
+        self, f: Function, sums: Sequence[list[Value]], count: int
     ) -> list[list[str]]:
         """Declare memory that a block shares for each part of each total."""
         shared = []
         for parts in sums:
             names = [f"s{x.text}" for x in parts]
             for x, name in zip(parts, names, strict=True):
-                b.line(f"__shared__ {REGISTERS[x.kind]} {name}[{count}];")
+                # A float16 is a float in registers.
+                size = max(int(x.kind[1:]), 4)
+                f.share(REGISTERS[x.kind], size, name, count)
             shared.append(names)
         return shared
 

@@ -32,7 +32,6 @@ from workbench.backends.cupy.entry_code import (
     LEAST_IN_PIECE,
     THREADS,
     WARP,
-    Function,
     KernelWriter,
     Total,
     index_type,
@@ -117,11 +116,11 @@ class _Writer(KernelWriter):
         name = next(
             (n for n, c in COMBINATIONS.items() if c.combine is one.combine), ""
         )
-        if name:
+        if name and not self.device.block:
             side = min(THREADS, raise_to_power(columns))
             size = targets * columns * int(view.kind[1:])
             pieces = min(
-                -(-4 * self.device.processors // -(-columns // side)),
+                -(-4 * self.processors // -(-columns // side)),
                 entries // LEAST_IN_PIECE, self.device.most_scratch // size,
             )  # fmt: skip
             if pieces > 1 and pieces * targets <= 4 * entries:
@@ -153,16 +152,18 @@ class _Writer(KernelWriter):
         lowest = sum(step * (n - 1) for n, step in moves if step < 0)
         target = f"(offset + {-lowest}) / {unit}"
         targets = math.prod(n for n, _ in moves)
-        blocks = min(4 * self.device.processors, targets)
-        side = min(MOST_THREADS, raise_to_power(columns))
-        threads = max(WARP, side, min(MOST_THREADS, raise_to_power(entries)))
+        blocks = max(1, min(4 * self.processors, targets))
+        most = self.device.block or MOST_THREADS
+        side = min(most, raise_to_power(columns))
+        threads = max(WARP, side, min(most, raise_to_power(entries)))
+        threads = self.device.block or threads
         team = threads // side
-        f = Function()
+        f = self.start()
         b = f.b
         whole = index_type(math.prod(lengths) + MOST_THREADS)
-        b.line(f"__shared__ long long offsets[{threads}];")
-        b.line(f"__shared__ {whole} entries[{threads}];")
-        b.line(f"__shared__ unsigned counts[{threads // WARP}];")
+        f.share("long long", 8, "offsets", threads)
+        f.share(whole, 4 if whole == "unsigned" else 8, "entries", threads)
+        f.share("unsigned", 4, "counts", threads // WARP)
         b.line(f"const unsigned lane = threadIdx.x % {WARP}u;")
         b.line(f"const unsigned warp = threadIdx.x / {WARP}u;")
         b.line(f"const unsigned member = threadIdx.x / {side}u;")
@@ -247,7 +248,7 @@ class _Writer(KernelWriter):
         groups = -(-columns // side)
         length = -(-entries // pieces)
         pieces = -(-entries // length)
-        f = Function()
+        f = self.start()
         b = f.b
         whole = index_type(max(math.prod(self.lengths), targets * columns) + THREADS)
         b.line(f"const {whole} m = (blockIdx.x % {groups}u) * {side}u + threadIdx.x"
@@ -308,7 +309,7 @@ class _Writer(KernelWriter):
 
     def _write_distinct(self, one: Scatter, steps: list[int]) -> Launch:
         """Return the launch that puts values to places of which no two are one."""
-        f = Function()
+        f = self.start()
         size = math.prod(self.lengths)
         whole = index_type(size)
         operands = {axis.operand for axis in one.address.axes}
@@ -319,7 +320,7 @@ class _Writer(KernelWriter):
         place += self.write_offset(f, one.address, values)
         self._put(f.b, one, place, values[one.source])
         f.b.line("}")
-        return f.finish("scatter", self.count_blocks(size), THREADS)
+        return f.finish("scatter", self.count_blocks(size), self.threads)
 
     def _is_distinct(self, one: Scatter, steps: Sequence[int]) -> bool:
         """Return whether no two values are known to go to one place."""
@@ -359,7 +360,7 @@ class _Writer(KernelWriter):
         sizes = tuple(int(view.kind[1:]) for view in (source, target))
         team = WARP if one.steps == sizes and one.length >= WARP else 1
         least = max(LEAST_IN_PIECE, 16 * team)
-        threads = 8 * THREADS * self.device.processors
+        threads = 8 * THREADS * self.processors
         pieces = min(-(-threads // (lines * team)), one.length // least)
         length = -(-one.length // max(pieces, 1))
         length = -(-length // team) * team
@@ -386,13 +387,13 @@ class _Writer(KernelWriter):
 
         It stores what is found on the way, or the total of the piece alone.
         """
-        f = Function()
+        f = self.start()
         b = f.b
         ((serial, source),) = self.kernel.loads.items()
         ((_, target),) = self.kernel.stores
         lines, kind = math.prod(self.lengths), target.kind
         total = Total(one.name, serial, target)
-        whole = index_type(lines * max(pieces, one.length) + THREADS * team)
+        whole = index_type(lines * max(pieces, one.length) + self.threads * team)
         self.open_loop(b, whole, lines * pieces * team)
         b.line(f"const {whole} line = i / {team}u % {lines}u;")
         b.line(f"const {whole} piece = i / {lines * team}u;")
@@ -454,4 +455,5 @@ class _Writer(KernelWriter):
             b.store(f"{row})) * {size}LL", join_parts(parts, kind))
             b.line("}")
         b.line("}")
-        return f.finish("running", self.count_blocks(lines * pieces * team), THREADS)
+        blocks = self.count_blocks(lines * pieces * team)
+        return f.finish("running", blocks, self.threads)

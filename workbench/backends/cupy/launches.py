@@ -70,21 +70,31 @@ class Launch(NamedTuple):
     ----------
     name
         Of the function, from its text.
-    source
-        Its text, which needs `PRELUDE` before it. Lengths and strides are numbers.
+    body
+        Its statements. Lengths and strides are numbers; ``p0``, ``p1``, ... point to
+        memory.
     pointers
-        The parameters, all ``void*``: a buffer of the plan and an offset in bytes.
+        The parameters, all ``char*``: a buffer of the plan and an offset in bytes.
     blocks, threads, shared
         How many blocks run, of how many threads, with how many bytes of memory that
         they share besides what the text declares.
     """
 
     name: str
-    source: str
+    body: str
     pointers: tuple[tuple[int, int], ...]
     blocks: int
     threads: int
     shared: int
+
+    @property
+    def source(self) -> str:
+        """The text of the function, which needs `PRELUDE` before it."""
+        parameters = ", ".join(f"char* p{k}" for k in range(len(self.pointers)))
+        return (
+            f'extern "C" __global__ void __launch_bounds__({self.threads})\n'
+            f"{self.name}({parameters}) {{\n{self.body}\n}}\n"
+        )
 
 
 class Unit(NamedTuple):
@@ -108,10 +118,14 @@ class Device(NamedTuple):
         Its multiprocessors, each of which runs several blocks at a time.
     most_scratch
         How many bytes of memory one kernel may use for itself.
+    block
+        The threads of the one block that all kernels are parts of; 0: each is
+        launched by itself.
     """
 
     processors: int = 132
     most_scratch: int = 2**25
+    block: int = 0
 
     @property
     def kinds(self) -> frozenset[str]:

@@ -20,6 +20,7 @@ from workbench.backends.compiled.steps import (
 )
 from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import Device, Launch, compile_unit
+from workbench.backends.cupy.loops import find_obstacle, write_loop
 from workbench.backends.cupy.runtime import format_bytes
 from workbench.core.blame import format_count
 from workbench.core.graph import Graph, inline
@@ -43,12 +44,16 @@ class PlannedStep(NamedTuple):
         The nodes that it computes.
     launches
         The functions in CUDA that it calls, in order: none of a product, which is
-        cuBLAS's, nor of a function of CuPy's.
+        cuBLAS's, nor of a function of CuPy's, nor of a loop whose steps the host
+        launches.
+    note
+        How a loop runs, in words.
     """
 
     name: str
     nodes: tuple[Tensor, ...]
     launches: tuple[Launch, ...]
+    note: str = ""
 
     @property
     def source(self) -> str:
@@ -62,7 +67,8 @@ class PlannedStep(NamedTuple):
         if len(texts) > MOST_OPS:
             texts[MOST_OPS:] = [f"and {len(texts) - MOST_OPS} other ops"]
         where = "; ".join(f"{x.blocks} × {x.threads} threads" for x in self.launches)
-        return f"{self.name:<10} {', '.join(texts)}{f'  ({where})' if where else ''}"
+        end = "; ".join(filter(None, (self.note, where)))
+        return f"{self.name:<10} {', '.join(texts)}{f'  ({end})' if end else ''}"
 
 
 class KernelPlan:
@@ -152,6 +158,7 @@ def _describe_step(
     """Return a step with its launches."""
     number = len(plan.buffers)
     nodes: tuple[Tensor, ...]
+    note = ""
     if isinstance(step, KernelStep):
         kind, launches = "kernel", write_launches(step.kernel, plan, device)
         nodes = (*step.kernel.nodes, *[one.node for one in step.kernel.reductions])
@@ -160,11 +167,19 @@ def _describe_step(
         launches = [
             x for part in step.parts for x in write_launches(part, plan, device)
         ]
+    elif isinstance(step, LoopStep):
+        kind, nodes, launches = "loop", (step.node,), []
+        reason = find_obstacle(step, plan)
+        if reason is None:
+            launches = [write_loop(step, plan, device)]
+            note = f"{format_count(step.steps or 0, 'step')} in one kernel"
+        else:
+            note = f"launched step by step: {reason}"
     else:
-        names = {ProductStep: "product", LoopStep: "loop", ChoiceStep: "choice"}
+        names = {ProductStep: "product", ChoiceStep: "choice"}
         kind, nodes, launches = names.get(type(step), "CuPy"), (step.node,), []
     for buffer in plan.buffers[number:]:
         if buffer.first < 0:
             buffer.first = buffer.last = plan.steps.index(step)
     counts[kind] += 1
-    return PlannedStep(f"{kind} {counts[kind]}", nodes, tuple(launches))
+    return PlannedStep(f"{kind} {counts[kind]}", nodes, tuple(launches), note)

@@ -517,6 +517,8 @@ export class RuleForm extends Part {
       this.host.asking.remove(override);
       return;
     }
+    // The kernel has better to do now than to say what the rule would do.
+    this._preview.close();
     const rule = this._draft.rule.trim();
     const steps = this._readSteps();
     const target = targetOf(graph, node, this._reach);

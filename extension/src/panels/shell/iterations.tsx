@@ -5,7 +5,7 @@
 
 import { type JSX, type ReactNode, useLayoutEffect, useRef } from 'react';
 
-import { type INormScale, scaleOf } from '../../canvas/scale';
+import { type INormScale, normScale } from '../../canvas/scale';
 import { type ISparkline, drawSparkline, sparklineOf } from '../../canvas/sparkline';
 import { readTheme } from '../../canvas/theme';
 import type { ILoop } from '../../model/folds';
@@ -173,7 +173,7 @@ function barsOf(
   at: number,
   onOpen: (iteration: number) => void
 ): JSX.Element | false {
-  const scale = scaleOf(graph.count, node => graph.gradNorm(node));
+  const scale = normScale(graph, 'gradient');
   return (
     <Bars norms={graph.iterationNorms(loop)} scale={scale} at={at} onOpen={onOpen} />
   );

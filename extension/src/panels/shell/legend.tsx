@@ -127,12 +127,12 @@ function legendOf(graph: Graph, colouring: Colouring, traced: boolean): ILegend 
   return colouring === 'value'
     ? {
         title: 'value ‖·‖',
-        ...endsOf(graph, (one, node) => one.valueNorm(node)),
+        ...endsOf(graph, 'value'),
         scale: theme => theme.cool
       }
     : {
         title: 'gradient ‖·‖',
-        ...endsOf(graph, (one, node) => one.gradNorm(node)),
+        ...endsOf(graph, 'gradient'),
         scale: theme => theme.warm
       };
 }
@@ -166,10 +166,7 @@ function costLegend(graph: Graph, what: CostColouring): ILegend {
 }
 
 /** The numbers at the ends of the scale that the picture uses. */
-function endsOf(
-  graph: Graph,
-  norm: (graph: Graph, node: number) => number
-): { low: string; high: string } {
-  const { low, high } = normScale(graph, norm);
+function endsOf(graph: Graph, what: Quantity): { low: string; high: string } {
+  const { low, high } = normScale(graph, what);
   return { low: shortNumber(10 ** low), high: shortNumber(10 ** high) };
 }

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 from workbench.session.wire.protocol.fields import (
     MOST_NODES,
     MOST_RULES,
+    MOST_SCHEMA,
     Count,
     Meta,
     PlotKind,
@@ -25,7 +26,7 @@ class HelloEvent(Event):
     """The page is there: send a snapshot."""
 
     event: Literal["hello"]
-    schema: int
+    schema: Annotated[int, Meta(minimum=1, maximum=MOST_SCHEMA)]
     #: It asked before, and no state has come; that of a large program takes its time.
     again: NotRequired[bool]
     #: Whether it reads patches of parts of columns.

@@ -5,6 +5,8 @@ from typing import Annotated, Literal, NamedTuple, NotRequired, TypedDict
 #: The version of everything below. A reader refuses a newer one, and takes what an
 #: older one lacks as absent: 2 added checks, findings, history and matrices.
 SCHEMA = 2
+#: The largest number that can be such a version.
+MOST_SCHEMA = 1000
 
 #: The MIME type of a saved picture, which is drawn without a kernel.
 MIME_TYPE = "application/vnd.workbench.graph+json"

@@ -40,6 +40,8 @@ class PatchMessage(TypedDict):
     #: The ``seq`` of the state that it changes: to a page that shows another one it
     #: says nothing.
     of: NotRequired[int]
+    #: The last command of the page that it includes, by its ``request``; 0 for none.
+    answers: NotRequired[int]
     header: Annotated[dict[str, Any], Meta(part="Header")]
     columns: PatchColumnList
 
