@@ -107,7 +107,7 @@ def pull_back(
     rules: Rules = None,
     visit: Callable[[Visit], None] | None = None,
     constant: Collection[int] = (),
-    closed: Collection[int] = (),
+    closed: Collection[int] = frozenset(),
     only: Mapping[int, Tensor] | None = None,
     nulls_pass: bool = False,
     last: bool = False,
@@ -189,8 +189,29 @@ def pull_back(
         refuse_nulls(results, wrt)
     if record:
         return results
-    # A Tensor is also what a rule gives that reads a Tensor from around it.
-    return [detach(g) if isinstance(g, Tensor) else g for g in results]
+    return list(map(_detach_cotangent, results))
+
+
+def _detach_cotangent(g: Any) -> Any:
+    """Return a cotangent as an array; a rule that reads a Tensor gives a Tensor."""
+    return detach(g) if isinstance(g, Tensor) else g
+
+
+def pull_back_steps(
+    steps: list[tuple[Tensor, int]],
+    outputs: Sequence[Any],
+    cotangents: Sequence[Any],
+    wrt: Sequence[Tensor],
+) -> list[Any]:
+    """Return what `pull_back` does, for a few steps with plain values and true rules.
+
+    The list of steps is empty afterwards.
+    """
+    arrived = {
+        x.serial: g for x, g in zip(outputs, cotangents, strict=True) if g is not None
+    }
+    _sweep_plain(steps, arrived, {x.serial for x in wrt})
+    return list(map(_detach_cotangent, [arrived.get(x.serial) for x in wrt]))
 
 
 def _keep_steps(
@@ -423,10 +444,8 @@ def sweep(
     try:
         for node, mask in reversed(steps):
             serial = node.serial
-            ends: tuple[Tensor, ...] = (node,)
             if constant or isinstance(node, Part):
-                ends = ends_of(node)
-                g = _gather_cotangents(ends, arrived, wrt_serials, constant)
+                g = _gather_cotangents(ends_of(node), arrived, wrt_serials, constant)
             else:
                 g = get(serial) if serial in wrt_serials else pop(serial, None)
             if g is None:
@@ -447,9 +466,8 @@ def sweep(
             else:
                 passed = pull(mask, g, node._value, args, node.params, *inside)
             fitted: list[Any] = []
-            bit = 1
             for c, x, v in zip(passed, node.inputs, args, strict=False):
-                if not mask & bit:
+                if not mask & 1:
                     c = None
                 # What fits as it is needs no call: this loop runs for every edge.
                 elif type(c) is np.ndarray is type(v):
@@ -458,24 +476,37 @@ def sweep(
                 elif c is not None and not (type(c) is np.float64 is type(v)):
                     c = fit_cotangent(c, x, node)
                 fitted.append(c)
-                bit += bit
+                mask >>= 1
+                # What is recorded is summed once its origin is written down.
+                if c is None or recorded or x.serial in closed:
+                    continue
+                old = get(x.serial)
+                arrived[x.serial] = c if old is None else old + c
             if recorded:
-                mark_origin(fitted, before, ends[-1], rule and rule.pull and rule)
+                end = ends_of(node)[-1]
+                mark_origin(fitted, before, end, rule and rule.pull and rule)
+                _add_recorded(fitted, node, arrived, closed)
             if visit is not None:
                 visit(Visit(node, g, fitted))
-            for x, c in zip(node.inputs, fitted, strict=False):
-                if c is None or x.serial in closed:
-                    continue
-                serial = x.serial
-                old = get(serial)
-                arrived[serial] = total = c if old is None else old + c
-                if type(total) is np.ndarray:
-                    continue
-                if isinstance(total, Tensor) and total.origin is None:
-                    total.origin = Origin(x, "the sum of what its readers pass", False)
     except Exception as error:
         blame.note_derivative(error, node)
         raise
+
+
+def _add_recorded(
+    passed: Sequence[Any],
+    node: Tensor,
+    arrived: dict[int, Any],
+    closed: Collection[int],
+) -> None:
+    """Add what a recorded rule passed on to what has arrived, with its origin."""
+    for x, c in zip(node.inputs, passed, strict=False):
+        if c is None or x.serial in closed:
+            continue
+        old = arrived.get(x.serial)
+        arrived[x.serial] = total = c if old is None else old + c
+        if isinstance(total, Tensor) and total.origin is None:
+            total.origin = Origin(x, "the sum of what its readers pass", False)
 
 
 def _gather_cotangents(
@@ -506,8 +537,9 @@ def choose_pull(
 
     ``rule`` stands in for that of the op, if it has one for reverse mode.
     """
-    if rule is not None and rule.pull is not None:
-        return rule.pull, (rules,)
+    pull = None if rule is None else rule.pull
+    if pull is not None:
+        return pull, (rules,)
     return node.op.pull, inner_rules(node.op, rules)
 
 

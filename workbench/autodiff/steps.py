@@ -109,8 +109,7 @@ def is_ruled(serial: int, rules: Rules, mode: Mode) -> bool:
 
 def parts_among(rules: Mapping[int, Rule]) -> dict[int, Part]:
     """Return the parts that rules are for, by the serials of their outputs."""
-    found = ((s, rule.node) for s, rule in rules.items())
-    return {s: part for s, part in found if isinstance(part, Part)}
+    return {s: part for s, rule in rules.items() if isinstance(part := rule.node, Part)}
 
 
 def outputs_of(node: Tensor) -> Tensor | tuple[Tensor, ...]:
@@ -142,16 +141,12 @@ def drop_cut_parts(
     if not parts:
         return rules
     by_serial = {x.serial: x for x in wrt}
+    cutting = {*by_serial, *stopped}
     dropped: set[int] = set()
-    checked: dict[int, bool] = {}
     for serial, part in parts.items():
-        if id(part) not in checked:
-            within = part.inside | part.passed
-            cut = any(s in within for s in (*by_serial, *stopped))
-            if part.strict:
-                refuse_around(part, by_serial.values())
-            checked[id(part)] = cut
-        if checked[id(part)]:
+        if part.strict:
+            refuse_around(part, by_serial.values())
+        if not (cutting.isdisjoint(part.inside) and cutting.isdisjoint(part.passed)):
             dropped.add(serial)
     return (
         {s: rule for s, rule in rules.items() if s not in dropped} if dropped else rules
@@ -287,7 +282,7 @@ def plan_steps(
         if mask:
             if node.op.pull is None and not is_ruled(serial, rules, mode):
                 continue
-            if instead or constant:
+            if constant or isinstance(node, Part):
                 ends = {x.serial for x in ends_of(node)}.difference(constant)
                 if not ends:
                     continue
@@ -308,8 +303,10 @@ def _plan_with_parts(
         x = stack.pop()
         if x.serial not in nodes:
             node = instead.get(x.serial, x)
-            # A part is known by all its outputs, and walked over at the first.
-            nodes.update((y.serial, node) for y in ends_of(node))
+            nodes[x.serial] = node
+            if isinstance(node, Part):
+                # It is known by all its outputs, and walked over at the first.
+                nodes.update([(y.serial, node) for y in node.outputs])
             stack += [
                 i for i in node.inputs if isinstance(i, Tensor) and i.serial >= first
             ]

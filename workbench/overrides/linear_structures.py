@@ -30,7 +30,7 @@ from workbench.overrides.patterns import (
     describe_value,
     write_function,
 )
-from workbench.overrides.regions import Region, Step
+from workbench.overrides.regions import Layout, Region
 from workbench.overrides.targets import UNSEEN, ByPart, Nodes, WriteFunction
 from workbench.rewrite.forms import (
     is_equal_constant,
@@ -518,7 +518,7 @@ def role_values(one: Match) -> tuple[Any, Any, Any]:
 def make_region(one: Match, target: ByLinear) -> Region:
     """Return a linear structure as a part of the program."""
     product = one.product
-    steps: list[Step] = []
+    steps: list[tuple[Tensor, tuple[int, ...]]] = []
 
     def add_transposes(operand: Operand, source: int) -> int:
         """Add the transposes of an operand; return the step that the product reads."""
@@ -541,13 +541,12 @@ def make_region(one: Match, target: ByLinear) -> Region:
         if root.op.name == "subtract":
             sign, bias_sign = (1, -1) if first else (-1, 1)
     letters = Subscripts(one.weight.axes, one.input.axes, product.output).rename_axes()
+    made, sources = zip(*steps, strict=True)
     return Region(
-        target.label,
+        Layout(target.label, ROLES, sources, (len(steps) - 1,)),
         role_values(one),
-        ROLES,
-        steps,
+        made,
         [root],
-        [len(steps) - 1],
         settings={"subscripts": str(letters), "sign": sign, "bias_sign": bias_sign},
         unclear=one.unclear,
     )

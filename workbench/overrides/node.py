@@ -76,17 +76,27 @@ class Node:
         rules: Rules = None,
     ) -> None:
         self.op = op
-        self.name: str | None = None
-        self.names: tuple[str | None, ...] = ()
-        self.position = 0
-        self.inputs = self._inputs = inputs
-        self.outputs = self._outputs = y if isinstance(y, tuple) else (y,)
         self.params = params
+        self._inputs = inputs
+        self._outputs = y if isinstance(y, tuple) else (y,)
         self._mask = mask
         #: The true rules, and the rules of overrides for nodes inside it.
         self._true, self._rules = true, rules
-        self._wildcards: tuple[str, ...] = ()
         self._y = y
+
+    def lend(
+        self,
+        inputs: tuple[Any, ...],
+        outputs: tuple[Any, ...],
+        names: tuple[str | None, ...],
+        name: str | None = None,
+        position: int = 0,
+        wildcards: tuple[str, ...] = (),
+    ) -> None:
+        """Fill in what a user's function may look at."""
+        self.inputs, self.outputs = inputs, outputs
+        self.names, self.name, self.position = names, name, position
+        self._wildcards = wildcards
 
     def __getitem__(self, name: str) -> Any:
         """Return the input of a pattern or a subgraph by name: ``node["W"]``."""
@@ -148,21 +158,14 @@ class Node:
 
     def pull_true(self, mask: int, cotangents: Sequence[Any]) -> list[Any]:
         """Return what the true rule passes on to the inputs in a mask, fitted."""
-        cotangents_of_inputs: list[Any] = [None] * len(self._inputs)
-        op = self._true
+        op, y = self._true, self._y
         if op is None:
             raise UsageError(
                 f"the rule of {self.op.name} asks for node.vjp, which is that rule"
                 " itself. Only the rule of an override stands beside another."
             )
-        if (pull := op.pull) is not None:
-            g = tuple(cotangents) if isinstance(self._y, tuple) else cotangents[0]
-            inner = inner_rules(op, self._rules)
-            passed = pull(mask, g, self._y, self._inputs, self.params, *inner)
-            for i, (c, x) in enumerate(zip(passed, self._inputs, strict=False)):
-                if c is not None and mask >> i & 1:
-                    cotangents_of_inputs[i] = reverse.fit_cotangent(c, x)
-        return cotangents_of_inputs
+        g = tuple(cotangents) if isinstance(y, tuple) else cotangents[0]
+        return pull_true(op, mask, g, y, self._inputs, self.params, self._rules)
 
     def push_true(self, tangents: tuple[Any, ...]) -> Sequence[Any]:
         """Return the tangents that the true rule gives, one for each output."""
@@ -179,6 +182,28 @@ class Node:
     def __repr__(self) -> str:
         name = f" {self.name!r}" if self.name else ""
         return f"<node {self.op.name}{name} of {len(self.inputs)} inputs>"
+
+
+def pull_true(
+    op: Op,
+    mask: int,
+    g: Any,
+    y: Any,
+    inputs: tuple[Any, ...],
+    params: Params,
+    rules: Rules,
+) -> list[Any]:
+    """Return what the rule of an op passes on to the inputs in a mask, fitted."""
+    cotangents: list[Any] = [None] * len(inputs)
+    if (pull := op.pull) is not None:
+        passed = pull(mask, g, y, inputs, params, *inner_rules(op, rules))
+        for i, (c, x) in enumerate(zip(passed, inputs, strict=False)):
+            if c is not None and mask >> i & 1:
+                fits = type(c) is np.ndarray is type(x) and c.dtype is x.dtype
+                if not (fits and c.shape == x.shape):
+                    c = reverse.fit_cotangent(c, x)
+                cotangents[i] = c
+    return cotangents
 
 
 # Arrays as rules get them, and what stands for those that they do not give.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from types import NoneType
 from typing import Any, NoReturn
 
@@ -16,7 +17,12 @@ from workbench.errors import OverrideError, TraceError, WorkbenchError
 from workbench.ops import define
 from workbench.ops.define import shape_of
 from workbench.overrides.expression import Expression
-from workbench.overrides.node import Node, has_derivative
+from workbench.overrides.node import (
+    Node,
+    has_derivative,
+    lend_arrays,
+    make_read_only,
+)
 from workbench.overrides.rule_errors import check_signature
 from workbench.overrides.rules import SHAPES, TRUE, Runner, UserRule
 
@@ -45,26 +51,36 @@ class NodeRunner(Runner):
     def __init__(
         self, node: Tensor, owner: hooks.Override, vjp: Any, jvp: Any, position: int
     ) -> None:
-        op = node.op if node.op is not define.ITEM else IDENTITY
-        # A function may look at the node; an expression sees its arrays alone.
-        texts = isinstance(vjp, TEXTS) and isinstance(jvp, TEXTS)
-        kind: tuple[Any, ...] = ()
-        if not texts:
-            names = tuple([getattr(x, "name", None) for x in node.inputs])
-            kind = node.name, names, position
-        super().__init__(op, vjp, jvp, true=op, linear=owner.linear, kind=kind)
+        # There is one for each node: what most do not need, it has not.
+        self.op = self.true = node.op if node.op is not define.ITEM else IDENTITY
+        self.vjp = vjp
+        self.jvp = jvp
+        self.linear = owner.linear
         self.node = node
         self.owner = owner
         self.position = position
 
+    def list_names(self) -> tuple[str | None, ...]:
+        """Return the names of the inputs, None for one without a name."""
+        return tuple([getattr(x, "name", None) for x in self.node.inputs])
+
+    def identify(self) -> Hashable:
+        """Return what a function may look at; an expression sees arrays alone."""
+        if isinstance(self.vjp, TEXTS) and isinstance(self.jvp, TEXTS):
+            return ()
+        return self.node.name, self.list_names(), self.position
+
     def lend_to(self, node: Node) -> None:
         """Let a function see a node: its arrays as they are lent, and their names."""
-        super().lend_to(node)
-        node.name = self.node.name
-        node.names = tuple([getattr(x, "name", None) for x in self.node.inputs])
-        node.position = self.position
-        if isinstance(self.node, Part):
-            node._wildcards = self.node.names
+        own = self.node
+        node.lend(
+            tuple(lend_arrays(node._inputs)),
+            tuple(map(make_read_only, node._outputs)),
+            self.list_names(),
+            own.name,
+            self.position,
+            own.names if isinstance(own, Part) else (),
+        )
 
     def varying_inputs(self, count: int) -> list[int]:
         """Return the inputs that are not constants of the program."""
@@ -140,25 +156,47 @@ class NodeRule:
         alone; None: the true rules.
     """
 
+    __slots__ = ("ahead", "back", "otherwise")
+
     def __init__(
         self, backward: NodeRunner, forward: NodeRunner, otherwise: NodeRule | None
     ) -> None:
         self.back, self.ahead, self.otherwise = backward, forward, otherwise
-        #: The node, or the part of the program.
-        self.node = backward.node
-        #: In which iterations of the loop around the node it holds; None: in all.
-        self.steps = backward.owner.steps
-        # At one of several outputs a rule sees an op that passes its gradient on.
-        item = self.node.op is define.ITEM
-        #: The rules as those of an op that holds graphs; None: the true ones.
-        self.pull: UserRule | None = self._pull_output if item else backward.pull
-        self.push: UserRule | None = self._push_output if item else forward.push
-        if backward.vjp == TRUE:
-            self.pull = None
-        if forward.jvp == TRUE:
-            self.push = None
-        #: Whether it changes nothing: no mode has another rule, in no step.
-        self.is_true = (self.pull, self.push, otherwise) == (None, None, None)
+
+    @property
+    def node(self) -> Tensor:
+        """The node, or the part of the program."""
+        return self.back.node
+
+    @property
+    def steps(self) -> int | slice | None:
+        """The iterations of the loop around the node in which it holds; None: all."""
+        return self.back.owner.steps
+
+    # The rules as those of an op that holds graphs; None: the true ones. At one of
+    # several outputs a rule sees an op that passes its gradient on.
+
+    @property
+    def pull(self) -> UserRule | None:
+        """The rule of reverse mode."""
+        back = self.back
+        if back.vjp == TRUE:
+            return None
+        return self._pull_output if back.node.op is define.ITEM else back.pull
+
+    @property
+    def push(self) -> UserRule | None:
+        """The rule of forward mode."""
+        ahead = self.ahead
+        if ahead.jvp == TRUE:
+            return None
+        return self._push_output if ahead.node.op is define.ITEM else ahead.push
+
+    @property
+    def is_true(self) -> bool:
+        """Whether it changes nothing: no mode has another rule, in no step."""
+        is_true = self.back.vjp == TRUE and self.ahead.jvp == TRUE
+        return is_true and self.otherwise is None
 
     @property
     def label(self) -> str:

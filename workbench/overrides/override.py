@@ -98,7 +98,7 @@ class Override:
         for rule, arriving in ((self.vjp, "g"), (self.jvp, "t")):
             made = None if rule is None else prepare_rule(rule, arriving)
             if isinstance(made, Expression):
-                if any(name[1:].isdigit() for name in made.names):
+                if made.numbered:
                     return True
             elif made not in (None, "true"):
                 return True
@@ -114,10 +114,12 @@ class Override:
         OverrideError
             If a registered rule is not made for the op.
         """
+        return self.prepare()(node, position, otherwise)
+
+    def prepare(self) -> Callable[[Tensor, int, NodeRule | None], NodeRule]:
+        """Return `at` with the texts of the rules read, once for many nodes."""
         vjp, jvp = prepare_rule(self.vjp, "g"), prepare_rule(self.jvp, "t")
-        for rule in (vjp, jvp):
-            if isinstance(rule, BoundRule):
-                rule.check(node)
+        bound = [rule for rule in (vjp, jvp) if isinstance(rule, BoundRule)]
         turned = vjp  # what forward mode transposes, if it has no rule of its own
         if isinstance(jvp, BoundRule):
             turned, jvp = jvp, jvp.forward_rule()
@@ -125,9 +127,16 @@ class Override:
             jvp = vjp.forward_rule()
         if jvp is None and turned == "true":
             jvp = "true"
-        back = NodeRunner(node, self, vjp, jvp, position)
-        ahead = back if turned is vjp else NodeRunner(node, self, turned, jvp, position)
-        return NodeRule(back, ahead, otherwise)
+
+        def make(node: Tensor, position: int, otherwise: NodeRule | None) -> NodeRule:
+            for rule in bound:
+                rule.check(node)
+            back = ahead = NodeRunner(node, self, vjp, jvp, position)
+            if turned is not vjp:
+                ahead = NodeRunner(node, self, turned, jvp, position)
+            return NodeRule(back, ahead, otherwise)
+
+        return make
 
     def __repr__(self) -> str:
         off = "" if self.enabled else ", off"

@@ -15,7 +15,7 @@ import numpy as np
 from workbench.core import blame, types
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
-from workbench.overrides.regions import Region
+from workbench.overrides.regions import Layout, Region, Sources
 from workbench.overrides.targets import UNSEEN, ByPart, Nodes, WriteFunction
 from workbench.rewrite.forms import Form, Forms, is_same_value
 from workbench.rewrite.patterns import Match, Matches, find_matches, fit_ranks
@@ -152,23 +152,24 @@ class ByPattern(ByPart):
 
     def find_regions(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> list[Region]:
         """Return the parts of a program that it matches."""
-        return [
-            Region(
-                self.label,
-                match.bound,
-                self.names,
-                match.steps,
-                [match.root],
-                [find_last_step(match.steps, match.root)],
-                unclear=self.explain_ambiguity(match),
+        label, names = self.label, tuple(self.names)
+        layouts: dict[Sources, Layout] = {}
+        regions = []
+        for match in self.find_matches(nodes).found:
+            sources = match.sources
+            layout = layouts.get(sources)
+            if layout is None:
+                layout = Layout(label, names, sources, (len(sources) - 1,))
+                layouts[sources] = layout
+            unclear = self.explain_ambiguity(match) if match.other else ""
+            regions.append(
+                Region(layout, match.bound, match.nodes, [match.root], unclear=unclear)
             )
-            for match in self.find_matches(nodes).found
-        ]
+        return regions
 
     def explain_ambiguity(self, match: Match) -> str:
-        """Return an error text if the wildcards fit in two ways; else an empty one."""
-        if match.other is None:
-            return ""
+        """Return an error text for a match whose wildcards fit in two ways."""
+        assert match.other is not None
         differ = [
             i
             for i, pair in enumerate(zip(match.bound, match.other, strict=True))
@@ -390,11 +391,6 @@ def describe_value(x: object) -> str:
         )
     shape = types.spec_of(x).shape
     return f"an array of shape {shape}" if shape else repr(x)
-
-
-def find_last_step(steps: Sequence[tuple[Tensor, Any]], root: Tensor) -> int:
-    """Return the step that ends with a node: the last of them."""
-    return max(i for i, (node, _) in enumerate(steps) if node is root)
 
 
 def describe_difference(node: Tensor, form: Form) -> str:

@@ -7,23 +7,88 @@ of its nodes, on the values that these had in the run, by the sweeps of any prog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.call import pull_through, push_through
 from workbench.autodiff.steps import Part, Rules, graphs_of
-from workbench.core import types
+from workbench.core import traces, types
 from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import NO_PARAMS, Tensor, apply, value_of
 from workbench.core.traces import reopen_trace
 from workbench.core.types import Params
 
-#: A node, and for each of its inputs where it comes from: an input of the region, or
-#: (counted on from these) an earlier step; -1 for a constant.
-Step = tuple[Tensor, tuple[int, ...]]
+#: For each input of a step where it comes from: an input of the region, or (counted on
+#: from these) an earlier step; -1 for a constant.
+Sources = tuple[tuple[int, ...], ...]
+
+
+class Layout(NamedTuple):
+    """How regions of one structure are built; all places of a pattern share it.
+
+    Attributes
+    ----------
+    name
+        What a rule reads as ``node.op.name``.
+    names
+        What the inputs are called, one each.
+    sources
+        The steps, each after those it reads, by what they read.
+    places
+        The step that computes each of the outputs.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    sources: Sources
+    places: tuple[int, ...]
+
+
+class RegionOp(Op):
+    """The op of a region: what sweeps ask for at once, the rest when it is asked for.
+
+    There is one for each place where a pattern stands.
+    """
+
+    __slots__ = ("region",)
+
+    def __init__(self, region: Region) -> None:
+        self.name, self.region = region.layout.name, region
+
+    # Methods in the place of attributes: there are none to be set for each place.
+
+    def compute(self, *inputs: Any, **params: Any) -> Any:
+        """Return what the region computes of other inputs."""
+        made = self.region._run(inputs)
+        return tuple(made) if len(made) > 1 else made[0]
+
+    def pull(self, *args: Any) -> list[Any]:
+        """Return what the nodes of the region pass back."""
+        return self.region.pull(*args)
+
+    def push(self, *args: Any) -> Any:
+        """Return the tangent of what comes out of the region."""
+        return self.region.push(*args)
+
+    def graphs(self, inputs: Sequence[Any], params: Params) -> list[Graph]:
+        """Return the graphs that the nodes of the region hold."""
+        return [graph for node in self.region.nodes for graph in graphs_of(node)]
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute not in Op.__slots__ or attribute == "name":
+            raise AttributeError(f"an op has no attribute {attribute!r}")
+        made = Op(self.name)
+        made.rule = "the rules of the ops inside"
+        made.custom = True
+        for slot in Op.__slots__:
+            try:
+                object.__getattribute__(self, slot)
+            except AttributeError:
+                setattr(self, slot, getattr(made, slot))
+        return object.__getattribute__(self, attribute)
 
 
 class Region(Part):
@@ -31,19 +96,15 @@ class Region(Part):
 
     Parameters
     ----------
-    name
-        What its rule reads as ``node.op.name``.
+    layout
+        Its structure.
     inputs
         What comes in: Tensors, or constants that stand in the program.
-    names
-        What they are called, one each.
-    steps
-        The nodes, each after those it reads. A node may stand there twice, where a
-        pattern says the same thing twice.
+    made
+        The node of each step. One may stand there twice, where a pattern says the same
+        thing twice.
     outputs
         The Tensors that come out.
-    places
-        The step that computes each of them.
     strays
         The serials of other Tensors that are read: constants of the region.
     strict
@@ -56,62 +117,78 @@ class Region(Part):
 
     def __init__(
         self,
-        name: str,
+        layout: Layout,
         inputs: Sequence[Any],
-        names: Sequence[str],
-        steps: Sequence[Step],
+        made: Sequence[Tensor],
         outputs: Sequence[Tensor],
-        places: Sequence[int],
         *,
         strays: Sequence[int] = (),
         strict: bool = False,
         settings: Params | None = None,
         unclear: str = "",
     ) -> None:
-        first = min(outputs, key=lambda x: x.serial)
-        values = tuple([x._value for x in outputs])
-        value: Any = values[0] if len(values) == 1 else values
+        first = outputs[0]
+        value: Any = first._value
+        if len(outputs) > 1:
+            first = min(outputs, key=lambda x: x.serial)
+            value = tuple([x._value for x in outputs])
+            if any(v is None for v in value):
+                value = None
+        self.layout = layout
         super().__init__(
-            Op(name),
+            RegionOp(self),
             tuple(inputs),
             tuple(map(value_of, inputs)),
-            dict(settings or NO_PARAMS),
-            None if any(v is None for v in values) else value,
+            NO_PARAMS if settings is None else dict(settings),
+            value,
             first.code,
             first.lasti,
             first.context,
         )
         self.serial = first.serial
-        self.name = first.name if len(values) == 1 else None
-        if len(values) > 1:
+        self.name = first.name if len(outputs) == 1 else None
+        if len(outputs) > 1:
             self.spec = tuple(map(types.spec_of, outputs))  # type: ignore[assignment]
         elif value is None:
             self.spec = first.spec
-        self.op.compute = self._compute
-        self.op.pull = self.pull
-        self.op.push = self.push
-        self.op.graphs = self._graphs
-        self.op.rule = "the rules of the ops inside"
-        self.op.reads = None
-        self.op.custom = True
-        self.names = tuple(names)
-        self.steps = tuple(steps)
+        self.made = tuple(made)
         self.outputs = tuple(outputs)
-        self.places = tuple(places)
         self.strays = frozenset(strays)
         self.strict = strict
         self.unclear = unclear
-        self.text = f"the subgraph {name!r}"
-        ends = {x.serial for x in outputs}
-        self.inside = frozenset(node.serial for node, _ in steps) - ends
+        inside = {node.serial for node in made}
+        inside.difference_update([x.serial for x in outputs])
+        self.inside = frozenset(inside)
+
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What its inputs are called, one each."""
+        return self.layout.names
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        """What an error calls it."""
+        return f"the subgraph {self.layout.name!r}"
+
+    @property
+    def passed(self) -> frozenset[int]:  # type: ignore[override]
+        """The serials of those outputs that other nodes of it read."""
+        if len(self.outputs) == 1:
+            return frozenset()  # all of it is computed before
         count = len(self.inputs)
-        read = {s - count for _, sources in steps for s in sources if s >= count}
-        self.passed = frozenset(self.steps[i][0].serial for i in read) & ends
+        read = {s - count for sources in self.layout.sources for s in sources}
+        ends = {x.serial for x in self.outputs}
+        return frozenset([self.made[i].serial for i in read if i >= 0]) & ends
+
+    @property
+    def steps(self) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
+        """The nodes in order, each with where its inputs come from."""
+        return zip(self.made, self.layout.sources, strict=True)
 
     @cached_property
     def nodes(self) -> list[Tensor]:
         """Its nodes, once each, in the order of the program."""
-        found = {node.serial: node for node, _ in self.steps}
+        found = {node.serial: node for node in self.made}
         return [found[serial] for serial in sorted(found)]
 
     def rebuild(self, new: Callable[[Tensor], Any]) -> Region:
@@ -126,26 +203,16 @@ class Region(Part):
             return found if isinstance(found, Tensor) else x
 
         return Region(
-            self.op.name,
+            self.layout,
             [new(x) if isinstance(x, Tensor) else x for x in self.inputs],
-            self.names,
-            [(node_of(node), sources) for node, sources in self.steps],
-            [node_of(x) for x in self.outputs],
-            self.places,
+            list(map(node_of, self.made)),
+            list(map(node_of, self.outputs)),
             strays=[*self.strays],
             strict=False,
             settings=self.params,
         )
 
-    def _graphs(self, inputs: Sequence[Any], params: Params) -> list[Graph]:
-        """Return the graphs that its nodes hold."""
-        return [graph for node in self.nodes for graph in graphs_of(node)]
-
     # What it computes
-
-    def _compute(self, *inputs: Any, **params: Any) -> Any:
-        made = self._run(inputs)
-        return tuple(made) if len(made) > 1 else made[0]
 
     def _run(self, inputs: Sequence[Any]) -> list[Any]:
         """Return its outputs for other inputs, arrays or Tensors."""
@@ -158,7 +225,7 @@ class Region(Part):
                 ]
             )
             values.append(apply(node.op, operands, node.params))
-        return [values[len(inputs) + place] for place in self.places]
+        return [values[len(inputs) + place] for place in self.layout.places]
 
     # Its derivatives: those of its own nodes, where these are the values of the run.
 
@@ -174,7 +241,7 @@ class Region(Part):
         input_serials = [x.serial for x in self.inputs if isinstance(x, Tensor)]
         if len(set(input_serials)) < len(input_serials):
             return None
-        nodes = {node.serial: node for node, _ in self.steps}
+        nodes = {node.serial: node for node in self.made}
         ends = {*input_serials, *nodes}
         for node, sources in self.steps:
             for x, s in zip(node.inputs, sources, strict=True):
@@ -182,7 +249,7 @@ class Region(Part):
                     if isinstance(x, Tensor) and x.serial in ends:
                         return None
                     continue
-                source = self.inputs[s] if s < count else self.steps[s - count][0]
+                source = self.inputs[s] if s < count else self.made[s - count]
                 while x is not source:
                     if not isinstance(x, Tensor) or len(x.inputs) != 1:
                         return None
@@ -196,13 +263,18 @@ class Region(Part):
         None if they are not joined just as its steps say, or not in the order of the
         program; then they must be searched for.
         """
-        tensors = [(i, x) for i, x in enumerate(self.inputs) if isinstance(x, Tensor)]
-        varying = {x.serial for i, x in tensors if mask >> i & 1}
-        if len(varying) < mask.bit_count():
-            return None  # a constant has no serial by which what goes to it is kept
-        ends = {x.serial for _, x in tensors}
-        if len(ends) < len(tensors):
-            return None  # one Tensor stands at two inputs
+        varying: set[int] = set()
+        ends: set[int] = set()
+        for i, x in enumerate(self.inputs):
+            if not isinstance(x, Tensor):
+                if mask >> i & 1:
+                    return None  # it has no serial by which what goes to it is kept
+            elif x.serial in ends:
+                return None  # one Tensor stands at two inputs
+            else:
+                ends.add(x.serial)
+                if mask >> i & 1:
+                    varying.add(x.serial)
         last = -1
         plan: list[tuple[Tensor, int]] = []
         made: list[Any] = [*self.inputs]
@@ -242,13 +314,21 @@ class Region(Part):
         nodes = self.sweep_nodes
         if nodes is None or not (ran and are_tensors):
             return None
-        inner: Rules = None
-        if rules and any(node.op.graphs is not None for node in nodes.values()):
-            inner = {s: r for s, r in rules.items()
+        inner = self._choose_inner(rules)
+        if inner:
+            inner = {s: r for s, r in inner.items()
                      if s not in nodes and not isinstance(r.node, Part)}  # fmt: skip
         return {
             "rules": inner, "record": recorded, "only": nodes, "nulls_pass": True
         }  # fmt: skip
+
+    def _choose_inner(self, rules: Rules) -> Rules:
+        """Return the rules of a sweep that may be for nodes inside its own nodes.
+
+        None if these hold no programs: a sweep has as many rules as regions.
+        """
+        holds = any(node.op.graphs is not None for node in self.made)
+        return rules if holds else None
 
     def _bind_inputs(
         self, inputs: Sequence[Any], chosen: Sequence[int]
@@ -276,16 +356,17 @@ class Region(Part):
         chosen = [i for i in range(len(inputs)) if mask >> i & 1]
         parts = g if len(self.outputs) > 1 else (g,)
         ran = y is not None and y is self._value
-        plan = self._plan_steps(mask) if ran else None
-        if plan is None:
-            options = self._sweep_options(y, chosen, rules)
-        else:
-            own = {node.serial: node for node, _ in plan}
-            options = {"steps": plan, "only": own, "nulls_pass": True}
-        if options is None:
+        plan = self._plan_steps(mask) if ran and not traces.MARKED else None
+        if plan is not None:
+            made = reverse.pull_back_steps(
+                plan, self.outputs, parts, [self.inputs[i] for i in chosen]
+            )
+        elif (options := self._sweep_options(y, chosen, rules)) is None:
             run = self._bind_inputs(inputs, chosen)
             with reopen_trace(inputs):
-                made = pull_through(run, [inputs[i] for i in chosen], parts, rules)
+                varying = [inputs[i] for i in chosen]
+                inner = self._choose_inner(rules)
+                made = pull_through(run, varying, parts, inner)
         else:
             wrt = [self.inputs[i] for i in chosen]
             made = reverse.pull_back(self.outputs, parts, wrt, **options)
@@ -309,7 +390,9 @@ class Region(Part):
         if options is None:
             run = self._bind_inputs(inputs, chosen)
             with reopen_trace(inputs):
-                made = push_through(run, [inputs[i] for i in chosen], moving, rules)
+                varying = [inputs[i] for i in chosen]
+                inner = self._choose_inner(rules)
+                made = push_through(run, varying, moving, inner)
         else:
             wrt = [self.inputs[i] for i in chosen]
             made = forward.push_forward(self.outputs, wrt, moving, **options)

@@ -96,11 +96,14 @@ class Resolution:
                     self.check_steps(other, i, region)
                     self.lost[i][OWN if other == i else other] += 1
                     continue
-                for serial in (*region.inside, *(x.serial for x in region.outputs)):
-                    for k in self.ranked.get(serial, ()):
-                        self.check_steps(i, k, region)
+                if self.ranked:
+                    ends = [x.serial for x in region.outputs]
+                    for serial in (*region.inside, *ends):
+                        for k in self.ranked.get(serial, ()):
+                            self.check_steps(i, k, region)
                 won.append((i, region))
-                holders.update((x.serial, i) for x in region.outputs)
+                for x in region.outputs:
+                    holders[x.serial] = i
                 for serial in region.inside:
                     self.inside.setdefault(serial, i)
         for i in on:
@@ -149,9 +152,9 @@ class Resolution:
             for positions in (holders, self.inside):
                 if x.serial in positions:
                     return positions[x.serial]
-        for serial in sorted(region.inside):
-            if serial in holders:
-                return holders[serial]
+        held = [serial for serial in region.inside if serial in holders]
+        if held:
+            return holders[min(held)]
         # An error of its own tells of a subgraph that was cut there by hand.
         if (
             wrt_serials
@@ -173,6 +176,7 @@ class Resolution:
             }
             for i, tensors in enumerate(self.matched)
         ]
+        prepared = [one.prepare() if one.enabled else one.at for one in self.overrides]
         by_serial: dict[int, NodeRule] = {}
         for serial, (i, node) in self.winners.items():
             part = self.parts.get(serial)
@@ -182,9 +186,11 @@ class Resolution:
             rule: NodeRule | None = None
             # One that means some steps of a loop leaves the others to the next.
             ranked = [i] if part is not None else self.ranked[serial]
-            ever = [n for n, k in enumerate(ranked) if self.overrides[k].steps is None]
-            for k in ranked[ever[-1] if ever else 0 :]:
-                rule = self.overrides[k].at(target, at[k][serial], rule)
+            first = len(ranked) - 1
+            while first and self.overrides[ranked[first]].steps is not None:
+                first -= 1
+            for k in ranked[first:]:
+                rule = prepared[k](target, at[k][serial], rule)
             if rule is not None and (part is not None or not rule.is_true):
                 for x in steps.ends_of(target):
                     by_serial[x.serial] = rule
@@ -267,7 +273,7 @@ class Resolution:
 
 def end_of(region: Region) -> float:
     """Return the serial of the last output of a region."""
-    return max(x.serial for x in region.outputs)
+    return max([x.serial for x in region.outputs])
 
 
 def list_inner(regions: Sequence[Region]) -> list[Tensor]:

@@ -42,6 +42,7 @@ from workbench.overrides.node import (
     has_derivative,
     lend_arrays,
     make_read_only,
+    pull_true,
     zeros_if_none,
 )
 from workbench.overrides.rule_errors import (
@@ -102,6 +103,8 @@ class Runner:
     node: Tensor | None = None
     names: Sequence[str] | None = None
     declared: Callable[..., Sequence[Sequence[bool]]] | None = None
+    kind: Hashable = ()
+    source: UserRule | None = None
 
     def __init__(
         self,
@@ -128,6 +131,10 @@ class Runner:
 
     # What differs from one owner of rules to another
 
+    def identify(self) -> Hashable:
+        """Return what tells those that share ``linear`` apart."""
+        return self.kind
+
     def find_rule(self) -> Any:
         """Return the rule of reverse mode where ``vjp`` and ``jvp`` are None."""
         raise NotDifferentiableError(f"{self.op.name} has no derivative.")
@@ -135,9 +142,9 @@ class Runner:
     def lend_to(self, node: Node) -> None:
         """Fill a node with read-only arrays and their names, for a user's function."""
         count = None if self.names is None else len(self.names)
-        node.inputs = tuple(lend_arrays(node._inputs[:count]))
-        node.outputs = tuple(map(make_read_only, node._outputs))
-        node.names = (None,) * len(node.inputs)
+        inputs = tuple(lend_arrays(node._inputs[:count]))
+        outputs = tuple(map(make_read_only, node._outputs))
+        node.lend(inputs, outputs, (None,) * len(inputs))
 
     def varying_inputs(self, count: int) -> list[int]:
         """Return the inputs that ``t``, or one bare gradient, may mean."""
@@ -229,39 +236,50 @@ class Runner:
             return transpose(push, mask, g, y, inputs, params)
         if rule is None:
             rule = self.find_rule()
-        node = Node(self.op, mask, y, inputs, params, self.true, rules)
-        cotangents = fill_cotangents(g, y) if isinstance(g, tuple) else (g,)
         varying = [
             i for i, x in enumerate(inputs) if mask >> i & 1 and has_derivative(x)
         ]
-        results = self.compute_gradients(rule, node, cotangents, varying)
+        g = fill_cotangents(g, y) if isinstance(g, tuple) else g
+        if isinstance(rule, Expression) and self.names is None:
+            made = self.evaluate_vjp(rule, varying, g, y, inputs, params, rules)
+            results: list[Any] = [None] * len(inputs)
+            for i, c in zip(varying, made, strict=True):
+                results[i] = c
+        else:
+            node = Node(self.op, mask, y, inputs, params, self.true, rules)
+            results = self.compute_gradients(rule, node, g, varying)
         for i, c in enumerate(results):
-            if c is not None and not hasattr(c, "dtype"):
+            if not (c is None or type(c) is np.ndarray or hasattr(c, "dtype")):
                 results[i] = gradients.resolve_cotangent(c, self.op, i, inputs[i])
         if self.declared is not None:
             self.check_connected(rule, results, self.declared(inputs, params), varying)
         fitted: list[Any] = [None] * len(inputs)
         for i in varying:
-            if results[i] is not None:
-                c = self.check_part(rule, "gradient", i, results[i], inputs[i])
-                fitted[i] = reverse.fit_cotangent(c, inputs[i], self.node)
+            c, x = results[i], inputs[i]
+            fits = type(c) is np.ndarray is type(x) and c.dtype is x.dtype
+            if c is not None and not (fits and c.shape == x.shape):
+                c = self.check_part(rule, "gradient", i, c, x)
+                c = reverse.fit_cotangent(c, x, self.node)
+            fitted[i] = c
         return fitted
 
     def compute_gradients(
-        self, rule: Any, node: Node, cotangents: Sequence[Any], varying: Sequence[int]
+        self, rule: Any, node: Node, g: Any, varying: Sequence[int]
     ) -> list[Any]:
         """Return the gradients that a rule gives, one or None for each input."""
-        inputs = node._inputs
+        inputs, cotangents = node._inputs, g if isinstance(g, tuple) else (g,)
         count = len(inputs) if self.names is None else len(self.names)
         covered = [i for i in varying if i < count]
-        uncovered = [i for i in varying if i >= count]
+        uncovered = [*varying[len(covered) :]]
         results: list[Any] = [None] * len(inputs)
         parts: list[tuple[Any, Sequence[int]]] = [(rule, covered)] if covered else []
         if isinstance(rule, tuple):
             parts = [(rule[i], (i,)) for i in covered]
         for one, chosen in parts:
             if isinstance(one, Expression):
-                part = self.evaluate_vjp(one, node, cotangents, chosen)
+                part = self.evaluate_vjp(
+                    one, chosen, g, node._y, inputs, node.params, node._rules
+                )
             elif not isinstance(one, str):
                 chosen = range(count) if one is rule else chosen
                 part = self.call_rule(one, node, cotangents, node._outputs, "gradient")
@@ -335,25 +353,31 @@ class Runner:
     def evaluate_vjp(
         self,
         rule: Expression,
-        node: Node,
-        cotangents: Sequence[Any],
         chosen: Sequence[int],
+        g: Any,
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        rules: Rules,
     ) -> list[Any]:
         """Evaluate an expression of reverse mode, once for each input meant."""
-        inputs, names = node._inputs, rule.names
-        values = self.operand_values(rule, inputs)
-        if len(cotangents) == 1:
-            values |= {"g": cotangents[0], "y": node._outputs[0]}
+        names, values = rule.names, self.operand_values(rule, inputs)
+        if not isinstance(y, tuple):
+            values["g"], values["y"] = g, y
+        elif len(y) == 1:
+            values["g"], values["y"] = g[0], y[0]
         elif one := {"g", "y"} & set(names):
             what = (
-                f"reads {min(one)}: {self.op.name} has {len(cotangents)} outputs, and"
+                f"reads {min(one)}: {self.op.name} has {len(y)} outputs, and"
                 f" an expression has one {min(one)}"
             )
-            written = f"rule(node, {name_parameters('g', len(cotangents))})"
+            written = f"rule(node, {name_parameters('g', len(y))})"
             self.refuse(rule, what, f"Use d and x, or write a function {written}.")
-        true = (
-            node.pull_true(make_bitmask(chosen), cotangents) if "d" in names else None
-        )
+        true = None
+        if "d" in names:
+            assert self.true is not None  # an expression stands beside a rule
+            mask = make_bitmask(chosen)
+            true = pull_true(self.true, mask, g, y, inputs, params, rules)
         made = []
         for i in chosen:
             x = values["x"] = inputs[i]
@@ -372,17 +396,15 @@ class Runner:
     def operand_values(self, rule: Expression, inputs: Sequence[Any]) -> dict[str, Any]:
         """Return ``x0``, ``x1``, ... of a node, as far as an expression reads them."""
         operands = {}
-        op, count = self.op.name, len(inputs)
-        for name in rule.names:
-            if name[1:].isdigit():
-                i = int(name[1:])
-                if i >= count:
-                    last = f"x{count - 1}" if count > 1 else "x"
-                    why = f"{op} has {format_count(count, 'input')}, the last is {last}"
-                    rule.refuse(name, f"{why}: {name}")
-                if not types.is_weak(inputs[i]) and not hasattr(inputs[i], "shape"):
-                    rule.refuse(name, f"input {i} of {op} is not an array: {name}")
-                operands[name] = inputs[i]
+        for name, i in rule.numbered.items():
+            op, count = self.op.name, len(inputs)
+            if i >= count:
+                last = f"x{count - 1}" if count > 1 else "x"
+                why = f"{op} has {format_count(count, 'input')}, the last is {last}"
+                rule.refuse(name, f"{why}: {name}")
+            if not types.is_weak(inputs[i]) and not hasattr(inputs[i], "shape"):
+                rule.refuse(name, f"input {i} of {op} is not an array: {name}")
+            operands[name] = inputs[i]
         return operands
 
     def check_part(
@@ -568,7 +590,7 @@ class Runner:
         specs = tuple(types.spec_of(x) for x in (*inputs, *outputs))
         op = self.op.maker or self.op
         own = getattr(rule, "__func__", rule), op, *params.items()
-        key: Any = (own, self.kind, which, mask, specs)
+        key: Any = (own, self.identify(), which, mask, specs)
         if rules and self.op.graphs is not None:
             key = None  # it hangs on the rules of nodes inside too
         try:

@@ -10,7 +10,7 @@ from workbench.core import blame
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
 from workbench.ops import define
-from workbench.overrides.regions import Region, Step
+from workbench.overrides.regions import Layout, Region
 from workbench.overrides.targets import ByPart, Nodes
 
 #: A Tensor, its name, or (in a session) its id.
@@ -276,7 +276,7 @@ def cut_region(
                 strays[x.serial] = x
     order = sorted(found)
     depends = dict.fromkeys(place, True)
-    steps: list[Step] = []
+    steps: list[tuple[Tensor, tuple[int, ...]]] = []
     kept: dict[int, int] = {}
     for serial in order:
         node = found[serial]
@@ -332,13 +332,13 @@ def cut_region(
     # What lies inside and does not depend on the inputs is none of it, but a value
     # that the derivative is asked by must not come that way either.
     around = [s for s in order if s not in kept]
+    made, sources = zip(*steps, strict=True)
+    places = tuple([kept[x.serial] for x in outputs])
     return Region(
-        name,
+        Layout(name, tuple(names), sources, places),
         inputs,
-        names,
-        steps,
+        made,
         outputs,
-        [kept[x.serial] for x in outputs],
         strays=[*strays, *around],
         strict=True,
     )

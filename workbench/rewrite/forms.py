@@ -9,7 +9,7 @@ very shapes of a match.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from typing import Any, NoReturn
@@ -301,32 +301,35 @@ def skip_identities(x: Any) -> Any:
 MISSING = object()
 
 
-def kinds_of(nodes: Sequence[Tensor]) -> set[Kind]:
-    """Return the ranks and kinds of numbers that a program has."""
-    found: set[Kind] = set()
-    for node in nodes:
-        for x in (node, *node.inputs):
-            if isinstance(x, Tensor):
-                held = x._value
-                if held is None:
-                    held = x.spec
-            else:
-                held = x
-            if type(held) is np.ndarray:
-                found.add((held.ndim, held.dtype.kind))
-                continue
-            try:
-                found.add((len(held.shape), held.dtype.kind))
-            except (AttributeError, TypeError):
-                if types.is_weak(held):
-                    found.add((0, np.result_type(type(held)).kind))
+def kinds_of(nodes: Sequence[Tensor], known: Collection[int]) -> set[Kind]:
+    """Return the ranks and kinds of numbers that a program has.
+
+    ``known`` are the serials of the nodes.
+    """
+    outside = [
+        x
+        for node in nodes
+        for x in node.inputs
+        if not (isinstance(x, Tensor) and x.serial in known)
+    ]
+    held = [x._value if isinstance(x, Tensor) else x for x in (*nodes, *outside)]
+    found = {(x.ndim, x.dtype.kind) for x in held if type(x) is np.ndarray}
+    weak = {type(x) for x in held if types.is_weak(x)}
+    found.update((0, np.result_type(one).kind) for one in weak)
+    for x, value in zip((*nodes, *outside), held, strict=True):
+        if type(value) is np.ndarray or type(value) in weak:
+            continue
+        spec = x.spec if value is None and isinstance(x, Tensor) else value
+        shape, dtype = getattr(spec, "shape", None), getattr(spec, "dtype", None)
+        if shape is not None and dtype is not None:
+            found.add((len(shape), dtype.kind))
     return {kind for kind in found if kind[1] in "fcbiu"}
 
 
 def is_value(x: Any) -> bool:
     """Return whether a wildcard may stand for it: one array or number."""
     if isinstance(x, Tensor):
-        return define.output_values(x) is None
+        return type(x._value) is np.ndarray or define.output_values(x) is None
     return types.is_weak(x) or (hasattr(x, "dtype") and hasattr(x, "shape"))
 
 

@@ -18,9 +18,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from workbench.core import types
-from workbench.core.op import Op
 from workbench.core.tensor import Tensor
-from workbench.core.types import Params
 from workbench.errors import OverrideError
 from workbench.rewrite.forms import (
     MISSING,
@@ -64,17 +62,43 @@ class Match(NamedTuple):
         The node that computes the whole.
     bound
         What the wildcards stand for, in order.
-    steps
-        The nodes, each with where its inputs come from: a wildcard, or (counted on
-        from these) an earlier step; -1 for a constant.
+    nodes
+        The nodes, each after those it reads; the root is the last.
+    sources
+        Where the inputs of each of them come from: a wildcard, or (counted on from
+        these) an earlier node; -1 for a constant.
     other
         What the wildcards stand for in a second reading, with other nodes inside.
     """
 
     root: Tensor
     bound: tuple[Any, ...]
-    steps: list[tuple[Tensor, tuple[int, ...]]]
+    nodes: tuple[Tensor, ...]
+    sources: tuple[tuple[int, ...], ...]
     other: tuple[Any, ...] | None = None
+
+
+class Visit(NamedTuple):
+    """A place of a form, as a search comes upon it from the root on.
+
+    Attributes
+    ----------
+    kind
+        ``"op"``, ``"wildcard"``, ``"constant"``, or ``"again"`` for one of the first
+        two that was seen before.
+    part
+        The part of the form.
+    place
+        Its number.
+    reader, operand
+        The number of the op that reads it, and of the operand; -1 for the root.
+    """
+
+    kind: str
+    part: Any
+    place: int
+    reader: int
+    operand: int
 
 
 class Matches(NamedTuple):
@@ -136,8 +160,8 @@ def find_matches(
     by_op: dict[str, list[Tensor]] = defaultdict(list)
     for node in nodes:
         by_op[node.op.name].append(node)
-    known = forms.forms_for(kinds_of(nodes))
     allowed = {node.serial for node in nodes}
+    known = forms.forms_for(kinds_of(nodes, allowed))
     found: dict[int, Match] = {}
     exact = Exact(forms, allowed)
     unlike: dict[int, tuple[Tensor, Form]] = {}
@@ -224,45 +248,21 @@ class Exact:
         for search in self.searches.values():
             search.forget()
 
-    def bind_last(self, root: Tensor) -> tuple[Any, ...] | None:
-        """Return what the wildcards stand for in the form that stood last.
-
-        Most matches in a program are of one shape.
-        """
-        found = self._lay_last(root)
-        return None if found is None else found[1]
-
     def match_last(self, root: Tensor) -> Match | None:
-        """Return a match of the form that stood last."""
-        found = self._lay_last(root)
-        if found is None:
-            return None
-        search, bound, binding, is_straight = found
-        if is_straight:
-            return Match(root, bound, search.list_steps(binding))
-        return make_match(search, root, binding)
+        """Return a match of the form that stood last, as most in a program do.
 
-    def _lay_last(
-        self, root: Tensor
-    ) -> tuple[Search, tuple[Any, ...], dict[int, Any], bool] | None:
-        """Return the search of the form that stood last, and how it stands at a node.
-
-        And whether all operands stand as written. None unless the form is that of the
-        values that its wildcards stand for then.
+        None unless it is the form of the values that its wildcards stand for then.
         """
         search = self.last
         if search is None or search.form.root.op.name != root.op.name:
             return None
-        binding = search.lay_straight(root)
-        is_straight = binding is not None
-        if binding is None:
+        found = search.lay_straight(root)
+        if found is None:
             binding = next(search.bindings(root), None)
-        if binding is None:
+            found = None if binding is None else make_match(search, root, binding)
+        if found is None or self.form(found.bound) is not search.form:
             return None
-        bound = tuple([binding[x.serial] for x in search.form.leaves])
-        if self.form(bound) is not search.form:
-            return None
-        return search, bound, binding, is_straight
+        return found
 
 
 def make_match(search: Search, root: Tensor, binding: Mapping[int, Any]) -> Match:
@@ -270,20 +270,19 @@ def make_match(search: Search, root: Tensor, binding: Mapping[int, Any]) -> Matc
     form = search.form
     bound = tuple([binding[x.serial] for x in form.leaves])
     place = search.place
-    steps = []
+    nodes, sources = [], []
     for p in form.nodes:
         node = binding[p.serial]
         straight, *swapped = search.orders(p, node)
         order = [a for a, _ in straight]
         if not all(search.agrees(binding, a, b) for a, b in straight):
             order = [a for a, _ in reversed(swapped[0])]
-        sources = [
-            place.get(a.serial, -1) if isinstance(a, Tensor) else -1 for a in order
-        ]
+        read = [place.get(a.serial, -1) if isinstance(a, Tensor) else -1 for a in order]
         # Operands beyond the op's own are read for their lengths alone.
-        sources += [-1] * (len(node.inputs) - len(order))
-        steps.append((node, tuple(sources)))
-    return Match(root, bound, steps)
+        read += [-1] * (len(node.inputs) - len(order))
+        nodes.append(node)
+        sources.append(tuple(read))
+    return Match(root, bound, tuple(nodes), tuple(sources))
 
 
 class Search:
@@ -389,73 +388,84 @@ class Search:
         return made
 
     @cached_property
-    def parts(self) -> dict[int, tuple[Op, tuple[Any, ...], Params, tuple[int, ...]]]:
-        """Of each op of the form: op, operands, settings, and where these come from."""
-        found = {}
-        for p in self.form.nodes:
-            op, inputs, params = own_op(p)
-            inputs = tuple(map(skip_identities, inputs))
-            sources = tuple(
-                [self.place.get(a.serial, -1) if isinstance(a, Tensor) else -1
-                 for a in inputs]
-            )  # fmt: skip
-            found[p.serial] = op, inputs, params, sources
-        return found
+    def visits(self) -> list[Visit]:
+        """The places of the form in the order in which `lay_straight` looks at them."""
+        visits: list[Visit] = []
+        seen: set[int] = set()
+        stack: list[tuple[Any, int, int]] = [(self.form.root, -1, 0)]
+        while stack:
+            p, reader, i = stack.pop()
+            if not isinstance(p, Tensor) or p.serial not in self.form.own:
+                visits.append(Visit("constant", p, -1, reader, i))
+                continue
+            place = self.place[p.serial]
+            kind = "wildcard" if p.serial in self.wild else "op"
+            if p.serial in seen:
+                kind = "again"
+            seen.add(p.serial)
+            visits.append(Visit(kind, p, place, reader, i))
+            if kind == "op":
+                inputs = own_inputs(p)
+                stack += [
+                    (a, place, k) for k, a in reversed([*enumerate(inputs)])
+                ]  # fmt: skip
+        return visits
 
-    def lay_straight(self, root: Tensor) -> dict[int, Any] | None:
-        """Return the first of the `bindings`, if all operands stand as written.
+    @cached_property
+    def sources(self) -> tuple[tuple[int, ...], ...]:
+        """Where the operands of each op of the form come from."""
+        return tuple(
+            tuple(
+                self.place.get(a.serial, -1) if isinstance(a, Tensor) else -1
+                for a in own_inputs(p)
+            )
+            for p in self.form.nodes
+        )
+
+    def lay_straight(self, root: Tensor) -> Match | None:
+        """Return the match of the first of the `bindings`, if all stands as written.
 
         It is found without trying orders, as most matches in a program are. None says
         nothing. Of an exact search.
         """
-        own, wild, parts, allowed = self.form.own, self.wild, self.parts, self.allowed
-        bound: dict[int, Any] = {}
-        stack: list[tuple[Any, Any]] = [(self.form.root, root)]
-        while stack:
-            p, x = stack.pop()
-            if not isinstance(p, Tensor) or p.serial not in own:
-                if not self.constant(p, x):
-                    return None
-                continue
-            serial = p.serial
-            is_op = serial not in wild
-            if is_op:
-                x = skip_identities(x)
-            if serial in bound:
-                if not is_same_value(bound[serial], x):
-                    return None
-                continue
-            bound[serial] = x
-            if not is_op:
+        allowed, sources = self.allowed, self.sources
+        found: list[Any] = [None] * len(self.place)
+        operands: dict[int, tuple[Any, ...]] = {}
+        for kind, p, place, reader, i in self.visits:
+            x = root if reader < 0 else operands[reader][i]
+            if kind == "wildcard":
                 if not is_value(x):
                     return None
-                continue
-            if not isinstance(x, Tensor) or x.serial not in allowed:
+                found[place] = x
+            elif kind == "op":
+                x = skip_identities(x)
+                if not isinstance(x, Tensor) or x.serial not in allowed:
+                    return None
+                if p.op is not x.op and p.op.name != x.op.name:
+                    return None
+                op, inputs, params = own_op(p)
+                other, read, settings = own_op(x)
+                if (
+                    len(inputs) != len(read)
+                    or not (op is other or (op.maker == other.maker and not op.custom))
+                    or not (params is settings or has_same_settings(params, settings))
+                ):
+                    return None
+                found[place], operands[place] = x, read
+            elif kind == "again":
+                if not is_same_value(found[place], skip_identities(x)):
+                    return None
+            elif not self.constant(p, x):
                 return None
-            if p.op.name != x.op.name:
-                return None
-            op, inputs, params, _ = parts[serial]
-            other, operands, settings = own_op(x)
-            if (
-                len(inputs) != len(operands)
-                or not (op is other or (op.maker == other.maker and not op.custom))
-                or not has_same_settings(params, settings)
-            ):
-                return None
-            stack.extend(zip(reversed(inputs), reversed(operands), strict=True))
-        return bound
-
-    def list_steps(
-        self, binding: Mapping[int, Any]
-    ) -> list[tuple[Tensor, tuple[int, ...]]]:
-        """Return the steps of a match whose operands stand as written."""
-        steps = []
-        for p in self.form.nodes:
-            node, sources = binding[p.serial], self.parts[p.serial][3]
+        count = len(self.wild)
+        nodes = tuple(found[count:])
+        if [*map(len, sources)] != [len(x.inputs) for x in nodes]:
             # Operands beyond the op's own are read for their lengths alone.
-            rest = len(node.inputs) - len(sources)
-            steps.append((node, sources + (-1,) * rest if rest else sources))
-        return steps
+            sources = tuple(
+                s + (-1,) * (len(x.inputs) - len(s))
+                for x, s in zip(nodes, sources, strict=True)
+            )
+        return Match(root, tuple(found[:count]), nodes, sources)
 
     def fitting_orders(self, p: Tensor, x: Tensor) -> list[Pairs]:
         """Return the ways in which the inputs of two nodes fit together."""
@@ -488,16 +498,35 @@ class Search:
         """
         if exact is None or exact.form.structure != self.form.structure:
             return False
-        for p, (node, _) in zip(self.form.nodes, match.steps, strict=True):
-            if p.serial in self.turning:
-                operands = own_inputs(node)
-                for a, x in zip(own_inputs(p), reversed(operands), strict=True):
-                    if isinstance(a, Tensor) and a.serial not in self.wild:
-                        if not isinstance(x, Tensor) or x.op.name != a.op.name:
-                            break
-                else:
-                    return False
+        for k, parts in self.turns:
+            operands = own_op(match.nodes[k])[1]
+            for i, name in parts:
+                x = skip_identities(operands[i])
+                if not isinstance(x, Tensor) or x.op.name != name:
+                    break
+            else:
+                return False
         return True
+
+    @cached_property
+    def turns(self) -> list[tuple[int, list[tuple[int, str]]]]:
+        """The `turning` parts by number, and the ops that their operands are.
+
+        Each with the number of the operand that stands there in the other order.
+        """
+        return [
+            (
+                k,
+                [
+                    (len(inputs) - 1 - i, a.op.name)
+                    for i, a in enumerate(inputs)
+                    if isinstance(a, Tensor) and a.serial not in self.wild
+                ],
+            )
+            for k, p in enumerate(self.form.nodes)
+            if p.serial in self.turning
+            for inputs in [own_inputs(p)]
+        ]
 
     def other_readings(self, root: Tensor, first: Match) -> Iterator[tuple[Any, ...]]:
         """Yield other values of the wildcards at a node, with other nodes in the match.
@@ -505,13 +534,13 @@ class Search:
         Of a product of two wildcards each is what stands in its place: the other order
         is no reading of its own.
         """
-        placed = zip(self.form.nodes, first.steps, strict=False)
+        placed = zip(self.form.nodes, first.nodes, strict=True)
         if not any(
             p.serial in self.turning and len(self.fitting_orders(p, node)) > 1
-            for p, (node, _) in placed
+            for p, node in placed
         ):
             return
-        inside = {node.serial for node, _ in first.steps}
+        inside = {node.serial for node in first.nodes}
         for binding in self.bindings(root, most=MOST_SECOND):
             if {binding[p.serial].serial for p in self.form.nodes} != inside:
                 yield tuple([binding[x.serial] for x in self.form.leaves])

@@ -344,9 +344,9 @@ class PairRule(Rule):
         self, node: Tensor, searches: Sequence[Search], exact: Exact
     ) -> tuple[Any, ...] | None:
         """Return what the wildcards stand for at a node; None if it does not hold."""
-        last = exact.bind_last(node)  # most matches are of the shapes of the last
-        if last is not None and self.holds(last):
-            return last
+        last = exact.match_last(node)  # most matches are of the shapes of the last
+        if last is not None and self.holds(last.bound):
+            return last.bound
         for search in searches:
             root = search.form.root
             if root.op.name != node.op.name or not search.fits(root, node):

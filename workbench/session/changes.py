@@ -264,7 +264,7 @@ def undo(session: HasOverrides, steps: int = 1) -> None:
     >>> session.history.done, session.history.undone
     ([], ['scale ×2 on every tanh'])
     """
-    session._change(session._state.step(True, steps), "overrides")
+    _move_steps(session, True, steps)
 
 
 @with_lock
@@ -286,7 +286,12 @@ def redo(session: HasOverrides, steps: int = 1) -> None:
     >>> session.grads["x"]
     array([2., 2.])
     """
-    session._change(session._state.step(False, steps), "overrides")
+    _move_steps(session, False, steps)
+
+
+def _move_steps(session: HasOverrides, is_undo: bool, steps: int) -> None:
+    """Take the overrides of some changes before, or of those undone."""
+    session._change(session._state.step(is_undo, steps), "overrides")
 
 
 def exchange(

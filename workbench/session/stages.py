@@ -18,7 +18,6 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from workbench.autodiff import reverse, steps
-from workbench.autodiff.steps import ends_of
 from workbench.core import types, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import (
@@ -37,7 +36,6 @@ from workbench.session.device_statistics import (
     Table,
     compute_row_norms,
     is_measured_there,
-    is_on_device,
 )
 
 #: The most small arrays that wait until their norms are computed together.
@@ -319,15 +317,13 @@ class Recorder:
         ids, cotangents = forward.ids, self._backward.cotangents
         if isinstance(node, Region):
             for e, c in _find_region_edges(forward, node, step.passed):
-                if type(c) is np.ndarray and c.size <= statistics.SMALL:
-                    self._edges.append(e)
-                    self._arrays.append(c)
-                else:
-                    self._add_norm(e, to_array(c))
-            ends = ends_of(node)
+                self._add_edge(e, c)
+            ends = node.outputs
             for x, part in zip(ends, (g,) if len(ends) == 1 else g, strict=True):
                 if part is not None and x.serial in ids:
                     cotangents[ids[x.serial]] = to_array(part)
+            if len(self._edges) > MOST_WAITING:
+                self._compute()
             return
         i = ids[node.serial]
         if type(g) is np.ndarray:
@@ -340,21 +336,24 @@ class Recorder:
                 self._backward.raw[i] = mask_cotangent(found) if masked else g
         passed, e = step.passed, forward.starts[i]
         for k in forward.slots[i]:
-            if k < len(passed) and passed[k] is not None:
-                c = passed[k]
-                if type(c) is np.ndarray and c.size <= statistics.SMALL:
+            if k < len(passed) and (c := passed[k]) is not None:
+                # As `_add_edge`, without the call: this loop runs for every edge.
+                if type(c) is np.ndarray and c.size <= SMALL:
                     self._edges.append(e)
                     self._arrays.append(c)
-                elif is_on_device(c):
-                    self._add_norm_there(e, c)
                 else:
-                    self._add_norm(e, to_array(c))
+                    self._add_edge(e, c)
             e += 1
         if len(self._edges) > MOST_WAITING:
             self._compute()
 
-    def _add_norm(self, edge: int, c: Any) -> None:
-        if is_measured_there(c):
+    def _add_edge(self, edge: int, c: Any) -> None:
+        """Compute the norm of what flows along an edge, later if it is small."""
+        c = to_array(c)
+        if type(c) is np.ndarray and c.size <= SMALL:
+            self._edges.append(edge)
+            self._arrays.append(c)
+        elif is_measured_there(c):
             self._add_norm_there(edge, c)
         else:
             self._backward.edge_norms[edge] = statistics.norm(c)
@@ -397,15 +396,18 @@ def _find_region_edges(
 
     It is the first edge by which the region reads the input.
     """
-    edges: dict[int, int] = {}
-    for node in region.nodes:
-        if (i := forward.ids.get(node.serial)) is not None:
-            first = forward.starts[i]
-            for e, k in enumerate(forward.slots[i]):
-                edges.setdefault(node.inputs[k].serial, first + e)
-    for x, c in zip(region.inputs, passed, strict=False):
-        if c is not None and isinstance(x, Tensor) and x.serial in edges:
-            yield edges[x.serial], c
+    ids, starts, slots = forward.ids, forward.starts, forward.slots
+    waiting = {
+        x.serial: c
+        for x, c in zip(region.inputs, passed, strict=False)
+        if c is not None  # which a constant gets
+    }
+    for node in region.made:
+        if waiting and (i := ids.get(node.serial)) is not None:
+            for e, k in enumerate(slots[i], starts[i]):
+                c = waiting.pop(node.inputs[k].serial, None)
+                if c is not None:
+                    yield e, c
 
 
 def to_array(g: Any) -> Any:

@@ -22,8 +22,6 @@ from workbench.session.device_statistics import is_measured_there
 NOTHING = (math.nan,) * 6
 
 BINS = 40
-#: Up to this size Python's `math.hypot` is faster than NumPy.
-FEW = 50
 #: Up to this size BLAS starts no threads for a product.
 SINGLE_THREAD = 10_000
 
@@ -36,10 +34,8 @@ MOST_STACKED = 50_000
 
 #: Between these, sums of squares neither overflow nor vanish.
 SMALLEST, LARGEST = 1e-140, 1e140
-#: Such a sum then lies between these.
-LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e300
-
-FLOAT = np.dtype(np.float64)
+#: Such a sum then is larger than this.
+LEAST_SQUARE = 1e-280
 
 
 class Distribution(TypedDict):
@@ -110,21 +106,15 @@ def norm(x: Any) -> float:
     flat = _flatten(x)
     if flat is None:
         return math.nan
-    if flat.size == 0:
-        return 0.0
-    if flat.size <= FEW and type(flat) is np.ndarray:
-        found = math.hypot(*flat.tolist())
-        if math.isfinite(found):
-            return found
     with np.errstate(all="ignore"):
-        found = sum_squares(flat)
-        if 1e-280 < found < math.inf:
-            return math.sqrt(found)
+        square = sum_squares(flat)
+        # A sum that has overflowed or vanished is computed with more care.
+        if LEAST_SQUARE < square < math.inf or flat.size == 0:
+            return math.sqrt(square)
         largest = float(abs(flat).max())
         if largest == 0 or not math.isfinite(largest):
             return largest
-        scaled = flat / largest
-        return largest * math.sqrt(sum_squares(scaled))
+        return largest * math.sqrt(sum_squares(flat / largest))
 
 
 def sum_squares(flat: Any) -> float:
@@ -282,7 +272,11 @@ def _compute_moments(flat: Any, size: int) -> tuple[float, float, float]:
     return mean, spread, math.sqrt(sum_squares(flat))
 
 
-# Many arrays at once: those of one shape and dtype are stacked, one in each row
+# Many arrays at once: those of one shape and dtype are stacked, one in each row.
+#
+# What is found of an array is, digit by digit, what is found of it alone, whatever
+# stands beside it: each row is summed as an array by itself is (`np.vecdot` computes
+# the `dot` of each row).
 
 
 def summarize_arrays(arrays: Sequence[Any]) -> Any:
@@ -303,58 +297,14 @@ def compute_norms(arrays: Sequence[Any], missing: float = math.nan) -> list[floa
     >>> compute_norms([np.array([3.0, -4.0]), None])
     [5.0, nan]
     """
-    norms: list[float] = []
-    there: list[int] = []
-    extreme: list[int] = []
-    flats: list[Any] = []
-    with np.errstate(all="ignore"):
+    norms = np.empty(len(arrays))
+    _fill_rows(norms, _norm_rows, norm, device.compute_row_norms, arrays)
+    found: list[float] = norms.tolist()
+    if not math.isnan(missing):
         for i, x in enumerate(arrays):
-            if type(x) is np.ndarray and x.dtype is FLOAT:
-                flat = x.ravel()  # a view, if it is contiguous
-                square = (
-                    float(flat.dot(flat))
-                    if flat.size <= SINGLE_THREAD
-                    else sum_squares(flat)
-                )
-                # A sum that has overflowed or vanished is computed with more care.
-                if LEAST_SQUARE < square < MOST_SQUARE:
-                    norms.append(math.sqrt(square))
-                    continue
-                if 0 < flat.size <= SMALL:
-                    extreme.append(i)
-                    flats.append(flat)
-                    norms.append(math.nan)
-                    continue
-            elif is_measured_there(x):
-                there.append(i)
-                norms.append(math.nan)
-                continue
-            norms.append(missing if x is None else norm(x))
-        if extreme:
-            lengths = _compute_extreme_norms(flats).tolist()
-            for i, length in zip(extreme, lengths, strict=True):
-                norms[i] = length
-    if there:
-        numbers = device.Table(device.compute_row_norms)
-        numbers.add(there, [arrays[i] for i in there])
-        for i, length in zip(*numbers.fetch(), strict=True):
-            norms[i] = float(length)
-    return norms
-
-
-def _compute_extreme_norms(flats: Sequence[Any]) -> Any:
-    """Return the L2 norms of flat arrays whose squares overflow or vanish.
-
-    Each is computed from its own numbers in their order, whatever stands beside it.
-    """
-    sizes = [flat.size for flat in flats]
-    starts = np.cumsum([0, *sizes[:-1]])
-    numbers = abs(np.concatenate(flats))
-    largest = np.maximum.reduceat(numbers, starts)
-    scales = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
-    numbers /= np.repeat(scales, sizes)
-    within = np.sqrt(np.add.reduceat(numbers * numbers, starts))
-    return np.where(np.isfinite(largest), scales * within, largest)
+            if x is None:
+                found[i] = missing
+    return found
 
 
 def relative_changes(found: Sequence[Any], true: Sequence[Any]) -> Any:
@@ -400,20 +350,20 @@ def _fill_rows(
     ``columns`` are the arguments; each row of the table is of one place in them. What
     lies on a device is computed there, and fetched at once.
     """
-    there = [i for i, x in enumerate(columns[0]) if is_measured_there(x)]
-    chosen = [[column[i] for i in there] for column in columns]
-    _fill_there(table, there, compute_there, *chosen)
-    far = set(there)
+    kinds = [
+        [(x.shape, x.dtype) if type(x) is np.ndarray else type(x) for x in column]
+        for column in columns
+    ]
     alike: defaultdict[Any, list[int]] = defaultdict(list)
-    for i, row in enumerate(zip(*columns, strict=True)):
-        if i in far:
-            continue
-        alike[tuple([(x.shape, x.dtype) if type(x) is np.ndarray else type(x)
-                     for x in row])].append(i)  # fmt: skip
-    for kinds, places in alike.items():
-        size = _find_small_size(kinds) if len(places) >= FEWEST_STACKED else None
+    for i, kind in enumerate(zip(*kinds, strict=True)):
+        alike[kind].append(i)
+    there: list[int] = []
+    for kind, places in alike.items():
+        if not isinstance(kind[0], tuple):
+            there += [i for i in places if is_measured_there(columns[0][i])]
+        size = _find_small_size(kind) if len(places) >= FEWEST_STACKED else None
         if size is None:
-            for i in places:
+            for i in set(places).difference(there) if there else places:
                 table[i] = compute(*[column[i] for column in columns])
             continue
         for part in _split(places, max(1, MOST_STACKED // size)):
@@ -426,6 +376,8 @@ def _fill_rows(
             # A NaN or an infinity here is a fact about the data, not a mistake.
             with np.errstate(all="ignore"):
                 table[part] = compute_rows(*rows)
+    chosen = [[column[i] for i in there] for column in columns]
+    _fill_there(table, there, compute_there, *chosen)
 
 
 def _fill_there(
@@ -491,8 +443,8 @@ def _compute_row_moments(rows: Any) -> Any:
     size = rows.shape[1]
     mean = rows.sum(axis=1) / size
     centred = rows - mean[:, None]
-    spread = np.sqrt(np.einsum("ij,ij->i", centred, centred) / size)
-    length = abs(mean) if size == 1 else np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    spread = np.sqrt(np.vecdot(centred, centred) / size)
+    length = abs(mean) if size == 1 else np.sqrt(np.vecdot(rows, rows))
     return np.stack([mean, spread, length])
 
 
@@ -500,14 +452,14 @@ def _norm_rows(rows: Any) -> Any:
     rows = _to_reals(rows)
     if rows.shape[1] == 1:
         return abs(rows[:, 0])
-    squares = np.einsum("ij,ij->i", rows, rows)
+    squares = np.vecdot(rows, rows)
     lengths = np.sqrt(squares)
-    extreme = ~((squares > 1e-280) & (squares < math.inf))
+    extreme = ~((squares > LEAST_SQUARE) & (squares < math.inf))
     if extreme.any():
         largest = abs(rows[extreme]).max(axis=1)
         usual = (largest > 0) & np.isfinite(largest)
         scaled = rows[extreme] / np.where(usual, largest, 1.0)[:, None]
-        within = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+        within = np.sqrt(np.vecdot(scaled, scaled))
         lengths[extreme] = largest * np.where(usual, within, 1.0)
     return lengths
 

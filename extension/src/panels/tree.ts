@@ -292,12 +292,16 @@ function linesOf(graph: Graph, folding: Folding): ILine[] {
     inside.set(scope, list);
     return list;
   };
+  // Most nodes stand where the one before them does.
+  let [scope, list] = ['', listOf('')];
   for (let node = 0; node < graph.count; node++) {
-    if (!isInOpen(graph, node, folding)) {
+    if (folding.open.size > 0 && !isInOpen(graph, node, folding)) {
       continue;
     }
-    const scope = graph.fold(node);
-    const list = listOf(scope);
+    if (graph.fold(node) !== scope) {
+      scope = graph.fold(node);
+      list = listOf(scope);
+    }
     if (list !== null && list.length < LINES) {
       const level = scope === '' ? 1 : scope.split('/').length + 1;
       list.push({ node, scope: null, level });

@@ -108,7 +108,7 @@ test('a loop of 500 steps, one step at a time', async ({ page }) => {
   await expect(strip).toHaveCount(1);
   const links = panel.locator('.workbench-Canvas-signposts button');
   await expect(links.filter({ visible: true })).toHaveCount(0);
-  await expect(panel.locator('.workbench-Canvas-minimap')).toBeHidden();
+  await expect(graph.canvas.locator('.workbench-Canvas-minimap')).toBeHidden();
   await graph.screenshot('loops-dark-560');
   await page.theme.setLightTheme();
   await graph.screenshot('loops-light-560');

@@ -177,6 +177,21 @@ def test_long_branches_have_streams_and_short_ones_have_not(
     assert program.streams.width == 1
 
 
+def test_loops_side_by_side_have_streams(rng: np.random.Generator) -> None:
+    """Each is one kernel of one block, which takes long."""
+
+    def f(x: Any) -> Any:
+        ends = [
+            wb.scan(lambda h, k=k: np.sin(h * k), [], [x], n_steps=200)[-1]
+            for k in (1.5, 2.5)
+        ]
+        return [np.cumsum(np.cumsum(end)) for end in ends]
+
+    program = compile_program(f, (rng.standard_normal(9),), Standin())
+    assert program.refusal is None
+    assert program.streams.width == 2
+
+
 def test_branches_that_fill_the_device_have_one_stream() -> None:
     """The plan is for more entries than anybody computes here."""
     n = 2**24

@@ -133,6 +133,28 @@ def test_G3_what_a_slope_breaks_an_override_mends(f: Any, x: Any, op: str) -> No
     assert np.isfinite(g).all()
 
 
+def test_a_point_without_slope_is_named_by_its_own_entry() -> None:
+    def angles(y: Any, x: Any) -> Any:
+        return np.sum(np.arctan2(y, x))
+
+    flat, left_out = np.array([0.0, 0.0, 1.0, 0.0]), np.array([False, True, True, True])
+    for f, y, x, text in (
+        (angles, flat, np.array([1.0, 2.0, 0.0, 0.0]), "1 of 4 entries; y[3] = 0"),
+        # A column and a row make a table; the column has entries [i, 0] alone.
+        (angles, flat[1:3, None], np.array([1.0, 0.0]), "1 of 4 entries; y[0, 0] = 0"),
+        (
+            lambda y, x: np.sum(np.where(left_out, np.arctan2(y, x), 0)),
+            flat,
+            np.array([0.0, 2.0, 0.0, 0.0]),
+            "1 of 4 entries; y[3] = 0",
+        ),
+    ):
+        found = one(wb.diagnose(f, y, x))
+        assert (found.kind, found.node.op.name) == ("infinite-slope", "arctan2")
+        assert text in str(found)
+        assert "passed on: 1 NaN" in str(found)
+
+
 def test_infinity_times_zero_is_blamed_on_who_made_the_infinity() -> None:
     def f(x: Any) -> Any:
         e = np.exp(x)

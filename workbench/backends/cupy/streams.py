@@ -237,6 +237,8 @@ def estimate_costs(
             busy = sum(plan.buffers[i].known_size for i in touched) / BANDWIDTH
             seconds += action.rounds * ROUND
             share = min(1.0, action.launch.blocks / processors)
+            # A part of a loop in one block takes as long as a kernel, about.
+            seconds = max(action.rounds, 1) * LATENCY
         elif isinstance(action, ProductAction):
             tiles = 0
             for one in action.gemms:

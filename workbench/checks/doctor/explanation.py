@@ -206,6 +206,18 @@ def _find_hits(row: Row, args: list[Any]) -> Any:
     return mask if mask.dtype == bool and mask.any() else None
 
 
+def _keep_bad(mask: Any, passed: Any) -> Any:
+    """Return the masked entries to which a rule has passed on what is not finite.
+
+    The others may be those that a `where` has left out.
+    """
+    try:
+        found = mask & np.broadcast_to(~np.isfinite(passed), mask.shape)
+    except (TypeError, ValueError):
+        return mask
+    return found if found.any() else mask
+
+
 def _offer_row_fix(case: Case, row: Row, node: Tensor) -> Fix | None:
     """Return the line of a row, if it is proved."""
     dtype = types.spec_of(_operand_values(node)[0]).dtype
@@ -237,8 +249,12 @@ _SMALL = {2: ("1e-7", "1e-3"), 4: ("1e-30", "1e-6")}
 def _format_operands(node: Tensor, mask: Any, k: int = 0) -> str:
     """Return the number of masked operands and the first of them, as text."""
     count, total = int(mask.sum()), int(mask.size)
-    x = np.broadcast_to(_operand_values(node)[k], mask.shape)
-    index = find_first(mask)
+    x = np.asarray(_operand_values(node)[k])
+    # Of an operand that is broadcast the entry that it has itself.
+    index = tuple(
+        i if n > 1 else 0
+        for i, n in zip(find_first(mask)[mask.ndim - x.ndim :], x.shape, strict=True)
+    )
     text = quote_operand(node, k)
     text = "its operand" if text == LEFT_OUT else parenthesize(text) if index else text
     seen = f"{text}{format_index(index)} = {x[index]:.6g}"
@@ -421,6 +437,7 @@ def diagnose_slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Diagn
     for row in SLOPES.get(name, ()):
         mask = _find_hits(row, args)
         if mask is not None:
+            mask = _keep_bad(mask, bad)
             k = len(node.inputs) - 1 if name == "divide" else 0
             text = f"a gradient of 0 where the slope of {name} is infinite"
             rules = [SAFE[name], *ENTRIES] if name in SAFE else ENTRIES
