@@ -97,7 +97,7 @@ BLOCK, BLOCKS, ALONE = 0.02, 200, 6.0
 #: training with a picture the processor's time of all that listens, or runs in other
 #: threads of the kernel, by that of the rest.
 COMPARE = f"""
-import time
+import gc, random, time
 def train(session, steps):
     weights = {{name: session.values[name] for name in session.grads}}
     start = time.thread_time()
@@ -118,8 +118,10 @@ hidden, silent = (
 silent._timeline.record = lambda state, before: None
 steps = int({BLOCK} / train(silent, 50) * 50) + 1
 spent = {{hidden: 0.0, silent: 0.0}}
-for turn in range({BLOCKS}):
-    for session in (hidden, silent)[:: 1 if turn % 2 else -1]:
+gc.collect()
+gc.freeze()  # a pass over all that there is would fall on one of the two
+for _ in range({BLOCKS}):
+    for session in random.sample([hidden, silent], 2):
         spent[session] += train(session, steps)
 recorded = spent[hidden] / spent[silent] - 1
 shown._listeners[:] = map(time_listener, shown._listeners)
