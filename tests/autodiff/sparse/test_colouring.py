@@ -386,3 +386,11 @@ def test_a_second_turn_needs_no_more_colours(matrix):
     chosen = pattern.colouring("columns")
     if chosen.order != "periodic":
         assert chosen.count <= pattern.colouring("columns", "largest_first").count
+
+
+def test_columns_that_all_meet_have_colours_of_their_own():
+    matrix = np.ones((9, 9))
+    matrix[np.arange(9), np.arange(9)] = 0
+    found = wb.SparsityPattern.from_scipy(matrix).colouring("columns")
+    assert (found.count, found.order) == (9, "natural")
+    np.testing.assert_array_equal(read_back(matrix, found), matrix)

@@ -52,6 +52,8 @@ ORDERS = (
 )  # fmt: skip
 #: A pattern with more entries in a row than that is no stencil.
 MOST_IN_STENCIL = 40
+#: More colours than that, for more than half of the vertices, are left as they are.
+MANY_COLOURS = 200
 #: Counts of so many cells at most are made in one array.
 MOST_CELLS = 2**26
 
@@ -372,6 +374,10 @@ def _group_columns(pattern: Places, order: str, seed: int) -> tuple[Integers, st
         return np.arange(width, dtype=np.int32), "natural"
     period = None
     if order == "auto":
+        counts = np.sort(np.bincount(pattern.columns, minlength=width))
+        if width > 1 and counts[0] + counts[1] > pattern.shape[0]:
+            # Any two columns have an entry in one row: there is no room for both.
+            return np.arange(width, dtype=np.int32), "natural"
         period = find_period(pattern)
         if period is not None and period <= most + max(1, most // 4):
             return np.arange(width, dtype=np.int32) % max(period, 1), "periodic"
@@ -412,11 +418,15 @@ def _find_fewest(
     best: tuple[Integers, str] | None = None
     for tried in ("largest_first", "smallest_last"):
         found = assign(make_sequence(tried))
-        if improve is not None and _count_colours(found) > least:
+        # Of a nearly full pattern no order makes few, and each takes long.
+        most = max(MANY_COLOURS, len(found) // 2)
+        count = _count_colours(found)
+        if improve is not None and least < count <= most:
             found = assign(improve(found))
         if best is None or _count_colours(found) < _count_colours(best[0]):
             best = found, tried
-        if _count_colours(best[0]) <= least:
+        count = _count_colours(best[0])
+        if count <= least or count > most:
             break
     assert best is not None
     return best[0].astype(np.int32), best[1]
