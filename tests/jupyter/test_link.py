@@ -17,6 +17,7 @@ from tests.jupyter.page import Page, model
 from workbench.jupyter import link
 from workbench.session import Session
 from workbench.session.wire import take_snapshot
+from workbench.session.wire.protocol.events import PAGE_REQUESTS
 
 
 @pytest.fixture
@@ -834,3 +835,56 @@ def test_the_end_of_a_cell_lets_it_see_what_the_page_changed(session: Session) -
     assert session.overrides == []
     page.link.end_step()
     assert len(session.overrides) == 1
+
+
+def change_tanh(page: Page, request: int, rule: str = "2 * d") -> None:
+    target = {"kind": "op", "op": "tanh"}
+    page.send("override", request=request, target=target, rule=rule, label="")
+
+
+def test_a_failed_command_leaves_the_one_before_its_answer(page: Page) -> None:
+    change_tanh(page, 1)
+    page.take()
+    change_tanh(page, 2)  # done, but what was sent is not drawn yet
+    assert page.take() == []
+    change_tanh(page, 3, "nonsense(d")
+    (failure,) = page.take()
+    assert (failure["type"], failure["request"]) == ("failure", 3)
+    page.acknowledge()
+    page.wait(0.1)
+    (patch,) = page.take()
+    assert patch["answers"] == 2
+
+
+def test_a_new_page_is_not_told_of_the_commands_of_another(
+    session: Session, page: Page
+) -> None:
+    change_tanh(page, 37)
+    page.acknowledge()
+    page.wait(0.1)
+    page.hello()  # a page that was loaded anew: its commands begin at 1
+    page.wait(0.1)
+    page.take()
+    session.run(w=np.full(session.graph.inputs[0].shape, 2.0))
+    (patch,) = page.take()
+    assert patch["answers"] == 0
+
+
+def test_one_state_answers_the_commands_of_two_pages(page: Page) -> None:
+    one, other = 7 * PAGE_REQUESTS, 3 * PAGE_REQUESTS
+    change_tanh(page, one + 1)
+    page.take()
+    change_tanh(page, one + 10)
+    change_tanh(page, other + 3)  # both wait until the page has drawn
+    change_tanh(page, other + 4, "nonsense(d")
+    page.take()
+    page.acknowledge()
+    page.wait(0.1)
+    (patch,) = page.take()
+    assert "answers" not in patch, "all that wait are done"
+    assert {"undo", "redo"} <= patch["header"].keys()
+    page.acknowledge()
+    page.wait(0.1)
+    change_tanh(page, one + 11)
+    (patch,) = page.take()
+    assert patch["answers"] == one + 11

@@ -281,3 +281,32 @@ def test_listeners_hear_of_each_change_until_they_leave(model: wb.Session) -> No
     model.redo()
     assert [what for what, _ in heard] == ["overrides", "values", "overrides"]
     assert heard[1][1] == heard[2][1] != heard[0][1]
+
+
+def test_a_region_passes_back_along_its_first_edge_in_the_program() -> None:
+    def program(x: Any, b: Any) -> Any:
+        t = np.tanh(x)  # which the pattern below reads last
+        return np.sum(np.tanh(x + b) * t)
+
+    x, b = np.array([0.3, 0.7]), np.array([1.0, 2.0])
+    model = wb.Session(wb.trace(program)(x, b))
+    model.override(wb.pattern(lambda a, b: np.tanh(a + b) * np.tanh(a)), "2 * d")
+    by_b = (1 - np.tanh(x + b) ** 2) * np.tanh(x)
+    by_x = by_b + np.tanh(x + b) * (1 - np.tanh(x) ** 2)
+    norms = model.require_backward().edge_norms
+    names = [node.op.name for node in model.graph.nodes if node.inputs]
+    assert names[:2] == ["tanh", "add"]
+    expected = [np.linalg.norm(2 * by_x), np.nan, np.linalg.norm(2 * by_b)]
+    np.testing.assert_allclose(norms[:3], expected)
+
+
+@pytest.mark.parametrize("low", ["-abs(x)", "-5"])
+@pytest.mark.parametrize("x", [np.array([0.3, -0.7, 2.0]), np.array(-0.7)])
+def test_bounds_of_a_clip_may_depend_on_the_input(low: str, x: Any) -> None:
+    model = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(x))
+    model.override("tanh", f"clip(g, {low}, abs(x))")
+    # The gradient that arrives is 1: |x| passes where it is less.
+    np.testing.assert_allclose(model.grads["x"], np.minimum(1, np.abs(x)))
+    slope = np.where(np.abs(x) < 1, np.sign(x), 0)
+    found = model.hessian()["x"]["x"]
+    np.testing.assert_allclose(found, np.diag(slope) if x.ndim else slope)

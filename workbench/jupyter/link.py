@@ -36,6 +36,7 @@ from workbench.session.wire import (
     take_snapshot,
 )
 from workbench.session.wire.protocol.events import (
+    PAGE_REQUESTS,
     MomentEvent,
 )
 from workbench.session.wire.schema import clean_text
@@ -109,9 +110,10 @@ class Link:
         #: When everything that was sent has come to the page, if it is not lost.
         self._arrives = 0.0
         self._stale = False
-        #: The command that waits for the state that it led to, by its request; and
-        #: the last one that had it.
+        #: The last command that waits for the state that it led to, by its request;
+        #: whether one of another page waits too; and the last one that had its state.
         self._answering: int | None = None
+        self._answers_pages = False
         self._answered = 0
         #: Long requests that are done when the state is sent that they led to.
         self._done_requests: list[int] = []
@@ -243,10 +245,12 @@ class Link:
             if self._answering is not None:
                 header = {k: new.header[k] for k in ("undo", "redo")} | header
                 self._answered = self._answering
-            place = {"of": self._sent_seq, "answers": self._answered}
+            place = {"of": self._sent_seq}
+            if not self._answers_pages:
+                place["answers"] = self._answered
             message = {"type": "patch", **place, "header": header}
             self._post({**message, "columns": columns}, buffers)
-        self._answering = None
+        self._answering, self._answers_pages = None, False
         self._unacknowledged = self._sent_seq = self._seq
         self._last, self._processor_last = self._clock(), self._processor_clock()
         self._post_done()
@@ -284,7 +288,7 @@ class Link:
             text = f"{type(error).__name__}: {text}"
         with self._lock:
             if request == self._answering:
-                self._answering = None
+                self._answering, self._answers_pages = None, False
             self._post(
                 {"type": "failure", "request": request, "message": clean_text(text)}
             )
@@ -304,7 +308,7 @@ class Link:
         elif event in COMMANDS or event == "stop":
             if event == "stop":
                 self._jobs.stop(message["of"])
-                self._answering = message["request"]
+                self._note_command(message["request"])
             else:
                 self._change(session, event, message)
             if self._answering is not None:  # nothing has told the page of it yet
@@ -334,6 +338,7 @@ class Link:
                 return
             start = self._clock()
             self._sent = None
+            self._answered = 0  # the page numbers its requests anew
             snapshot = take_snapshot(session, EFFECTS, loops=0.0)
             self._send_state(snapshot)
             size = sum(column.nbytes for column in snapshot.columns.values())
@@ -346,8 +351,23 @@ class Link:
             if self.is_running():
                 session.keep_step()
             # Under the lock: what is sent meanwhile does not answer it.
-            self._answering = message["request"]
-            COMMANDS[event](session, message)
+            waiting = self._answering, self._answers_pages
+            self._note_command(message["request"])
+            try:
+                COMMANDS[event](session, message)
+            except BaseException:
+                # The ones before, which are done, still wait for their state.
+                if self._answering == message["request"]:
+                    self._answering, self._answers_pages = waiting
+                raise
+
+    def _note_command(self, request: int) -> None:
+        """Answer a command with the next state."""
+        with self._lock:
+            if self._answering is not None:
+                pages = {one // PAGE_REQUESTS for one in (self._answering, request)}
+                self._answers_pages |= len(pages) > 1
+            self._answering = request
 
     def end_step(self) -> None:
         """Let the session be seen as it is: the cell that ran it is over."""

@@ -72,9 +72,14 @@ class Function(NamedTuple):
     reduces: bool = False
 
 
+#: The types of bounds that `clip` reads by itself.
+_PLAIN = frozenset({int, float, np.ndarray})
+
+
 def clip(x: Array, low: Any, high: Any) -> Array:
     """Return ``np.clip``, which takes twice as long for small arrays."""
-    if type(x) is np.ndarray:
+    # Of plain arrays only: the method does not ask a Tensor in a bound.
+    if type(x) is np.ndarray and type(low) in _PLAIN and type(high) in _PLAIN:
         return x.clip(low, high)  # what it calls
     return np.clip(x, low, high)
 

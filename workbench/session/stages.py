@@ -394,7 +394,7 @@ def _find_region_edges(
 ) -> Iterator[tuple[int, Any]]:
     """Yield the cotangents that a region's rule returns, each with its edge.
 
-    It is the first edge by which the region reads the input.
+    It is the first edge in the program by which the region reads the input.
     """
     ids, starts, slots = forward.ids, forward.starts, forward.slots
     waiting = {
@@ -402,7 +402,7 @@ def _find_region_edges(
         for x, c in zip(region.inputs, passed, strict=False)
         if c is not None  # which a constant gets
     }
-    for node in region.made:
+    for node in region.nodes:
         if waiting and (i := ids.get(node.serial)) is not None:
             for e, k in enumerate(slots[i], starts[i]):
                 c = waiting.pop(node.inputs[k].serial, None)

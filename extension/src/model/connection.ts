@@ -450,7 +450,7 @@ export class GraphConnection implements IDisposable {
     if (message.type === 'patch' && message.answers !== undefined) {
       this._requests.settleCommands(message.answers);
     } else if (COMMANDED.some(name => name in header)) {
-      this._requests.settleCommands(Infinity);
+      this._requests.settleCommands();
     }
   }
 

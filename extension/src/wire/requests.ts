@@ -81,6 +81,13 @@ interface IPending {
   since: number;
 }
 
+/**
+ * The kernel sends its answers to all pages of a session. So the numbers of a page begin
+ * at random, as `session/wire/protocol/events.py` says; all are exact in a double.
+ */
+const PAGE_REQUESTS = 2 ** 20;
+const MOST_PAGES = 2 ** 32;
+
 export class Requests {
   constructor(private readonly _options: IRequestOptions) {}
 
@@ -127,8 +134,11 @@ export class Requests {
     return true;
   }
 
-  /** The commands up to a request are done. */
-  settleCommands(last: number): void {
+  /** The commands up to a request are done, if it is one of this page. */
+  settleCommands(last = this._last): void {
+    if (last > this._last) {
+      return;
+    }
     for (const [request, { answer, resolve }] of this._pending) {
       if (answer === null && request <= last) {
         this._pending.delete(request);
@@ -194,8 +204,13 @@ export class Requests {
 
   private readonly _pending = new Map<number, IPending>();
   private _busy = false;
-  private _last = 0;
+  private _last = drawFirst();
   private _timer: ReturnType<typeof setTimeout> | undefined;
+}
+
+/** The number of no request, after which those of this page come. */
+function drawFirst(): number {
+  return Math.floor(Math.random() * MOST_PAGES) * PAGE_REQUESTS;
 }
 
 // The gradient check, the doctor and the profile: they run long, one at a time.

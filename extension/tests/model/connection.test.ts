@@ -233,11 +233,22 @@ describe('GraphConnection', () => {
     kernel.tell(detail(kernel.last('inspect').request, H));
     const patch = { type: 'patch', header: { undo: null, redo: null }, columns: [] };
     kernel.tell({ ...patch, answers: request - 1 });
+    // Nor one of another page: its numbers begin elsewhere.
+    kernel.tell({ ...patch, answers: request + 2 ** 20 });
+    kernel.tell({ ...patch, answers: 10 });
     await vi.advanceTimersByTimeAsync(10);
     expect(done).not.toHaveBeenCalled();
     kernel.tell({ ...patch, answers: request });
     await vi.advanceTimersByTimeAsync(10);
     expect(done).toHaveBeenCalled();
+  });
+
+  it('takes all commands as done with a state that answers several pages', async () => {
+    kernel.snapshot(network());
+    const removed = connection.command({ event: 'remove', id: 1 });
+    const undone = connection.command({ event: 'undo', steps: 1 });
+    kernel.tell({ type: 'patch', header: { undo: null, redo: null }, columns: [] });
+    await expect(Promise.all([removed, undone])).resolves.toEqual([undefined, undefined]);
   });
 
   it('rejects a command that fails, and tells of one that fails too late', async () => {

@@ -14,6 +14,9 @@ from workbench.session.wire.protocol.fields import (
 from workbench.session.wire.protocol.messages import Path, WindowData
 from workbench.session.wire.protocol.snapshot import TargetData
 
+#: More requests than a page ever makes.
+PAGE_REQUESTS = 2**20
+
 
 class Event(TypedDict):
     """The fields of all events."""
@@ -43,6 +46,8 @@ class AckEvent(Event):
 class Request(Event):
     """The fields of all events that are answered."""
 
+    #: Counted up from a multiple of `PAGE_REQUESTS` that the page draws at random: what
+    #: answers the request of one page is sent to all.
     request: int
 
 

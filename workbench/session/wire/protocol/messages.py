@@ -40,7 +40,8 @@ class PatchMessage(TypedDict):
     #: The ``seq`` of the state that it changes: to a page that shows another one it
     #: says nothing.
     of: NotRequired[int]
-    #: The last command of the page that it includes, by its ``request``; 0 for none.
+    #: The last command that it includes, by its ``request``, of one page; 0 for none.
+    #: Absent if it answers commands of several pages: all that wait are done.
     answers: NotRequired[int]
     header: Annotated[dict[str, Any], Meta(part="Header")]
     columns: PatchColumnList
