@@ -109,7 +109,8 @@ CELLS = {
         "a = [w * 2]\nb = [a] * 3\nc = {'b': b, 'bs': [b, b], 'a': (a, 1)}\na[0].sum()"
     ),
     "circle of many": (
-        "a = []\nt = (a, w * 2)\nd = {'t': t, 'a': a}\na += [d, t, {'a': a}]\nt[1].sum()"
+        "a = []\nt = (a, w * 2)\nd = {'t': t, 'a': a}\na += [d, t, {'a': a}]\n"
+        "t[1].sum()"
     ),
     "one in many lists": (
         "rows = [[k, 1.0] for k in range(500)]\nrows[250][1] = w * 2\n"
