@@ -394,3 +394,12 @@ def test_columns_that_all_meet_have_colours_of_their_own():
     found = wb.SparsityPattern.from_scipy(matrix).colouring("columns")
     assert (found.count, found.order) == (9, "natural")
     np.testing.assert_array_equal(read_back(matrix, found), matrix)
+
+
+@pytest.mark.parametrize("n", [6, 10, 14, 30])
+def test_auto_colours_both_sides_of_an_arrow_of_any_size(n):
+    """Its full row and column need n colours of columns, and 1 + 2 of both."""
+    arrow = np.eye(n)
+    arrow[0] = arrow[:, 0] = 1
+    colouring = wb.SparsityPattern.from_scipy(arrow).colouring()
+    assert (colouring.mode, colouring.count) == ("both", 3)

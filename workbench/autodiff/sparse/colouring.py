@@ -56,6 +56,8 @@ MOST_IN_STENCIL = 40
 MANY_COLOURS = 200
 #: Counts of so many cells at most are made in one array.
 MOST_CELLS = 2**26
+#: With so many entries at most, colours of rows and columns together are always tried.
+SMALL = 10_000
 
 
 def colour(
@@ -349,7 +351,9 @@ def _choose_colouring(pattern: Places, order: str, seed: int) -> Colouring:
     most_in_column = int(np.bincount(pattern.indices, minlength=1).max(initial=0))
     typical = pattern.nnz / max(min(height, width), 1)
     best: Colouring | None = None
-    if min(most_in_row, most_in_column) > 4 * typical + 8:
+    least = min(most_in_row, most_in_column)
+    # Where nothing stands out, two sides seldom help: not looked for in large ones.
+    if least > 4 * typical + 8 or (least > 3 and pattern.nnz <= SMALL):
         best = _colour_both(pattern, order, seed)
     bounds = [(most_in_row, 1, _colour_columns), (2 * most_in_column, 2, _colour_rows)]
     for bound, _, make in sorted(bounds, key=lambda x: x[0]):
