@@ -100,7 +100,7 @@ export class Picture {
 
   start(): void {
     this._observer.observe(this._node);
-    this._unwatch = watchTheme(() => {
+    this._unwatch = watchTheme(this._node, () => {
       this._theme = null;
       this._schedule();
     });

@@ -137,13 +137,23 @@ export function readTheme(element: Element): ITheme {
   };
 }
 
-/** Call back when the page's theme changes; returns how to stop. */
-export function watchTheme(changed: () => void): () => void {
-  // JupyterLab names its theme in attributes of the body once its style is there.
+/**
+ * Call back when the theme that holds for an element changes; returns how to stop.
+ *
+ * JupyterLab names its theme in attributes of the body once its style is there; other
+ * hosts do on an element that is nearer, which may be within a shadow root.
+ */
+export function watchTheme(element: Element, changed: () => void): () => void {
   const observer = new MutationObserver(changed);
-  observer.observe(document.body, {
-    attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light']
-  });
+  let node: Node | null = element;
+  while (node !== null) {
+    if (node instanceof Element) {
+      observer.observe(node, {
+        attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light']
+      });
+    }
+    node = node instanceof ShadowRoot ? node.host : node.parentNode;
+  }
   return () => observer.disconnect();
 }
 

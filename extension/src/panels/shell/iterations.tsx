@@ -7,7 +7,7 @@ import { type JSX, type ReactNode, useLayoutEffect, useRef } from 'react';
 
 import { type INormScale, normScale } from '../../canvas/scale';
 import { type ISparkline, drawSparkline, sparklineOf } from '../../canvas/sparkline';
-import { readTheme } from '../../canvas/theme';
+import { readTheme, watchTheme } from '../../canvas/theme';
 import type { ILoop } from '../../model/folds';
 import type { Graph } from '../../model/graph';
 import { Button, IconButton } from '../../ui/controls';
@@ -193,9 +193,14 @@ export function Bars({
   const canvas = useRef<HTMLCanvasElement>(null);
   useLayoutEffect(() => {
     const { current } = canvas;
-    if (current !== null) {
-      drawBars(current, sparklineOf(norms, scale, BARS), at / norms.length);
+    if (current === null) {
+      return undefined;
     }
+    const draw = (): void => {
+      drawBars(current, sparklineOf(norms, scale, BARS), at / norms.length);
+    };
+    draw();
+    return watchTheme(current, draw);
   });
   const norm = norms[at];
   return (

@@ -398,11 +398,10 @@ export class GraphPanel extends Widget implements IHost {
 
   protected override onAfterAttach(): void {
     this._sizes.observe(this.node);
-    this._unwatch = watchTheme(() => {
+    this._unwatch = watchTheme(this.node, () => {
       // Figures carry colours in their data; the rest follows the theme by itself.
       this._drawer?.redraw();
       this._legend.refresh('view');
-      this._iterations.refresh('view');
     });
     this._legend.refresh('view');
   }
