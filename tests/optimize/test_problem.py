@@ -252,6 +252,17 @@ def test_sparse_is_nothing_else(sparse: Any) -> None:
         wb.optimize.problem(np.sum, np.ones(2), sparse=sparse)
 
 
+def test_a_scale_and_a_time_are_numbers() -> None:
+    p = wb.optimize.problem(lambda x: np.sum(x**2), np.ones(4))
+    for call in (p.lagrangian_hessian, p.hessian_product):
+        with pytest.raises(ShapeError, match=r"the scale has shape \(1,\)"):
+            call(p.x0, *([[]] if call == p.lagrangian_hessian else [p.x0]),
+                 scale=np.array([2.0]))  # fmt: skip
+    decay = wb.optimize.problem(lambda t, x: -x * t, np.ones(2), t0=0.0)
+    with pytest.raises(ShapeError, match="the time has shape"):
+        decay.jacobian(np.array([2.0]), np.ones(2))
+
+
 def test_points_are_real() -> None:
     p = wb.optimize.problem(
         np.sum, np.ones(4), constraints=[(lambda x: x[:1] ** 2, None, 1.0)]

@@ -136,6 +136,15 @@ def _to_floats(value: Any, what: str) -> Vector:
     return np.asarray(value, dtype=np.float64)[()]
 
 
+def _to_number(value: Any, what: str) -> Any:
+    made = _to_floats(value, what)
+    if made.ndim:
+        raise ShapeError(
+            f"{what} has shape {made.shape}, and it is one number. Pass a float."
+        )
+    return made
+
+
 def prepare(function: Function, *examples: Any) -> Function:
     """Return a function compiled, or itself where it must see values to run."""
     compiled = compile(function)
@@ -348,7 +357,7 @@ class Objective(Evaluation):
         depend on the numbers.
         """
         point, weights = self._to_point(x), self._to_multipliers(multipliers)
-        factor = _to_floats(scale, "the scale")
+        factor = _to_number(scale, "the scale")
         return self._compute_matrix(
             "lagrangian_hessian", self._lagrangian_hessian, point, factor, weights
         )
@@ -376,7 +385,7 @@ class Objective(Evaluation):
         return np.array(
             self._compute(
                 "hessian_product", self._product, point, direction,
-                _to_floats(scale, "the scale"), weights,
+                _to_number(scale, "the scale"), weights,
             )
         )  # fmt: skip
 
@@ -425,7 +434,7 @@ class Equations(Evaluation):
         if len(args) != len(self._examples):
             wanted = "x" if self.t0 is None else "t, x"
             raise UsageError(f"{len(args)} arguments; write ({wanted}).")
-        times = tuple(_to_floats(t, "the time") for t in args[:-1])
+        times = tuple(_to_number(t, "the time") for t in args[:-1])
         return (*times, self._to_point(args[-1]))
 
     def value(self, *args: Any) -> Vector:

@@ -142,7 +142,7 @@ test('the figures of both tutorials, as they are saved', async ({ page, tmpPath 
 });
 
 test('each way to colour, and a pattern in the page', async ({ page }) => {
-  test.setTimeout(240_000);
+  test.setTimeout(480_000);
   await page.notebook.createNew('sparse.ipynb');
   await kernelReady(page);
   expect(await print(page, SETUP)).toBe('');

@@ -12,7 +12,7 @@ import scipy.sparse
 
 import workbench as wb
 from tests.gpu.stand_in import to_device, use_stand_in
-from workbench.errors import GradientError, ShapeError, UsageError
+from workbench.errors import DtypeError, GradientError, ShapeError, UsageError
 
 ONES = np.ones(4)
 
@@ -271,3 +271,46 @@ def test_forms_of_several_arguments_are_told_apart() -> None:
             want = wb.jacobian(lambda x, c: c * x**2)(y, c)
             np.testing.assert_allclose(found.toarray(), want)
             assert found.dtype == want.dtype
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda part: setattr(part, "strides", (0,)),
+        lambda part: setattr(part, "dtype", np.uint32),
+        lambda part: setattr(part, "shape", (2, -1)),
+        lambda part: setattr(part.flags, "writeable", False),
+    ],
+    ids=["strides", "dtype", "shape", "writeable"],
+)
+@pytest.mark.filterwarnings("ignore:Setting the:DeprecationWarning")
+def test_index_arrays_of_another_form_are_not_used_again(change: Any) -> None:
+    J = wb.jacobian(lambda x: x[1:] * x[:-1], sparse=True)
+    x = np.ones(20_001)
+    want = J(x).indices.copy()
+    for _ in range(4):
+        made = J(x)
+        change(made.indices)
+        del made
+        found = J(x).indices
+        assert (found.dtype, found.strides) == (want.dtype, want.strides)
+        assert found.flags.writeable
+        np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("sparse", [np.eye(5), np.ones((5, 5))])
+@pytest.mark.parametrize("dtype", ["f4", "c8", "f8"])
+def test_a_full_pattern_of_mixed_precisions_is_no_error(sparse: Any, dtype: str):
+    """The probe's vector is rounded to the argument's precision before a product."""
+    factors = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
+    J = wb.jacobian(lambda x: x * factors, sparse=sparse)
+    found = J(np.arange(1, 6).astype(dtype)).toarray()
+    np.testing.assert_allclose(found, np.diag(factors), rtol=1e-6)
+
+
+def test_half_precision_has_no_sparse_matrix() -> None:
+    x = np.arange(5, dtype="f2")
+    with pytest.raises(DtypeError, match="SciPy has no sparse matrices of float16"):
+        wb.jacobian(lambda x: x**2, sparse=True)(x)
+    found = wb.jacobian(lambda x: x**2, sparse="auto")(x)
+    np.testing.assert_array_equal(found, np.diag(2 * x))

@@ -357,9 +357,11 @@ def _choose_colouring(pattern: Places, order: str, seed: int) -> Colouring:
         best = _colour_both(pattern, order, seed)
     bounds = [(most_in_row, 1, _colour_columns), (2 * most_in_column, 2, _colour_rows)]
     for bound, _, make in sorted(bounds, key=lambda x: x[0]):
-        if best is None or bound < _cost(best):
+        # Of two that cost the same, the one that has but one side.
+        limit = np.inf if best is None else _cost(best) + (best.mode == "both")
+        if bound < limit:
             found = make(pattern, order, seed)
-            if best is None or _cost(found) < _cost(best):
+            if _cost(found) < limit:
                 best = found
     assert best is not None
     return best

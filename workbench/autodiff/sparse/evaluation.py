@@ -42,7 +42,7 @@ from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import is_live
 from workbench.core.types import is_device_array, is_weak, spec_of
-from workbench.errors import ShapeError, TraceError, UsageError
+from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.ops.sparse.pattern import to_host
 
 #: A derivative is kept prepared for so many sets of shapes.
@@ -168,6 +168,14 @@ class SparseDerivative:
     def assemble(self, entries: Any) -> Any:
         """Return the matrix of entries as `entries` gives them, for the last shapes.
 
+        The matrix holds the entries themselves: pass a copy to change them later. The
+        shapes are those of the last call, whichever thread made it.
+
+        Raises
+        ------
+        ShapeError
+            If there are not as many entries as in the pattern.
+
         Examples
         --------
         >>> import numpy as np, workbench as wb
@@ -178,6 +186,8 @@ class SparseDerivative:
                [0., 6., 4.]])
         """
         maker = self._read_prepared().maker
+        if not hasattr(entries, "shape"):
+            entries = np.asarray(entries)
         if entries.shape != maker.layout.data_shape:
             raise ShapeError(
                 f"{self._settings.name}: entries of shape {entries.shape}, and"
@@ -347,6 +357,14 @@ class SparseDerivative:
         if settings.sparse == "auto":
             colouring = None if accumulated is not None else chosen()
             is_dense, reason = judge(linear, pattern, colouring)
+        if linear.dtype == np.float16 and not is_dense:
+            cause = "SciPy has no sparse matrices of float16."
+            if settings.sparse != "auto":
+                raise DtypeError(
+                    f"{settings.name}: {cause} Leave sparse= out, or give arguments of"
+                    " float32: x.astype(np.float32)."
+                )
+            is_dense, reason = True, cause
 
         def entries(format: str, *args: Any, **kwargs: Any) -> Any:
             linear = self._record(args, kwargs)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -83,7 +84,7 @@ class MatrixMaker:
         except IndexError:
             parts = []
         is_free = bool(parts) and all(n == _OWN for n in _count_references(parts))
-        if is_free and all(map(_is_writeable, parts)):
+        if is_free and all(map(_is_copy, parts, self.layout.index)):
             for part, source in zip(parts, self.layout.index, strict=True):
                 # Mostly nobody has changed it, and to write takes longer than to read.
                 if not are_same_bytes(part, source):
@@ -162,8 +163,15 @@ def _count_references(parts: list[Any]) -> list[int]:
     return [0 if count is None else count(part) for part in parts]
 
 
-def _is_writeable(part: Any) -> bool:
-    return bool(part.flags.writeable)
+def _is_copy(part: Any, source: Any) -> bool:
+    """Return whether an array still has the form of a copy, whatever its holder did."""
+    return bool(
+        part.shape == source.shape
+        and part.dtype == source.dtype
+        and part.flags.carray
+        and part.flags.owndata
+        and weakref.getweakrefcount(part) == 0
+    )
 
 
 #: The references to an array that only a list holds; where Python does not count them,
