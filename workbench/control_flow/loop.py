@@ -240,7 +240,8 @@ def find_costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
     """Return what reverse mode reads and cannot compute again by elementwise ops alone.
 
     The operand of a stored extremum is stored beside it. What depends on constants
-    alone is computed once for all steps, and no cost. What has another length in each step is never stored: no stack would hold it.
+    alone is computed once for all steps, and no cost. What has another length in each
+    step is never stored: no stack would hold it.
     """
     inner = {x.serial for x in body.interior}
     same = set(consts)
