@@ -254,7 +254,7 @@ def find_costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
         if node.op.pull is not None:
             read |= read_values(node)
     heavy: dict[int, bool] = {}
-    saved = []
+    saved: list[Tensor] = []
     for node in body.interior:
         serial = node.serial
         if serial in known:
