@@ -16,7 +16,7 @@ from workbench.session import Session
 from .conftest import Notebook
 
 SETUP = """
-from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -41,6 +41,14 @@ class Box:
     pass
 class Slotted:
     __slots__ = ("value",)
+class Hidden:
+    __slots__ = ("__value",)
+    def __init__(self, value):
+        self.__value = value
+    def get(self):
+        return self.__value
+class Parts(list):
+    pass
 box = Box()
 """
 
@@ -89,6 +97,41 @@ CELLS = {
     "ordered": "o = OrderedDict(b=w * 2, a=s * 2)\no['b'].sum()",
     "default": "g = defaultdict(list)\ng['x'].append(w * 2)\ng['x'][0].sum()",
     "deque": "q = deque([w * 2], maxlen=2)\nq.append(s * 2)\nq[0].sum()",
+    "set of tuples": "found = {(s * 2, 1), (2, 3), (s, (s * 3,))}\nnp.sum(w * s)",
+    "frozen set": "found = {frozenset([s * 2, 1]), 'a'}\nnp.sum(w * s)",
+    "tuples as keys": "d = {(s * 2, 1): w * 2, (1, 2): 3}\nnp.sum(w * s)",
+    "counter": "c = Counter({s * 2: 3, (s * 3, 1): 2, 1: 4})\nnp.sum(w * s)",
+    "shared tuple": (
+        "t = (w * 2, 1)\nplain = (1.0, 2)\n"
+        "held = [t, plain, {'a': t, 'b': plain}, (t, plain), [t]]\nt[0].sum()"
+    ),
+    "shared list": (
+        "a = [w * 2]\nb = [a] * 3\nc = {'b': b, 'bs': [b, b], 'a': (a, 1)}\na[0].sum()"
+    ),
+    "circle of many": (
+        "a = []\nt = (a, w * 2)\nd = {'t': t, 'a': a}\na += [d, t, {'a': a}]\n"
+        "t[1].sum()"
+    ),
+    "one in many lists": (
+        "rows = [[k, 1.0] for k in range(500)]\nrows[250][1] = w * 2\n"
+        "more = [{'row': row} for row in rows]\nrows[250][1].sum()"
+    ),
+    "one in many tuples": (
+        "rows = [(k, 1.0) for k in range(500)]\nrows[250] = (1, (2, w * 2))\n"
+        "more = [[row, (row,)] for row in rows]\nrows[250][1][1].sum()"
+    ),
+    "one in many dicts": (
+        "rows = [{k: 1.0} for k in range(500)]\nrows[250][s * 2] = w * 2\n"
+        "more = [(row, 'a') for row in rows]\nnp.sum(w * s)"
+    ),
+    "one in many objects": (
+        "rows = [SimpleNamespace(a=k) for k in range(500)]\n"
+        "rows[250].a = [w * 2]\nrows[250].a[0].sum()"
+    ),
+    "subclass with attributes": (
+        "x = Parts([w * 2, 1])\nx.more = (s * 2, [s * 3])\nx[0].sum()"
+    ),
+    "private slot": "x = Hidden(w * 2)\ngot = [x.get()]\ngot[0].sum()",
     "circle": "ring = [w * 2]\nring.append(ring)\nring[0].sum()",
     "object": "box.value = w * 2\nbox.inner = [s * 2]\nbox.value.sum()",
     "slots": "x = Slotted()\nx.value = w * 2\nx.value.sum()",
@@ -281,6 +324,9 @@ class Same:
         elif hasattr(a, "func"):
             self(a.args, b.args, f"arguments of {where}")
         else:
+            if hasattr(a, "get"):
+                self(a.get(), b.get(), f"slot of {where}")
+                return
             for part in (*getattr(a, "__dict__", ()), *getattr(a, "__slots__", ())):
                 self(getattr(a, part), getattr(b, part), f"{where}.{part}")
 

@@ -225,3 +225,100 @@ test('a loop in a loop opens level by level', async ({ page }) => {
   await all.first().getByRole('button', { name: 'Fold' }).click();
   await expect(all).toHaveCount(0);
 });
+
+const PARTS = `%load_ext workbench
+import workbench as wb
+import numpy as np
+a, b = wb.vectors("a b")
+swing = wb.OpFromGraph([a, b], [np.sin(a) * b], name="swing")
+layer = wb.checkpoint(lambda h: np.tanh(1.5 * h))
+turn = lambda h: wb.cond(np.sum(h) > 0.2, lambda h: np.tanh(h) - 0.3, np.cos, h)
+w = np.array([0.5, -0.2])
+def by_hand(a, b):
+    h = np.tanh(1.5 * np.sin(a) * b)
+    for t in range(6):
+        h = np.tanh(h) - 0.3 if np.sum(h).real > 0.2 else np.cos(h)
+    return np.sum(h**2)
+by_a = [by_hand(w + 1e-30j * e, 2 * w).imag / 1e-30 for e in np.eye(2)]
+by_b = [by_hand(w, 2 * w + 1e-30j * e).imag / 1e-30 for e in np.eye(2)]
+by_a, by_b = np.array(by_a), np.array(by_b)`;
+
+const CHOICES = `%%autodiff loss --name net --wrt w
+hs = wb.scan(turn, initial=[layer(swing(w, 2 * w))], n_steps=6)
+loss = np.sum(hs[-1] ** 2)`;
+
+test('a branch, the graph of an op and a checkpoint open as well', async ({ page }) => {
+  await page.notebook.createNew('inside.ipynb');
+  await kernelReady(page);
+  // The editor would indent the lines of a function once more.
+  expect(await print(page, PARTS)).toBe('');
+  await page.notebook.setCell(0, 'code', CHOICES);
+  await page.notebook.run();
+  const graph = new GraphOnPage(page);
+  await graph.ready();
+  await graph.live();
+  const { panel } = graph;
+  const inside = panel.locator('.workbench-Inside');
+  const picture = inside.locator('.workbench-Canvas');
+  const crumbs = inside.getByRole('navigation', { name: 'Inside' });
+  const list = inside.locator('.workbench-Tree [data-node]');
+  const strip = inside.locator('.workbench-IterationStrip');
+  const pane = panel.getByRole('complementary', { name: 'Node inside' });
+  const search = panel.getByRole('searchbox');
+  const gradient = (truth: string): Promise<string> =>
+    print(page, `print(np.allclose(net.grads["w"], ${truth}))`);
+  expect(await gradient('by_a + 2 * by_b')).toBe('True');
+
+  // The graph of an op has no steps; a rule at one of its nodes is heard outside.
+  await graph.click(await graph.node('swing'));
+  await graph.button('Look inside').click();
+  await expect(picture).toHaveAttribute('data-ready', /.*/);
+  await expect(crumbs).toContainText('swing');
+  await expect(strip).toBeHidden();
+  await search.fill('sin');
+  await search.press('Enter');
+  await expect(pane.locator('.workbench-NodeName')).toContainText('sin');
+  await expect(pane.locator('.workbench-Distributions')).toContainText('gradient');
+  await search.fill('');
+  await pane.getByRole('radio', { name: 'scale', exact: true }).click();
+  await pane.locator('.workbench-Expression').fill('0 * d');
+  await pane.getByRole('button', { name: 'Apply' }).click();
+  await expect(pane.locator('.workbench-Current')).toBeVisible();
+  expect(await gradient('2 * by_b')).toBe('True');
+  await graph.screenshot('inside-op');
+  await inside.getByRole('button', { name: 'whole graph' }).click();
+  await graph.button(/^Undo:/).click();
+  await expect(graph.tab('Overrides')).toHaveText('Overrides');
+  expect(await gradient('by_a + 2 * by_b')).toBe('True');
+
+  await graph.click(await graph.node('checkpoint'));
+  await graph.button('Look inside').click();
+  await expect(list.filter({ hasText: /^tanh/ })).toHaveCount(1);
+  await inside.getByRole('button', { name: 'whole graph' }).click();
+
+  // In a loop the branch is the one that the step took.
+  await graph.click(await graph.node('scan'));
+  await graph.button('Look inside').click();
+  for (const [step, taken, other] of [
+    ['0', /^tanh/, /^cos/],
+    ['1', /^cos/, /^tanh/]
+  ] as const) {
+    await strip.getByRole('textbox').fill(step);
+    await strip.getByRole('textbox').press('Enter');
+    await expect(strip.getByRole('status')).toHaveText(`step ${step} of 6`);
+    await search.fill('cond');
+    await search.press('Enter');
+    await search.fill('');
+    await pane.getByRole('button', { name: 'Look inside' }).click();
+    await expect(crumbs).toContainText(`scan, step ${step}`);
+    await expect(list.filter({ hasText: taken })).toHaveCount(1);
+    await expect(list.filter({ hasText: other })).toHaveCount(0);
+    await expect(strip).toBeHidden();
+    await graph.screenshot(`inside-branch-${step}`);
+    await crumbs.getByRole('button', { name: `scan, step ${step}` }).click();
+    await expect(strip.getByRole('status')).toHaveText(`step ${step} of 6`);
+  }
+  await page.theme.setDarkTheme();
+  await page.setViewportSize({ width: 1000, height: 800 });
+  await graph.screenshot('inside-branch-dark-1000');
+});
