@@ -10,6 +10,7 @@ import pytest
 from scipy import special
 
 import workbench as wb
+from workbench.checks.check_rule import agree_with
 from workbench.checks.nodes import check_nodes
 from workbench.checks.report import Entry, NodeCheck
 from workbench.core.op import OPS, declare
@@ -482,6 +483,13 @@ def test_the_rule_of_a_remainder_is_right_across_its_jumps(
     x, y = 3 * rng.standard_normal((20, 20)), rng.standard_normal(20)
     for checked in check_nodes(wb.trace(lambda x, y: np.sum(x % y))(x, y).nodes):
         assert checked.status != "wrong", checked.text
+
+
+def test_what_both_sides_confirm_is_not_wrong() -> None:
+    assert agree_with(2.0, 2.0001, 2.0, 3.0)
+    assert not agree_with(2.0, 3.0, 2.0, 3.0)  # a kink
+    assert not agree_with(2.0, 2.0, 2.00001, 2.0)  # a slight fault
+    assert not agree_with(2.0, 2.0, np.nan, 2.0)
 
 
 @pytest.mark.parametrize("count", [2, 40])
