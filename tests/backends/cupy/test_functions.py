@@ -384,6 +384,20 @@ def test_the_condition_of_long_branches_is_waited_for(
     assert told == ["cond, whose condition the host must know"]
 
 
+def test_the_condition_of_a_long_loop_is_waited_for(runtime: Standin) -> None:
+    """The loop is one launch, and runs long."""
+
+    def iterate(x: Any) -> Any:
+        return wb.scan(np.sin, initial=[x], n_steps=1000, last=True)
+
+    def f(x: Any) -> Any:
+        return wb.cond(np.sum(x) > 0, iterate, lambda x: x * x, x) + 1
+
+    function = check(f, (np.array([-1.0, -2.0]),), runtime)
+    told = program_of(function).list_uncaptured()
+    assert told == ["cond, whose condition the host must know"]
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_both_of_two_short_branches_run(sign: float, runtime: Standin) -> None:
     """What the branch not taken gives is nowhere: no NaN, no infinity, no value."""

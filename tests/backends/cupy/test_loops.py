@@ -390,6 +390,19 @@ def test_programs_under_the_sanitizers(
 # What is a kernel, and what not
 
 
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+def test_a_product_of_zeros_has_the_sign_of_numpys(dtype: str) -> None:
+    h, A = np.full(2, -0.0, dtype), np.ones((2, 2), dtype)
+    args = [np.zeros(1, dtype), h, A]
+    f = lambda x, h, A: wb.scan(lambda x, h, A: h @ A, x, [h], [A])  # noqa: E731
+    plan, (want,) = plan_program(f, args)
+    assert [find_obstacle(step, plan) for step in list_loops(plan)] == [None]
+    (made,) = HostDevice(plan).run(args)
+    assert not np.signbit(want.real).any()
+    np.testing.assert_array_equal(np.signbit(made.real), np.signbit(want.real))
+
+
 def plan_alone(f: Program, *args: Any) -> Plan:
     graph = trace(lambda *a: tree.flatten(f(*a))[0], args)
     return lower(expand(graph, [spec_of(a) for a in args]), SMALL)

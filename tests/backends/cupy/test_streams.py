@@ -192,6 +192,34 @@ def test_loops_side_by_side_have_streams(rng: np.random.Generator) -> None:
     assert program.streams.width == 2
 
 
+def iterate(x: Any, outer: int, inner: int) -> Any:
+    """A loop of loops: each of the inner ones can be one kernel."""
+
+    def step(h: Any) -> Any:
+        more = lambda g: np.sin(g) + h  # noqa: E731
+        return wb.scan(more, initial=[h], n_steps=inner, last=True)
+
+    return wb.scan(step, initial=[x], n_steps=outer, last=True)
+
+
+def test_a_graph_that_nobody_could_interrupt_is_not_captured() -> None:
+    x = np.ones(3)
+    program = compile_program(lambda x: iterate(x, 9000, 10_000), (x,), Standin())
+    assert program.refusal is not None
+    assert program.refusal.startswith("an interrupt could not end its ")
+    assert program.refusal.endswith("0,000 parts of loops")
+
+
+def test_the_parts_of_inner_loops_take_time() -> None:
+    program = compile_program(
+        lambda x: iterate(x, 9000, 10_000), (np.ones(3),), Standin()
+    )
+    (loop,) = [one for one in program.actions if one.rounds]
+    assert loop.rounds >= 90_000_000
+    costs = module.estimate_costs(program.plan, program.actions, 132)
+    assert costs[loop.step].seconds >= loop.rounds * module.LATENCY
+
+
 def test_branches_that_fill_the_device_have_one_stream() -> None:
     """The plan is for more entries than anybody computes here."""
     n = 2**24
@@ -616,6 +644,25 @@ def test_a_capture_that_fails_leaves_the_stream_as_it_was(
 
     with pytest.raises(CompilerError, match="it cannot be captured: no transfers"):
         runtime.capture(refuse, [1000, None])
+    assert cuda.current == [cuda.outer]
+    assert cuda.recording is None
+    assert cuda.blas == [(cuda.outer.ptr,)]
+
+
+def test_an_interrupt_ends_the_capture(
+    cuda: CudaOfTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes while a stream that has been forked is the current one."""
+    runtime = make_runtime(cuda, monkeypatch)
+
+    def interrupt(streams: Any) -> None:
+        start = runtime.mark()
+        with runtime.select(streams[1]):
+            runtime.follow(start)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runtime.capture(interrupt, [1000, None])
     assert cuda.current == [cuda.outer]
     assert cuda.recording is None
     assert cuda.blas == [(cuda.outer.ptr,)]

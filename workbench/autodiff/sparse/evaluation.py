@@ -187,7 +187,7 @@ class SparseDerivative:
         """
         maker = self._read_prepared().maker
         if not hasattr(entries, "shape"):
-            entries = np.asarray(entries)
+            entries = np.asarray(entries)  # host array: of a list
         if entries.shape != maker.layout.data_shape:
             raise ShapeError(
                 f"{self._settings.name}: entries of shape {entries.shape}, and"

@@ -46,8 +46,9 @@ from workbench.core.types import Spec
 from workbench.errors import CompilerError
 from workbench.ops.device import ON_HOST
 
-#: Both branches of a choice run where they are so many launches and entries of nodes at
-#: most: they take some microseconds then, and less than to wait for the condition.
+#: Both branches of a choice run where they are so many launches, or parts of loops that
+#: are one kernel, and entries of nodes at most: they take some microseconds then, and
+#: less than to wait for the condition.
 MOST_BOTH, MOST_WORK = 16, 2**20
 #: Constants as steps have them.
 ARRAYS = np.ndarray, np.generic
@@ -114,6 +115,8 @@ class Action(ABC):
         The number of the step of the plan that it is of.
     count
         How many launches it is, about.
+    rounds
+        How many parts of loops that are one kernel run one after the other in it.
     is_capturable
         It can be a part of a CUDA graph.
     multiplies
@@ -122,6 +125,7 @@ class Action(ABC):
 
     step = -1
     count = 1
+    rounds = 0
     is_capturable = True
     multiplies = False
 
@@ -141,8 +145,6 @@ class LaunchAction(Action):
     ----------
     function
         What launches it, of the addresses of its pointers; set when it is loaded.
-    rounds
-        How many parts of a loop its block runs one after the other; 0: it is no loop.
     """
 
     function: Callable[..., None]
@@ -409,6 +411,7 @@ class LoopAction(_NestedAction):
         plan.buffers[step.frame].spec = Spec((self.used,), np.dtype(np.uint8))
         inner = sum(a.count for a in actions) + len(self._copies)
         self.count = int(inner * (self.steps or 1))
+        self.rounds = int(sum(a.rounds for a in actions) * (self.steps or 1))
         self.multiplies = any(a.multiplies for a in actions)
         self.is_capturable = (
             self._given is None
@@ -549,6 +552,7 @@ class ChoiceAction(_NestedAction):
         ]
         plan.buffers[step.frame].spec = Spec((self.used,), np.dtype(np.uint8))
         self.count = max(sum(a.count for a in some) for some in actions)
+        self.rounds = max(sum(a.rounds for a in some) for some in actions)
 
     def run(self, frame: Frame) -> None:
         """Wait for the condition, and run one of the programs."""
@@ -606,6 +610,7 @@ class BothAction(_NestedAction):
         self._own = self.reserve(max(place_buffers(x.plan) for x in step.programs))
         plan.buffers[step.frame].spec = Spec((self.used,), np.dtype(np.uint8))
         self.count = sum(a.count for some in actions for a in some)
+        self.rounds = sum(a.rounds for some in actions for a in some)
         self.multiplies = any(a.multiplies for some in actions for a in some)
 
     def run(self, frame: Frame) -> None:
@@ -711,7 +716,7 @@ class _Writer:
             step.operands[0].kind == "b1"
             and all(action.is_capturable for action in actions)
             and all(plan.flag < 0 for plan in plans)
-            and sum(action.count for action in actions) <= MOST_BOTH
+            and sum(action.count + action.rounds for action in actions) <= MOST_BOTH
             and sum(map(count_work, plans)) <= MOST_WORK
         )
 

@@ -46,7 +46,8 @@ from workbench.errors import CompilerError
 WORK = 2**15
 #: The texts of all parts have at most so many nodes: NVRTC's time grows with them.
 MOST_NODES = 1024
-#: Nothing ends a kernel before its time: one runs at most so many parts, which may take
+#: Nothing ends a kernel or a CUDA graph before its time: one runs at most so many
+#: parts, which may take
 #: ten seconds (a guess, not measured).
 MOST_ROUNDS = 2**24
 #: The most threads of a block: each then has 128 registers.
@@ -169,8 +170,9 @@ def multiply_by_sums(step: ProductStep) -> Kernel:
     target = out._replace(shape=domain, strides=(*out.strides, 0))
     x, y = (make_leaf_like(Spec((1,), np.dtype(view.kind)), None) for view in (a, b))
     wide = [z.astype(np.float32) if kind == HALF else z for z in (x, y)]
-    product = wide[0] * wide[1]
-    nodes = [*(z for z in wide if z is not x and z is not y), product]
+    times = wide[0] * wide[1]
+    product = times + times.dtype.type(0)  # sums of zeros are +0.0, as those of BLAS
+    nodes = [*(z for z in wide if z is not x and z is not y), times, product]
     total = Reduction(np.sum(product), product.serial, target)
     return Kernel(domain, nodes, {x.serial: left, y.serial: right}, (), (total,))
 

@@ -28,6 +28,7 @@ from workbench.backends.compiled.steps import (
 )
 from workbench.backends.cupy.actions import Action, Frame, write_actions
 from workbench.backends.cupy.launches import ALIGNMENT
+from workbench.backends.cupy.loops import MOST_ROUNDS
 from workbench.backends.cupy.matrices import WORKSPACE
 from workbench.backends.cupy.runtime import Address, Array, Runtime
 from workbench.backends.cupy.streams import (
@@ -247,6 +248,9 @@ class Program:
             )
         if count > MOST_CAPTURED:
             return f"it has {count:,} launches"
+        rounds = sum(one.rounds for one in self.actions if one.is_capturable)
+        if rounds > MOST_ROUNDS:  # nothing ends a graph before its time
+            return f"an interrupt could not end its {rounds:,} parts of loops"
         if sum(known) > COPIED * count:
             return "its inputs and outputs are too large to copy them in each call"
         if not any(action.is_capturable for action in self.actions):

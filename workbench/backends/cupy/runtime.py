@@ -418,9 +418,11 @@ class CupyRuntime:
                 }
                 run(streams)
                 graph = first.end_capture()
-            except Exception as error:
+            except BaseException as error:  # an interrupt ends the capture too
                 if graph is None:
                     _end_capture(first)
+                if not isinstance(error, Exception):
+                    raise
                 raise CompilerError(f"it cannot be captured: {error}") from error
             finally:
                 self._local.workspaces = {}

@@ -30,8 +30,6 @@ MOST_STREAMS = 4
 #: What steps take is estimated from what an H200 has measured: the seconds of the
 #: least kernel of a CUDA graph, bytes and operations a second of the whole device.
 LATENCY, BANDWIDTH, RATE = 1e-6, 4e12, 5e13
-#: A part of a loop that is one kernel (a guess, not measured).
-ROUND = 5e-7
 #: The rows and columns of a product that one multiprocessor computes at a time.
 TILE = 64
 #: A wait for another stream costs about as much as a kernel (a guess, not measured), so
@@ -231,14 +229,13 @@ def estimate_costs(
     """Return what each step takes."""
     costs = [Cost(0.0, 0.0)] * len(plan.steps)
     for action in actions:
-        seconds, busy, share = action.count * LATENCY, 0.0, 1.0
+        # A part of a loop in one block takes as long as a kernel, about.
+        seconds = (action.count + action.rounds) * LATENCY
+        busy, share = 0.0, 1.0
         if isinstance(action, LaunchAction):
             touched = {i for i, _ in action.launch.pointers}
             busy = sum(plan.buffers[i].known_size for i in touched) / BANDWIDTH
-            seconds += action.rounds * ROUND
             share = min(1.0, action.launch.blocks / processors)
-            # A part of a loop in one block takes as long as a kernel, about.
-            seconds = max(action.rounds, 1) * LATENCY
         elif isinstance(action, ProductAction):
             tiles = 0
             for one in action.gemms:
