@@ -230,12 +230,18 @@ CHEAP = {
     "expand_dims", "squeeze", "swapaxes", "moveaxis", "stop_gradient", "astype",
 }  # fmt: skip
 
+#: Ops whose rule looks for their result among the entries of their operand. Both come
+#: from the same run: computed again, by NumPy after native code, say, an entry may
+#: have another last bit, and none would equal the result.
+EXTREMA = {"max", "min", "nanmax", "nanmin"}
+
 
 def find_costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
     """Return what reverse mode reads and cannot compute again by elementwise ops alone.
 
-    What depends on constants alone is computed once for all steps, and no cost. What
-    has another length in each step is never stored: no stack would hold it.
+    The operand of a stored extremum is stored beside it. What depends on constants
+    alone is computed once for all steps, and no cost. What has another length in each
+    step is never stored: no stack would hold it.
     """
     inner = {x.serial for x in body.interior}
     same = set(consts)
@@ -248,7 +254,7 @@ def find_costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
         if node.op.pull is not None:
             read |= read_values(node)
     heavy: dict[int, bool] = {}
-    saved = []
+    saved: list[Tensor] = []
     for node in body.interior:
         serial = node.serial
         if serial in known:
@@ -267,9 +273,27 @@ def find_costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
             and node.op.pull is not None
             and not _is_uneven(node, inner)
         ):
+            if node.op.name in EXTREMA:
+                saved += _list_unsaved([node.inputs[0]], known, saved, inner)
             saved.append(node)
             heavy[serial] = False
     return saved
+
+
+def _list_unsaved(
+    xs: Sequence[Any], known: set[int], saved: Sequence[Tensor], inner: set[int]
+) -> list[Tensor]:
+    """Return values of a step that are to be stored, and that nothing holds yet."""
+    held = known | {x.serial for x in saved}
+    return [
+        x
+        for x in xs
+        if isinstance(x, Tensor)
+        and x.serial in inner
+        and x.serial not in held
+        and not is_draw(x)
+        and not _is_uneven(x, inner)
+    ]
 
 
 def _is_uneven(node: Tensor, inner: set[int]) -> bool:
