@@ -183,3 +183,32 @@ def test_a_jump_in_the_middle_of_a_bend_is_a_jump() -> None:
     near = slope(lambda t: np.array([max(t.real - 1e-7, 0) + np.sin(t.real)]))
     assert not found.kink[0] == near.kink[0]
     assert near.value[0] == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("jumps", [np.floor, np.ceil, np.rint])
+@pytest.mark.parametrize("start", [37.2, 100.3, 1012.7, 8192.3])
+def test_jumps_that_lie_within_the_steps_are_no_slope(jumps: Any, start: float) -> None:
+    found = slope(lambda t: np.array([jumps(start * (1 + t))]), analytic=False)
+    assert not found.kink[0]
+    assert abs(found.value[0]) <= 4 * found.error[0] + 1e-15
+    assert found.error[0] <= 1e-3
+
+
+@pytest.mark.parametrize("jumps", [np.floor, np.ceil, np.rint])
+@pytest.mark.parametrize("start", [65536.3, 131072.2])
+def test_where_steps_agree_by_chance_nothing_is_known(jumps: Any, start: float) -> None:
+    """All steps of a power of 2 that are long lead from jump to jump."""
+    found = slope(lambda t: np.array([jumps(start * (1 + t))]), analytic=False)
+    assert abs(found.value[0]) <= 4 * found.error[0]
+
+
+def test_a_bend_within_the_steps_is_no_slope() -> None:
+    found = slope(lambda t: np.array([np.arctan2(t, 5e-5)]), analytic=False)
+    assert found.value[0] == pytest.approx(2e4, rel=1e-9)
+
+
+@pytest.mark.parametrize("power", [2, 3, 5])
+def test_a_derivative_of_zero_is_known(power: int) -> None:
+    found = slope(lambda t: np.array([t**power]), analytic=False)
+    assert abs(found.value[0]) <= 4 * found.error[0] + 1e-15
+    assert found.error[0] <= 1e-9

@@ -10,8 +10,9 @@ import pytest
 from scipy import special
 
 import workbench as wb
+from workbench.checks.check_rule import agree_with
 from workbench.checks.nodes import check_nodes
-from workbench.checks.report import NodeCheck
+from workbench.checks.report import Entry, NodeCheck
 from workbench.core.op import OPS, declare
 from workbench.core.tensor import apply
 from workbench.errors import UnknownNodeError
@@ -465,3 +466,55 @@ def test_what_an_override_changes_of_any_size(size: float, words: str) -> None:
     assert words in check.text
     if np.isfinite(size):
         assert "change x by 50 % on purpose" in report.summary()
+
+
+@pytest.mark.parametrize("jumps", [np.floor, np.ceil, np.rint, np.trunc])
+def test_rules_of_jumps_are_right_at_ordinary_numbers(
+    jumps: Any, rng: np.random.Generator
+) -> None:
+    x = rng.uniform(30, 700, 5)
+    for checked in check_nodes(wb.trace(lambda x: np.sum(x * jumps(x)))(x).nodes):
+        assert checked.status != "wrong", checked.text
+
+
+def test_the_rule_of_a_remainder_is_right_across_its_jumps(
+    rng: np.random.Generator,
+) -> None:
+    x, y = 3 * rng.standard_normal((20, 20)), rng.standard_normal(20)
+    for checked in check_nodes(wb.trace(lambda x, y: np.sum(x % y))(x, y).nodes):
+        assert checked.status != "wrong", checked.text
+
+
+def test_what_both_sides_confirm_is_not_wrong() -> None:
+    assert agree_with(2.0, 2.0001, 2.0, 3.0)
+    assert not agree_with(2.0, 3.0, 2.0, 3.0)  # a kink
+    assert not agree_with(2.0, 2.0, 2.00001, 2.0)  # a slight fault
+    assert not agree_with(2.0, 2.0, np.nan, 2.0)
+
+
+@pytest.mark.parametrize("count", [2, 40])
+def test_the_rule_of_an_angle_is_right_near_its_bend(count: int) -> None:
+    x = np.ones(count)
+    x[0] = 5e-5
+    angle = wb.trace(lambda y, x: np.sum(np.arctan2(y, x)))(np.zeros(count), x)
+    assert [checked.status for checked in check_nodes(angle.nodes)] == ["right"] * 2
+
+
+@pytest.mark.parametrize("size", [1e155, 1e160, 1e300])
+@pytest.mark.parametrize("shape", [(3,), (1, 3)])
+def test_a_derivative_that_underflows_is_right(
+    size: float, shape: tuple[int, ...]
+) -> None:
+    x, y = np.ones(shape), np.array([[1.0], [size]])
+    quotient = wb.trace(lambda x, y: np.sum(x / y))(x, y)
+    assert [checked.status for checked in check_nodes(quotient.nodes)] == ["right"] * 2
+    assert wb.Session(quotient).check().ok
+
+
+def test_an_entry_with_no_tolerance_is_ranked() -> None:
+    def rank(analytic: float) -> tuple[int, float]:
+        given = ("x", (0,), 1, "rev", analytic, 1.0, 0.0, 0.0, 1.0, 1.0)
+        return Entry(*given, "right", "differences").badness
+
+    assert rank(1.0) == (2, 0.0)
+    assert rank(2.0) == rank(np.nan) == (2, np.inf)

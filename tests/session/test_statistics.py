@@ -55,3 +55,17 @@ def test_norms_are_those_of_exact_arithmetic() -> None:
             found = statistics.compute_norms([*arrays, None], missing=-1.0)
         exact = [float(np.linalg.norm(x / scale)) * scale for x in arrays]
         np.testing.assert_allclose(found, [*exact, -1.0], rtol=1e-14)
+
+
+def test_single_complex_numbers_are_measured_in_double_precision(
+    rng: np.random.Generator,
+) -> None:
+    parts = rng.standard_normal((2, 5, 7)).astype(np.float32)
+    z = (parts[0] + 1j * parts[1]).astype(np.complex64)
+    wide = z.astype(np.complex128)
+    laid_out = [z, np.asfortranarray(z), np.repeat(z, 2, axis=1)[:, ::2]]
+    table = statistics.summarize_arrays(laid_out * 5)
+    for row in [*table, *map(statistics.summarize, laid_out)]:
+        np.testing.assert_array_equal(row, statistics.summarize(wide))
+    assert statistics.norm(z) == statistics.norm(wide)
+    assert statistics.distribution(z) == statistics.distribution(wide)

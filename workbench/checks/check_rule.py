@@ -409,6 +409,8 @@ SCREEN = 1e-9
 MANY = 1000
 #: The most derivatives, of each output by each entry, that are measured one by one.
 MOST_EXACT = 10_000
+#: How far one-sided derivatives, of two steps each, may be off, relatively.
+SIDES_RTOL = 1e-3
 #: How many suspects of one kind are measured again.
 SUSPECTS = 3
 
@@ -708,6 +710,8 @@ class RuleCheck(Search):
             tolerance = tolerance + ROUNDINGS * isolated.noise
         else:
             tolerance = tolerance + SHRINKS * isolated.noise
+        # In the user's units, no derivative is smaller than the least float.
+        tolerance = tolerance + reach * np.finfo(float).tiny
         turns: tuple[complex, ...] = (1,)
         if mode == "fwd":
             row = isolated.push_forward(argnum, direction)
@@ -733,6 +737,8 @@ class RuleCheck(Search):
             if verdict == "wrong" and not np.isfinite(got):
                 everywhere = self.find_undefined(found, self.tolerances(found))
                 verdict = "unsure" if np.any(everywhere) else verdict
+            if verdict == "wrong" and agree_with(left, right, got, expected):
+                verdict = "unsure"  # two measurements disagree, not the rule
             if verdict == "right":
                 continue
             if verdict == "wrong" and wrong:
@@ -815,3 +821,9 @@ class RuleCheck(Search):
                 "left and right derivatives differ along a direction, but at no single"
                 " entry."
             )
+
+
+def agree_with(left: Any, right: Any, got: Any, expected: Any) -> bool:
+    """Return whether both one-sided derivatives are the one, and neither the other."""
+    near = SIDES_RTOL * max(abs(got), abs(expected))
+    return all(abs(got - x) <= near < abs(expected - x) for x in (left, right))

@@ -38,6 +38,10 @@ EXACT_STEP = 1e-20
 NEAR_STEPS = tuple(2.0**-k for k in (24, 28, 32, 36, 40, 44, 48))
 #: Steps that tell a kink at the point from one nearby.
 NEARER_STEPS = tuple(2.0**-k for k in (20, 27, 34, 40))
+#: Steps of the central differences that an extrapolated derivative must agree with.
+CENTRAL_STEPS = (2.0**-20, 2.0**-21)
+#: A step that is no power of 2: across jumps at equal distances these agree.
+UNEVEN_STEP = 0.83 * KINK_STEPS[0]
 #: What the extrapolation is content with, relatively: alone, and to confirm.
 TIGHT, LOOSE = 1e-11, 1e-6
 
@@ -118,8 +122,13 @@ def slope(
         rounding = (
             np.maximum(_rounding(center), _cancellation_error(center, near)) + grain
         )
-        value, error = _extrapolate(line, rounding, scale, wanted)
         left, right, kink, jump = _measure_sides(center, near, rounding)
+
+        def extrapolate(target: float) -> tuple[Array, Array, Array]:
+            made = _extrapolate(line, rounding, scale, target)
+            return _correct_chance(line, near, rounding, scale, target, kink, *made)
+
+        value, error, unknown = extrapolate(wanted)
         if np.any(kink):
             value, error, kink, jump = _drop_nearby_kinks(
                 line, center, scale, rounding, (value, error, left, right, kink, jump)
@@ -133,10 +142,13 @@ def slope(
                 # What the function rounds away on its way, at least.
                 value, error = exact, 16 * np.finfo(exact.dtype).eps * size
             else:
-                again, off = _extrapolate(line, rounding, scale, target)
-                better = off < error
+                again, off, again_unknown = extrapolate(target)
+                better = (off < error) & ~again_unknown
                 value = np.where(better, again, value)
                 error = np.where(better, off, error)
+                unknown &= ~better
+        if method == "differences":
+            error = np.where(unknown, np.inf, error)
     return Slope(value, error, left, right, kink, jump, method)
 
 
@@ -346,6 +358,59 @@ def _ridders(
         elif level > 1 and np.all(error <= target * np.maximum(np.abs(best), 1e-300)):
             break
     return best, error
+
+
+def _correct_chance(
+    line: Line,
+    near: Sequence[tuple[float, Array, Array]],
+    rounding: Array,
+    scale: float,
+    target: float,
+    kink: Array,
+    value: Array,
+    error: Array,
+) -> tuple[Array, Array, Array]:
+    """Return derivatives that small steps agree with, and where there are none.
+
+    Steps across several jumps, as of ``floor(x)`` at 100.3, or beyond a bend can give
+    the same slope twice by chance. What differs from central differences of smaller
+    steps is extrapolated again, from those on; kinks are left as they are.
+    """
+    middle, slack = _measure_center(near, rounding)
+    size = np.maximum(np.abs(value), np.abs(middle))
+    off = np.abs(value - middle) + slack
+    h = UNEVEN_STEP * scale
+    off = np.maximum(off, np.abs(value - (line(h) - line(-h)) / (2 * h)))
+    suspect = ~kink & (off > error + 1e-3 * size)
+    # An infinite error says already that nothing is known.
+    suspect &= np.isfinite(middle)
+    if not np.any(suspect):
+        return value, error, suspect
+    steps = (step * scale for step in CENTRAL_STEPS)
+    middle, slack = _measure_center([(h, line(h), line(-h)) for h in steps], rounding)
+
+    def differs(value: Array, error: Array) -> Array:
+        size = np.maximum(np.abs(value), np.abs(middle))
+        found: Array = np.abs(value - middle) > error + slack + 1e-3 * size
+        return found
+
+    suspect &= differs(value, error)
+    if not np.any(suspect):
+        return value, error, suspect
+    nearer = scale * KINK_STEPS[0] / FIRST_STEP
+    again, off = _extrapolate(line, rounding, nearer, target)
+    better = suspect & ~differs(again, off) & np.isfinite(off)
+    value, error = np.where(better, again, value), np.where(better, off, error)
+    return value, error, suspect & ~better
+
+
+def _measure_center(
+    near: Sequence[tuple[float, Array, Array]], rounding: Array
+) -> tuple[Array, Array]:
+    """Return the derivative by central differences of two steps, and its error."""
+    wide, narrow = ((y - z) / (2 * h) for h, y, z in near)
+    noise = 8 * rounding / near[1][0]
+    return (4 * narrow - wide) / 3, 2 * np.abs(narrow - wide) + noise
 
 
 def _measure_sides(

@@ -70,7 +70,9 @@ class Entry:
     @property
     def badness(self) -> tuple[int, float]:
         """The sort key of entries: wrong ones last, then by error in tolerances."""
-        ratio = self.error / self.tolerance
+        # A tolerance may be 0, by choice or where its size underflows.
+        ratio = self.error / self.tolerance if self.tolerance else np.inf
+        ratio = ratio if self.error else 0.0
         rank = {"unsure": 0, "kink": 1, "right": 2, "wrong": 3}[self.verdict]
         return rank, ratio if ratio == ratio else np.inf
 

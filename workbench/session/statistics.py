@@ -254,7 +254,8 @@ def _flatten(x: Any) -> Any:
     if kind not in "biufc":
         return None
     if kind == "c":
-        x = abs(x)
+        # In double precision and in a row: else its last digits differ with the layout.
+        x = abs(x.ravel().astype(np.complex128, copy=False))
     # Strided views are copied by ravel; everything else is looked at in place.
     flat = x.ravel()
     return flat if flat.dtype == np.float64 else flat.astype(np.float64)
@@ -417,7 +418,9 @@ def _split(places: list[int], count: int) -> Iterator[list[int]]:
 
 def _to_reals(rows: Any) -> Any:
     """Return a table of numbers as float64, complex ones by their magnitude."""
-    return (abs(rows) if rows.dtype.kind == "c" else rows).astype(float, copy=False)
+    if rows.dtype.kind == "c":
+        rows = abs(rows.astype(np.complex128, copy=False))
+    return rows.astype(float, copy=False)
 
 
 def _summarize_rows(rows: Any) -> Any:
