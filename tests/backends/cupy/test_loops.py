@@ -425,6 +425,23 @@ def test_the_size_of_a_step_decides(rng: np.random.Generator) -> None:
         assert text.endswith(f" entries, more than {WORK:,}")
 
 
+def test_a_large_product_among_small_kernels_is_left_to_cublas() -> None:
+    """On the average of 200 parts it would be small."""
+
+    def step(x: Any, h: Any, A: Any) -> Any:
+        total = x
+        for k in range(200):
+            total = np.sum(np.sin(total + np.float64(k)) * total) + total
+        return A @ h + total
+
+    A = np.zeros((128, 128))
+    (reason,) = find_reasons(
+        lambda x, A: wb.scan(step, x, [A], [A], n_steps=9), np.zeros(9), A
+    )
+    assert reason is not None
+    assert reason.startswith("one kernel of its step computes")
+
+
 @pytest.mark.parametrize(
     ("f", "reason"),
     [

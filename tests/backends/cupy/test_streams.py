@@ -350,6 +350,22 @@ class Scaled(wb.KernelOp):
         return (x * by).astype(x.dtype), np.sum(x, 1)
 
 
+def test_the_listing_tells_a_users_kernel_and_a_choice() -> None:
+    """The first is captured as it is; of the second it tells both ways."""
+    op = Scaled(factor=2.0, twice=True)
+
+    def f(x: Any, k: Any) -> Any:
+        y, _ = op(x, k)
+        return wb.cond(
+            np.sum(y) > 0, lambda y: np.cumsum(y, 1), lambda y: y @ y.T @ y, y
+        )
+
+    plan = wb.plan_kernels(wb.trace(f)(wb.Spec((4, 3), "f8"), wb.Spec((), "f8")))
+    texts = {step.name: str(step) for step in plan}
+    assert texts["call 1"].split() == ["call", "1", "scaled_on_streams"]
+    assert texts["choice 1"].endswith("or both and a selection if they are short)")
+
+
 def test_a_kernel_of_a_user_is_captured(rng: np.random.Generator) -> None:
     scaled = Scaled(factor=0.5, twice=True)
 

@@ -223,7 +223,7 @@ class Kernel:
         return found | {self.flag} if self.flag >= 0 else found
 
     @property
-    def written(self) -> set[int]:
+    def written_buffers(self) -> set[int]:
         """The buffers that the kernel writes, but for the flag."""
         views = [view for _, view in self.stores]
         views += [x.view for x in self.reductions]

@@ -8,7 +8,7 @@ is copied that need not be.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -755,16 +755,8 @@ class _Writer:
         Its results lie where the memory plan has them, so that it can be captured.
         Operands that do not lie one entry after the other are copied before.
         """
-        op, kinds = step.node.op, self.runtime.description.kinds
-        results = [plan.buffers[i] for i in step.results]
-        if op.lower is None or not all(
-            is_plain(b.spec, kinds) and b.size for b in results
-        ):
-            return []
-        if not all(isinstance(x, (View, *ARRAYS)) for x in step.operands):
-            return []
-        call = op.lower(step.node, "cupy")
-        if not isinstance(call, CudaCall):  # a loop that runs op by op, say
+        call = find_call(step, plan, self.runtime.description.kinds)
+        if call is None:
             return []
         actions: list[Action] = []
         operands = []
@@ -782,8 +774,8 @@ class _Writer:
                 kernel = Kernel(x.shape, (), {-1: x}, [(-1, view)], ())
                 actions += self.write_kernel(kernel, plan)
             operands.append(view)
-        for buffer in results:
-            buffer.kind = "inner"
+        for i in step.results:
+            plan.buffers[i].kind = "inner"
         actions.append(CallAction(step, call, operands, plan, self.runtime))
         return actions
 
@@ -796,6 +788,19 @@ class _Writer:
         made = [LaunchAction(x, rounds) for x in launches]
         self.launched += made
         return [*made]
+
+
+def find_call(step: HostStep, plan: Plan, kinds: Collection[str]) -> CudaCall | None:
+    """Return the user's kernel that computes a step; None: CuPy does."""
+    op = step.node.op
+    results = [plan.buffers[i] for i in step.results]
+    if op.lower is None or not all(is_plain(b.spec, kinds) and b.size for b in results):
+        return None
+    if not all(isinstance(x, (View, *ARRAYS)) for x in step.operands):
+        return None
+    call = op.lower(step.node, "cupy")
+    # Else it is a loop that runs op by op, say.
+    return call if isinstance(call, CudaCall) else None
 
 
 def add_buffer(plan: Plan, buffer: Buffer) -> View:

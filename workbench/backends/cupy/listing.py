@@ -12,12 +12,14 @@ from workbench.backends.compiled.memory import place_buffers
 from workbench.backends.compiled.products import ProductStep
 from workbench.backends.compiled.steps import (
     ChoiceStep,
+    HostStep,
     KernelStep,
     LoopStep,
     MoveStep,
     Plan,
     Step,
 )
+from workbench.backends.cupy.actions import find_call
 from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import Device, Launch, compile_unit
 from workbench.backends.cupy.loops import find_obstacle, write_loop
@@ -39,15 +41,16 @@ class PlannedStep(NamedTuple):
     Attributes
     ----------
     name
-        ``"kernel 1"``, ``"product 1"``; ``"CuPy 1"`` is a function of CuPy's.
+        ``"kernel 1"``, ``"product 1"``; ``"call 1"`` is a kernel that an op brings
+        with it, and ``"CuPy 1"`` a function of CuPy's.
     nodes
         The nodes that it computes.
     launches
         The functions in CUDA that it calls, in order: none of a product, which is
-        cuBLAS's, nor of a function of CuPy's, nor of a loop whose steps the host
-        launches.
+        cuBLAS's, nor of a call or a function of CuPy's, nor of a choice, nor of a loop
+        whose steps the host launches.
     note
-        How a loop runs, in words.
+        How a loop or a choice runs, in words.
     """
 
     name: str
@@ -178,6 +181,10 @@ def _describe_step(
     else:
         names = {ProductStep: "product", ChoiceStep: "choice"}
         kind, nodes, launches = names.get(type(step), "CuPy"), (step.node,), []
+        if isinstance(step, ChoiceStep):
+            note = "one of two branches, or both and a selection if they are short"
+        elif isinstance(step, HostStep) and find_call(step, plan, device.kinds):
+            kind = "call"
     for buffer in plan.buffers[number:]:
         if buffer.first < 0:
             buffer.first = buffer.last = plan.steps.index(step)

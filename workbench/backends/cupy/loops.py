@@ -46,10 +46,12 @@ from workbench.errors import CompilerError
 WORK = 2**15
 #: The texts of all parts have at most so many nodes: NVRTC's time grows with them.
 MOST_NODES = 1024
+#: One part of a step computes at most so many times that: cuBLAS and kernels of many
+#: blocks are better at a large one, however small the others are.
+MOST_IN_PART = 8 * WORK
 #: Nothing ends a kernel or a CUDA graph before its time: one runs at most so many
-#: parts, which may take
-#: ten seconds (a guess, not measured).
-MOST_ROUNDS = 2**24
+#: parts, of a microsecond each. Slow functions take longer (a guess, not measured).
+MOST_ROUNDS = 2**22
 #: The most threads of a block: each then has 128 registers.
 MOST_THREADS = 512
 #: The memory that a block shares without asking for more.
@@ -75,6 +77,11 @@ def find_obstacle(step: LoopStep, plan: Plan) -> str | None:
     if cost.work > WORK * cost.parts:
         each = round(cost.work / max(cost.parts, 1))
         return f"a kernel of its step computes {each:,} entries, more than {WORK:,}"
+    if cost.largest > MOST_IN_PART:
+        return (
+            f"one kernel of its step computes {round(cost.largest):,} entries, more"
+            f" than {MOST_IN_PART:,}"
+        )
     return None
 
 
@@ -111,17 +118,20 @@ class _Cost(NamedTuple):
     ----------
     widest
         How many threads its widest kernel has work for.
+    largest
+        The entries of nodes that its largest kernel computes.
     """
 
     work: float = 0
     parts: int = 0
     nodes: int = 0
     widest: int = 1
+    largest: float = 0
 
 
 def _count_cost(plan: Plan) -> _Cost:
     """Return what a step costs whose program is a plan."""
-    work, parts, nodes, widest = 0.0, 0, 0, 1
+    work, parts, nodes, widest, largest = 0.0, 0, 0, 1, 0.0
     for step in plan.steps:
         if isinstance(step, LoopStep):
             inner, steps = _count_cost(step.program.plan), step.steps or 0
@@ -129,21 +139,26 @@ def _count_cost(plan: Plan) -> _Cost:
             parts += steps * inner.parts
             nodes += inner.nodes
             widest = max(widest, inner.widest)
+            largest = max(largest, inner.largest)
             continue
         if isinstance(step, ProductStep):
             work += step.work
             parts += 1
             nodes += 1
             widest = max(widest, -(-step.work // 4))
+            largest = max(largest, step.work)
             continue
         for kernel in _list_kernels(step):
             ordered = bool(kernel.scatters) or kernel.running is not None
             reads = kernel.reductions and not kernel.stores
-            work += kernel.size * (1 + len(kernel.nodes)) * (ORDERED if ordered else 1)
+            entries = kernel.size * (1 + len(kernel.nodes))
+            entries *= ORDERED if ordered else 1
+            work += entries
+            largest = max(largest, entries)
             parts += 1
             nodes += 1 + len(kernel.nodes)
             widest = max(widest, -(-kernel.size // 4) if reads else kernel.size)
-    return _Cost(work, parts, nodes, widest)
+    return _Cost(work, parts, nodes, widest, largest)
 
 
 def _list_kernels(step: Step) -> Sequence[Kernel]:
