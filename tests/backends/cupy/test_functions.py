@@ -175,12 +175,14 @@ def test_graphs_of_a_program_share_work_memory_if_they_multiply(
     ("f", "told"),
     [
         (np.sin, "it has 1 launches, which cost less than to copy 2 inputs"),
-        (lambda x: chain(x)[..., None] * np.ones(90_000), "too large to copy them"),
+        (lambda x: chain(x)[..., None] * np.ones(90), "too large to copy them"),
     ],
 )
 def test_why_a_program_is_not_captured(
-    f: Any, told: str, runtime: Standin, rng: np.random.Generator
-) -> None:
+    f: Any, told: str, runtime: Standin, rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("workbench.backends.cupy.program.COPIED", 2**11)
     x = rng.standard_normal((4, 33))
     program = program_of(check(f, (x,), runtime))
     assert program.captured == 0

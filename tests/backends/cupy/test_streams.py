@@ -20,7 +20,7 @@ from tests.backends.compiled.programs import trace
 from tests.backends.compiled.test_samples import BY_VALUE, CASES
 from tests.backends.cupy.host import COMPILER, SMALL, HostModule
 from tests.backends.cupy.standin import DeviceArray, Recording, Standin
-from tests.backends.cupy.test_kernels import PROGRAMS, draw
+from tests.backends.cupy.test_kernels import PROGRAMS, compile_programs, draw
 from tests.backends.cupy.test_kernels import make as make_program
 from tests.backends.cupy.test_samples import (
     SOME,
@@ -425,6 +425,7 @@ def test_a_kernel_without_cuda_stands_between_graphs(
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_on_streams(name: str, eager: None, rng: np.random.Generator) -> None:
+    compile_programs()
     f, args = make_program(PROGRAMS[name], draw(rng))
     check_graph(trace(f, args), tuple(args))
 
