@@ -143,8 +143,8 @@ def _flatten(x: Any) -> Any:
         return np.concatenate(rows) if rows else None
     if x.dtype.kind not in "biufc":
         return None
-    if x.dtype.kind == "c":
-        x = abs(x)
+    if x.dtype.kind == "c":  # the magnitude of a large complex64 is no float32
+        x = abs(x.astype(np.complex128, copy=False))
     flat = x.ravel()
     return flat if flat.dtype == np.float64 else flat.astype(np.float64)
 

@@ -6,6 +6,7 @@ from the streams and their waits alone, and where things lie from the placed buf
 
 from __future__ import annotations
 
+import re
 import threading
 import types
 from collections.abc import Callable
@@ -206,8 +207,8 @@ def test_a_graph_that_nobody_could_interrupt_is_not_captured() -> None:
     x = np.ones(3)
     program = compile_program(lambda x: iterate(x, 9000, 10_000), (x,), Standin())
     assert program.refusal is not None
-    assert program.refusal.startswith("an interrupt could not end its ")
-    assert program.refusal.endswith("0,000 parts of loops")
+    told = r"an interrupt could not end its loops, which take about (9|18)\d s"
+    assert re.fullmatch(told, program.refusal)
 
 
 def test_the_parts_of_inner_loops_take_time() -> None:

@@ -116,7 +116,7 @@ class Action(ABC):
     count
         How many launches it is, about.
     rounds
-        How many parts of loops that are one kernel run one after the other in it.
+        About how many microseconds it takes in loops that are one kernel.
     is_capturable
         It can be a part of a CUDA graph.
     multiplies
