@@ -252,7 +252,8 @@ def test_programs_compile_for_a_gpu(
     args, launches = draw(rng), []
     for text in PROGRAMS.values():
         f, given = make(text, args)
-        for device in (SMALL, Device()):
+        devices = (Device(),) if architecture == "sm_90" else (SMALL, Device())
+        for device in devices:
             plan, _ = plan_program(f, given)
             launches += [x for xs in write_all(plan, device).values() for x in xs]
     for unit in list_units(launches):

@@ -125,7 +125,8 @@ def check_architectures(cases: list[Case], architectures: tuple[str, ...]) -> in
 @pytest.mark.parametrize("gradient", [False, True])
 def test_some_samples(gradient: bool, subtests: pytest.Subtests) -> None:
     cases = check_samples(choose_some(), gradient, subtests)
-    check_architectures(cases, ("sm_90",))
+    if gradient:  # which has most of the values' kernels
+        check_architectures(cases, ("sm_90",))
 
 
 @pytest.mark.long
