@@ -38,6 +38,9 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 #: At most this many failed tests are tried a second time.
 REPEATED = 8
+#: A test that is not done by then says where it stands, and ends as a failed one: no
+#: test takes a tenth of this, and what waits for ever would hide all the others.
+STUCK = ("-o", "faulthandler_timeout=500", "-o", "faulthandler_exit_on_timeout=true")
 #: With more tests that pass only at the second try the run fails.
 MOST_UNSTEADY = 5
 
@@ -272,7 +275,7 @@ def run_pytest(reports: Path, marked: str, *options: str, limit: float) -> Count
     report = reports / "pytest.xml"
     report.unlink(missing_ok=True)
     # Where a library ends the process, its last words go to the error output itself.
-    options = (*options, "--capture=sys", "-m", marked, f"--junit-xml={report}")
+    options = (*options, *STUCK, "--capture=sys", "-m", marked, f"--junit-xml={report}")
     code = run(sys.executable, "-m", "pytest", *options, limit=limit)
     if not report.exists():
         return Count(failed=1)

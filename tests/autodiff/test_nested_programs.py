@@ -208,7 +208,7 @@ def samples(number: int) -> dict[str, tuple[int]]:
     return {f"program {i}": (i,) for i in range(number)}
 
 
-@parametrize_chunks("number", samples(MANY))
+@parametrize_chunks("number", samples(MANY // 5))
 def test_two_transforms_of_each_program(number: int, rng: np.random.Generator) -> None:
     """All pairs of transforms occur, with each kind of contents."""
     program = draw_program(rng, [*CONTENTS][number % len(CONTENTS)])

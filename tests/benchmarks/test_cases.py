@@ -58,6 +58,7 @@ def test_names_are_unlike() -> None:
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.long
 def test_what_rewrites_save_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
     row = simplify.measure_saving(simplify.make_product_of_matrices(True))
     assert row["nodes"][1] < row["nodes"][0]

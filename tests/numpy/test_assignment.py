@@ -103,7 +103,11 @@ def test_as_numpy_has_it(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["a mask", "two names of one array", pytest.param("zeros", marks=pytest.mark.long)],
+    [
+        "a mask",
+        pytest.param("two names of one array", marks=pytest.mark.long),
+        pytest.param("zeros", marks=pytest.mark.long),
+    ],
 )
 def test_second_order(name: str) -> None:
     f = library(RIGHT[name])

@@ -252,7 +252,7 @@ def test_the_doctor_looks_at_foreign_arrays() -> None:
 
 
 @pytest.mark.parametrize("name", ["network", "where", "einsum", "max"])
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_gradients_are_checked_where_they_are(name: str, order: int) -> None:
     """Differences are taken in main memory; the program runs on its own arrays."""
     x = np.array([0.3, -0.7, 1.1, 0.2])

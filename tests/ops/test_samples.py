@@ -147,6 +147,26 @@ def test_float32_stays(sample: Sample, rng: np.random.Generator) -> None:
 
 @parametrize_chunks("sample", BATCHED)
 def test_batches_equal_a_loop(sample: Sample, rng: np.random.Generator) -> None:
+    """All arguments are batched at once, and one of them alone."""
+    number = len(drawn(sample, sample.kinds[0], rng))
+    one = rng.integers(number)
+    check_batches(
+        sample, {(True,) * number, tuple(i == one for i in range(number))}, rng
+    )
+
+
+@pytest.mark.long
+@parametrize_chunks("sample", BATCHED)
+def test_batches_of_each_argument(sample: Sample, rng: np.random.Generator) -> None:
+    number = len(drawn(sample, sample.kinds[0], rng))
+    ways = {tuple(i == k for i in range(number)) for k in range(number)}
+    check_batches(sample, ways, rng)
+
+
+def check_batches(
+    sample: Sample, ways: set[tuple[bool, ...]], rng: np.random.Generator
+) -> None:
+    """Compare batches with loops; a way says for each argument if it is batched."""
     kind = sample.kinds[0]
     batches = [drawn(sample, kind, rng) for _ in range(3)]
     stacked = [np.stack(column) for column in zip(*batches, strict=True)]
@@ -158,8 +178,6 @@ def test_batches_equal_a_loop(sample: Sample, rng: np.random.Generator) -> None:
     def tangent(*args: Any) -> Any:
         return wb.jvp(sample.f, args, tuple(batches[0]))[1]
 
-    ways = {(True,) * len(stacked)}
-    ways |= {tuple(i == k for i in range(len(stacked))) for k in range(len(stacked))}
     for way in ways:
         axes = tuple(0 if batched else None for batched in way)
         args = [s if b else s[0] for s, b in zip(stacked, way, strict=True)]

@@ -26,6 +26,14 @@ def test_a_command_that_hangs_is_stopped_with_its_children(tmp_path: Path) -> No
     assert not (tmp_path / "late").exists()
 
 
+def use_plain_pytest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the pytest of these tests without plugins, whose import takes seconds."""
+    for name in [name for name in os.environ if name.startswith("PYTEST_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p xdist")
+
+
 @pytest.mark.parametrize(
     ("count", "exit_code", "failed"),
     [(Count(passed=3), 0, 0), (Count(passed=3), 1, 1), (Count(2, 2), 1, 2)],
@@ -63,6 +71,17 @@ def test_a_runner_that_fails_is_counted(
             "def test_b(): pass",
             Count(2, 0, unsteady=1),
         ),
+        # A test that never ends takes its worker with it.
+        (
+            "import pathlib, time\n"
+            "mark = pathlib.Path(__file__).with_name('mark')\n"
+            "def test_a():\n"
+            "    if not mark.exists():\n"
+            "        mark.touch()\n"
+            "        time.sleep(1000)\n"
+            "def test_b(): pass",
+            Count(2, 0, unsteady=1),
+        ),
         # All of many: no accident.
         (
             "import pytest\n"
@@ -71,7 +90,7 @@ def test_a_runner_that_fails_is_counted(
             Count(failed=20),
         ),
     ],
-    ids=["passes", "fails", "unsteady", "dies", "many"],
+    ids=["passes", "fails", "unsteady", "dies", "hangs", "many"],
 )
 def test_what_fails_is_tried_once_more(
     tests: str, counted: Count, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -79,8 +98,9 @@ def test_what_fails_is_tried_once_more(
     (tmp_path / "test_a.py").write_text(tests)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = long\n")
     monkeypatch.setattr(run.run, "__kwdefaults__", {"cwd": tmp_path})
-    for name in [name for name in os.environ if name.startswith("PYTEST_")]:
-        monkeypatch.delenv(name)
+    soon = tuple(word.replace("=500", "=10") for word in run.STUCK)
+    monkeypatch.setattr(run, "STUCK", soon)
+    use_plain_pytest(monkeypatch)
     assert run.pytest(tmp_path, "not long", limit=60) == counted
 
 
@@ -97,8 +117,7 @@ def test_the_last_words_of_a_worker_that_dies_are_shown(
     )
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = long\n")
     monkeypatch.setattr(run.run, "__kwdefaults__", {"cwd": tmp_path})
-    for name in [name for name in os.environ if name.startswith("PYTEST_")]:
-        monkeypatch.delenv(name)
+    use_plain_pytest(monkeypatch)
     run.run_pytest(tmp_path, "not long", "-n", "2", limit=60)
     told = "".join(capfd.readouterr())
     assert "LLVM ERROR: relocation out of range" in told

@@ -314,6 +314,7 @@ def test_a_grid_takes_nearly_as_few_as_can_be():
     assert pattern.colouring("acyclic").count <= 4  # 3 is the least
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=30)
 @given(
     n=st.integers(100, 400), share=st.floats(0, 0.05), seed=st.integers(0, 2**32 - 1)

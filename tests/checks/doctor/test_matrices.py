@@ -56,9 +56,9 @@ def test_a_kernel_of_length_scale_is_told_however_it_is_rounded(
     x = np.arange(8.0)
     condition = np.linalg.cond(kernel(scale, x))
     assert 3.8e11 < condition < 2e14
-    noise = rng.integers(-1, 2, size=(16, 8, 8)) * np.finfo(float).eps / 2
+    noise = rng.integers(-1, 2, size=(6, 8, 8)) * np.finfo(float).eps / 2
     noise[0] = 0
-    for k in range(16):
+    for k in range(6):
         order = rng.permutation(8) if k else np.arange(8)
         change = 1 + noise[k] + noise[k].T
 
