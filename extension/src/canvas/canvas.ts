@@ -8,7 +8,7 @@ import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
 import { type IItems, itemsOf, sameExtents } from '../layout/items';
-import { LayoutRunner } from '../layout/runner';
+import { IN_ONE_TASK, LayoutRunner } from '../layout/runner';
 import type { ILayout } from '../layout/types';
 import { Folding } from '../model/folds';
 import { type Graph } from '../model/graph';
@@ -20,12 +20,6 @@ import { Picture } from './surface';
 import { SvgContext, SvgPath } from './svg';
 import { Tooltip } from './tooltip';
 import { type IRect, type ISize, rectOnPage } from './viewport';
-
-/**
- * From so many nodes on, what comes before the picture is done in several tasks, so that
- * the page answers in between.
- */
-const MANY = 100_000;
 
 /** So many pixels of a PNG file are one of the page. */
 const PNG_RATIO = 2;
@@ -314,7 +308,7 @@ export class GraphCanvas extends Widget {
 
   /** Do a part of the work for a graph: at once, or for a large one soon. */
   private _inTask({ count }: Graph, work: () => void): void {
-    if (count < MANY) {
+    if (count < IN_ONE_TASK) {
       work();
     } else {
       const timer = setTimeout(work);
