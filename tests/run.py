@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import traceback
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterable
@@ -232,8 +233,17 @@ def python(reports: Path) -> Count:
     return pytest(reports, "not long", limit=2400)
 
 
+def install_hosts() -> None:
+    """The other places where the picture is live; their tests skip without them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    hosts = project["optional-dependencies"]["hosts"]
+    outside = [host for host in hosts if not host.startswith(project["name"])]
+    run(sys.executable, "-m", "pip", "install", "--quiet", *outside, limit=300)
+
+
 def long(reports: Path) -> Count:
     """What takes long and seldom finds more: many programs, whole environments."""
+    install_hosts()
     return pytest(reports, "long", limit=2400) + browser(reports, long=True)
 
 

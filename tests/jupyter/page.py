@@ -44,6 +44,8 @@ class Page:
         self.state = 0
         #: What it has not acknowledged.
         self.unread: list[int] = []
+        #: The pieces of a state that have come: the first, their bytes, all sizes.
+        self.pieces: tuple[int, bytes, list[int]] = (0, b"", [])
         self.link = Link(
             session,
             self.receive,
@@ -59,7 +61,12 @@ class Page:
         self.got.append(message)
         self.unread.append(message["seq"])
         self.buffers.append(buffers)
+        if message["type"] == "piece":
+            self.put_by(message, buffers)
         if message["type"] in ("snapshot", "patch"):
+            if "pieces" in message:
+                assert buffers == []
+                buffers = self.put_together(message)
             assert message.get("of", self.state) == self.state
             self.state = message["seq"]
             listed = message.get("columns", message["header"].get("columns"))
@@ -75,12 +82,31 @@ class Page:
                 news = {**news, "timeline": merged}
             self.header |= news
 
+    def put_by(self, message: dict[str, Any], buffers: list[Any]) -> None:
+        if message["first"] == message["seq"]:
+            self.pieces = message["first"], b"", message["sizes"]
+        first, data, sizes = self.pieces
+        assert (message["first"], message["start"]) == (first, len(data))
+        assert message["sizes"] == sizes
+        self.pieces = first, data + b"".join(map(bytes, buffers)), sizes
+
+    def put_together(self, message: dict[str, Any]) -> list[Any]:
+        first, data, sizes = self.pieces
+        assert message["pieces"] == first
+        assert len(data) == sum(sizes)
+        ends = np.cumsum(sizes)
+        listed = message.get("columns", message["header"].get("columns"))
+        return [
+            np.frombuffer(data[end - size : end], column["dtype"])
+            for end, size, column in zip(ends, sizes, listed, strict=True)
+        ]
+
     def send(self, event: str, **fields: Any) -> None:
         self.seq += 1
         self.link.receive({"type": "event", "seq": self.seq, "event": event, **fields})
 
-    def hello(self) -> None:
-        self.send("hello", schema=2)
+    def hello(self, **fields: Any) -> None:
+        self.send("hello", schema=2, **fields)
         self.acknowledge()
 
     def acknowledge(self) -> None:

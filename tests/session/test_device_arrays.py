@@ -144,6 +144,8 @@ def test_statistics_are_those_of_the_host(
         np.array([True, False]),
         rng.standard_normal(6) + 1j * rng.standard_normal(6),
         rng.standard_normal(9).astype(np.float32),
+        (rng.standard_normal(6) + 1j * rng.standard_normal(6)).astype(np.complex64),
+        np.array([3e38 + 3e38j], np.complex64),
     ]
     there = [Foreign(x) for x in odd]
     for compute in (statistics.summarize_arrays, statistics.compute_norms):

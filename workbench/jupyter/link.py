@@ -2,7 +2,8 @@
 
 `session/wire/protocol/` says what travels. Changes of the session go out as
 patches, at most twenty a second, with at most one that no page has acknowledged;
-what comes faster is folded into the next, and the last state always goes out.
+what comes faster is folded into the next, and the last state always goes out. A large
+state goes out in pieces, each acknowledged before the next.
 Every field of a request is checked before it is used; long work runs as a
 job, in a thread of its own. Nothing here knows a widget: messages leave through a
 function.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -32,6 +34,7 @@ from workbench.session import Session
 from workbench.session.inner_program import measure_loops
 from workbench.session.wire import (
     Snapshot,
+    cut_state,
     find_changes,
     take_snapshot,
 )
@@ -105,18 +108,24 @@ class Link:
         #: The number of the message with it.
         self._sent_seq = 0
         #: Whether all pages do that have said hello: what is sent goes to all of them.
-        self._read_parts = True
+        self._read_parts = self._read_pieces = True
+        #: The number of the last message of a state, or piece of one.
         self._unacknowledged: int | None = None
-        #: When everything that was sent has come to the page, if it is not lost.
-        self._arrives = 0.0
+        #: What is left to send of that state, once it is acknowledged.
+        self._rest: deque[tuple[Message, list[Any]]] = deque()
+        #: When that message has come to the page, if it is not lost; and how long the
+        #: page may be held up.
+        self._arrives = self._patience = 0.0
         self._stale = False
         #: The last command that waits for the state that it led to, by its request;
         #: whether one of another page waits too; and the last one that had its state.
         self._answering: int | None = None
         self._answers_pages = False
         self._answered = 0
-        #: Long requests that are done when the state is sent that they led to.
+        #: Long requests that are done when the state is sent that they led to: the next
+        #: one, or the one that is on its way.
         self._done_requests: list[int] = []
+        self._ending_requests: list[int] = []
         #: When the state is to be sent that waits; None if none does.
         self._due: float | None = None
         #: When the last patch went out, by both clocks.
@@ -133,6 +142,7 @@ class Link:
     def close(self) -> None:
         """Send no more messages."""
         self._end()
+        self._rest.clear()
         self._send = _discard
 
     # Out
@@ -228,12 +238,15 @@ class Link:
         """Send what has changed, or everything to a page that knows nothing."""
         old, self._sent = self._sent, new
         self._stale = bool(new.unmeasured)
+        self._ending_requests += self._done_requests
+        self._done_requests = []
         if new.loops_left:
             self._plan_loops()
         if old is not None:
             _copy_effects(new, old)
         if old is None or old.header["nodes"] != new.header["nodes"]:
-            self._post({"type": "snapshot", "header": new.header}, new.buffers)
+            buffers = new.buffers
+            message: Message = {"type": "snapshot", "header": new.header}
         else:
             patch = find_changes(old, new, parts=self._read_parts)
             if patch is None and self._answering is None:
@@ -245,19 +258,32 @@ class Link:
             if self._answering is not None:
                 header = {k: new.header[k] for k in ("undo", "redo")} | header
                 self._answered = self._answering
-            place = {"of": self._sent_seq}
+            message = {"type": "patch", "of": self._sent_seq}
             if not self._answers_pages:
-                place["answers"] = self._answered
-            message = {"type": "patch", **place, "header": header}
-            self._post({**message, "columns": columns}, buffers)
+                message["answers"] = self._answered
+            message |= {"header": header, "columns": columns}
         self._answering, self._answers_pages = None, False
-        self._unacknowledged = self._sent_seq = self._seq
-        self._last, self._processor_last = self._clock(), self._processor_clock()
-        self._post_done()
+        if self._read_pieces:
+            self._rest = deque(cut_state(message, buffers, self._seq + 1))
+        else:
+            self._rest = deque([(message, buffers)])
+        self._send_next()
+
+    def _send_next(self) -> None:
+        """Send a piece of the state that is on its way, or what ends it."""
+        message, buffers = self._rest.popleft()
+        self._post(message, buffers)
+        self._unacknowledged = self._seq
+        size = sum(buffer.nbytes for buffer in buffers)
+        self._arrives = self._clock() + self._patience + size / SLOWEST
+        if not self._rest:
+            self._sent_seq = self._seq
+            self._last, self._processor_last = self._clock(), self._processor_clock()
+            self._post_done()
 
     def _post_done(self) -> None:
         """Send that long requests are done: the state with their findings was sent."""
-        finished, self._done_requests = self._done_requests, []
+        finished, self._ending_requests = self._ending_requests, []
         for request in finished:
             self._post({"type": "done", "request": request})
 
@@ -304,6 +330,8 @@ class Link:
             with self._lock:
                 if message["of"] == self._unacknowledged:
                     self._unacknowledged = None
+                    if self._rest:
+                        self._send_next()
             self._flush()
         elif event in COMMANDS or event == "stop":
             if event == "stop":
@@ -330,6 +358,7 @@ class Link:
         """Send everything; not again while it may still be on its way to the page."""
         with session.lock, self._lock:
             self._read_parts &= bool(message.get("parts"))
+            self._read_pieces &= bool(message.get("pieces"))
             if (
                 message.get("again", False)
                 and self._unacknowledged is not None
@@ -338,12 +367,11 @@ class Link:
                 return
             start = self._clock()
             self._sent = None
+            self._patience = 0.0
             self._answered = 0  # the page numbers its requests anew
-            snapshot = take_snapshot(session, EFFECTS, loops=0.0)
-            self._send_state(snapshot)
-            size = sum(column.nbytes for column in snapshot.columns.values())
-            taken = self._clock() - start
-            self._arrives = self._clock() + 4 * taken + size / SLOWEST
+            self._send_state(take_snapshot(session, EFFECTS, loops=0.0))
+            self._patience = 4 * (self._clock() - start)
+            self._arrives += self._patience
 
     def _change(self, session: Session, event: str, message: Message) -> None:
         """Do a command between two steps of the loop that runs the session, if any."""

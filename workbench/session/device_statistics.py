@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.backends.cupy.devices import fetch_array
+
 Array = np.ndarray[Any, Any]
 
 #: Arrays up to this size are rows of one table.
@@ -61,7 +63,7 @@ def fetch(parts: Sequence[Any]) -> list[Array]:
         return []
     flat: Any = np.concatenate([part.ravel() for part in parts])
     # host array: what the page is told
-    numbers = flat.get() if is_on_device(flat) else flat
+    numbers = fetch_array(flat) if is_on_device(flat) else flat
     ends = np.cumsum([math.prod(part.shape) for part in parts])[:-1]
     return [
         piece.reshape(part.shape)
@@ -143,8 +145,8 @@ def _flatten(x: Any) -> Any:
         return np.concatenate(rows) if rows else None
     if x.dtype.kind not in "biufc":
         return None
-    if x.dtype.kind == "c":
-        x = abs(x)
+    if x.dtype.kind == "c":  # the magnitude of a large complex64 is no float32
+        x = abs(x.astype(np.complex128, copy=False))
     flat = x.ravel()
     return flat if flat.dtype == np.float64 else flat.astype(np.float64)
 

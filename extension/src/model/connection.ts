@@ -9,12 +9,14 @@ import { Signal } from '@lumino/signaling';
 
 import type { IChannel, IReceived } from '../wire/channel';
 import { checkMessage, sequenceOf } from '../wire/guards';
+import { Pieces } from '../wire/pieces';
 import {
   IDetail,
   IExpressionAnswer,
   IInsideAnswer,
   IPlace,
   INormsAnswer,
+  IPieceMessage,
   IPeer,
   IMoments,
   IPeersAnswer,
@@ -97,6 +99,8 @@ type Bare<E> = E extends { request: number }
 
 const GONE = 'The kernel is gone: run the cell again.';
 
+const HELLO = { event: 'hello', schema: SCHEMA, parts: true, pieces: true } as const;
+
 /** Fields that a command changes: with them a kernel of before answers it. */
 const COMMANDED = ['overrides', 'undo', 'redo', 'history'] as const;
 
@@ -167,7 +171,7 @@ export class GraphConnection implements IDisposable {
   /** Ask for a snapshot: at the start, and after the line was down. */
   hello(): void {
     this._drawn = 0;
-    this._send({ event: 'hello', schema: SCHEMA, parts: true });
+    this._send(HELLO);
     this._askAgain(this._retry);
   }
 
@@ -177,7 +181,7 @@ export class GraphConnection implements IDisposable {
     this._timer = setTimeout(() => {
       // A kernel that is deaf has the question, and will answer.
       if (!this._isDeaf) {
-        this._send({ event: 'hello', schema: SCHEMA, parts: true, again: true });
+        this._send({ ...HELLO, again: true });
       }
       this._askAgain(Math.min(2 * wait, LONGEST_RETRY));
     }, wait);
@@ -315,6 +319,7 @@ export class GraphConnection implements IDisposable {
     }
     this._isDisposed = true;
     clearTimeout(this._timer);
+    this._pieces.clear();
     this._channel.received.disconnect(this._onReceived, this);
     this._requests.close(GONE);
     this.changed.emit('closed');
@@ -323,7 +328,7 @@ export class GraphConnection implements IDisposable {
 
   private _send(
     event:
-      | { event: 'hello'; schema: number; parts: boolean; again?: boolean }
+      | (typeof HELLO & { again?: boolean })
       | { event: 'ack'; of: number }
       | (Bare<PageEvent> & { request: number })
   ): void {
@@ -370,6 +375,9 @@ export class GraphConnection implements IDisposable {
       case 'patch':
         this._onState(message, buffers);
         break;
+      case 'piece':
+        this._onPiece(message, buffers);
+        break;
       case 'failure':
         if (
           message.request === null ||
@@ -402,6 +410,18 @@ export class GraphConnection implements IDisposable {
     }
   }
 
+  /** Put a piece of a state by, and ask for the next one: there is nothing to draw. */
+  private _onPiece(message: IPieceMessage, buffers: readonly DataView[]): void {
+    try {
+      this._pieces.take(message, buffers);
+    } catch (error) {
+      this._fail(error);
+    }
+    // If no more of them come the state is asked for again.
+    this._askAgain(this._retry);
+    this._send({ event: 'ack', of: message.seq });
+  }
+
   private _onState(
     message: Extract<KernelMessage, { type: 'snapshot' | 'patch' }>,
     buffers: readonly DataView[]
@@ -413,16 +433,25 @@ export class GraphConnection implements IDisposable {
     if (message.seq <= this._drawn || (isAwaited && message.type === 'patch')) {
       return;
     }
+    const ours = message.pieces === undefined ? null : this._pieces.finish(message.pieces);
+    if (message.pieces !== undefined && ours === null) {
+      // A page that has come in the midst of it has asked for a state of its own.
+      if (this._drawn !== 0) {
+        this._startAgain();
+      }
+      return;
+    }
     let graph: Graph;
     try {
+      const whole = ours ?? buffers;
       if (message.type === 'snapshot') {
-        graph = Graph.fromHeader(message.header, buffers);
+        graph = Graph.fromHeader(message.header, whole, ours !== null);
       } else if (before === null || (message.of ?? this._drawn) !== this._drawn) {
         // A patch of a state that never came.
         this._startAgain();
         return;
       } else {
-        graph = before.applyPatch(message.header, message.columns, buffers);
+        graph = before.applyPatch(message.header, message.columns, whole, ours !== null);
       }
     } catch (error) {
       if (message.type === 'patch') {
@@ -486,6 +515,7 @@ export class GraphConnection implements IDisposable {
   private readonly _requests: Requests;
   private readonly _jobs: Jobs;
   private readonly _retry: number;
+  private readonly _pieces = new Pieces();
   private _timer: ReturnType<typeof setTimeout> | undefined;
   private _isDeaf = false;
   private _isDisposed = false;

@@ -152,9 +152,12 @@ export class Graph {
   /** Past runs that were saved with the picture. */
   readonly moments: SavedMoments | null;
 
-  /** A snapshot: its checked header, its buffers in the order of `header.columns`. */
-  static fromHeader(header: IHeader, buffers: readonly DataView[]): Graph {
-    const columns = decodeColumns(header.columns, buffers);
+  /**
+   * A snapshot: its checked header, its buffers in the order of `header.columns`, which
+   * are copied unless they are `ours` to keep.
+   */
+  static fromHeader(header: IHeader, buffers: readonly DataView[], ours = false): Graph {
+    const columns = decodeColumns(header.columns, buffers, ours);
     return new Graph(header, checkColumns(header, columns), null);
   }
 
@@ -213,10 +216,11 @@ export class Graph {
   applyPatch(
     header: Partial<IHeader>,
     columns: readonly IPatchColumn[],
-    buffers: readonly DataView[]
+    buffers: readonly DataView[],
+    ours = false
   ): Graph {
     const merged = checkHeader({ ...this.header, ...header, ...this._timeline(header) });
-    const fresh = decodePatch(columns, buffers, this._columns);
+    const fresh = decodePatch(columns, buffers, this._columns, ours);
     const whole: Partial<IColumns> = { ...this._columns, ...fresh };
     if (merged.overrides.length === 0 && fresh.true_stats === undefined) {
       delete whole.true_stats;

@@ -38,10 +38,14 @@ export function checkColumnList(columns: readonly IColumn[]): void {
   });
 }
 
-/** The buffers as typed arrays, each of the type and length that was announced. */
+/**
+ * The buffers as typed arrays, each of the type and length that was announced. Those of
+ * a message are copied: they need not be aligned, and are not `ours` to keep.
+ */
 export function decodeColumns(
   columns: readonly IColumn[],
-  buffers: readonly DataView[]
+  buffers: readonly DataView[],
+  ours = false
 ): Partial<IColumns> {
   if (columns.length !== buffers.length) {
     throw new PictureError(
@@ -58,7 +62,7 @@ export function decodeColumns(
           `it has ${buffers[i].byteLength}`
       );
     }
-    decoded[name] = decode(dtype, buffers[i]);
+    decoded[name] = decode(dtype, ours ? buffers[i] : copy(buffers[i]));
   });
   return decoded as Partial<IColumns>;
 }
@@ -70,11 +74,13 @@ export function decodeColumns(
 export function decodePatch(
   columns: readonly IPatchColumn[],
   buffers: readonly DataView[],
-  before: IColumns
+  before: IColumns,
+  ours = false
 ): Partial<IColumns> {
   const fresh: Partial<Record<ColumnName, IColumns[ColumnName]>> = decodeColumns(
     columns,
-    buffers
+    buffers,
+    ours
   );
   for (const { name, dtype, base, parts } of columns) {
     const values = fresh[name];
@@ -264,12 +270,17 @@ function encode(array: NonNullable<IColumns[ColumnName]>): Uint8Array {
 
 const LITTLE_ENDIAN = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
 
-function decode(dtype: ColumnDtype, view: DataView): IColumns[ColumnName] {
-  // A copy: message buffers need not be aligned, and are not ours to keep.
-  const bytes = new Uint8Array(view.byteLength);
-  bytes.set(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
-  const array = new ARRAYS[dtype](bytes.buffer);
-  swapBytes(bytes, array.BYTES_PER_ELEMENT);
+/** The bytes of a view in a buffer of their own. */
+function copy({ buffer, byteOffset, byteLength }: DataView): DataView {
+  const bytes = new Uint8Array(byteLength);
+  bytes.set(new Uint8Array(buffer, byteOffset, byteLength));
+  return new DataView(bytes.buffer);
+}
+
+/** A whole buffer as numbers. */
+function decode(dtype: ColumnDtype, { buffer }: DataView): IColumns[ColumnName] {
+  const array = new ARRAYS[dtype](buffer as ArrayBuffer);
+  swapBytes(new Uint8Array(buffer), array.BYTES_PER_ELEMENT);
   return array;
 }
 

@@ -78,11 +78,14 @@ export type IMoments = { steps: number[]; losses: (number | null)[];
   overrides: (string | null)[]; norms: string };
 export type ISaved = { schema: number; model_id: string; header: IHeader;
   buffers: string[]; moments: IMoments | null };
-export type ISnapshotMessage = { type: 'snapshot'; seq: number; header: IHeader };
+export type ISnapshotMessage = { type: 'snapshot'; seq: number; pieces?: number;
+  header: IHeader };
 export type IPatchColumn = { name: ColumnName; dtype: ColumnDtype; length: number;
   base?: ColumnName; parts?: [number, number][] };
-export type IPatchMessage = { type: 'patch'; seq: number; of?: number; answers?: number;
-  header: Partial<IHeader>; columns: IPatchColumn[] };
+export type IPatchMessage = { type: 'patch'; seq: number; pieces?: number; of?: number;
+  answers?: number; header: Partial<IHeader>; columns: IPatchColumn[] };
+export type IPieceMessage = { type: 'piece'; seq: number; first: number; start: number;
+  sizes: number[] };
 export type IDistribution = { counts: number[]; low: number; high: number;
   zeros: number; nan: number; inf: number; size: number };
 export type IDeviceKernel = { title: string; source: string };
@@ -134,12 +137,12 @@ export type IProgressMessage = { type: 'progress'; seq: number; request: number;
 export type IDoneMessage = { type: 'done'; seq: number; request: number };
 export type IFailureMessage = { type: 'failure'; seq: number; request: number | null;
   message: string };
-export type KernelMessage = ISnapshotMessage | IPatchMessage | IDetail |
+export type KernelMessage = ISnapshotMessage | IPatchMessage | IPieceMessage | IDetail |
   IExpressionAnswer | IMomentAnswer | IPeersAnswer | IRunsAnswer | INormsAnswer |
   IPlotAnswer | IPreviewAnswer | ISimplificationAnswer | IProgramAnswer |
   IInsideAnswer | IProgressMessage | IDoneMessage | IFailureMessage;
 export type IHelloEvent = { type: 'event'; seq: number; event: 'hello'; schema: number;
-  again?: boolean; parts?: boolean };
+  again?: boolean; parts?: boolean; pieces?: boolean };
 export type IAckEvent = { type: 'event'; seq: number; event: 'ack'; of: number };
 export type IInspectEvent = { type: 'event'; seq: number; request: number;
   event: 'inspect'; node: number; path?: IPlace[] };

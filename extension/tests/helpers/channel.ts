@@ -61,6 +61,25 @@ export class TestKernel implements IChannel {
     return this.tell({ type: 'snapshot', header }, buffers);
   }
 
+  /** The buffers of a state in pieces of so many bytes; what names them there. */
+  pieces(buffers: readonly DataView[], size: number, lost = -1): { pieces: number } {
+    const sizes = buffers.map(({ byteLength }) => byteLength);
+    const bytes = buffers.flatMap(one => [
+      ...new Uint8Array(one.buffer, one.byteOffset, one.byteLength)
+    ]);
+    const first = this._seq + 1;
+    for (let start = 0; start < bytes.length; start += size) {
+      const part = Uint8Array.from(bytes.slice(start, start + size));
+      const content = { type: 'piece', first, start, sizes };
+      if (start / size === lost) {
+        this._seq += 1;
+      } else {
+        this.tell(content, [new DataView(part.buffer)]);
+      }
+    }
+    return { pieces: first };
+  }
+
   /** A patch of the columns named, and of fields of the header; `of` a state. */
   patch(
     { header, buffers }: INetwork,

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { ConnectionChange, GraphConnection } from '../../src/model/connection';
+import { Graph } from '../../src/model/graph';
 import { RequestError } from '../../src/wire/requests';
 import { TestKernel } from '../helpers/channel';
 import { H, LOSS, W, clipOfH, network } from '../helpers/network';
@@ -39,7 +40,9 @@ describe('GraphConnection', () => {
   });
 
   it('says hello, draws the snapshot and acknowledges it', () => {
-    expect(kernel.sent).toEqual([{ type: 'event', seq: 1, event: 'hello', schema: 2, parts: true }]);
+    expect(kernel.sent).toEqual([
+      { type: 'event', seq: 1, event: 'hello', schema: 2, parts: true, pieces: true }
+    ]);
     const seq = kernel.snapshot(network());
     expect(connection.graph?.label(H)).toBe('h');
     expect(changes).toEqual(['graph']);
@@ -149,6 +152,67 @@ describe('GraphConnection', () => {
     kernel.snapshot(network());
     kernel.patch(network(), [], { output_value: 0.75 });
     expect(connection.graph?.header.output_value).toBe(0.75);
+  });
+
+  it('puts a large state together, and acknowledges each piece at once', () => {
+    const { header, buffers } = network();
+    const whole = Graph.fromHeader(header, buffers).toSaved().buffers;
+    const pieces = kernel.pieces(buffers, 500);
+    const told = kernel.events('ack').length;
+    expect(told).toBeGreaterThan(1);
+    expect(connection.graph).toBeNull();
+    const seq = kernel.tell({ type: 'snapshot', header, ...pieces });
+    expect(kernel.last('ack').of).toBe(seq);
+    const { graph } = connection;
+    expect(graph?.label(H)).toBe('h');
+    expect(graph?.toSaved().buffers).toEqual(whole);
+    const at = header.columns.findIndex(({ name }) => name === 'grad_stats');
+    const norms = new Float64Array(header.nodes * 6).fill(3);
+    const more = kernel.pieces([new DataView(norms.buffer)], 100);
+    const columns = [header.columns[at]];
+    kernel.tell({ type: 'patch', header: {}, columns, of: seq, ...more });
+    expect(connection.graph?.gradNorm(H)).toBe(3);
+    expect(kernel.events('hello')).toHaveLength(1);
+  });
+
+  it('asks again for a state whose pieces have not all come, once', () => {
+    const { header, buffers } = network();
+    // Whoever has just said hello is answered without a further word.
+    kernel.tell({ type: 'snapshot', header, ...kernel.pieces(buffers, 500, 1) });
+    expect(connection.graph).toBeNull();
+    expect(kernel.events('hello')).toHaveLength(1);
+    kernel.snapshot(network());
+    for (const lost of [0, 1]) {
+      kernel.tell({ type: 'snapshot', header, ...kernel.pieces(buffers, 500, lost) });
+      expect(kernel.events('hello')).toHaveLength(2);
+    }
+    kernel.tell({ type: 'snapshot', header, ...kernel.pieces(buffers, 500) });
+    expect(connection.graph?.label(H)).toBe('h');
+    vi.advanceTimersByTime(10 * 60_000);
+    expect(kernel.events('hello')).toHaveLength(2);
+  });
+
+  it('asks again if the pieces cease, not while they come', () => {
+    kernel.snapshot(network());
+    const place = { type: 'piece', first: 2, sizes: [100] };
+    for (let start = 0; start < 50; start++) {
+      kernel.tell({ ...place, start }, [new DataView(new ArrayBuffer(1))]);
+      vi.advanceTimersByTime(4000);
+    }
+    expect(kernel.events('hello')).toHaveLength(1);
+    vi.advanceTimersByTime(4000);
+    expect(kernel.last('hello').again).toBe(true);
+  });
+
+  it('refuses pieces that hold more than they may, and acknowledges them', () => {
+    const view = new DataView(new ArrayBuffer(8));
+    const seq = kernel.tell({ type: 'piece', first: 1, start: 0, sizes: [4] }, [view]);
+    expect(connection.problem).toContain('more than its 4 bytes');
+    expect(kernel.last('ack').of).toBe(seq);
+    kernel.tell({ type: 'piece', first: 2, start: 0, sizes: [1e12] }, [view]);
+    expect(connection.problem).toContain('sizes[0]');
+    kernel.snapshot(network());
+    expect(connection.problem).toBeNull();
   });
 
   it('says what is wrong with a newer snapshot, acknowledges it, and recovers', () => {

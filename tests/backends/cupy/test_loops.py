@@ -7,6 +7,7 @@ gives other numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from workbench.backends.compiled.steps import LoopStep, Plan
 from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import Device, Launch, list_units
 from workbench.backends.cupy.loops import (
+    MOST_ROUNDS,
     WORK,
     find_obstacle,
     multiply_by_sums,
@@ -256,6 +258,16 @@ def plan_case(name: str, rng: np.random.Generator) -> tuple[Plan, list[Any], lis
     return plan, args, want
 
 
+@cache
+def compile_programs() -> None:
+    """Compile the kernels of all programs for the host, at once."""
+    launches = []
+    for name in PROGRAMS:
+        plan, _, _ = plan_case(name, np.random.default_rng(0))
+        launches += [x for xs in write_all(plan).values() for x in xs]
+    HostModule(launches)
+
+
 def list_loops(plan: Plan) -> list[LoopStep]:
     return [step for step in plan.steps if isinstance(step, LoopStep)]
 
@@ -263,6 +275,7 @@ def list_loops(plan: Plan) -> list[LoopStep]:
 @needs_compiler
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str, rng: np.random.Generator) -> None:
+    compile_programs()
     plan, args, want = plan_case(name, rng)
     loops = list_loops(plan)
     assert loops
@@ -465,9 +478,17 @@ def test_so_many_steps_that_nobody_could_interrupt_are_no_kernel() -> None:
     def f(x: Any) -> Any:
         return wb.scan(lambda h: np.sin(h), initial=[x], n_steps=10**9, last=True)
 
-    assert find_reasons(f, np.ones(3)) == [
-        "an interrupt could not end its 1,000,000,000 steps"
-    ]
+    told = "an interrupt could not end its {:,} steps before their time"
+    assert find_reasons(f, np.ones(3)) == [told.format(10**9)]
+
+    # What a step computes takes time too.
+    steps = 3 * MOST_ROUNDS // 4
+
+    def grow(x: Any) -> Any:
+        return wb.scan(lambda h: h * 0.5, initial=[x], n_steps=steps, last=True)
+
+    assert find_reasons(grow, np.ones(1000)) == [None]
+    assert find_reasons(grow, np.ones(WORK // 2)) == [told.format(steps)]
 
 
 def test_a_long_text_is_no_kernel(rng: np.random.Generator) -> None:

@@ -39,19 +39,21 @@ from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec
 from workbench.errors import CompilerError
 
-#: A step computes at most so many entries of nodes for each launch that it saves. A
-#: launch in a CUDA graph took a microsecond on an H200, in which one of its
-#: multiprocessors reads about as many doubles from its own cache. The rule itself has
-#: not been measured.
-WORK = 2**15
+#: About how many doubles a multiprocessor of an H200 reads from its own cache in a
+#: microsecond, which a launch in a CUDA graph took there.
+RATE = 2**15
+#: A step computes at most so many entries of nodes for each launch that it saves. The
+#: rule itself has not been measured.
+WORK = RATE
 #: The texts of all parts have at most so many nodes: NVRTC's time grows with them.
 MOST_NODES = 1024
 #: One part of a step computes at most so many times that: cuBLAS and kernels of many
 #: blocks are better at a large one, however small the others are.
 MOST_IN_PART = 8 * WORK
-#: Nothing ends a kernel or a CUDA graph before its time: one runs at most so many
-#: parts, of a microsecond each. Slow functions take longer (a guess, not measured).
-MOST_ROUNDS = 2**22
+#: Nothing ends a kernel or a CUDA graph before its time: one takes at most so many
+#: rounds, of a microsecond each: about a second. Slow functions take several times as
+#: long (a guess, not measured).
+MOST_ROUNDS = 2**20
 #: The most threads of a block: each then has 128 registers.
 MOST_THREADS = 512
 #: The memory that a block shares without asking for more.
@@ -73,7 +75,7 @@ def find_obstacle(step: LoopStep, plan: Plan) -> str | None:
     if cost.nodes > MOST_NODES:
         return f"its step has {cost.nodes:,} nodes, more than {MOST_NODES:,}"
     if count_rounds(step) > MOST_ROUNDS:
-        return f"an interrupt could not end its {step.steps:,} steps"
+        return f"an interrupt could not end its {step.steps:,} steps before their time"
     if cost.work > WORK * cost.parts:
         each = round(cost.work / max(cost.parts, 1))
         return f"a kernel of its step computes {each:,} entries, more than {WORK:,}"
@@ -107,8 +109,13 @@ def _find_unfit(step: LoopStep, plan: Plan) -> str | None:
 
 
 def count_rounds(step: LoopStep) -> int:
-    """Return how many parts a loop that is one kernel runs one after the other."""
-    return (step.steps or 0) * _count_cost(step.program.plan).parts
+    """Return about how many microseconds a loop takes that is one kernel.
+
+    It is one for each part, since they run one after the other, and one for as many
+    entries as a multiprocessor reads in that time.
+    """
+    cost = _count_cost(step.program.plan)
+    return round((step.steps or 0) * (cost.parts + cost.work / RATE))
 
 
 class _Cost(NamedTuple):

@@ -250,7 +250,10 @@ class Program:
             return f"it has {count:,} launches"
         rounds = sum(one.rounds for one in self.actions if one.is_capturable)
         if rounds > MOST_ROUNDS:  # nothing ends a graph before its time
-            return f"an interrupt could not end its {rounds:,} parts of loops"
+            return (
+                "an interrupt could not end its loops, which take about"
+                f" {rounds * 1e-6:.0f} s"
+            )
         if sum(known) > COPIED * count:
             return "its inputs and outputs are too large to copy them in each call"
         if not any(action.is_capturable for action in self.actions):

@@ -229,7 +229,7 @@ def estimate_costs(
     """Return what each step takes."""
     costs = [Cost(0.0, 0.0)] * len(plan.steps)
     for action in actions:
-        # A part of a loop in one block takes as long as a kernel, about.
+        # A round of a loop in one block takes as long as a kernel, about.
         seconds = (action.count + action.rounds) * LATENCY
         busy, share = 0.0, 1.0
         if isinstance(action, LaunchAction):

@@ -34,6 +34,8 @@ class HelloEvent(Event):
     again: NotRequired[bool]
     #: Whether it reads patches of parts of columns.
     parts: NotRequired[bool]
+    #: Whether it puts together large states that come in pieces.
+    pieces: NotRequired[bool]
 
 
 class AckEvent(Event):

@@ -163,12 +163,17 @@ Verdict = Annotated[
 ]
 
 
+#: The most entries of a column, and bytes.
+MOST_LENGTH = MOST_EDGES * len(STATISTICS)
+MOST_BYTES = 8 * MOST_LENGTH
+
+
 class Column(TypedDict):
     """One buffer: which column it is, and its length."""
 
     name: ColumnName
     dtype: Annotated[Dtype, Meta(title="ColumnDtype")]
-    length: Annotated[int, Meta(minimum=0, maximum=MOST_EDGES * len(STATISTICS))]
+    length: Annotated[int, Meta(minimum=0, maximum=MOST_LENGTH)]
 
 
 ColumnList = Annotated[list[Column], Meta(maxItems=len(COLUMNS))]

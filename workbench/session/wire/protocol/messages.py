@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from workbench.session.statistics import Distribution
 from workbench.session.wire.protocol.fields import (
+    COLUMNS,
+    MOST_BYTES,
     MOST_STRINGS,
     PLOT_KINDS,
     Code,
@@ -29,6 +31,8 @@ class SnapshotMessage(TypedDict):
 
     type: Literal["snapshot"]
     seq: int
+    #: The ``first`` of the pieces in which its buffers have come before it.
+    pieces: NotRequired[int]
     header: Header
 
 
@@ -37,6 +41,8 @@ class PatchMessage(TypedDict):
 
     type: Literal["patch"]
     seq: int
+    #: The ``first`` of the pieces in which its buffers have come before it.
+    pieces: NotRequired[int]
     #: The ``seq`` of the state that it changes: to a page that shows another one it
     #: says nothing.
     of: NotRequired[int]
@@ -45,6 +51,22 @@ class PatchMessage(TypedDict):
     answers: NotRequired[int]
     header: Annotated[dict[str, Any], Meta(part="Header")]
     columns: PatchColumnList
+
+
+class PieceMessage(TypedDict):
+    """Some of the bytes of the buffers of a large state, which comes after them."""
+
+    type: Literal["piece"]
+    seq: int
+    #: The ``seq`` of the first piece of the same state.
+    first: int
+    #: How many bytes have come in the pieces before.
+    start: Count
+    #: The bytes of each buffer of the state; the pieces hold one after another.
+    sizes: Annotated[
+        list[Annotated[int, Meta(minimum=0, maximum=MOST_BYTES)]],
+        Meta(maxItems=len(COLUMNS)),
+    ]
 
 
 class DeviceKernelData(TypedDict):
@@ -340,6 +362,7 @@ class FailureMessage(TypedDict):
 KernelMessage = Annotated[
     SnapshotMessage
     | PatchMessage
+    | PieceMessage
     | Detail
     | ExpressionAnswer
     | MomentAnswer
