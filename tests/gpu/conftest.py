@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.gpu.device import cupy
+from tests.gpu.device import cupy, has_gpu
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,7 @@ def settle(request: pytest.FixtureRequest) -> Iterator[None]:
     new one go on.
     """
     yield
-    if cupy is None:
+    if not has_gpu():
         return
     try:
         cupy.cuda.Device().synchronize()

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.backends.cupy.devices import fetch_array
+
 Array = np.ndarray[Any, Any]
 
 #: Arrays up to this size are rows of one table.
@@ -61,7 +63,7 @@ def fetch(parts: Sequence[Any]) -> list[Array]:
         return []
     flat: Any = np.concatenate([part.ravel() for part in parts])
     # host array: what the page is told
-    numbers = flat.get() if is_on_device(flat) else flat
+    numbers = fetch_array(flat) if is_on_device(flat) else flat
     ends = np.cumsum([math.prod(part.shape) for part in parts])[:-1]
     return [
         piece.reshape(part.shape)

@@ -7,12 +7,14 @@ places where they wait for each other. Between buffers lie bytes that nobody may
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,8 @@ from workbench.errors import CompilerError
 
 HEADER = Path(__file__).with_name("host_cuda.hpp")
 COMPILER = shutil.which("g++")
-FLAGS = "-std=c++17 -O1 -ffp-contract=off -w -fPIC -include".split()
+#: Most texts run once: what an optimiser takes is more than what it saves.
+FLAGS = "-std=c++17 -O0 -ffp-contract=off -w -fPIC".split()
 #: The bytes between buffers, and what they hold: floats of such bytes are NaN.
 MARGIN, FILL = 256, 0xFF
 #: A small device, so that small arrays are cut in pieces too.
@@ -54,19 +57,23 @@ Array = np.ndarray[Any, Any]
 
 
 class HostModule:
-    """The functions of launches, compiled for the host, once for each text."""
+    """The functions of launches, compiled for the host, once for each text.
+
+    The header takes as long as ten functions: those of many plans at once are cheap.
+    """
 
     _functions: dict[str, Any] = {}  # noqa: RUF012 of all modules
     _kept: list[Any] = []  # noqa: RUF012
 
     def __init__(self, launches: Sequence[Launch]) -> None:
-        new = {x.name: x.source for x in launches if x.name not in self._functions}
-        if not new:
+        if all(x.name in self._functions for x in launches):
             return
-        ends = [f"HOST_CUDA_KERNEL({name})" for name in new]
-        library = compile_host("\n".join([PRELUDE, *new.values(), *ends]), "-shared")
-        loaded = ctypes.CDLL(str(library))
-        for name in new:
+        # Known ones too: another process has compiled the same text, maybe.
+        sources = {x.name: x.source for x in launches}
+        ends = [f"HOST_CUDA_KERNEL({name})" for name in sources]
+        text = "\n".join([PRELUDE, *sources.values(), *ends])
+        loaded = ctypes.CDLL(str(compile_host(text, "-shared")))
+        for name in sources:
             function = loaded[f"{name}_launch"]
             function.restype = ctypes.c_char_p
             function.argtypes = [
@@ -88,20 +95,38 @@ class HostModule:
 
 def compile_host(text: str, *flags: str) -> Path:
     """Compile C++ with the header; what was compiled before is kept."""
+    header = HEADER if flags != ("-shared",) else _compile_header()
+    command = [str(COMPILER), *FLAGS, "-include", str(header), *flags]
+    return _keep(text, [*command, "-x", "c++", "-"])
+
+
+@cache
+def _compile_header() -> Path:
+    """Return a header of that name beside what the compiler has made of ours."""
+    command = [str(COMPILER), *FLAGS, "-x", "c++-header", str(HEADER)]
+    made = _keep("", command, ".hpp.gch")
+    named = made.with_suffix("")  # nobody reads it
+    named.touch()
+    return named
+
+
+def _keep(text: str, command: list[str], ending: str = "") -> Path:
+    """Return what a command makes of a text, which is done once for all processes."""
     folder = Path(tempfile.gettempdir()) / f"workbench-host-cuda-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    command = [str(COMPILER), *FLAGS, str(HEADER), *flags]
     key = repr((text, command, HEADER.read_bytes()))
-    made = folder / hashlib.sha256(key.encode()).hexdigest()[:24]
-    if not made.exists():
-        part = folder / f"{made.name}.{os.getpid()}"
-        done = subprocess.run(
-            [*command, "-x", "c++", "-", "-o", str(part)],
-            input=text, capture_output=True, text=True,
-        )  # fmt: skip
-        if done.returncode:
-            raise RuntimeError(done.stderr[:4000])
-        os.replace(part, made)
+    name = hashlib.sha256(key.encode()).hexdigest()[:24]
+    made = folder / f"{name}{ending}"
+    with (folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            part = folder / f"{name}.{os.getpid()}"
+            done = subprocess.run(
+                [*command, "-o", str(part)], input=text, capture_output=True, text=True
+            )
+            if done.returncode:
+                raise RuntimeError(done.stderr[:4000])
+            os.replace(part, made)
     return made
 
 

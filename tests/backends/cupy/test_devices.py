@@ -248,3 +248,127 @@ def test_errors_of_cuda_are_told_apart(
     assert type(runtime.translate(CudaError(status))) is kind
     assert (runtime.failure is not None) is stopped
     assert runtime.translate(ValueError("no")) is None
+
+
+# What CuPy is asked for
+
+
+class StreamOfTest:
+    """A stream that copies when it is waited for, and not before."""
+
+    def __init__(self) -> None:
+        self.work: list[Callable[[], None]] = []
+        self.waits = 0
+
+    def synchronize(self) -> None:
+        self.waits += 1
+        while self.work:
+            self.work.pop(0)()
+
+
+class ArrayOfTest:
+    """An array of CuPy's, as far as it is brought to the host."""
+
+    def __init__(self, value: np.ndarray[Any, Any], stream: StreamOfTest) -> None:
+        self.value, self.stream = value, stream
+        self.shape, self.dtype, self.nbytes = value.shape, value.dtype, value.nbytes
+
+    def get(self, out: Any = None, blocking: bool = True) -> Any:
+        if out is None:
+            assert blocking
+            self.stream.synchronize()
+            return self.value.copy()
+        assert not blocking
+        self.stream.work.append(lambda: np.copyto(out, self.value))
+        return out
+
+
+class Refused(Exception):
+    """CUDA's error."""
+
+
+class CudaOfTest:
+    """Pinned memory, of which there is so much."""
+
+    def __init__(self, most: int = 10**6) -> None:
+        self.stream = StreamOfTest()
+        self.left = most
+        self.pinned: set[int] = set()
+        self.pinned_memory = self
+
+    def get_current_stream(self) -> StreamOfTest:
+        return self.stream
+
+    def alloc_pinned_memory(self, size: int) -> bytearray:
+        if size > self.left:
+            raise Refused("no memory")
+        self.left -= size
+        return bytearray(b"\xff" * size)
+
+    def is_memory_pinned(self, address: int) -> bool:
+        return address in self.pinned
+
+
+def make_cupy(cuda: CudaOfTest, monkeypatch: pytest.MonkeyPatch) -> CupyRuntime:
+    monkeypatch.setattr(CupyRuntime, "__init__", lambda self: None)
+    runtime: Any = CupyRuntime()
+    runtime._cuda, runtime._api = cuda, types.SimpleNamespace(CUDARuntimeError=Refused)
+    return runtime  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("most", "waits"), [(10**6, 1), (100, 3), (0, 5)])
+def test_arrays_come_by_pinned_memory(
+    most: int, waits: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """Together; those for which none is left come alone, as empty ones do."""
+    cuda = CudaOfTest(most)
+    values = [rng.normal(size=n) for n in (5, (2, 3), 7)] + [np.array(2j)]
+    arrays: list[Any] = [ArrayOfTest(x, cuda.stream) for x in values]
+    made = make_cupy(cuda, monkeypatch).download(arrays)
+    assert cuda.stream.waits == waits
+    for got, want in zip(made, values, strict=True):
+        assert (type(got), got.dtype, got.base) == (np.ndarray, want.dtype, None)
+        np.testing.assert_array_equal(got, want)
+
+
+def test_large_arrays_come_by_memory_that_is_not_pinned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("workbench.backends.cupy.runtime.MOST_PINNED", 50)
+    cuda = CudaOfTest()
+    values = [np.arange(9.0), np.arange(4.0), np.arange(3.0), np.zeros(0)]
+    arrays: list[Any] = [ArrayOfTest(x, cuda.stream) for x in values]
+    made = make_cupy(cuda, monkeypatch).download(arrays)
+    assert cuda.left == 10**6 - 4 * 8
+    for got, want in zip(made, values, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_pinned_memory_is_kept_until_nobody_writes_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cuda = CudaOfTest()
+    arrays: list[Any] = [ArrayOfTest(np.ones(3), cuda.stream) for _ in range(2)]
+
+    def interrupt(**settings: Any) -> None:
+        raise KeyboardInterrupt
+
+    arrays[1].get = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        make_cupy(cuda, monkeypatch).download(arrays)
+    assert cuda.stream.waits == 1
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_an_array_in_pinned_memory_is_waited_for(
+    pinned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CuPy copies from there while the user may write to it."""
+    cuda, told = CudaOfTest(), {}
+    x = np.ones(3)
+    if pinned:
+        cuda.pinned.add(x.ctypes.data)
+    runtime: Any = make_cupy(cuda, monkeypatch)
+    runtime.cupy = types.SimpleNamespace(asarray=lambda x, **given: told.update(given))
+    runtime.upload(x)
+    assert told == {"order": "C", "blocking": pinned}

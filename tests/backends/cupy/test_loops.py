@@ -7,6 +7,7 @@ gives other numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -257,6 +258,16 @@ def plan_case(name: str, rng: np.random.Generator) -> tuple[Plan, list[Any], lis
     return plan, args, want
 
 
+@cache
+def compile_programs() -> None:
+    """Compile the kernels of all programs for the host, at once."""
+    launches = []
+    for name in PROGRAMS:
+        plan, _, _ = plan_case(name, np.random.default_rng(0))
+        launches += [x for xs in write_all(plan).values() for x in xs]
+    HostModule(launches)
+
+
 def list_loops(plan: Plan) -> list[LoopStep]:
     return [step for step in plan.steps if isinstance(step, LoopStep)]
 
@@ -264,6 +275,7 @@ def list_loops(plan: Plan) -> list[LoopStep]:
 @needs_compiler
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str, rng: np.random.Generator) -> None:
+    compile_programs()
     plan, args, want = plan_case(name, rng)
     loops = list_loops(plan)
     assert loops

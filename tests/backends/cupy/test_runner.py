@@ -20,6 +20,7 @@ def test_slow():
 """
 
 
+@pytest.mark.long
 def test_tests_that_are_stopped_leave_a_report(tmp_path: Path) -> None:
     ready, report = tmp_path / "ready", tmp_path / "report.xml"
     file = tmp_path / "test_it.py"
@@ -37,7 +38,7 @@ def test_tests_that_are_stopped_leave_a_report(tmp_path: Path) -> None:
 def test_what_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "END_SECONDS", 1)
     text = "import signal, time; signal.signal(2, signal.SIG_IGN); time.sleep(60)"
-    assert run.run([sys.executable, "-c", text], dict(os.environ), 3) == 124
+    assert run.run([sys.executable, "-c", text], dict(os.environ), 1) == 124
 
 
 def test_the_status_is_that_of_the_command() -> None:

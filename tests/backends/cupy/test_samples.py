@@ -1,6 +1,6 @@
 """Samples of all ops, value and gradient, as plans for a device that the host runs.
 
-Every eighth sample stands for the others, a different eighth in each run; the long
+Every twelfth sample stands for the others, a different twelfth in each run; the long
 tests run all of them, and NVRTC compiles what they are made of.
 """
 
@@ -28,7 +28,7 @@ from workbench.core.types import spec_of
 from workbench.errors import CompilerError, ShapeError
 
 #: A sample among so many in each run; the long tests take all in so many parts.
-SOME = 8
+SOME = 12
 #: Samples of every run: a kernel of several stores, one of them where it reads.
 ALWAYS = ("convolve2d wrap-f",)
 
@@ -37,7 +37,7 @@ Chosen = list[tuple[str, Sample, str]]
 
 
 def choose(part: int) -> Chosen:
-    """Return every eighth sample."""
+    """Return every twelfth sample."""
     return [(label, *CASES[label]) for label in list(CASES)[part::SOME]]
 
 
@@ -54,7 +54,7 @@ def differentiate(sample: Sample, args: list[Any], rng: np.random.Generator) -> 
 
 
 def choose_some() -> Chosen:
-    """Return the samples of this run: an eighth, and those of every run."""
+    """Return the samples of this run: a twelfth, and those of every run."""
     chosen = choose(int(os.environ[SEED]) % SOME)
     known = {label for label, *_ in chosen}
     return chosen + [(x, *CASES[x]) for x in ALWAYS if x not in known]
@@ -125,7 +125,8 @@ def check_architectures(cases: list[Case], architectures: tuple[str, ...]) -> in
 @pytest.mark.parametrize("gradient", [False, True])
 def test_some_samples(gradient: bool, subtests: pytest.Subtests) -> None:
     cases = check_samples(choose_some(), gradient, subtests)
-    check_architectures(cases, ("sm_90",))
+    if gradient:  # which has most of the values' kernels
+        check_architectures(cases, ("sm_90",))
 
 
 @pytest.mark.long

@@ -37,6 +37,7 @@ from workbench.backends.compiled.steps import (
 from workbench.backends.cupy.launches import ALIGNMENT, Launch
 from workbench.backends.cupy.loops import count_rounds, find_obstacle, write_loop
 from workbench.backends.cupy.matrices import Gemm, write_gemms
+from workbench.backends.cupy.obstacles import explain_call
 from workbench.backends.cupy.runtime import Address, Array, Runtime
 from workbench.core import blame
 from workbench.core.op import CudaCall
@@ -44,7 +45,6 @@ from workbench.core.schedule import user_context
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec
 from workbench.errors import CompilerError
-from workbench.ops.device import ON_HOST
 
 #: Both branches of a choice run where they are so many launches, or parts of loops that
 #: are one kernel, and entries of nodes at most: they take some microseconds then, and
@@ -270,11 +270,8 @@ class HostAction(Action):
             runtime.copy(place, runtime.find_address(array), int(array.nbytes))
 
     def describe(self) -> str:
-        """Return its op, and who computes it."""
-        name = self.node.op.name
-        if name in ON_HOST:
-            return f"{name}, which the CPU computes: CuPy has no {ON_HOST[name]}"
-        return f"{name}, which CuPy computes"
+        """Return its op, who computes it, and what to write instead."""
+        return explain_call(self.node)
 
 
 class CallAction(Action):
@@ -521,10 +518,17 @@ class LoopAction(_NestedAction):
         """Return its op, and what keeps it from being captured, if anything does."""
         name = self.node.op.name
         if self.what.until:
-            return f"{name}, of which the host must know after each step if it ends"
+            return (
+                f"{name}, of which the host must know after each step if it ends: a"
+                " wb.scan of so many steps is captured"
+            )
         if self._given is not None:
-            return f"{name}, whose number of steps the host must know"
-        return f"{name} of {self.steps} steps"
+            return (
+                f"{name}, whose number of steps the host must know: one that does not"
+                " come from the GPU is captured"
+            )
+        inside = (x.describe() for x in self.actions if not x.is_capturable)
+        return next((f"{name}, in which is {x}" for x in inside), name)
 
 
 class ChoiceAction(_NestedAction):
@@ -585,7 +589,10 @@ class ChoiceAction(_NestedAction):
 
     def describe(self) -> str:
         """Return its op, and why it is not captured."""
-        return f"{self.node.op.name}, whose condition the host must know"
+        return (
+            f"{self.node.op.name}, whose condition the host must know: np.where of both"
+            " results is captured, and so are short branches of kernels"
+        )
 
 
 class BothAction(_NestedAction):

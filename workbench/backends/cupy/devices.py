@@ -246,13 +246,22 @@ def to_cpu(value: Any) -> Any:
     runtime = _RUNTIME
 
     def move(x: Any) -> Any:
-        if runtime is not None and runtime.owns(x):
-            return runtime.download(x)
         return cupy.asnumpy(x) if cupy is not None and is_device_array(x) else x
 
     if runtime is None:
         return tree.map_tree(move, value)
+    leaves, nest = tree.flatten(value)
     with runtime.use(), runtime.guard():
-        made = tree.map_tree(move, value)
+        made = iter(runtime.download([x for x in leaves if runtime.owns(x)]))
+        moved = [next(made) if runtime.owns(x) else move(x) for x in leaves]
         runtime.pending.check_all()
-    return made
+    return nest(moved)
+
+
+def fetch_array(x: Any) -> Any:
+    """Return a copy of an array of a device, in the memory of the CPU."""
+    runtime = _RUNTIME
+    if runtime is None or not runtime.owns(x):
+        return x.get()
+    with runtime.use(), runtime.guard():
+        return runtime.download([x])[0]

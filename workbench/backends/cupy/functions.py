@@ -50,7 +50,7 @@ class Function(tiers.Function):
         self._names = [self.graph.label(x) for x in self.graph.leaves]
 
     def _download(self, x: Any) -> Any:
-        return self.runtime.download(x) if self.runtime.owns(x) else x
+        return self.runtime.download([x])[0] if self.runtime.owns(x) else x
 
     def _upload(self, x: Any) -> Any:
         """Return a constant that is the program's own, as compiled code has it."""

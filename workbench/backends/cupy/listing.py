@@ -23,6 +23,7 @@ from workbench.backends.cupy.actions import find_call
 from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import Device, Launch, compile_unit
 from workbench.backends.cupy.loops import find_obstacle, write_loop
+from workbench.backends.cupy.obstacles import explain_call
 from workbench.backends.cupy.runtime import format_bytes
 from workbench.core.blame import format_count
 from workbench.core.graph import Graph, inline
@@ -50,7 +51,8 @@ class PlannedStep(NamedTuple):
         cuBLAS's, nor of a call or a function of CuPy's, nor of a choice, nor of a loop
         whose steps the host launches.
     note
-        How a loop or a choice runs, in words.
+        How a loop or a choice runs, in words; of what CuPy computes, what to write
+        instead.
     """
 
     name: str
@@ -185,6 +187,8 @@ def _describe_step(
             note = "one of two branches, or both and a selection if they are short"
         elif isinstance(step, HostStep) and find_call(step, plan, device.kinds):
             kind = "call"
+        elif isinstance(step, HostStep):
+            note = f"in no CUDA graph: {explain_call(step.node)}"
     for buffer in plan.buffers[number:]:
         if buffer.first < 0:
             buffer.first = buffer.last = plan.steps.index(step)

@@ -39,11 +39,12 @@ from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec
 from workbench.errors import CompilerError
 
-#: A step computes at most so many entries of nodes for each launch that it saves. A
-#: launch in a CUDA graph took a microsecond on an H200, in which one of its
-#: multiprocessors reads about as many doubles from its own cache. The rule itself has
-#: not been measured.
-WORK = 2**15
+#: About how many doubles a multiprocessor of an H200 reads from its own cache in a
+#: microsecond, which a launch in a CUDA graph took there.
+RATE = 2**15
+#: A step computes at most so many entries of nodes for each launch that it saves. The
+#: rule itself has not been measured.
+WORK = RATE
 #: The texts of all parts have at most so many nodes: NVRTC's time grows with them.
 MOST_NODES = 1024
 #: One part of a step computes at most so many times that: cuBLAS and kernels of many
@@ -114,7 +115,7 @@ def count_rounds(step: LoopStep) -> int:
     entries as a multiprocessor reads in that time.
     """
     cost = _count_cost(step.program.plan)
-    return round((step.steps or 0) * (cost.parts + cost.work / WORK))
+    return round((step.steps or 0) * (cost.parts + cost.work / RATE))
 
 
 class _Cost(NamedTuple):

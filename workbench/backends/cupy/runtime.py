@@ -6,6 +6,7 @@ says so. Tests have a runtime of their own, whose memory is NumPy's.
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from collections import deque
@@ -26,6 +27,9 @@ from workbench.errors import CompilerError, DeviceError, DeviceMemoryError
 
 #: Kernels that ask for more shared memory than this must say so before.
 SHARED = 48 * 1024
+#: Arrays of so many bytes together come to the host by pinned memory, which the system
+#: cannot use for anything else.
+MOST_PINNED = 64 * 2**20
 #: The status of CUDA's errors where memory does not suffice.
 NO_MEMORY = 2
 #: What the status of a CUDA error is after which nothing works on the GPU.
@@ -148,8 +152,8 @@ class Runtime(Protocol):
     def upload(self, array: Any) -> Array:
         """Return a copy of an array of NumPy's on the device."""
 
-    def download(self, array: Array) -> Any:
-        """Return a copy of an array as NumPy's, which is waited for."""
+    def download(self, arrays: Sequence[Array]) -> list[Any]:
+        """Return copies of arrays as NumPy's; they are waited for together."""
 
     def fill(self, array: Array, number: Any) -> None:
         """Set all entries to a number of the host."""
@@ -295,12 +299,44 @@ class CupyRuntime:
         return self.cupy.ascontiguousarray(array)
 
     def upload(self, array: Any) -> Array:
-        """Return a copy of an array of NumPy's on the device."""
-        return self.cupy.asarray(array, order="C")
+        """Return a copy of an array of NumPy's on the device.
 
-    def download(self, array: Array) -> Any:
-        """Return a copy of an array as NumPy's, which is waited for."""
-        return self.cupy.asnumpy(array)
+        CuPy copies it to pinned memory, and from there while the host goes on. What is
+        pinned already, and may be written to meanwhile, is waited for.
+        """
+        is_pinned = self._cuda.pinned_memory.is_memory_pinned
+        blocking = isinstance(array, np.ndarray) and is_pinned(array.ctypes.data)
+        return self.cupy.asarray(array, order="C", blocking=blocking)
+
+    def download(self, arrays: Sequence[Array]) -> list[Any]:
+        """Return copies of arrays as NumPy's; they are waited for together.
+
+        They go to pinned memory one after the other, and from there to memory that is
+        not; large ones, and all where no memory can be pinned, directly.
+        """
+        made: list[Any] = [None] * len(arrays)
+        room = MOST_PINNED
+        try:
+            for k, array in enumerate(arrays):
+                if 0 < array.nbytes <= room:
+                    made[k] = self._pin(array.shape, array.dtype)
+                if made[k] is not None:
+                    room -= array.nbytes
+                    array.get(out=made[k], blocking=False)
+        finally:  # the memory is written to until then, also if an interrupt comes
+            self.find_stream().synchronize()
+        for k, array in enumerate(arrays):
+            made[k] = array.get() if made[k] is None else made[k].copy()
+        return made
+
+    def _pin(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """Return an array of NumPy's in pinned memory; None if there is none left."""
+        size = math.prod(shape) * dtype.itemsize
+        try:
+            memory = self._cuda.alloc_pinned_memory(size)
+        except self._api.CUDARuntimeError:
+            return None
+        return np.ndarray(shape, dtype, memory)
 
     def fill(self, array: Array, number: Any) -> None:
         """Set all entries to a number of the host."""

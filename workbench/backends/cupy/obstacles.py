@@ -1,0 +1,56 @@
+"""What no CUDA graph contains, and what to write instead, in words.
+
+A program's graph ends at such a step, and another one may begin after it: CuPy's
+functions take memory of their own and look at numbers, which a graph cannot.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.core.blame import quote_site
+from workbench.core.tensor import Tensor
+from workbench.core.types import Spec, spec_of
+from workbench.ops.device import ON_HOST
+
+#: What is a kernel, or saves a call, instead of ops that CuPy computes.
+INSTEAD: dict[str, str] = {
+    **dict.fromkeys(
+        ("argsort", "argpartition", "lexsort"),
+        "np.max, np.argmax and their like are kernels",
+    ),
+    **dict.fromkeys(
+        (
+            "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv",
+            "least_squares", "logabsdet", "lu", "pinv", "qr", "sign_of_det", "solve",
+            "solve_triangular", "svd", "svdvals",
+        ),
+        "of a matrix that stays the same, compute it once and hand it in",
+    ),
+    "scan": "what is no kernel in its step may stand before or after the loop",
+}  # fmt: skip
+#: Instead of other ops.
+OTHERWISE = (
+    "a composition of NumPy's functions, or a wb.KernelOp with cuda, is captured"
+)
+#: Instead of ops on float16 that are kernels of wider floats.
+WIDER = "of x.astype(np.float32) it may be a kernel"
+
+
+def explain_call(node: Tensor) -> str:
+    """Return which op it is that CuPy computes, why, and what to write instead."""
+    name = node.op.name
+    where = quote_site(node.site)
+    if name in ON_HOST:
+        return f"{name}{where}, which the CPU computes: CuPy has no {ON_HOST[name]}"
+    return f"{name}{where}, which CuPy computes: {advise(node)}"
+
+
+def advise(node: Tensor) -> str:
+    """Return what to write instead of an op that CuPy computes."""
+    known = INSTEAD.get(node.op.name)
+    if known is not None:
+        return known
+    specs = [spec_of(x) for x in node.inputs]
+    halves = any(isinstance(s, Spec) and s.dtype == np.float16 for s in specs)
+    return WIDER if halves else OTHERWISE
