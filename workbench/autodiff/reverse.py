@@ -65,13 +65,9 @@ class Origin(NamedTuple):
     of: tuple[Tensor, ...] = ()
 
 
-class Visit(NamedTuple):
-    """One step of the backward sweep, for who wants to watch it."""
-
-    node: Tensor
-    cotangent: Any
-    #: What the rule passed on, one per input, fitted to its shape.
-    passed: list[Any]
+#: Watches a sweep: it is given the node of a step, its cotangent, and what the rule
+#: passed on, one per input, fitted to its shape.
+Visit = Callable[[Tensor, Any, list[Any]], None]
 
 
 @dataclass
@@ -105,7 +101,7 @@ def pull_back(
     *,
     record: bool = False,
     rules: Rules = None,
-    visit: Callable[[Visit], None] | None = None,
+    visit: Visit | None = None,
     constant: Collection[int] = (),
     closed: Collection[int] = frozenset(),
     only: Mapping[int, Tensor] | None = None,
@@ -197,21 +193,49 @@ def _detach_cotangent(g: Any) -> Any:
     return detach(g) if isinstance(g, Tensor) else g
 
 
-def pull_back_steps(
-    steps: list[tuple[Tensor, int]],
-    outputs: Sequence[Any],
-    cotangents: Sequence[Any],
-    wrt: Sequence[Tensor],
+def pull_back_layout(
+    nodes: Sequence[Tensor],
+    sources: Sequence[Sequence[int]],
+    masks: Sequence[int],
+    arrived: list[Any],
 ) -> list[Any]:
-    """Return what `pull_back` does, for a few steps with plain values and true rules.
+    """Walk back over a few nodes with plain values, by the true rules.
 
-    The list of steps is empty afterwards.
+    It finds what `pull_back` finds, without a search and without a plan.
+
+    Parameters
+    ----------
+    nodes
+        The nodes, in the order of the program.
+    sources
+        Where the inputs of each come from: a place in ``arrived``, or -1.
+    masks
+        Which inputs of each vary.
+    arrived
+        What has arrived at the inputs of all, then at each node; it is filled in.
     """
-    arrived = {
-        x.serial: g for x, g in zip(outputs, cotangents, strict=True) if g is not None
-    }
-    _sweep_plain(steps, arrived, {x.serial for x in wrt})
-    return list(map(_detach_cotangent, [arrived.get(x.serial) for x in wrt]))
+    first = len(arrived) - len(nodes)
+    node = nodes[-1]
+    try:
+        for k in range(len(nodes) - 1, -1, -1):
+            mask, g, node = masks[k], arrived[first + k], nodes[k]
+            if g is None or not mask:
+                continue
+            args, pull = node.args, node.op.pull
+            assert pull is not None  # else nothing varies
+            passed = pull(mask, g, node._value, args, node.params)
+            for i, (s, c, v) in enumerate(zip(sources[k], passed, args, strict=False)):
+                if c is None or not mask >> i & 1:
+                    continue
+                fits = type(c) is np.ndarray is type(v) and c.dtype is v.dtype
+                if not (fits and c.shape == v.shape):
+                    c = fit_cotangent(c, node.inputs[i], node)
+                old = arrived[s]
+                arrived[s] = c if old is None else old + c
+    except Exception as error:
+        blame.note_derivative(error, node)
+        raise
+    return list(map(_detach_cotangent, arrived[:first]))
 
 
 def _keep_steps(
@@ -435,7 +459,7 @@ def sweep(
     outer: set[int],
     record: bool,
     rules: Mapping[int, Rule],
-    visit: Callable[[Visit], None] | None,
+    visit: Visit | None,
     constant: Collection[int],
     closed: Collection[int],
 ) -> None:
@@ -487,7 +511,7 @@ def sweep(
                 mark_origin(fitted, before, end, rule and rule.pull and rule)
                 _add_recorded(fitted, node, arrived, closed)
             if visit is not None:
-                visit(Visit(node, g, fitted))
+                visit(node, g, fitted)
     except Exception as error:
         blame.note_derivative(error, node)
         raise

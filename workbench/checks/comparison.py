@@ -179,13 +179,11 @@ def find_nonfinite(f: Callable[..., Any], values: Sequence[Any]) -> str | None:
     """
     found: list[str] = []
 
-    def find(visit: reverse.Visit) -> None:
-        if found or not is_all_finite([visit.cotangent]):
+    def find(node: Tensor, cotangent: Any, passed: list[Any]) -> None:
+        if found or not is_all_finite([cotangent]):
             return
-        if not is_all_finite(visit.passed):
-            found.append(
-                f"{blame.describe(visit.node)}{blame.quote_site(visit.node.site)}"
-            )
+        if not is_all_finite(passed):
+            found.append(f"{blame.describe(node)}{blame.quote_site(node.site)}")
 
     made = record(lambda leaves: f(*leaves), values)
     varying = [

@@ -8,7 +8,7 @@ of its nodes, on the values that these had in the run, by the sweeps of any prog
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from workbench.autodiff import forward, reverse
@@ -45,6 +45,40 @@ class Layout(NamedTuple):
     names: tuple[str, ...]
     sources: Sources
     places: tuple[int, ...]
+
+    @property
+    def first_reads(self) -> tuple[tuple[int, int] | None, ...]:
+        """For each input the first step that reads it, and by which operand."""
+        return find_first_reads(self.sources, len(self.names))
+
+
+@lru_cache(maxsize=256)
+def find_first_reads(
+    sources: Sources, count: int
+) -> tuple[tuple[int, int] | None, ...]:
+    """Return for each input of a layout the first step and operand that read it."""
+    found: dict[int, tuple[int, int]] = {}
+    for k, reads in enumerate(sources):
+        for i, s in enumerate(reads):
+            found.setdefault(s, (k, i))
+    return tuple([found.get(s) for s in range(count)])
+
+
+@lru_cache(maxsize=256)
+def find_masks(
+    sources: Sources, moves: tuple[bool, ...], count: int, mask: int
+) -> tuple[int, ...]:
+    """Return which operands of each step vary, if these of the ``count`` inputs do.
+
+    ``moves`` tells which steps have a derivative; what others compute does not vary.
+    """
+    varying = [bool(mask >> i & 1) for i in range(count)]
+    masks: list[int] = []
+    for reads, moving in zip(sources, moves, strict=True):
+        own = sum(1 << i for i, s in enumerate(reads) if s >= 0 and varying[s])
+        masks.append(own if moving else 0)
+        varying.append(bool(masks[-1]))
+    return tuple(masks)
 
 
 class RegionOp(Op):
@@ -156,9 +190,8 @@ class Region(Part):
         self.strays = frozenset(strays)
         self.strict = strict
         self.unclear = unclear
-        inside = {node.serial for node in made}
-        inside.difference_update([x.serial for x in outputs])
-        self.inside = frozenset(inside)
+        ends = [x.serial for x in outputs]
+        self.inside = frozenset([x.serial for x in made if x.serial not in ends])
 
     @property
     def names(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -257,47 +290,35 @@ class Region(Part):
                     x = x.inputs[0]
         return nodes
 
-    def _plan_steps(self, mask: int) -> list[tuple[Tensor, int]] | None:
-        """Return the steps of a sweep over its own nodes, as `plan_steps` does.
+    @cached_property
+    def moves(self) -> tuple[bool, ...] | None:
+        """Whether the op of each step has a derivative.
 
-        None if they are not joined just as its steps say, or not in the order of the
-        program; then they must be searched for.
+        None if the nodes are not joined just as its steps say, or not in the order of
+        the program, or hold programs; then a sweep over them must be planned.
         """
-        varying: set[int] = set()
-        ends: set[int] = set()
-        for i, x in enumerate(self.inputs):
-            if not isinstance(x, Tensor):
-                if mask >> i & 1:
-                    return None  # it has no serial by which what goes to it is kept
-            elif x.serial in ends:
-                return None  # one Tensor stands at two inputs
-            else:
-                ends.add(x.serial)
-                if mask >> i & 1:
-                    varying.add(x.serial)
+        tensors = [x.serial for x in self.inputs if isinstance(x, Tensor)]
+        ends = set(tensors)
+        if len(ends) < len(tensors):
+            return None  # one Tensor stands at two inputs
         last = -1
-        plan: list[tuple[Tensor, int]] = []
         made: list[Any] = [*self.inputs]
+        moves: list[bool] = []
         for node, sources in self.steps:
-            serial = node.serial
-            if serial <= last or node.op.graphs is not None:
+            serial, op = node.serial, node.op
+            if serial <= last or op.graphs is not None or type(node) is not Tensor:
                 return None
-            last, own, bit = serial, 0, 1
+            last = serial
             for x, s in zip(node.inputs, sources, strict=True):
-                if s >= 0 and made[s] is not x:
-                    return None
-                if isinstance(x, Tensor):
-                    if s < 0 and x.serial in ends:
+                if s < 0:
+                    if isinstance(x, Tensor) and x.serial in ends:
                         return None
-                    if x.serial in varying:
-                        own |= bit
-                bit += bit
-            if own and node.op.pull is not None:
-                varying.add(serial)
-                plan.append((node, own))
+                elif made[s] is not x:
+                    return None
             ends.add(serial)
             made.append(node)
-        return plan
+            moves.append(op.pull is not None)
+        return tuple(moves)
 
     def _sweep_options(
         self, y: Any, chosen: Sequence[int], rules: Rules
@@ -356,12 +377,16 @@ class Region(Part):
         chosen = [i for i in range(len(inputs)) if mask >> i & 1]
         parts = g if len(self.outputs) > 1 else (g,)
         ran = y is not None and y is self._value
-        plan = self._plan_steps(mask) if ran and not traces.MARKED else None
-        if plan is not None:
-            made = reverse.pull_back_steps(
-                plan, self.outputs, parts, [self.inputs[i] for i in chosen]
-            )
-        elif (options := self._sweep_options(y, chosen, rules)) is None:
+        moves = self.moves if ran and not traces.MARKED else None
+        are_tensors = all(isinstance(self.inputs[i], Tensor) for i in chosen)
+        if moves is not None and are_tensors:
+            layout, count = self.layout, len(inputs)
+            masks = find_masks(layout.sources, moves, count, mask)
+            arrived: list[Any] = [None] * (count + len(moves))
+            for place, part in zip(layout.places, parts, strict=True):
+                arrived[count + place] = part
+            return reverse.pull_back_layout(self.made, layout.sources, masks, arrived)
+        if (options := self._sweep_options(y, chosen, rules)) is None:
             run = self._bind_inputs(inputs, chosen)
             with reopen_trace(inputs):
                 varying = [inputs[i] for i in chosen]

@@ -240,28 +240,32 @@ class Runner:
             i for i, x in enumerate(inputs) if mask >> i & 1 and has_derivative(x)
         ]
         g = fill_cotangents(g, y) if isinstance(g, tuple) else g
+        fitted: list[Any] = [None] * len(inputs)
         if isinstance(rule, Expression) and self.names is None:
-            made = self.evaluate_vjp(rule, varying, g, y, inputs, params, rules)
-            results: list[Any] = [None] * len(inputs)
-            for i, c in zip(varying, made, strict=True):
-                results[i] = c
-        else:
-            node = Node(self.op, mask, y, inputs, params, self.true, rules)
-            results = self.compute_gradients(rule, node, g, varying)
+            results = self.evaluate_vjp(rule, varying, g, y, inputs, params, rules)
+            for i, c in zip(varying, results, strict=True):
+                fitted[i] = self.fit_gradient(rule, i, c, inputs[i])
+            return fitted
+        node = Node(self.op, mask, y, inputs, params, self.true, rules)
+        results = self.compute_gradients(rule, node, g, varying)
         for i, c in enumerate(results):
             if not (c is None or type(c) is np.ndarray or hasattr(c, "dtype")):
                 results[i] = gradients.resolve_cotangent(c, self.op, i, inputs[i])
         if self.declared is not None:
             self.check_connected(rule, results, self.declared(inputs, params), varying)
-        fitted: list[Any] = [None] * len(inputs)
         for i in varying:
-            c, x = results[i], inputs[i]
-            fits = type(c) is np.ndarray is type(x) and c.dtype is x.dtype
-            if c is not None and not (fits and c.shape == x.shape):
-                c = self.check_part(rule, "gradient", i, c, x)
-                c = reverse.fit_cotangent(c, x, self.node)
-            fitted[i] = c
+            if results[i] is not None:
+                fitted[i] = self.fit_gradient(rule, i, results[i], inputs[i])
         return fitted
+
+    def fit_gradient(self, rule: object, i: int, c: Any, x: Any) -> Any:
+        """Return a gradient in the shape of its input; raise an error if it cannot."""
+        if type(c) is np.ndarray is type(x) and c.dtype is x.dtype:
+            if c.shape == x.shape:
+                return c  # as nearly all are
+        return reverse.fit_cotangent(
+            self.check_part(rule, "gradient", i, c, x), x, self.node
+        )
 
     def compute_gradients(
         self, rule: Any, node: Node, g: Any, varying: Sequence[int]

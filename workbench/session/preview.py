@@ -114,11 +114,11 @@ def _sweep_to(state: State, node: int, entries: list[Entry]) -> Passed:
         resolution = state.resolve([entry.override for entry in entries])
     tensor: Tensor = nodes[node]
 
-    def keep(step: reverse.Visit) -> None:
-        ends = step.node.outputs if isinstance(step.node, Region) else (step.node,)
+    def keep(node: Tensor, _: Any, parts: list[Any]) -> None:
+        ends = node.outputs if isinstance(node, Region) else (node,)
         if all(x.serial != tensor.serial for x in ends):
             return
-        for x, c in zip(step.node.inputs, step.passed, strict=False):
+        for x, c in zip(node.inputs, parts, strict=False):
             if c is None or not isinstance(x, Tensor) or x.serial not in forward.ids:
                 continue
             i, c = forward.ids[x.serial], to_array(c)

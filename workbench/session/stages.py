@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from workbench.autodiff import reverse, steps
+from workbench.autodiff import steps
 from workbench.core import types, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import (
@@ -311,41 +311,46 @@ class Recorder:
         self._edges_there: list[int] = []
         self._arrays_there: list[Any] = []
 
-    def record(self, step: reverse.Visit) -> None:
+    def record(self, node: Tensor, g: Any, passed: Sequence[Any]) -> None:
         """Keep the cotangent of a step's node, and what it passes on."""
-        forward, node, g = self._forward, step.node, step.cotangent
-        ids, cotangents = forward.ids, self._backward.cotangents
+        forward, edges, arrays = self._forward, self._edges, self._arrays
         if isinstance(node, Region):
-            for e, c in _find_region_edges(forward, node, step.passed):
-                self._add_edge(e, c)
-            ends = node.outputs
-            for x, part in zip(ends, (g,) if len(ends) == 1 else g, strict=True):
-                if part is not None and x.serial in ids:
-                    cotangents[ids[x.serial]] = to_array(part)
-            if len(self._edges) > MOST_WAITING:
-                self._compute()
-            return
-        i = ids[node.serial]
-        if type(g) is np.ndarray:
-            cotangents[i] = g
+            self._record_region(node, g, passed)
         else:
-            cotangents[i] = found = to_array(g)
-            if found is not g:
-                # A mask is kept without what it was made from.
-                masked = isinstance(g, MaskedTensor)
-                self._backward.raw[i] = mask_cotangent(found) if masked else g
-        passed, e = step.passed, forward.starts[i]
-        for k in forward.slots[i]:
-            if k < len(passed) and (c := passed[k]) is not None:
-                # As `_add_edge`, without the call: this loop runs for every edge.
-                if type(c) is np.ndarray and c.size <= SMALL:
-                    self._edges.append(e)
-                    self._arrays.append(c)
-                else:
-                    self._add_edge(e, c)
-            e += 1
-        if len(self._edges) > MOST_WAITING:
+            i = forward.ids[node.serial]
+            if type(g) is np.ndarray:
+                self._backward.cotangents[i] = g
+            else:
+                self._keep(i, g)
+            e, count = forward.starts[i], len(passed)
+            for k in forward.slots[i]:
+                if k < count and (c := passed[k]) is not None:
+                    # As `_add_edge`, without the call: this runs for every edge.
+                    if type(c) is np.ndarray and c.size <= SMALL:
+                        edges.append(e)
+                        arrays.append(c)
+                    else:
+                        self._add_edge(e, c)
+                e += 1
+        if len(edges) > MOST_WAITING:
             self._compute()
+
+    def _keep(self, i: int, g: Any) -> None:
+        """Keep the cotangent of a node that is no plain array."""
+        self._backward.cotangents[i] = found = to_array(g)
+        if found is not g:
+            # A mask is kept without what it was made from.
+            masked = isinstance(g, MaskedTensor)
+            self._backward.raw[i] = mask_cotangent(found) if masked else g
+
+    def _record_region(self, region: Region, g: Any, passed: Sequence[Any]) -> None:
+        """Keep what arrives at the ends of a region, and what its rule returns."""
+        for e, c in _find_region_edges(self._forward, region, passed):
+            self._add_edge(e, c)
+        ids, ends = self._forward.ids, region.outputs
+        for x, part in zip(ends, (g,) if len(ends) == 1 else g, strict=True):
+            if part is not None and x.serial in ids:
+                self._backward.cotangents[ids[x.serial]] = to_array(part)
 
     def _add_edge(self, edge: int, c: Any) -> None:
         """Compute the norm of what flows along an edge, later if it is small."""
@@ -397,6 +402,14 @@ def _find_region_edges(
     It is the first edge in the program by which the region reads the input.
     """
     ids, starts, slots = forward.ids, forward.starts, forward.slots
+    if region.moves is not None:
+        for c, read in zip(passed, region.layout.first_reads, strict=False):
+            if c is None or read is None:
+                continue
+            i = ids.get(region.made[read[0]].serial)
+            if i is not None:
+                yield starts[i] + slots[i].index(read[1]), c
+        return
     waiting = {
         x.serial: c
         for x, c in zip(region.inputs, passed, strict=False)

@@ -37,6 +37,8 @@ SMALLEST, LARGEST = 1e-140, 1e140
 #: Such a sum then is larger than this.
 LEAST_SQUARE = 1e-280
 
+FLOAT64 = np.dtype(np.float64)
+
 
 class Distribution(TypedDict):
     """A histogram: ``counts`` of equal bins from ``low`` to ``high``.
@@ -99,22 +101,27 @@ def norm(x: Any) -> float:
     >>> norm(np.full(4, 1e200))
     2e+200
     """
-    if isinstance(x, float):
-        return abs(float(x))
     if is_measured_there(x):
         return float(compute_norms([x])[0])
+    with np.errstate(all="ignore"):
+        return _compute_norm(x)
+
+
+def _compute_norm(x: Any) -> float:
+    """Return the L2 norm of what lies in main memory, while NumPy ignores errors."""
+    if isinstance(x, float):
+        return abs(float(x))
     flat = _flatten(x)
     if flat is None:
         return math.nan
-    with np.errstate(all="ignore"):
-        square = sum_squares(flat)
-        # A sum that has overflowed or vanished is computed with more care.
-        if LEAST_SQUARE < square < math.inf or flat.size == 0:
-            return math.sqrt(square)
-        largest = float(abs(flat).max())
-        if largest == 0 or not math.isfinite(largest):
-            return largest
-        return largest * math.sqrt(sum_squares(flat / largest))
+    square = sum_squares(flat)
+    # A sum that has overflowed or vanished is computed with more care.
+    if LEAST_SQUARE < square < math.inf or flat.size == 0:
+        return math.sqrt(square)
+    largest = float(abs(flat).max())
+    if largest == 0 or not math.isfinite(largest):
+        return largest
+    return largest * math.sqrt(sum_squares(flat / largest))
 
 
 def sum_squares(flat: Any) -> float:
@@ -243,6 +250,8 @@ def _summarize_number(x: float) -> tuple[float, float, float, float, float, floa
 
 def _flatten(x: Any) -> Any:
     """Return an array's numbers in one row, as float64; None if it has none."""
+    if type(x) is np.ndarray and x.dtype is FLOAT64:
+        return x.ravel()  # as most are
     if isinstance(x, tuple):
         rows = [_flatten(part) for part in x if _has_floats(part)]
         return np.concatenate(rows) if rows else None
@@ -299,7 +308,9 @@ def compute_norms(arrays: Sequence[Any], missing: float = math.nan) -> list[floa
     [5.0, nan]
     """
     norms = np.empty(len(arrays))
-    _fill_rows(norms, _norm_rows, norm, device.compute_row_norms, arrays)
+    rows = device.compute_row_norms
+    with np.errstate(all="ignore"):  # once, as it takes as long as a small array
+        _fill_rows(norms, _norm_rows, _compute_norm, rows, arrays)
     found: list[float] = norms.tolist()
     if not math.isnan(missing):
         for i, x in enumerate(arrays):

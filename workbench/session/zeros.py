@@ -61,12 +61,12 @@ def explain_zeros(
     visited: list[tuple[Tensor, int]] = []
     signs: list[list[Any]] = []  # of what arrives at a node, and of what it passes on
 
-    def visit(step: reverse.Visit) -> None:
-        signs.append(_list_signs(step.cotangent))
-        for x, c in zip(step.node.inputs, step.passed, strict=False):
+    def visit(node: Tensor, cotangent: Any, passed: list[Any]) -> None:
+        signs.append(_list_signs(cotangent))
+        for x, c in zip(node.inputs, passed, strict=False):
             if isinstance(x, Tensor) and x.serial in reached:
                 signs.append(_list_signs(c))
-        visited.append((step.node, len(signs)))
+        visited.append((node, len(signs)))
 
     seeds = [_make_seed(y) for y in given]
     with np.errstate(all="ignore"):

@@ -7,8 +7,9 @@ import { type Message } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
-import { itemsOf, sameExtents } from '../layout/items';
-import { LayoutRunner } from '../layout/runner';
+import { type IItems, itemsOf, sameExtents } from '../layout/items';
+import { IN_ONE_TASK, LayoutRunner } from '../layout/runner';
+import type { ILayout } from '../layout/types';
 import { Folding } from '../model/folds';
 import { type Graph } from '../model/graph';
 import type { Change, GraphState } from '../model/state';
@@ -290,26 +291,47 @@ export class GraphCanvas extends Widget {
 
   private _layOut(graph: Graph): void {
     const { folded, open } = this._folds;
-    const items = itemsOf(graph, folded, open);
     this._pending = graph;
     this._picture.markPending();
-    this._cancel = LayoutRunner.shared.request(items.input, layout => {
-      this._pending = null;
-      const newest = this._state.graph ?? graph;
-      const before = this._picture.scene;
-      const scene = new Scene(newest, items, layout);
-      const counterparts = before === null ? null : newest.counterparts(before.graph);
-      if (before !== null && counterparts !== null) {
-        scene.moveFrom(before, counterparts);
-      }
-      this._picture.show(scene, counterparts);
-      this._attendToChange(scene);
-      if (!sameExtents(newest, items)) {
-        this._layOut(newest);
-      } else if (this._wanted !== null) {
-        this._bring(this._wanted.node, this._wanted.always);
+    this._inTask(graph, () => {
+      const items = itemsOf(graph, folded, open);
+      let isThere = false;
+      const cancel = LayoutRunner.shared.request(items.input, layout => {
+        isThere = true;
+        this._inTask(graph, () => this._showLayout(graph, items, layout));
+      });
+      if (!isThere) {
+        this._cancel = cancel;
       }
     });
+  }
+
+  /** Do a part of the work for a graph: at once, or for a large one soon. */
+  private _inTask({ count }: Graph, work: () => void): void {
+    if (count < IN_ONE_TASK) {
+      work();
+    } else {
+      const timer = setTimeout(work);
+      this._cancel = () => clearTimeout(timer);
+    }
+  }
+
+  private _showLayout(graph: Graph, items: IItems, layout: ILayout): void {
+    this._pending = null;
+    const newest = this._state.graph ?? graph;
+    const before = this._picture.scene;
+    const scene = new Scene(newest, items, layout);
+    const counterparts = before === null ? null : newest.counterparts(before.graph);
+    if (before !== null && counterparts !== null) {
+      scene.moveFrom(before, counterparts);
+    }
+    this._picture.show(scene, counterparts);
+    this._attendToChange(scene);
+    if (!sameExtents(newest, items)) {
+      this._layOut(newest);
+    } else if (this._wanted !== null) {
+      this._bring(this._wanted.node, this._wanted.always);
+    }
   }
 
   /** Bring a node to the middle, once it is laid out. */

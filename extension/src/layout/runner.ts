@@ -18,6 +18,12 @@ export const AT_ONCE = 300;
 /** Up to so many nodes it is found as quickly how a program is folded. */
 export const FOLDED_AT_ONCE = 5000;
 
+/**
+ * Of fewer nodes the parts of a picture are made in one task: beyond, the page is to
+ * answer in between.
+ */
+export const IN_ONE_TASK = 100_000;
+
 /** Which thread has done it. */
 type Where = 'worker' | 'page';
 

@@ -305,9 +305,7 @@ export class Graph {
       const places = new Map(old.map((key, node) => [key, node]));
       return Int32Array.from(keys, key => places.get(key) ?? -1);
     }
-    return this.sameStructure(before)
-      ? Int32Array.from({ length: this.count }, (_, node) => node)
-      : null;
+    return this.sameStructure(before) ? countUp(this.count) : null;
   }
 
   /** Whether nothing that derivatives depend on has changed since another graph. */
@@ -592,8 +590,7 @@ export class Graph {
       }
       lineOf[node] = number;
     }
-    const nodes = Int32Array.from({ length: this.count }, (_, node) => node);
-    const { start, items } = adjacency(lines.length, lineOf, nodes);
+    const { start, items } = adjacency(lines.length, lineOf, countUp(this.count));
     return lines.map((one, number) => ({
       ...one,
       nodes: items.subarray(start[number], start[number + 1])
@@ -855,6 +852,16 @@ function sameRules(a: IHeader, b: IHeader): boolean {
       overrides.map(({ id, rule, steps, enabled }) => [id, rule, steps, enabled])
     );
   return a.overrides === b.overrides || rules(a) === rules(b);
+}
+
+/** The numbers from 0 to before so many. */
+function countUp(count: number): Int32Array {
+  const numbers = new Int32Array(count);
+  // `Int32Array.from` would take a hundred times as long.
+  for (let i = 0; i < count; i++) {
+    numbers[i] = i;
+  }
+  return numbers;
 }
 
 /** Whether two lists have the same entries. */

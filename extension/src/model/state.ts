@@ -467,19 +467,24 @@ export class Sweeps {
     const count = graph?.count ?? 0;
     this._forwardRank = new Int32Array(count).fill(-1);
     this._backwardRank = new Int32Array(count).fill(-1);
-    if (graph === null) {
-      return;
-    }
+    // Lists that grow are collected again and again: those of a large graph take long.
+    const forward = new Int32Array(count);
+    const backward = new Int32Array(count);
+    let [forwards, backwards] = [0, 0];
     for (let node = 0; node < count; node++) {
-      if (graph.kind(node) === 'op') {
-        this._forwardRank[node] = this._forward.push(node) - 1;
+      if (graph?.kind(node) === 'op') {
+        this._forwardRank[node] = forwards;
+        forward[forwards++] = node;
       }
     }
     for (let node = count - 1; node >= 0; node--) {
-      if (graph.hasGradient(node)) {
-        this._backwardRank[node] = this._backward.push(node) - 1;
+      if (graph?.hasGradient(node) === true) {
+        this._backwardRank[node] = backwards;
+        backward[backwards++] = node;
       }
     }
+    this._forward = forward.subarray(0, forwards);
+    this._backward = backward.subarray(0, backwards);
   }
 
   /** The number of steps of both sweeps together. */
@@ -514,8 +519,8 @@ export class Sweeps {
     return rank >= 0 && step > this._forward.length + rank;
   }
 
-  private readonly _forward: number[] = [];
-  private readonly _backward: number[] = [];
+  private readonly _forward: Int32Array;
+  private readonly _backward: Int32Array;
   private readonly _forwardRank: Int32Array;
   private readonly _backwardRank: Int32Array;
 }

@@ -6,6 +6,7 @@
 
 import { Widget } from '@lumino/widgets';
 
+import { IN_ONE_TASK } from '../layout/runner';
 import type { Folding, ISteps } from '../model/folds';
 import type { Graph } from '../model/graph';
 import { type IVerdict, addVerdicts, verdictsOf } from '../model/verdicts';
@@ -62,13 +63,17 @@ export class GraphTree extends Widget {
     }
     if (reason === 'selection') {
       this._showSelection();
-    } else if (reason === 'graph') {
+      return;
+    }
+    const isNew = reason === 'graph';
+    if (isNew && (this._host.state.graph?.count ?? 0) < IN_ONE_TASK) {
       this._write();
     } else {
       clearTimeout(this._timer);
+      const wait = isNew ? 0 : QUIET;
       this._timer = setTimeout(() => {
         this._write();
-      }, QUIET);
+      }, wait);
     }
   }
 

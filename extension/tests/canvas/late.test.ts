@@ -134,6 +134,41 @@ describe('a layout that arrives late', () => {
     centre.mockRestore();
   });
 
+  test('of very many nodes lets the page answer in between, and be called off', () => {
+    const program = new Program();
+    let h = program.input('x');
+    for (let step = 0; step < 100_000; step++) {
+      h = program.op('sin', [h], { scope: 'first' });
+    }
+    const graph = program.graph();
+    vi.useFakeTimers();
+    try {
+      state.foldFrom = 0;
+      state.setGraph(graph);
+      expect(canvas.boxOf(5)).toBeNull();
+      vi.advanceTimersToNextTimer();
+      expect(canvas.boxOf(5)).toBeNull();
+      vi.advanceTimersByTime(10);
+      // A few boxes: no worker is asked.
+      expect(LateWorker.jobs).toHaveLength(0);
+      expect(canvas.boxOf(5)).not.toBeNull();
+      for (const parts of [0, 1]) {
+        state.setGraph(graph);
+        vi.advanceTimersByTime(10);
+        state.setFolding(new Folding());
+        state.setFolding(new Folding(new Set(['first'])));
+        for (let part = 0; part < parts; part++) {
+          vi.advanceTimersToNextTimer();
+        }
+        state.setGraph(null);
+        vi.advanceTimersByTime(10);
+        expect(canvas.boxOf(5)).toBeNull();
+      }
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
   test('for a picture that is closed does nothing', () => {
     state.setGraph(chain().graph);
     canvas.dispose();

@@ -130,20 +130,20 @@ class Case:
         found: list[Step] = []
         total = len(self.nodes)
 
-        def visit(seen: reverse.Visit) -> None:
+        def visit(node: Tensor, cotangent: Any, parts: list[Any]) -> None:
             if not len(found) % REPORT_EVERY:
                 self.report_progress(total + len(found), total)
-            norm, whole = measure_norm(seen.cotangent)
+            norm, whole = measure_norm(cotangent)
             passed = [
                 (x.serial, *measure_norm(c))
-                for x, c in zip(seen.node.inputs, seen.passed, strict=False)
+                for x, c in zip(node.inputs, parts, strict=False)
                 if c is not None and isinstance(x, Tensor)
             ]
-            step = Step(seen.node, norm, whole, passed)
+            step = Step(node, norm, whole, passed)
             if whole:
-                step.strain = _measure_strain(seen)
+                step.strain = _measure_strain(node, parts)
             if whole and not all(ok for _, _, ok in passed):
-                step.arrays = seen.cotangent, seen.passed
+                step.arrays = cotangent, parts
             found.append(step)
 
         made = reverse.pull_back(
@@ -293,10 +293,10 @@ def measure_norm(g: Any) -> tuple[float, bool]:
     return largest * math.sqrt(float(scaled.dot(scaled))), True
 
 
-def _measure_strain(seen: reverse.Visit) -> float:
+def _measure_strain(node: Tensor, passed: list[Any]) -> float:
     """Return the largest sum of absolute products of an operand and its cotangent."""
     found = 0.0
-    for x, c in zip(seen.node.inputs, seen.passed, strict=False):
+    for x, c in zip(node.inputs, passed, strict=False):
         if c is None or isinstance(c, tuple) or not isinstance(x, Tensor):
             continue
         if not x.inputs:

@@ -252,9 +252,9 @@ def _find_value_jump(
     found: list[Jump] = []
     most = 0.0
 
-    def visit(step: reverse.Visit) -> None:
+    def visit(node: Tensor, cotangent: Any, _: list[Any]) -> None:
         nonlocal most
-        node, g = step.node, value_of(step.cotangent)
+        g = value_of(cotangent)
         known = wide.get(node.serial)
         if known is None or isinstance(node._value, tuple):
             return
@@ -359,8 +359,8 @@ def _compare_gradients(
     leaves = [wide[x.serial] for x in case.wrt]
     high: dict[int, Any] = {}
 
-    def visit(step: reverse.Visit) -> None:
-        high[step.node.serial] = step.cotangent
+    def visit(node: Tensor, cotangent: Any, _: list[Any]) -> None:
+        high[node.serial] = cotangent
 
     seeds = [np.ones_like(wide[y.serial]._value) * s for y, s in zip(
         case.outputs, case.seeds, strict=True)]  # fmt: skip
@@ -412,8 +412,8 @@ def _find_slope_jump(
     """Return the node whose rule made the error of a cotangent large."""
     low: dict[int, Any] = {}
 
-    def visit(step: reverse.Visit) -> None:
-        low[step.node.serial] = step.cotangent
+    def visit(node: Tensor, cotangent: Any, _: list[Any]) -> None:
+        low[node.serial] = cotangent
 
     reverse.pull_back(case.outputs, case.seeds, case.wrt, visit=visit, nulls_pass=True)
 

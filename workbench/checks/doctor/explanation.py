@@ -79,9 +79,9 @@ def choose_rule(case: Case, node: Tensor, rules: list[str]) -> str | None:
 def _is_mended(case: Case, node: Tensor, rule: str) -> bool:
     passed: list[Any] = []
 
-    def visit(seen: reverse.Visit) -> None:
-        if seen.node.serial == node.serial:
-            passed.extend(c for c in seen.passed if c is not None)
+    def visit(seen: Tensor, _: Any, parts: list[Any]) -> None:
+        if seen.serial == node.serial:
+            passed.extend(c for c in parts if c is not None)
 
     try:
         meant = resolve_call([override(node, rule)], case.outputs, case.wrt, "diagnose")
