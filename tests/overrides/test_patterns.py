@@ -77,6 +77,16 @@ def assert_same(found: Any, expected: Any) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-15)
 
 
+def test_what_is_broadcast_inside_a_match_is_summed_back() -> None:
+    one = wb.override(wb.pattern(lambda a, b: np.tanh(np.sum(a) * b)), "2 * d")
+    a, b = RNG.normal(size=3), RNG.normal(size=4)
+    found = wb.grad(
+        lambda a, b: np.sum(np.tanh(np.sum(a) * b)), (0, 1), overrides=[one]
+    )(a, b)
+    slope = 2 / np.cosh(np.sum(a) * b) ** 2
+    assert_same(found, [np.full(3, np.sum(slope * b)), slope * np.sum(a)])
+
+
 # The seed's question
 
 

@@ -156,6 +156,22 @@ def test_nests_go_there_and_back(runtime: Standin) -> None:
     np.testing.assert_array_equal(back["rates"][1], np.arange(3))
 
 
+def test_arrays_come_back_at_once_and_only_if_there_are_some(runtime: Standin) -> None:
+    here, x = np.ones(3), wb.to_gpu(np.arange(4.0))
+    y = wb.to_gpu(np.arange(5))
+    back = wb.to_cpu({"x": x, "here": here, "none": None, "y": [y, 2.0, x]})
+    assert runtime.reads == 1
+    assert back["here"] is here
+    assert (back["none"], back["y"][1]) == (None, 2.0)
+    for got, want in ((back["x"], 4), (back["y"][0], 5), (back["y"][2], 4)):
+        assert type(got) is np.ndarray
+        np.testing.assert_array_equal(got, np.arange(want))
+    assert wb.to_cpu([here, 0.1])[0] is here
+    assert runtime.reads == 1  # nothing was waited for
+    np.testing.assert_array_equal(devices.fetch_array(x), np.arange(4.0))
+    assert runtime.reads == 2
+
+
 def test_a_device_that_has_stopped_is_not_asked_again(runtime: Standin) -> None:
     runtime.failure = "a device of tests has stopped: cudaErrorIllegalAddress"
     for ask in (lambda: wb.compile(np.sin, backend="cupy"),

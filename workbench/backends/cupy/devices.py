@@ -252,7 +252,8 @@ def to_cpu(value: Any) -> Any:
         return tree.map_tree(move, value)
     leaves, nest = tree.flatten(value)
     with runtime.use(), runtime.guard():
-        made = iter(runtime.download([x for x in leaves if runtime.owns(x)]))
+        there = [x for x in leaves if runtime.owns(x)]
+        made = iter(runtime.download(there) if there else ())
         moved = [next(made) if runtime.owns(x) else move(x) for x in leaves]
         runtime.pending.check_all()
     return nest(moved)
