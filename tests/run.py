@@ -233,7 +233,7 @@ def free_port() -> int:
 
 def python(reports: Path) -> Count:
     """The kernel side, its docstrings' examples, the tutorials."""
-    return pytest(reports, "not long", limit=2400)
+    return pytest(reports, "not long", limit=3000)
 
 
 def install_hosts() -> None:
@@ -247,7 +247,7 @@ def install_hosts() -> None:
 def long(reports: Path) -> Count:
     """What takes long and seldom finds more: many programs, whole environments."""
     install_hosts()
-    return pytest(reports, "long", limit=2400) + browser(reports, long=True)
+    return pytest(reports, "long", limit=1900) + browser(reports, long=True)
 
 
 def pytest(reports: Path, marked: str, limit: float) -> Count:
