@@ -208,7 +208,7 @@ def browser(reports: Path, long: bool = False) -> Count:
         "jlpm",
         "test",
         cwd=UI_TESTS,
-        limit=1600,  # more than Playwright gives itself
+        limit=2500,  # more than Playwright gives itself
         TMPDIR=str(reports),  # Galata and Chromium leave folders behind
         WORKBENCH_CHROMIUM=chromium,
         WORKBENCH_TEST_PORT=str(free_port()),
