@@ -295,12 +295,12 @@ export class GraphCanvas extends Widget {
     this._picture.markPending();
     this._inTask(graph, () => {
       const items = itemsOf(graph, folded, open);
-      let isThere = false;
-      const cancel = LayoutRunner.shared.request(items.input, layout => {
-        isThere = true;
-        this._inTask(graph, () => this._showLayout(graph, items, layout));
+      const layout = { isThere: false };
+      const cancel = LayoutRunner.shared.request(items.input, made => {
+        layout.isThere = true;
+        this._inTask(graph, () => this._showLayout(graph, items, made));
       });
-      if (!isThere) {
+      if (!layout.isThere) {
         this._cancel = cancel;
       }
     });
