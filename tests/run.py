@@ -247,7 +247,7 @@ def install_hosts() -> None:
 def long(reports: Path) -> Count:
     """What takes long and seldom finds more: many programs, whole environments."""
     install_hosts()
-    return pytest(reports, "long", limit=1900) + browser(reports, long=True)
+    return pytest(reports, "long", limit=2200) + browser(reports, long=True)
 
 
 def pytest(reports: Path, marked: str, limit: float) -> Count:
