@@ -38,8 +38,8 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 #: At most this many failed tests are tried a second time.
 REPEATED = 8
-#: A test that is not done by then says where it stands, and ends as a failed one: no
-#: test takes a tenth of this, and what waits for ever would hide all the others.
+#: A test that is not done by then says where it stands, and ends as a failed one: what
+#: waits for ever would hide all the others. It is far more than any test takes.
 STUCK = ("-o", "faulthandler_timeout=500", "-o", "faulthandler_exit_on_timeout=true")
 #: With more tests that pass only at the second try the run fails.
 MOST_UNSTEADY = 5

@@ -15,7 +15,7 @@ export default defineConfig({
   // What passes only then is told as unsteady by tests/run.py.
   retries: 1,
   timeout: 120_000,
-  // Twelve minutes on an idle machine, and the Python tests run beside these;
+  // They take 17 to 26 minutes on two cores that the Python tests share with them;
   // tests/run.py waits a little longer.
   globalTimeout: 2_400_000,
   // No test fails since a machine is busy.

@@ -4,7 +4,7 @@
  * barycentre of its neighbours, keeping the order with the fewest crossings.
  */
 
-import { IAdjacency, adjacency } from '../model/adjacency';
+import { IAdjacency, adjacency, countUp } from '../model/adjacency';
 import { ITrunks } from './trunks';
 import { ILayoutInput } from './types';
 
@@ -27,7 +27,7 @@ const SWEEPS = 8;
 
 export function orderRows(input: ILayoutInput, trunks: ITrunks, rows: number): IRows {
   const { vertices, layer, upper, lower } = trunks;
-  const all = Int32Array.from({ length: vertices }, (_, i) => i);
+  const all = countUp(vertices);
   const { start, items } = adjacency(rows, layer, all);
   const result: IRows = {
     start,

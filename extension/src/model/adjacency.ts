@@ -43,3 +43,13 @@ export function firstWhere(
   }
   return start;
 }
+
+/** The numbers below `count`, in order. */
+export function countUp(count: number): Int32Array {
+  const numbers = new Int32Array(count);
+  // A loop, since `Int32Array.from` of a function is slow for large graphs.
+  for (let i = 0; i < count; i++) {
+    numbers[i] = i;
+  }
+  return numbers;
+}

@@ -5,6 +5,8 @@
  * folded picture flows down like the program that it is of.
  */
 
+import { countUp } from './adjacency';
+
 /** Steps of a program in their order, and what each of them reads. */
 export interface ISequence {
   count: number;
@@ -38,7 +40,7 @@ const SHARE = 1 / 6;
 /** Divide a sequence, and its parts again, until all are small; [] if it is. */
 export function findClusters(sequence: ISequence): ICluster[] {
   const divider = new Divider(sequence);
-  const all = Int32Array.from({ length: sequence.count }, (_, step) => step);
+  const all = countUp(sequence.count);
   return sequence.count > LEGIBLE ? divider.divide(all) : [];
 }
 

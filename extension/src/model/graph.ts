@@ -23,7 +23,7 @@ import {
   STATUSES,
   Status
 } from '../wire/protocol';
-import { type IAdjacency, adjacency, firstWhere } from './adjacency';
+import { type IAdjacency, adjacency, countUp, firstWhere } from './adjacency';
 import type { IFolds } from './clusters';
 import {
   type IFoldInput,
@@ -852,16 +852,6 @@ function sameRules(a: IHeader, b: IHeader): boolean {
       overrides.map(({ id, rule, steps, enabled }) => [id, rule, steps, enabled])
     );
   return a.overrides === b.overrides || rules(a) === rules(b);
-}
-
-/** The numbers from 0 to before so many. */
-function countUp(count: number): Int32Array {
-  const numbers = new Int32Array(count);
-  // `Int32Array.from` would take a hundred times as long.
-  for (let i = 0; i < count; i++) {
-    numbers[i] = i;
-  }
-  return numbers;
 }
 
 /** Whether two lists have the same entries. */
