@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import re
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -116,6 +117,76 @@ def test_launches_that_follow_each_other_are_one_graph(
         (made,) = program.run([given])
         assert runtime.log == log
         np.testing.assert_allclose(made.view(np.ndarray), chain(x), rtol=1e-12)
+
+
+def test_small_outputs_are_copied_together(
+    runtime: Standin, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def f(x: Any) -> Any:
+        y = chain(x)
+        return np.sum(y), y[:, :3] + 1, x @ y.T, np.exp(y) > 1.2, y[:0] * 2
+
+    monkeypatch.setattr("workbench.backends.cupy.program.TOGETHER", 200)
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(f, (x,), runtime))
+    assert program.captured == 1
+    (given,) = upload_anew(program, x, runtime, 1)
+    for _ in range(3):
+        program.run([given])
+    runtime.log.clear()
+    first = program.run([given])
+    assert [y.nbytes for y in first] == [8, 96, 128, 132, 0]
+    assert runtime.log == ["graph", "copy"]
+    kept = [y.copy() for y in first]
+    starts = [runtime.find_address(y) for y in first if y.nbytes]
+    assert all(start % 16 == 0 for start in starts)
+    first[1][...] = 7  # writes into nothing else
+    second = program.run([runtime.upload(x + 1)])
+    for k, (y, before, other) in enumerate(zip(first, kept, second, strict=True)):
+        if k != 1:
+            np.testing.assert_array_equal(y, before)
+        assert not np.shares_memory(y, other)
+
+
+def test_outputs_that_are_not_small_keep_memory_of_their_own(
+    runtime: Standin, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.backends.cupy.program.TOGETHER", 100)
+    f = lambda x: (np.sum(chain(x)), chain(x), np.max(chain(x)))  # noqa: E731
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(f, (x,), runtime))
+    (given,) = upload_anew(program, x, runtime, 1)
+    for _ in range(3):
+        program.run([given])
+    runtime.log.clear()
+    small, large, other = program.run([given])
+    assert runtime.log == ["graph", "copy", "copy"]
+    assert small.base is other.base is not large.base
+
+
+def test_a_captured_call_costs_the_host_few_functions(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    def f(x: Any, y: Any, z: Any) -> Any:
+        return np.sum(chain(x)) * y, chain(x + z), np.max(chain(x)) + z
+
+    args = (rng.standard_normal((4, 33)), np.ones(3), np.ones(33))
+    function = check(f, args, runtime)
+    given = [runtime.upload(a) for a in args]
+    for _ in range(4):
+        function.run(given)
+    called: list[str] = []
+
+    def count(frame: Any, event: str, _: object) -> None:
+        if event == "call" and "workbench" in frame.f_globals["__name__"]:
+            called.append(frame.f_code.co_qualname)
+
+    sys.setprofile(count)
+    try:
+        function.run(given)
+    finally:
+        sys.setprofile(None)
+    assert len(called) <= 50, called
 
 
 def test_a_captured_program_takes_booleans(
