@@ -133,7 +133,7 @@ def is_repeated_number(value: Any) -> bool:
 
     So is what ``np.broadcast_to`` makes of a number: no axis has a step in bytes.
     """
-    strides = getattr(value, "strides", None)
+    strides: Any = getattr(value, "strides", None)
     return bool(strides) and not any(strides) and value.size > 1
 
 

@@ -6,6 +6,7 @@ import gc
 import inspect
 import re
 import sys
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +39,8 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs g++")
 
 
 @pytest.fixture
-def runtime() -> Standin:
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Standin:
+    monkeypatch.setattr(Function, "patience", 0.0)  # first calls are op by op
     return Standin()
 
 
@@ -117,6 +119,31 @@ def test_launches_that_follow_each_other_are_one_graph(
         (made,) = program.run([given])
         assert runtime.log == log
         np.testing.assert_allclose(made.view(np.ndarray), chain(x), rtol=1e-12)
+
+
+def test_a_first_call_waits_a_moment_for_its_kernels(
+    runtime: Standin, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = rng.standard_normal((4, 33))
+    symbol = wb.tensor("x", dtype="f8", shape=(4, 33))
+    graph = wb.Graph([symbol], [chain(symbol) * 2])
+    load, may_load = runtime.load, threading.Event()
+
+    def load_late(launches: Any) -> Any:
+        assert may_load.wait(60)
+        return load(launches)
+
+    monkeypatch.setattr(runtime, "load", load_late)
+    for patience in (0.01, 60.0):  # in the first round they are not there in time
+        monkeypatch.setattr(Function, "patience", patience)
+        function = Function(graph, runtime=runtime)
+        runtime.log.clear()
+        (made,) = function.run([runtime.upload(x)])
+        launched = any(name.startswith("entries_") for name in runtime.log)
+        assert launched is may_load.is_set()
+        np.testing.assert_allclose(made.view(np.ndarray), 2 * chain(x), rtol=1e-12)
+        may_load.set()
+        assert function.wait(60)
 
 
 def test_small_outputs_are_copied_together(
