@@ -216,6 +216,20 @@ def test_numbers_that_no_gpu_has_are_told(runtime: Standin) -> None:
         wb.to_gpu([np.ones(2, np.clongdouble)])
 
 
+@pytest.mark.parametrize(
+    ("x", "instead"),
+    [
+        (np.ma.masked_equal([1.0, 2.0], 2), r"MaskedArray\. .* the mask"),
+        (np.ones((2, 2)).view(np.matrix), r"matrix\. Move np\.asarray\(x\)"),
+    ],
+)
+def test_what_an_array_means_is_not_lost(
+    x: Any, instead: str, runtime: Standin
+) -> None:
+    with pytest.raises(UsageError, match=f"to_gpu.* a GPU has no {instead}"):
+        wb.to_gpu([np.ones(2), {"x": x}])
+
+
 def test_an_array_on_another_gpu_is_named(runtime: Standin) -> None:
     given = [runtime.upload(np.ones(2)), Foreign(np.ones(2))]
     told = r"x lies on another GPU, .*on a device of tests.*wb\.to_gpu"
