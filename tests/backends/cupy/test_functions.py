@@ -179,6 +179,12 @@ def test_the_plan_says_what_no_graph_contains(f: Any, instead: str) -> None:
     assert step.note.endswith(instead)
 
 
+@pytest.mark.parametrize("given", [np.sin, wb.compile(np.sin), "graph"])
+def test_what_has_no_plan_is_told(given: Any) -> None:
+    with pytest.raises(UsageError, match=r"takes a graph, .* wb\.trace\(f\)"):
+        wb.plan_kernels(given)
+
+
 def test_what_no_graph_contains_is_an_op() -> None:
     load_all_ops()
     assert {*INSTEAD} <= {*OPS}
