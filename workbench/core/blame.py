@@ -475,14 +475,11 @@ def describe_places(args: Iterable[Any]) -> str:
     >>> describe_places((np.ones(2), np.ones(2)))
     ''
     """
-    places = [
-        "gpu" if types.is_device_array(x) else "cpu" if isinstance(x, np.ndarray) else ""
-        for x in args
-    ]
-    if not {"gpu", "cpu"} <= {*places}:
+    known = list(enumerate(args, 1))
+    here = ", ".join(str(k) for k, x in known if isinstance(x, np.ndarray))
+    there = ", ".join(str(k) for k, x in known if types.is_device_array(x))
+    if not here or not there:
         return ""
-    here = ", ".join(str(k) for k, place in enumerate(places, 1) if place == "cpu")
-    there = ", ".join(str(k) for k, place in enumerate(places, 1) if place == "gpu")
     return (
         f"of these operands NumPy's (number {here}) lie in the memory of the CPU, and"
         f" CuPy's (number {there}) on the GPU, and nothing moves in silence. Write"
