@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import functools
 import gc
 import os
 import random
@@ -10,13 +11,16 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from tests.chunks import SEED, generator
 from tests.project import environments
+
+if TYPE_CHECKING:
+    from tests.project.executed import Tutorial
 
 
 def pytest_configure() -> None:
@@ -77,11 +81,26 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as `pip wheel .` makes it in a fresh clone, without Node."""
+def common_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this run, the same for all worker processes."""
     folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent  # one wheel for all worker processes
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def tutorial(common_folder: Path) -> Tutorial:
+    """Gives a tutorial by its name, run once in all worker processes."""
+    from tests.project.executed import execute
+
+    folder = common_folder / "tutorials"
+    folder.mkdir(exist_ok=True)
+    return functools.cache(lambda name: execute(name, folder))
+
+
+@pytest.fixture(scope="session")
+def wheel(common_folder: Path) -> Path:
+    """The package as `pip wheel .` makes it in a fresh clone, without Node."""
+    folder = common_folder
     made = folder / "wheel"
     with (folder / "wheel.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -362,6 +362,8 @@ def run_parts(names: Iterable[str], results: dict[str, tuple[Count, str]]) -> No
 
 
 if __name__ == "__main__":
+    # Or each of a hundred processes compiles the package, each worker all tests.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # A limit around all of this leaves none of its commands behind either.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(main(sys.argv[1:]))

@@ -7,11 +7,11 @@ these anew; `differences` says where kept ones are not those of a fresh run.
 from __future__ import annotations
 
 import copy
-import functools
+import fcntl
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -41,33 +41,44 @@ ROUNDING = 1e-6
 
 
 class Executed:
-    """A notebook after it has run; `kept` is what its file holds."""
+    """A notebook after it has run; `kept` is what its file holds.
 
-    def __init__(self, path: Path) -> None:
-        # They take seconds to load, which whoever runs no tutorial need not wait for.
+    With ``run`` the outputs are those of that file, from a run before.
+    """
+
+    def __init__(self, path: Path, run: Path | None = None) -> None:
+        # It takes seconds to load, which whoever runs no tutorial need not wait for.
         import nbformat
-        from nbclient import NotebookClient
 
         self.path = path
         self.kept: Any = nbformat.read(path, as_version=4)
-        self.notebook: Any = copy.deepcopy(self.kept)
+        if run is None:
+            self.notebook: Any = copy.deepcopy(self.kept)
+            self.execute()
+        else:
+            self.notebook = nbformat.read(run, as_version=4)
+
+    def execute(self) -> None:
+        """Run all cells in a kernel of their own."""
+        from nbclient import NotebookClient
+
         client = NotebookClient(
             self.notebook,
             timeout=600,
             kernel_name="python3",
             record_timing=False,
             coalesce_streams=True,  # and of a line that is written over, the last
-            resources={"metadata": {"path": str(path.parent)}},
+            resources={"metadata": {"path": str(self.path.parent)}},
         )
         client.execute()
         # The version of Python does not belong in a tutorial.
         self.notebook.metadata = self.kept.metadata
 
-    def save(self) -> None:
-        """Write the notebook with the outputs of this run over its file."""
+    def save(self, path: Path | None = None) -> None:
+        """Write the notebook with the outputs of this run over its file, or to one."""
         import nbformat
 
-        nbformat.write(self.notebook, self.path)
+        nbformat.write(self.notebook, path or self.path)
 
     def cell(self, start: str, place: int | None = None) -> Any:
         """The only code cell that starts so; with a place, that one of several."""
@@ -99,10 +110,20 @@ class Executed:
         ]
 
 
-@functools.cache
-def execute(name: str) -> Executed:
-    """Run a tutorial, once for all tests of this process."""
-    return Executed(ROOT / "notebooks" / f"{name}.ipynb")
+#: Gives a tutorial by its name.
+Tutorial = Callable[[str], Executed]
+
+
+def execute(name: str, folder: Path) -> Executed:
+    """Run a tutorial, once for all processes that keep what they ran in a folder."""
+    path, run = ROOT / "notebooks" / f"{name}.ipynb", folder / f"{name}.ipynb"
+    with (folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if run.exists():
+            return Executed(path, run)
+        executed = Executed(path)
+        executed.save(run)
+        return executed
 
 
 def numbers(text: str) -> list[float]:

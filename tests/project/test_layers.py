@@ -9,12 +9,12 @@ hooks of `core/hooks.py` alone: each is set once, by no lower room than calls it
 from __future__ import annotations
 
 import ast
+import functools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TypeGuard
 
 import pytest
 
@@ -83,20 +83,56 @@ def is_type_checking(statement: ast.AST) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class Outline:
+    """What a file says that a test here asks about: the tree itself is large."""
+
+    #: The statements of imports, each with whether it runs.
+    imports: list[tuple[ast.Import | ast.ImportFrom, bool]]
+    #: The values of `NAME: Hook = Hook(...)` at its top.
+    hooks: list[str]
+    #: The attributes of the module of hooks, each with whether it is set.
+    hooked: list[tuple[str, bool]]
+    arrows: list[tuple[int, str]]
+    bare_makers: list[int]
+    narrow_calls: list[int]
+    vague_shapes: list[int]
+
+
+@functools.cache
+def outline(source: str) -> Outline:
+    """Read a file, once for all tests."""
+    tree, lines = ast.parse(source), source.splitlines()
+    nodes = [*ast.walk(tree)]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    for_types = {
+        inner
+        for statement in filter(is_type_checking, nodes)
+        for inner in ast.walk(statement)
+    }
+    return Outline(
+        [
+            (node, node not in for_types)
+            for node in nodes
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        ],
+        list(declared_hooks(tree)),
+        list(hooks_of(nodes)),
+        list(arrows_of_strings(nodes)),
+        list(bare_makers(calls, lines)),
+        list(narrow_calls(calls, lines)),
+        list(vague_shapes(calls, lines)),
+    )
+
+
 def imports(module: str, known: dict[str, Path]) -> Iterator[tuple[str, int, bool]]:
     """The modules of workbench that `module` imports, where, and if they run."""
     file = known[module]
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    tree = ast.parse(file.read_text())
-    for_types = {
-        inner
-        for statement in filter(is_type_checking, ast.walk(tree))
-        for inner in ast.walk(statement)
-    }
-    for statement in ast.walk(tree):
+    for statement, runs in outline(file.read_text()).imports:
         if isinstance(statement, ast.Import):
             names = [alias.name for alias in statement.names]
-        elif isinstance(statement, ast.ImportFrom):
+        else:
             base = statement.module or ""
             if statement.level:
                 above = package.split(".")
@@ -104,13 +140,11 @@ def imports(module: str, known: dict[str, Path]) -> Iterator[tuple[str, int, boo
                 base = ".".join([*above, base]).rstrip(".")
             inside = [f"{base}.{alias.name}" for alias in statement.names]
             names = [name if name in known else base for name in inside]
-        else:
-            continue
         for name in names:
             if name == "workbench" or name.startswith("workbench."):
                 while name not in known:
                     name = name.rpartition(".")[0]
-                yield name, statement.lineno, statement not in for_types
+                yield name, statement.lineno, runs
 
 
 def faults(known: dict[str, Path]) -> list[str]:
@@ -148,9 +182,18 @@ class Hooks:
 
 def read_hooks(known: dict[str, Path]) -> Hooks:
     """Read who sets and who calls each hook, ``hooks.NAME.set`` and ``hooks.NAME``."""
-    found = Hooks()
-    trees = {module: ast.parse(file.read_text()) for module, file in known.items()}
-    for node in trees[HOOKS].body:
+    found = Hooks(outline(known[HOOKS].read_text()).hooks)
+    for module, file in known.items():
+        for name, is_set in outline(file.read_text()).hooked:
+            if name in found.declared and is_set:
+                found.set_by[name].append(module)
+            elif name in found.declared:
+                found.called_by[name].add(module)
+    return found
+
+
+def declared_hooks(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
         if (
             isinstance(node, ast.AnnAssign)
             and isinstance(node.target, ast.Name)
@@ -158,34 +201,28 @@ def read_hooks(known: dict[str, Path]) -> Hooks:
             and isinstance(node.value.func, ast.Name)
             and node.value.func.id == "Hook"
         ):
-            found.declared.append(node.target.id)
-    for module, tree in trees.items():
-        names = {
-            alias.asname or alias.name
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and node.module == "workbench.core"
-            for alias in node.names
-            if alias.name == "hooks"
-        }
-        setters = set()
-        for node in ast.walk(tree):  # from the outside to the inside
-            if not isinstance(node, ast.Attribute):
-                continue
-            if node.attr == "set" and _is_hook(node.value, names, found):
-                setters.add(node.value)
-                found.set_by[node.value.attr].append(module)
-            elif _is_hook(node, names, found) and node not in setters:
-                found.called_by[node.attr].add(module)
-    return found
+            yield node.target.id
 
 
-def _is_hook(node: ast.AST, names: set[str], hooks: Hooks) -> TypeGuard[ast.Attribute]:
-    return (
-        isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id in names
-        and node.attr in hooks.declared
-    )
+def hooks_of(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, bool]]:
+    """Every attribute of the module of hooks, and whether it is set."""
+    names = {
+        alias.asname or alias.name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module == "workbench.core"
+        for alias in node.names
+        if alias.name == "hooks"
+    }
+    setters = set()
+    for node in nodes:  # from the outside to the inside
+        if isinstance(node, ast.Attribute) and node.attr == "set":
+            setters.add(node.value)
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in names
+        ):
+            yield node.attr, node in setters
 
 
 def hook_faults(known: dict[str, Path]) -> list[str]:
@@ -206,19 +243,20 @@ def hook_faults(known: dict[str, Path]) -> list[str]:
     return found
 
 
-def arrows_of_strings(module: str, source: str) -> list[str]:
+def arrows_of_strings(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
     """Every look-up in FUNCTIONS by a string, and import of a module by its name."""
-    found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         keys: list[ast.expr | None] = []
         if isinstance(node, ast.Subscript):
-            name, keys = ast.unparse(node.value), [node.slice]
+            name, keys = dotted(node.value), [node.slice]
         elif isinstance(node, ast.Call):
-            name, keys = ast.unparse(node.func), [*node.args]
+            name, keys = dotted(node.func), [*node.args]
             for given in node.args:
                 keys += given.keys if isinstance(given, ast.Dict) else ()
             if name == "FUNCTIONS.update" and node.keywords:
-                found.append(f"{module}:{node.lineno} {name} by strings")
+                yield node.lineno, f"{name} by strings"
+        else:
+            continue
         texts = [
             key.value
             for key in keys
@@ -228,18 +266,21 @@ def arrows_of_strings(module: str, source: str) -> list[str]:
         if (texts and name.split(".")[0] == "FUNCTIONS") or (
             own and name in ("import_module", "importlib.import_module", "sys.modules")
         ):
-            found.append(f"{module}:{node.lineno} {name} of {texts[0]!r}")
-    return found
+            yield node.lineno, f"{name} of {texts[0]!r}"
 
 
-def bare_makers(source: str) -> list[int]:
+def dotted(node: ast.expr) -> str:
+    """Return a name with dots as it is written, and nothing of what is none."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def bare_makers(calls: Sequence[ast.Call], lines: Sequence[str]) -> Iterator[int]:
     """Lines that make an array which no input leads to the right library."""
-    lines = source.splitlines()
-    found = []
-    for call in ast.walk(ast.parse(source)):
+    for call in calls:
         if (
-            isinstance(call, ast.Call)
-            and isinstance(call.func, ast.Attribute)
+            isinstance(call.func, ast.Attribute)
             and isinstance(call.func.value, ast.Name)
             and call.func.value.id in ("np", "numpy")
             and call.func.attr in MAKERS
@@ -247,22 +288,19 @@ def bare_makers(source: str) -> list[int]:
         ):
             own = lines[call.lineno - 1 : call.end_lineno]
             if not any(HOST_ARRAY in line for line in own):
-                found.append(call.lineno)
-    return found
+                yield call.lineno
 
 
-def narrow_calls(source: str) -> list[int]:
+def narrow_calls(calls: Sequence[ast.Call], lines: Sequence[str]) -> Iterator[int]:
     """The lines that call NumPy with what CuPy's functions do not know.
 
     ``ones``, ``full`` and ``eye`` with ``like=`` hand ``device=`` on, and reductions
     have neither ``initial=`` nor ``where=``. A line may say that it is about a Tensor,
     whose op knows them, or about NumPy's own arrays.
     """
-    lines, found = source.splitlines(), []
-    for call in ast.walk(ast.parse(source)):
+    for call in calls:
         if not (
-            isinstance(call, ast.Call)
-            and isinstance(call.func, ast.Attribute)
+            isinstance(call.func, ast.Attribute)
             and isinstance(call.func.value, ast.Name)
             and call.func.value.id == "np"
         ):
@@ -273,27 +311,21 @@ def narrow_calls(source: str) -> list[int]:
         if known & {keyword.arg for keyword in call.keywords}:
             own = lines[call.lineno - 1 : call.end_lineno]
             if not any(told in line for line in own for told in (HOST_ARRAY, A_TENSOR)):
-                found.append(call.lineno)
-    return found
+                yield call.lineno
 
 
 LIKES = {"zeros_like", "ones_like", "full_like", "empty_like"}
 AN_AXIS = "# not ():"
 
 
-def vague_shapes(source: str) -> list[int]:
+def vague_shapes(calls: Sequence[ast.Call], lines: Sequence[str]) -> Iterator[int]:
     """The lines that ask for ``zeros_like`` of a shape that may be ().
 
     CuPy takes () for no shape given. A tuple that is written out with an entry has an
     axis; a line may say why another one has.
     """
-    lines, found = source.splitlines(), []
-    for call in ast.walk(ast.parse(source)):
-        if not (
-            isinstance(call, ast.Call)
-            and isinstance(call.func, ast.Attribute)
-            and call.func.attr in LIKES
-        ):
+    for call in calls:
+        if not (isinstance(call.func, ast.Attribute) and call.func.attr in LIKES):
             continue
         for keyword in call.keywords:
             shape = keyword.value
@@ -303,8 +335,7 @@ def vague_shapes(source: str) -> list[int]:
             ):
                 continue
             if AN_AXIS not in "".join(lines[call.lineno - 1 : call.end_lineno]):
-                found.append(call.lineno)
-    return found
+                yield call.lineno
 
 
 #: What runs on the arrays of users, wherever these are.
@@ -322,7 +353,7 @@ def test_nothing_is_asked_of_cupy_that_it_does_not_know() -> None:
         f"{file.relative_to(ROOT)}:{line}"
         for name, file in modules().items()
         if name.startswith(ANYWHERE)
-        for line in narrow_calls(file.read_text())
+        for line in outline(file.read_text()).narrow_calls
     ]
     assert found == [], (
         "write np.identity(n, like=x), np.ones_like(x, shape=...), `peak` of"
@@ -335,7 +366,7 @@ def test_an_array_of_no_axes_is_made_as_cupy_makes_it() -> None:
     found = [
         f"{file.relative_to(ROOT)}:{line}"
         for file in modules().values()
-        for line in vague_shapes(file.read_text())
+        for line in outline(file.read_text()).vague_shapes
     ]
     assert found == [], (
         "CuPy takes shape=() for none given: write make_zeros(x, shape) of"
@@ -353,7 +384,7 @@ np.zeros_like(
 np.empty_like(x)
 np.full_like(x, 1, shape=shape)  # not (): it has an axis
 """
-    assert vague_shapes(source) == [2, 4]
+    assert outline(source).vague_shapes == [2, 4]
 
 
 def test_narrow_calls_are_found() -> None:
@@ -366,7 +397,7 @@ np.max(
     x, where=c
 )
 """
-    assert narrow_calls(source) == [2, 4, 6]
+    assert outline(source).narrow_calls == [2, 4, 6]
 
 
 def test_every_module_has_a_floor() -> None:
@@ -384,9 +415,9 @@ def test_hooks_are_set_once_and_from_above() -> None:
 
 def test_no_arrow_is_a_string() -> None:
     found = [
-        line
+        f"{name}:{line} {what}"
         for name, file in modules().items()
-        for line in arrows_of_strings(name, file.read_text())
+        for line, what in outline(file.read_text()).arrows
     ]
     assert found == []
     assert {type(key) for key in FUNCTIONS if not callable(key)} <= {tuple}
@@ -422,7 +453,7 @@ def test_rules_make_arrays_like_their_inputs() -> None:
             ("workbench.ops", "workbench.autodiff", "workbench.overrides")
         )
         and name not in INDEX_MODULES
-        for line in bare_makers(file.read_text())
+        for line in outline(file.read_text()).bare_makers
     ]
     assert found == [], (
         "write `like=x` or np.zeros_like(x), so that symbols and CuPy arrays pass; "
@@ -494,15 +525,7 @@ import_module("workbench.session")
 import_module("scipy")
 sys.modules["workbench"]
 """
-    found = arrows_of_strings("m", source)
-    assert [line.split()[0] for line in found] == [
-        "m:2",
-        "m:4",
-        "m:5",
-        "m:6",
-        "m:7",
-        "m:9",
-    ]
+    assert [line for line, _ in outline(source).arrows] == [2, 4, 5, 6, 7, 9]
 
 
 def test_bare_makers_are_found() -> None:
@@ -515,4 +538,4 @@ np.full(
     3, 1.0
 )
 """
-    assert bare_makers(source) == [2, 6]
+    assert outline(source).bare_makers == [2, 6]

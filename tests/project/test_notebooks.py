@@ -14,9 +14,9 @@ from tests.project.executed import (
     NOTEBOOKS,
     PLOTLY,
     Executed,
+    Tutorial,
     alike,
     differences,
-    execute,
     matrix,
     numbers,
     quiet,
@@ -25,17 +25,19 @@ from workbench.session.wire import MIME_TYPE, read_saved
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_runs(path: Path) -> None:
-    cells = execute(path.stem).notebook.cells
+def test_it_runs(path: Path, tutorial: Tutorial) -> None:
+    cells = tutorial(path.stem).notebook.cells
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
     assert outputs
     assert "error" not in {output.output_type for output in outputs}
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_its_kept_outputs_are_those_of_a_fresh_run(path: Path) -> None:
+def test_its_kept_outputs_are_those_of_a_fresh_run(
+    path: Path, tutorial: Tutorial
+) -> None:
     """A forge shows the tutorials as they are kept: with their graphs."""
-    executed = execute(path.stem)
+    executed = tutorial(path.stem)
     assert executed.notebook.metadata.kernelspec.name == "python3"
     assert [cell.execution_count for cell in executed.kept.cells if "outputs" in cell]
     different = [*differences(executed)]
@@ -53,8 +55,8 @@ def test_outputs_are_compared_by_words_and_numbers() -> None:
 
 
 @pytest.fixture(scope="module")
-def first() -> Executed:
-    return execute("01-first-gradient")
+def first(tutorial: Tutorial) -> Executed:
+    return tutorial("01-first-gradient")
 
 
 def test_the_picture_is_saved_three_times(first: Executed) -> None:
@@ -125,8 +127,8 @@ def test_nothing_was_printed_as_an_error(first: Executed) -> None:
 
 
 @pytest.fixture(scope="module")
-def custom() -> Executed:
-    return execute("02-custom-gradients")
+def custom(tutorial: Tutorial) -> Executed:
+    return tutorial("02-custom-gradients")
 
 
 def test_A1_A2_the_distances_and_their_gradient(custom: Executed) -> None:
@@ -243,8 +245,8 @@ def test_custom_gradients_run_quietly(custom: Executed) -> None:
 
 
 @pytest.fixture(scope="module")
-def symbols() -> Executed:
-    return execute("03-symbols-and-loops")
+def symbols(tutorial: Tutorial) -> Executed:
+    return tutorial("03-symbols-and-loops")
 
 
 def test_D3_the_derivative_as_text(symbols: Executed) -> None:
@@ -347,8 +349,8 @@ def test_symbols_and_loops_run_quietly(symbols: Executed) -> None:
 
 
 @pytest.fixture(scope="module")
-def made() -> Executed:
-    return execute("06-how-a-derivative-is-made")
+def made(tutorial: Tutorial) -> Executed:
+    return tutorial("06-how-a-derivative-is-made")
 
 
 def test_D2_the_seeds_polynomial_to_the_letter(made: Executed) -> None:

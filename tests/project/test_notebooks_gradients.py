@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
 
-from tests.project.executed import PLOTLY, Executed, execute, numbers, quiet
+from tests.project.executed import PLOTLY, Executed, Tutorial, numbers, quiet
 from workbench.session.wire import MIME_TYPE, read_saved
 
 # Overrides
 
 
 @pytest.fixture(scope="module")
-def overridden() -> Executed:
-    return execute("04-overrides")
+def overridden(tutorial: Tutorial) -> Executed:
+    return tutorial("04-overrides")
 
 
 class Network:
@@ -157,8 +157,8 @@ def test_overrides_run_quietly(overridden: Executed) -> None:
 
 
 @pytest.fixture(scope="module")
-def bad() -> Executed:
-    return execute("05-find-the-bad-gradient")
+def bad(tutorial: Tutorial) -> Executed:
+    return tutorial("05-find-the-bad-gradient")
 
 
 def test_G3_the_node_to_blame_and_its_cure(bad: Executed) -> None:

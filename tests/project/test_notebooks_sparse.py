@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.project.executed import PLOTLY, Executed, execute, numbers, quiet
+from tests.project.executed import PLOTLY, Executed, Tutorial, numbers, quiet
 
 
 @pytest.fixture(scope="module")
-def optimise() -> Executed:
-    return execute("08-optimise")
+def optimise(tutorial: Tutorial) -> Executed:
+    return tutorial("08-optimise")
 
 
 def test_the_structure_is_that_of_a_chain(optimise: Executed) -> None:
@@ -45,8 +45,8 @@ def test_a_limit_is_kept_and_costs_effort(optimise: Executed) -> None:
 
 
 @pytest.fixture(scope="module")
-def sparse() -> Executed:
-    return execute("07-sparse")
+def sparse(tutorial: Tutorial) -> Executed:
+    return tutorial("07-sparse")
 
 
 def test_the_pattern_of_a_wave(sparse: Executed) -> None:

@@ -277,6 +277,12 @@ def test_the_plan_says_what_no_graph_contains(f: Any, instead: str) -> None:
     assert step.note.endswith(instead)
 
 
+@pytest.mark.parametrize("given", [np.sin, wb.compile(np.sin), "graph"])
+def test_what_has_no_plan_is_told(given: Any) -> None:
+    with pytest.raises(UsageError, match=r"takes a graph, .* wb\.trace\(f\)"):
+        wb.plan_kernels(given)
+
+
 def test_what_no_graph_contains_is_an_op() -> None:
     load_all_ops()
     assert {*INSTEAD} <= {*OPS}
@@ -670,6 +676,19 @@ def test_arrays_that_lie_otherwise_are_packed(
             np.testing.assert_allclose(made.view(np.ndarray), np.sin(truth), rtol=1e-14)
 
 
+def test_a_captured_program_takes_what_lies_at_odd_places(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(chain, (x,), runtime))
+    odd = runtime.upload(np.append(0.0, x))[1:].reshape(x.shape)
+    for _ in range(4):
+        runtime.log.clear()
+        (made,) = program.run([odd])
+        assert runtime.log == ["copy", "graph", "copy"]
+        np.testing.assert_allclose(made.view(np.ndarray), chain(x), rtol=1e-12)
+
+
 def test_ops_run_on_the_device_of_their_arrays(runtime: Standin) -> None:
     x = wb.tensor("x", dtype=float, shape=(3,))
     function = Function(wb.Graph([x], [x * 2]), runtime=runtime)
@@ -703,6 +722,23 @@ def test_an_index_out_of_bounds_is_told_by_a_later_call(runtime: Standin) -> Non
     with pytest.raises(DeviceError, match=r"in an earlier call: of getitem"):
         runtime.pending.check_all()
     runtime.pending.check_all()
+
+
+def test_a_captured_program_forgets_an_index_out_of_bounds(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x, good, bad = rng.standard_normal((4, 33)), np.array([1, 2]), np.array([1, 9])
+    f = lambda x, i: chain(x[i])  # noqa: E731
+    program = program_of(check(f, (x, good), runtime))
+    assert program.captured == 1
+    given = runtime.upload(x)
+    for _ in range(3):  # copied, and read where it lies
+        program.run([given, runtime.upload(bad)])
+        with pytest.raises(DeviceError, match="an index was out of bounds"):
+            runtime.pending.check_all()
+        (made,) = program.run([given, runtime.upload(good)])
+        runtime.pending.check_all()
+        np.testing.assert_allclose(made.view(np.ndarray), chain(x[good]), rtol=1e-12)
 
 
 def test_words_on_their_way_are_waited_for_after_an_error(runtime: Standin) -> None:

@@ -32,7 +32,7 @@ from workbench.backends.text import Form, Text
 from workbench.core import dims, source
 from workbench.core.graph import Graph
 from workbench.core.schedule import Observer
-from workbench.core.types import WEAK_TYPES, Spec
+from workbench.core.types import WEAK_TYPES, Spec, is_device_type
 from workbench.errors import CompilerError, DeviceError, WorkbenchError
 
 #: A function keeps compiled code for so many sets of shapes; the oldest goes first.
@@ -165,7 +165,12 @@ class Function:
     def _find_foreign(self, key: Key) -> str | None:
         """Return why arrays of such forms are not for compiled code; None: they are."""
         foreign = [form[0] for form in key if len(form) > 2]
-        return f"{foreign[0].__name__} is not an array of NumPy's." if foreign else None
+        if not foreign:
+            return None
+        kind = foreign[0]
+        told = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+        on_gpu = ' backend="cupy" compiles it for the GPU.' * is_device_type(kind)
+        return f"{told} is not an array of NumPy's.{on_gpu}"
 
     def _begin(self, key: Key, arrays: Sequence[Any]) -> Attempt:
         specs = [
