@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.backends.cupy.standin import Standin
 from tests.gpu.stand_in import Foreign
+from workbench.backends.cupy import devices
 
 from .conftest import Notebook
 
@@ -55,3 +57,17 @@ def test_it_is_shown(foreign: Notebook) -> None:
         "%%autodiff loss --show graph jacobian\nh = np.tanh(W + b)\nloss = np.sum(h)"
     )
     assert len(ran.outputs) == 2
+
+
+def test_a_cell_asks_for_the_gpu(
+    foreign: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "_RUNTIME", None)
+    monkeypatch.setattr(devices, "_find_missing", lambda: "it is out.")
+    cell = "%%autodiff loss --backend cupy --show none\nloss = np.sum(np.tanh(W + b))"
+    ran = foreign.run(cell, ok=False)
+    assert "there is no GPU to compute on: it is out." in " ".join(ran.text.split())
+    runtime = Standin()
+    monkeypatch.setattr(devices, "_RUNTIME", runtime)
+    foreign.run(cell)
+    assert foreign.names["ad"]._state.programs.backend == "cupy"

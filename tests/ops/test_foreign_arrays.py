@@ -24,7 +24,7 @@ from workbench import gradient
 from workbench.backends.numpy import compile
 from workbench.core.op import declare
 from workbench.core.tensor import value_of
-from workbench.errors import GradientError
+from workbench.errors import GradientError, UsageError
 from workbench.ops import device
 from workbench.scipy import fft as wfft
 from workbench.scipy import linalg
@@ -151,6 +151,27 @@ def test_the_backend(name: str, rng: np.random.Generator) -> None:
 def test_mixing_is_refused_as_by_cupy() -> None:
     with pytest.raises(TypeError, match="a NumPy array among"):
         Foreign(np.ones(2)) + np.ones(2)
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [
+        lambda x, y: wb.grad(lambda x, y: np.sum(np.tanh(x) * y))(x, y),
+        lambda x, y: wb.grad(lambda x, y: np.sum(y @ np.tanh(x)))(x, y),
+        lambda x, y: wb.grad(lambda x: np.sum(np.concatenate([y, x])))(x),
+        lambda x, y: wb.grad(lambda x: np.sum(np.where(x > 0, x, y)))(x),
+        lambda x, y: wb.compile(lambda y: np.sum(y * x), backend="numpy")(y),
+        lambda x, y: wb.Session(wb.trace(lambda x, y: np.sum(x * y))(x, y)),
+        lambda x, y: wb.jvp(np.sin, (x,), (y,)),
+        lambda x, y: wb.vjp(np.sin, x)[1](y),
+    ],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_arrays_of_both_kinds_are_told_which_to_move(mix: Any, turned: bool) -> None:
+    x, y = Foreign(np.ones((2, 2))), np.ones((2, 2))
+    told = r"NumPy's .* in the memory of the CPU, and CuPy's .* on the GPU.*to_gpu"
+    with pytest.raises(UsageError, match=told):
+        mix(y, x) if turned else mix(x, y)
 
 
 #: Programs that were written with what CuPy's functions do not know.

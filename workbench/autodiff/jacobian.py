@@ -125,6 +125,9 @@ def checked_seed(seed: ArrayLike, y: Tensor, what: str = "cotangent") -> Any:
     if type(seed) is np.ndarray is type(v):
         if seed.shape == v.shape and seed.dtype is v.dtype:
             return admit(seed)
+    if mixed := blame.describe_places((seed, v)):
+        of = f"the {what}, and {blame.describe(y)}{blame.quote_site(y.site)}"
+        raise UsageError(f"{of}: {mixed}")
     given = types.spec_of(seed).dtype
     if given.kind not in "biufc" or (given.kind == "c" and y.dtype.kind != "c"):
         raise DtypeError(

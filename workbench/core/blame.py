@@ -23,6 +23,7 @@ from workbench.errors import (
     MatrixShapeError,
     ShapeError,
     TraceError,
+    UsageError,
     WorkbenchError,
 )
 
@@ -462,8 +463,29 @@ def explain_refusal(
     if op.custom:
         cure = op.cure  # what its own code means by it, nobody else knows
     place = quote_site(source.decode(code, lasti))
+    if isinstance(error, TypeError) and (mixed := describe_places(args)):
+        return UsageError(f"{op.name}({operands}){place}: {mixed}")
     lead = describe_mismatch(op, args) if kind is ShapeError else ""
     return kind(f"{lead}{op.name}({operands}){place}: {error}. {cure}".rstrip())
+
+
+def describe_places(args: Iterable[Any]) -> str:
+    """Return which arrays to move, if some are on a GPU and others not; else nothing.
+
+    >>> describe_places((np.ones(2), np.ones(2)))
+    ''
+    """
+    known = list(enumerate(args, 1))
+    here = ", ".join(str(k) for k, x in known if isinstance(x, np.ndarray))
+    there = ", ".join(str(k) for k, x in known if types.is_device_array(x))
+    if not here or not there:
+        return ""
+    return (
+        f"of these operands NumPy's (number {here}) lie in the memory of the CPU, and"
+        f" CuPy's (number {there}) on the GPU, and nothing moves in silence. Write"
+        " wb.to_gpu(x) of what is to go there, once, before a loop (of a constant"
+        " np.asarray(x, like=y)), or wb.to_cpu(y) of the others."
+    )
 
 
 #: How users write the ops of two operands.

@@ -337,7 +337,7 @@ def trace(f: Callable[..., Any]) -> Callable[..., Graph]:
     -------
     A function of the same arguments, which runs ``f`` once on them and returns its
     :class:`workbench.Graph`. ``wb.Spec(shape, dtype)`` stands for an argument without
-    a value. All float arguments become inputs under their names.
+    a value. All float arguments, and these, become inputs under their names.
 
     Raises
     ------
@@ -365,7 +365,7 @@ class Tracing:
         """Return the Graph of a run of the function on these arguments."""
         f = self.function
         flat, structure = tree.flatten((args, kwargs))
-        chosen = [i for i, x in enumerate(flat) if is_float(x)]
+        chosen = [i for i, x in enumerate(flat) if is_float(x) or isinstance(x, Spec)]
         positional, named = structure.children
         names = ArgumentNames(
             f,

@@ -15,6 +15,7 @@ import pytest
 
 import workbench as wb
 from tests.backends.compiled.programs import check_equal, trace
+from tests.gpu.stand_in import Foreign
 from workbench.backends.compiled import memory, tiers
 from workbench.backends.compiled.tiers import Function
 from workbench.errors import CompilerError
@@ -362,6 +363,14 @@ def test_arrays_of_other_libraries_run_on_the_definition() -> None:
         assert f(Strange()) == ["strange"]
     np.testing.assert_array_equal(f(np.zeros(3))[0], np.ones(3))
     assert f.backend == "compiled"
+
+
+def test_arrays_of_the_gpu_are_told_what_compiles_them() -> None:
+    """CuPy's class has the name of NumPy's."""
+    f = wb.compile(lambda x: x + 1, backend="compiled")
+    told = "cupy.Foreign is not an array of NumPy's. backend=.cupy. compiles it"
+    with pytest.warns(RuntimeWarning, match=told):
+        assert isinstance(f(Foreign(np.zeros(3))), Foreign)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has no such timer")

@@ -184,6 +184,23 @@ def test_a_device_that_has_stopped_is_not_asked_again(runtime: Standin) -> None:
     np.testing.assert_array_equal(session.grads["x"], [2.0, 2.0])
 
 
+class There(Standin):
+    """A device whose arrays are the stand-in's for CuPy's."""
+
+    def owns(self, x: object) -> bool:
+        return isinstance(x, Foreign)
+
+
+def test_compute_follows_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_RUNTIME", There())
+    f = wb.compile(wb.grad(lambda x: np.sum(np.tanh(x) ** 2)))
+    made = f(Foreign(np.ones(3)))
+    assert isinstance(made, Foreign)
+    assert f.backend == "cupy"
+    assert type(f(np.ones(3))) is np.ndarray
+    assert f.backend != "cupy"
+
+
 def test_arrays_of_the_cpu_are_not_moved_in_silence(runtime: Standin) -> None:
     @wb.compile(backend="cupy")
     def slope(W: Any, x: Any) -> Any:
@@ -216,6 +233,20 @@ def test_numbers_that_no_gpu_has_are_told(runtime: Standin) -> None:
         wb.to_gpu([np.ones(2, np.clongdouble)])
 
 
+@pytest.mark.parametrize(
+    ("x", "instead"),
+    [
+        (np.ma.masked_equal([1.0, 2.0], 2), r"MaskedArray\. .* the mask"),
+        (np.ones((2, 2)).view(np.matrix), r"matrix\. Move np\.asarray\(x\)"),
+    ],
+)
+def test_what_an_array_means_is_not_lost(
+    x: Any, instead: str, runtime: Standin
+) -> None:
+    with pytest.raises(UsageError, match=f"to_gpu.* a GPU has no {instead}"):
+        wb.to_gpu([np.ones(2), {"x": x}])
+
+
 def test_an_array_on_another_gpu_is_named(runtime: Standin) -> None:
     given = [runtime.upload(np.ones(2)), Foreign(np.ones(2))]
     told = r"x lies on another GPU, .*on a device of tests.*wb\.to_gpu"
@@ -226,10 +257,11 @@ def test_an_array_on_another_gpu_is_named(runtime: Standin) -> None:
 def test_modules_go_with_their_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     class Module:
         def __init__(self, code: str, options: tuple[str, ...]) -> None:
-            self.code = code
+            # Each operation is rounded by itself, as on other processors.
+            assert "--fmad=false" in options
 
-        def get_function(self, name: str) -> str:
-            return name
+        def get_function(self, name: str) -> Any:
+            return types.SimpleNamespace(max_dynamic_shared_size_bytes=0)
 
     monkeypatch.setattr(CupyRuntime, "__init__", lambda self: None)
     runtime = CupyRuntime()
@@ -237,8 +269,13 @@ def test_modules_go_with_their_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime._lock = threading.Lock()
     runtime._modules = weakref.WeakValueDictionary()
     launches = [Launch(f"f{k}", f"void f{k}();", (), 1, 1, 0) for k in range(3)]
+    launches[1] = launches[1]._replace(shared=60_000)
     first, second = runtime.load(launches), runtime.load(launches)
     assert len(runtime._modules) == 1
+    # CUDA refuses what asks for more than usual and has not said so.
+    functions: list[Any] = [kernel._function for kernel in first]  # type: ignore[attr-defined]
+    assert [x.max_dynamic_shared_size_bytes for x in functions] == [0, 60_000, 0]
+    del functions
     del first
     assert len(runtime._modules) == 1
     del second
@@ -330,6 +367,40 @@ def make_cupy(cuda: CudaOfTest, monkeypatch: pytest.MonkeyPatch) -> CupyRuntime:
     runtime: Any = CupyRuntime()
     runtime._cuda, runtime._api = cuda, types.SimpleNamespace(CUDARuntimeError=Refused)
     return runtime  # type: ignore[no-any-return]
+
+
+def test_memory_goes_back_from_both_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    freed: list[str] = []
+
+    def make_pool(name: str) -> Any:
+        pool = types.SimpleNamespace(free_all_blocks=lambda: freed.append(name))
+        return lambda: pool
+
+    runtime: Any = make_cupy(CudaOfTest(), monkeypatch)
+    runtime.cupy = types.SimpleNamespace(
+        get_default_memory_pool=make_pool("device"),
+        get_default_pinned_memory_pool=make_pool("pinned"),
+    )
+    runtime.free()
+    assert sorted(freed) == ["device", "pinned"]
+
+
+def test_times_are_those_between_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[str] = []
+    events = iter(["start", "stop"])
+
+    def make_event() -> Any:
+        name = next(events)
+        return types.SimpleNamespace(
+            name=name, synchronize=lambda: log.append(f"wait for {name}")
+        )
+
+    cuda: Any = CudaOfTest()
+    cuda.Event = make_event
+    cuda.stream.record = lambda event: log.append(event.name)
+    cuda.get_elapsed_time = lambda start, stop: 250.0  # ms
+    assert make_cupy(cuda, monkeypatch).time(lambda: log.append("work")) == 0.25
+    assert log == ["start", "work", "stop", "wait for stop"]
 
 
 @pytest.mark.parametrize(("most", "waits"), [(10**6, 1), (100, 3), (0, 5)])

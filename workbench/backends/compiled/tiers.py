@@ -2,7 +2,8 @@
 
 A program is compiled once for each set of shapes and dtypes that it is called with, by
 one thread in the background. Until then, and where it cannot be compiled, NumPy runs
-it, so that a call never waits and never fails for the compiler's sake.
+it, so that a call never waits and never fails for the compiler's sake. Only the first
+call on a GPU waits a moment: the library that would answer has kernels to load as well.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from workbench.backends.text import Form, Text
 from workbench.core import dims, source
 from workbench.core.graph import Graph
 from workbench.core.schedule import Observer
-from workbench.core.types import WEAK_TYPES, Spec
+from workbench.core.types import WEAK_TYPES, Spec, is_device_type
 from workbench.errors import CompilerError, DeviceError, WorkbenchError
 
 #: A function keeps compiled code for so many sets of shapes; the oldest goes first.
@@ -93,6 +94,8 @@ class Function:
     library = "NumPy"
     #: The kinds of entries that its kernels compute with.
     kinds = KINDS
+    #: So many seconds a first call waits for compiled code.
+    patience = 0.0
 
     def __init__(self, graph: Graph, own: bool = False, eager: bool = True) -> None:
         self._numpy = numpy_backend.compile(graph, own)
@@ -122,6 +125,9 @@ class Function:
         if attempt is None:
             attempt = self._begin(key, arrays)
         self._last = attempt
+        if self.patience and attempt.is_due() and not attempt.begun:
+            self._send(attempt)
+            attempt.done.wait(self.patience)
         program = attempt.program
         if program is not None:
             try:
@@ -159,7 +165,12 @@ class Function:
     def _find_foreign(self, key: Key) -> str | None:
         """Return why arrays of such forms are not for compiled code; None: they are."""
         foreign = [form[0] for form in key if len(form) > 2]
-        return f"{foreign[0].__name__} is not an array of NumPy's." if foreign else None
+        if not foreign:
+            return None
+        kind = foreign[0]
+        told = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+        on_gpu = ' backend="cupy" compiles it for the GPU.' * is_device_type(kind)
+        return f"{told} is not an array of NumPy's.{on_gpu}"
 
     def _begin(self, key: Key, arrays: Sequence[Any]) -> Attempt:
         specs = [

@@ -161,6 +161,11 @@ def _join(names: Any) -> str:
 
 #: The widest floats and complex numbers of a GPU.
 WIDEST = {"f": "float64", "c": "complex128"}
+#: What to move instead of a masked array, and of a matrix.
+PLAIN = (
+    "Move the numbers, x.data, and the mask, np.ma.getmaskarray(x).",
+    "Move np.asarray(x), and write @ for *.",
+)
 
 
 def to_gpu(value: Any) -> Any:
@@ -185,6 +190,8 @@ def to_gpu(value: Any) -> Any:
         If the arrays do not fit there.
     DtypeError
         If a GPU has no such numbers, as those of ``longdouble``.
+    UsageError
+        If an array means something else there: a masked one, an ``np.matrix``.
 
     Examples
     --------
@@ -204,6 +211,11 @@ def to_gpu(value: Any) -> Any:
         if is_device_array(x):
             return x if runtime.owns(x) else runtime.upload(x)
         if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
+            if isinstance(x, (np.ma.MaskedArray, np.matrix)):
+                raise UsageError(
+                    f"to_gpu{blame.user_line()}: a GPU has no {type(x).__name__}."
+                    f" {PLAIN[isinstance(x, np.matrix)]}"
+                )
             if x.dtype.str[1:] not in runtime.description.kinds:
                 raise DtypeError(
                     f"to_gpu{blame.user_line()}: a GPU has no {x.dtype}. Convert the"

@@ -25,11 +25,11 @@ from workbench.backends.cupy.launches import Device, Launch, compile_unit
 from workbench.backends.cupy.loops import find_obstacle, write_loop
 from workbench.backends.cupy.obstacles import explain_call
 from workbench.backends.cupy.runtime import format_bytes
-from workbench.core.blame import format_count
+from workbench.core.blame import format_count, shorten
 from workbench.core.graph import Graph, inline
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec, spec_of
-from workbench.errors import TraceError
+from workbench.errors import TraceError, UsageError
 from workbench.rewrite.driver import Replay, check_rewrites
 
 #: So many ops of a kernel are named.
@@ -130,6 +130,8 @@ def plan_kernels(graph: Graph) -> KernelPlan:
     ------
     TraceError
         If a length is not known.
+    UsageError
+        If it is not a graph.
 
     Examples
     --------
@@ -139,6 +141,11 @@ def plan_kernels(graph: Graph) -> KernelPlan:
     >>> [step.name for step in plan], "__global__" in plan.source
     (['kernel 1'], True)
     """
+    if not isinstance(graph, Graph):
+        raise UsageError(
+            f"plan_kernels takes a graph, and is given {shorten(repr(graph))}."
+            " wb.trace(f)(*args) records one, and what is compiled has one: f.graph."
+        )
     simple = Replay(inline(graph), check_rewrites((), (), False)).run()
     specs = [spec_of(x) for x in simple.leaves]
     for x, spec in zip(simple.leaves, specs, strict=True):

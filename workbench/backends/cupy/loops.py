@@ -472,7 +472,7 @@ class _Writer:
         if isinstance(step, MoveStep) and step.zeros >= 0:
             spec = plan.buffers[step.zeros].spec
             type_ = stored_type(kind_of(spec.dtype))
-            text = f"(({type_}*)({table[step.zeros]}))[i] = {type_}{{}};"
+            text = f"(({type_}*)({table[step.zeros]}))[i] = {{}};"
             self._write_each(math.prod(spec.shape), text)
             self._wait()
         b = self.f.b
