@@ -236,17 +236,23 @@ def python(reports: Path) -> Count:
     return pytest(reports, "not long", limit=3000)
 
 
-def install_hosts() -> None:
-    """The other places where the picture is live; their tests skip without them."""
+#: What the long tests have besides: the other places where the picture is live, and
+#: CuPy, which says without a GPU what it has. Their tests skip without them.
+EXTRAS = ("hosts", "gpu")
+
+
+def install_extras() -> None:
+    """Install what the long tests have besides, each part if there is one to be had."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    hosts = project["optional-dependencies"]["hosts"]
-    outside = [host for host in hosts if not host.startswith(project["name"])]
-    run(sys.executable, "-m", "pip", "install", "--quiet", *outside, limit=300)
+    for name in EXTRAS:
+        needed = project["optional-dependencies"][name]
+        outside = [one for one in needed if not one.startswith(project["name"])]
+        run(sys.executable, "-m", "pip", "install", "--quiet", *outside, limit=300)
 
 
 def long(reports: Path) -> Count:
     """What takes long and seldom finds more: many programs, whole environments."""
-    install_hosts()
+    install_extras()
     return pytest(reports, "long", limit=2200) + browser(reports, long=True)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.backends.numpy import compile
 from workbench.ops.indexing import Scattered
 
 
@@ -111,6 +112,35 @@ def test_a_lazy_cotangent_is_no_array() -> None:
 
 
 # Higher order
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("f", "by_x", "by_y"),
+    [  # x is a column of 4, y a row of 3
+        (lambda x, y: x - y, lambda x, y: 3, lambda x, y: -4),
+        (lambda x, y: x * y / 8, lambda x, y: y.sum() / 8, lambda x, y: x.sum() / 8),
+        (lambda x, y: x - y + (x - 2 * y), lambda x, y: 6, lambda x, y: -12),
+        (lambda x, y: x**3 - 2 * x * x - y[:1], lambda x, y: 3 * x * x - 4 * x,
+         lambda x, y: [-4, 0, 0]),
+        (lambda x, y: np.where(x > 0, -x, y), lambda x, y: -3 * (x > 0),
+         lambda x, y: np.sum(x <= 0)),
+    ],
+)  # fmt: skip
+def test_a_cotangent_that_is_one_number_stays_one(
+    f: Any, by_x: Any, by_y: Any, dtype: Any
+) -> None:
+    """A recorded gradient holds no array of equal entries, however x is broadcast."""
+    x = np.array([[0.5], [-1.5], [2.0], [3.0]], dtype)
+    y = np.array([2, 3, 4], dtype)
+    graph = wb.trace(wb.grad(lambda x, y: np.sum(f(x, y)), (0, 1)))(x, y)
+    for node in graph.interior:
+        for v in node.inputs:
+            assert not isinstance(v, np.ndarray) or v.size == 1 or not any(v.strides)
+    for made, slope, of in zip(compile(graph)(x, y), (by_x, by_y), (x, y), strict=True):
+        assert made.dtype == dtype
+        expected = np.broadcast_to(slope(x, y), of.shape)
+        np.testing.assert_allclose(made, expected, rtol=1e-6)
 
 
 def test_ten_derivatives_of_tanh() -> None:

@@ -528,9 +528,17 @@ def _add_recorded(
         if c is None or x.serial in closed:
             continue
         old = arrived.get(x.serial)
-        arrived[x.serial] = total = c if old is None else old + c
+        arrived[x.serial] = total = c if old is None else _add_pair(old, c)
         if isinstance(total, Tensor) and total.origin is None:
             total.origin = Origin(x, "the sum of what its readers pass", False)
+
+
+def _add_pair(old: Any, c: Any) -> Any:
+    """Return the sum of two cotangents of one shape; a repeated number stays one."""
+    a, b = (x[(0,) * x.ndim] if types.is_repeated_number(x) else x for x in (old, c))
+    if a is old and b is c:
+        return old + c
+    return _repeat(a + b, (c if a is old else old).shape)
 
 
 def _gather_cotangents(
@@ -573,15 +581,25 @@ def record_pull(
     """Return what a rule passes on; where it needs a length, by a node that runs it."""
     if gradients.MADE and type(g) is define.Parts:
         g = _without_nulls(mask, g, node)
+    given = g
+    if node.op.elementwise and pull is node.op.pull and types.is_repeated_number(g):
+        given = g[(0,) * g.ndim]  # the program has a number then, not an array of it
     try:
         made: Sequence[Any] = pull(
-            mask, g, outputs_of(node), node.inputs, node.params, *inside
+            mask, given, outputs_of(node), node.inputs, node.params, *inside
         )
+        if given is not g:
+            made = [None if c is None else _repeat(c, g.shape) for c in made]
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
         if not needs_length(node, error, bool(inside)):
             raise
         made = hooks.pull_deferred(node, mask, g, pull, inside)
     return made
+
+
+def _repeat(c: Any, shape: tuple[int, ...]) -> Any:
+    """Return what a rule made of one number in the shape of the whole cotangent."""
+    return c if shape_of(c) == shape else np.broadcast_to(c, shape)
 
 
 def _without_nulls(mask: int, g: define.Parts, node: Tensor) -> define.Parts:

@@ -356,7 +356,7 @@ KINDS: dict[Any, Any] = {
     ),
 }
 #: The modules whose classes nobody registers.
-SETTLED = ("builtins", "numpy", "workbench")
+SETTLED = ("builtins", "cupy", "numpy", "workbench")
 
 
 def _kind_of(cls: Any, value: object) -> Kind | None:

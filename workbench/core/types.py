@@ -128,6 +128,15 @@ def is_weak(value: object) -> bool:
     return type(value) in WEAK_TYPES
 
 
+def is_repeated_number(value: Any) -> bool:
+    """Return whether an array, of any library, is one number in memory repeated.
+
+    So is what ``np.broadcast_to`` makes of a number: no axis has a step in bytes.
+    """
+    strides: Any = getattr(value, "strides", None)
+    return bool(strides) and not any(strides) and value.size > 1
+
+
 def spec_of(value: Any) -> Any:
     """Return the spec of an array of any library, a NumPy scalar or a Python number.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import inspect
 import re
+import sys
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +39,8 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs g++")
 
 
 @pytest.fixture
-def runtime() -> Standin:
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Standin:
+    monkeypatch.setattr(Function, "patience", 0.0)  # first calls are op by op
     return Standin()
 
 
@@ -116,6 +119,101 @@ def test_launches_that_follow_each_other_are_one_graph(
         (made,) = program.run([given])
         assert runtime.log == log
         np.testing.assert_allclose(made.view(np.ndarray), chain(x), rtol=1e-12)
+
+
+def test_a_first_call_waits_a_moment_for_its_kernels(
+    runtime: Standin, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = rng.standard_normal((4, 33))
+    symbol = wb.tensor("x", dtype="f8", shape=(4, 33))
+    graph = wb.Graph([symbol], [chain(symbol) * 2])
+    load, may_load = runtime.load, threading.Event()
+
+    def load_late(launches: Any) -> Any:
+        assert may_load.wait(60)
+        return load(launches)
+
+    monkeypatch.setattr(runtime, "load", load_late)
+    for patience in (0.01, 60.0):  # in the first round they are not there in time
+        monkeypatch.setattr(Function, "patience", patience)
+        function = Function(graph, runtime=runtime)
+        runtime.log.clear()
+        (made,) = function.run([runtime.upload(x)])
+        launched = any(name.startswith("entries_") for name in runtime.log)
+        assert launched is may_load.is_set()
+        np.testing.assert_allclose(made.view(np.ndarray), 2 * chain(x), rtol=1e-12)
+        may_load.set()
+        assert function.wait(60)
+
+
+def test_small_outputs_are_copied_together(
+    runtime: Standin, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def f(x: Any) -> Any:
+        y = chain(x)
+        return np.sum(y), y[:, :3] + 1, x @ y.T, np.exp(y) > 1.2, y[:0] * 2
+
+    monkeypatch.setattr("workbench.backends.cupy.program.TOGETHER", 200)
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(f, (x,), runtime))
+    assert program.captured == 1
+    (given,) = upload_anew(program, x, runtime, 1)
+    for _ in range(3):
+        program.run([given])
+    runtime.log.clear()
+    first = program.run([given])
+    assert [y.nbytes for y in first] == [8, 96, 128, 132, 0]
+    assert runtime.log == ["graph", "copy"]
+    kept = [y.copy() for y in first]
+    starts = [runtime.find_address(y) for y in first if y.nbytes]
+    assert all(start % 16 == 0 for start in starts)
+    first[1][...] = 7  # writes into nothing else
+    second = program.run([runtime.upload(x + 1)])
+    for k, (y, before, other) in enumerate(zip(first, kept, second, strict=True)):
+        if k != 1:
+            np.testing.assert_array_equal(y, before)
+        assert not np.shares_memory(y, other)
+
+
+def test_outputs_that_are_not_small_keep_memory_of_their_own(
+    runtime: Standin, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.backends.cupy.program.TOGETHER", 100)
+    f = lambda x: (np.sum(chain(x)), chain(x), np.max(chain(x)))  # noqa: E731
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(f, (x,), runtime))
+    (given,) = upload_anew(program, x, runtime, 1)
+    for _ in range(3):
+        program.run([given])
+    runtime.log.clear()
+    small, large, other = program.run([given])
+    assert runtime.log == ["graph", "copy", "copy"]
+    assert small.base is other.base is not large.base
+
+
+def test_a_captured_call_costs_the_host_few_functions(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    def f(x: Any, y: Any, z: Any) -> Any:
+        return np.sum(chain(x)) * y, chain(x + z), np.max(chain(x)) + z
+
+    args = (rng.standard_normal((4, 33)), np.ones(3), np.ones(33))
+    function = check(f, args, runtime)
+    given = [runtime.upload(a) for a in args]
+    for _ in range(4):
+        function.run(given)
+    called: list[str] = []
+
+    def count(frame: Any, event: str, _: object) -> None:
+        if event == "call" and "workbench" in frame.f_globals["__name__"]:
+            called.append(frame.f_code.co_qualname)
+
+    sys.setprofile(count)
+    try:
+        function.run(given)
+    finally:
+        sys.setprofile(None)
+    assert len(called) <= 50, called
 
 
 def test_a_captured_program_takes_booleans(

@@ -22,9 +22,11 @@ from tests.backends.compiled.accuracy import check_accuracy
 from tests.backends.compiled.programs import trace
 from tests.backends.cupy.host import COMPILER, SMALL, HostDevice, HostModule, write_all
 from tests.backends.cupy.nvrtc import compile_cubin, load_nvrtc
+from workbench.backends.compiled.builder import Value
 from workbench.backends.compiled.expansion import expand
 from workbench.backends.compiled.lowering import lower
 from workbench.backends.compiled.steps import HostStep, Plan
+from workbench.backends.cupy.builder import CudaBuilder
 from workbench.backends.cupy.launches import Device, list_units
 from workbench.backends.numpy import compile
 from workbench.core.types import spec_of
@@ -73,6 +75,7 @@ PROGRAMS = {
     "halves by index": "h[i], h[i, j], np.sum(h[i], 1), at(h)[i].add(h[i]), at(h)[i].set(h[i + 1]), at(h)[i].max(h[i + 1]), at(h[0])[j].min(0.5), grad(lambda h: np.sum(h[i] ** 2))(h)",
     "windows": "grad(lambda x: np.sum(np.max(windows(x, (2, 2))[::2, ::2], (-2, -1)) ** 2))(x), grad(lambda v: np.sum(np.mean(windows(v, 5), -1) ** 3))(v), grad(lambda z: np.sum(np.abs(np.sum(windows(z, 1, 0), -1))))(z), grad(lambda t: np.sum(windows(t, 7, 1) ** 2))(t)",
     "convolutions": "np.convolve(v[:200], v[:9]), grad(lambda v: np.sum(np.convolve(v[:200], v[200:209]) ** 2))(v), grad(lambda v: np.sum(np.convolve(v[:170], v[170:183], 'valid') ** 2))(v)",
+    "angles": "np.sin(x) * np.cos(x) + np.cos(y), np.sum(np.sin(v) * np.exp(np.cos(v))), np.cos(x.astype('f4')) / np.sin(x.astype('f4')), np.cos(h) - np.sin(h), np.sin(z) / np.cos(z), np.where(x > 0, np.sin(y), np.cos(y)), np.sin(x) + np.cos(-x)",
     "remainders": "x % 0.3, y // 0.7, np.fmod(x, y), np.floor(y), np.round(x, 2), np.sign(x), np.copysign(x, y)",
     "powers": "x ** 3, np.abs(x) ** y, np.hypot(x, y), np.arctan2(x, y), np.log1p(x * x), np.cbrt(x), np.expm1(y)",
 }  # fmt: skip
@@ -211,6 +214,45 @@ def test_kernels_load_packs_stride_over_the_grid_and_need_no_atomics(
             assert launch.blocks * launch.threads * length <= max(size, 256 * length)
 
 
+@pytest.mark.parametrize(("kind", "name"), [("f8", "sincos"), ("f4", "sincosf")])
+def test_the_sine_and_cosine_of_an_angle_are_computed_together(
+    kind: str, name: str
+) -> None:
+    def source(f: Callable[..., Any]) -> str:
+        plan = lower(trace(f, [np.ones(4, kind)]), Device())
+        ((launch,),) = write_all(plan, Device()).values()
+        return launch.source
+
+    both = source(lambda x: np.sin(x) * np.cos(x) + np.sin(x + 1))
+    assert both.count(f"{name}(") == 1
+    assert len(re.findall(r"\bsinf?\(", both)) == 1
+    assert not re.findall(r"\bcosf?\(", both)
+
+
+def test_what_one_block_of_a_kernel_has_computed_is_not_used_in_the_next() -> None:
+    b = CudaBuilder()
+    x = Value("x", "f8")
+    b.line("if (a) {")
+    b.call_library("sin", x)
+    b.line("}")
+    b.line("{")
+    b.call_library("cos", x)
+    b.call_library("sin", x)
+    b.line("}")
+    sines = [line for line in b.lines if "sin" in line]
+    assert sines[0] == "const double v1 = sin(x);"
+    assert sines[1] == "double v3, v2; sincos(x, &v3, &v2);"
+
+
+def test_a_number_that_is_repeated_is_no_load() -> None:
+    ones = np.broadcast_to(3.0, (70, 50))
+    plan = lower(trace(lambda x: x * ones, [np.ones((70, 50))]), Device())
+    ((launch,),) = write_all(plan, Device()).values()
+    assert "* 3.0;" in launch.source
+    assert len(launch.pointers) == 2
+    assert [b.kind for b in plan.buffers] == ["input", "output"]
+
+
 def test_lowering_needs_no_llvm() -> None:
     code = (
         "import sys; sys.modules['llvmlite'] = None; import numpy as np\n"
@@ -248,7 +290,7 @@ def test_programs_compile_for_a_gpu(
 ) -> None:
     nvrtc = load_nvrtc()
     if nvrtc is None:
-        pytest.skip("CuPy or NVRTC is not installed")
+        pytest.skip("NVRTC is not installed")
     args, launches = draw(rng), []
     for text in PROGRAMS.values():
         f, given = make(text, args)

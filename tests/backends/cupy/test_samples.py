@@ -135,4 +135,5 @@ def test_some_samples(gradient: bool, subtests: pytest.Subtests) -> None:
 @pytest.mark.parametrize("gradient", [False, True])
 def test_all_samples(gradient: bool, part: int, subtests: pytest.Subtests) -> None:
     cases = check_samples(choose(part), gradient, subtests)
-    check_architectures(cases, ("sm_80", "sm_90", "sm_100"))
+    # For each GPU, all programs of `test_kernels` and `test_loops` are compiled.
+    check_architectures(cases, ("sm_90", "sm_80" if part % 2 else "sm_100"))

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.backends.cupy.nvrtc import Nvrtc
 from workbench.ops.special.define import F
 from workbench.ops.special.device import (
     HEADERS,
@@ -98,11 +99,8 @@ class HostLibrary:
         return outs
 
 
-def compile_for_device(nvrtc: Any, names: list[str], architecture: str) -> bytes:
-    """Compile kernels of one header with NVRTC, as CuPy does.
-
-    It is the PTX for a virtual architecture: ``compute_90``.
-    """
+def compile_for_device(nvrtc: Nvrtc, names: list[str]) -> dict[str, bytes]:
+    """Compile kernels of one header for sm_90, as CuPy does; return CUBIN and PTX."""
     include = cupy_headers()
     library = include / "cupy" / "_cccl"
     folders = [include, *(library / part for part in ("libcudacxx", "cub", "thrust"))]
@@ -115,22 +113,14 @@ def compile_for_device(nvrtc: Any, names: list[str], architecture: str) -> bytes
         for loop in function_of(name).loops.values():
             source += _source(name, loop).replace("void", "__global__ void", 1)
     source = source.replace("std::complex", "thrust::complex")
-    program = nvrtc.createProgram(source, "kernels.cu", [], [])
     options = [
-        f"--gpu-architecture={architecture}",
+        "--gpu-architecture=sm_90",
         "-w",
         "-DCUPY_NO_JITIFY",
         *list_options(),
     ]
     options += ["--device-as-default-execution-space", *(f"-I{f}" for f in folders)]
-    try:
-        nvrtc.compileProgram(program, options)
-        virtual = architecture.startswith("compute")
-        return bytes((nvrtc.getPTX if virtual else nvrtc.getCUBIN)(program))
-    except nvrtc.NVRTCError as error:
-        raise AssertionError(nvrtc.getProgramLog(program)[:4000]) from error
-    finally:
-        nvrtc.destroyProgram(program)
+    return nvrtc.compile(source, options)
 
 
 def find_recursive(ptx: str) -> set[str]:

@@ -18,7 +18,7 @@ from workbench.core.dims import has_dim
 from workbench.core.graph import Graph
 from workbench.core.op import Repetition
 from workbench.core.tensor import Tensor
-from workbench.core.types import Spec, is_weak
+from workbench.core.types import Spec, is_repeated_number, is_weak
 
 #: What holds the memory of rows: its address, and how many bytes there are.
 STATE = Spec((2,), np.dtype(np.int64))
@@ -282,13 +282,13 @@ def read_spec(x: Any) -> Any:
 
 
 def is_number(x: Any) -> bool:
-    """Return whether an operand is a constant of one entry."""
+    """Return whether an operand is a constant of one entry, which may be repeated."""
     value = x._value if isinstance(x, Tensor) else x
     if value is None:
         return False
-    return is_weak(value) or (
-        not isinstance(value, tuple) and getattr(value, "size", 0) == 1
-    )
+    if is_weak(value) or is_repeated_number(value):
+        return True
+    return not isinstance(value, tuple) and getattr(value, "size", 0) == 1
 
 
 def make_example(x: Any) -> Any:

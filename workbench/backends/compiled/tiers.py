@@ -2,7 +2,8 @@
 
 A program is compiled once for each set of shapes and dtypes that it is called with, by
 one thread in the background. Until then, and where it cannot be compiled, NumPy runs
-it, so that a call never waits and never fails for the compiler's sake.
+it, so that a call never waits and never fails for the compiler's sake. Only the first
+call on a GPU waits a moment: the library that would answer has kernels to load as well.
 """
 
 from __future__ import annotations
@@ -93,6 +94,8 @@ class Function:
     library = "NumPy"
     #: The kinds of entries that its kernels compute with.
     kinds = KINDS
+    #: So many seconds a first call waits for compiled code.
+    patience = 0.0
 
     def __init__(self, graph: Graph, own: bool = False, eager: bool = True) -> None:
         self._numpy = numpy_backend.compile(graph, own)
@@ -122,6 +125,9 @@ class Function:
         if attempt is None:
             attempt = self._begin(key, arrays)
         self._last = attempt
+        if self.patience and attempt.is_due() and not attempt.begun:
+            self._send(attempt)
+            attempt.done.wait(self.patience)
         program = attempt.program
         if program is not None:
             try:

@@ -74,6 +74,8 @@ class CudaBuilder(EntryBuilder):
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._count = 0
+        #: Where the last sine or cosine of an angle stands, and its name.
+        self._turns: dict[tuple[str, str], tuple[int, str]] = {}
 
     def name(self) -> str:
         """Return a fresh name."""
@@ -174,8 +176,41 @@ class CudaBuilder(EntryBuilder):
         kind = values[0].kind
         if kind not in ("f8", "f4", "f2"):
             raise CompilerError(f"no kernel computes {name} of {kind}.")
+        if name in ("sin", "cos") and kind != "f2":
+            return self._turn(name, values[0])
         name += "" if kind == "f8" else "f"
         return self.emit_float(f"{name}({', '.join(x.text for x in values)})", kind)
+
+    def _turn(self, name: str, x: Value) -> Value:
+        """Return a sine or cosine; both of one angle are computed together.
+
+        They share the reduction of the angle, which is the most part of their work.
+        """
+        ending = "" if x.kind == "f8" else "f"
+        key = (x.text, "cos" if name == "sin" else "sin")
+        place, first = self._turns.pop(key, (-1, ""))
+        call = f"const {REGISTERS[x.kind]} {first} = {key[1]}{ending}({x.text});"
+        if place < 0 or self.lines[place : place + 1] != [call] or self._left(place):
+            made = self.emit(f"{name}{ending}({x.text})", x.kind)
+            self._turns[x.text, name] = len(self.lines) - 1, made.text
+            return made
+        made = Value(self.name(), x.kind)
+        both = (made.text, first) if name == "sin" else (first, made.text)
+        self.lines[place] = (
+            f"{REGISTERS[x.kind]} {both[0]}, {both[1]};"
+            f" sincos{ending}({x.text}, &{both[0]}, &{both[1]});"
+        )
+        return made
+
+    def _left(self, place: int) -> bool:
+        """Return whether the block that a line stands in has ended since."""
+        depth = 0
+        for line in self.lines[place:]:
+            depth -= line.startswith("}")
+            if depth < 0:
+                return True
+            depth += line.endswith("{")
+        return False
 
     def branch(
         self, condition: Value, general: Callable[[], Sequence[Value]],

@@ -1,7 +1,8 @@
 """`Function`: CuPy answers op by op, the compiled program when it is ready.
 
-It is the compiled backend's function with another kind of program. Compute follows
-data: what it is given lies on the GPU, and so does what it returns.
+The first call waits a moment for that. It is the compiled backend's function with
+another kind of program. Compute follows data: what it is given lies on the GPU, and so
+does what it returns.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ class Function(tiers.Function):
 
     library = "CuPy"
     kinds = Device().kinds
+    #: CuPy compiles or loads a kernel for each op of a first answer; those of a small
+    #: program are all there before.
+    patience = 0.3
 
     def __init__(
         self, graph: Graph, own: bool = False, runtime: Runtime | None = None

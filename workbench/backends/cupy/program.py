@@ -20,11 +20,13 @@ from workbench.backends.compiled.kernel import View
 from workbench.backends.compiled.lowering import lower
 from workbench.backends.compiled.memory import place_buffers
 from workbench.backends.compiled.steps import (
+    Buffer,
     ChoiceStep,
     Held,
     LoopStep,
     Plan,
     Rows,
+    pack_strides,
 )
 from workbench.backends.cupy.actions import Action, Frame, write_actions
 from workbench.backends.cupy.launches import ALIGNMENT
@@ -43,8 +45,13 @@ from workbench.core.types import Spec, is_weak
 from workbench.errors import CompilerError, DeviceMemoryError
 
 #: Inputs and outputs are copied where a program is captured: as many bytes for each
-#: launch as cost no more than that.
-COPIED = 2**21
+#: launch as cost a GPU no more time than the host needs to launch it.
+COPIED = 2**23
+#: Outputs of at most so many bytes lie in one array and are copied together: none of
+#: them keeps much memory of the others.
+TOGETHER = 2**16
+#: Each of them begins at a multiple of so many bytes there, as CuPy's arrays do.
+APART = 512
 #: A program has CUDA graphs for inputs at so many sets of addresses.
 MOST_BOUND = 4
 #: What a call does, and whether it is a CUDA graph.
@@ -241,7 +248,9 @@ class Program:
         count = sum(action.count for action in self.actions)
         given = ("input", "output")
         known = [b.size for b in self.plan.buffers if b.kind in given]
-        if count < LEAST_CAPTURED + len(known):
+        small = [b for b in self.plan.buffers if _is_small_output(b)]
+        copies = len(known) - max(0, len(small) - 1)
+        if count < LEAST_CAPTURED + copies:
             return (
                 f"it has {count} launches, which cost less than to copy"
                 f" {len(known)} inputs and outputs"
@@ -318,6 +327,10 @@ def _list_plans(plan: Plan) -> Iterator[Plan]:
                 pending += [program.plan for program in step.programs]
 
 
+def _is_small_output(buffer: Buffer) -> bool:
+    return buffer.kind == "output" and buffer.size <= TOGETHER
+
+
 def _has_integers(x: object) -> bool:
     if not (isinstance(x, Tensor) and isinstance(x.spec, Spec)):  # a tuple, of a loop
         return False
@@ -362,10 +375,14 @@ class _Capture:
         self._inputs = [
             (i, b.place, self._frame.places[i], b.size) for i, b in program._inputs
         ]
+        joined = [i for i, _ in program._outputs if _is_small_output(plan.buffers[i])]
+        if len(joined) < 2:
+            joined = []
         self._outputs = [
             (i, tuple(spec.shape), spec.dtype, plan.buffers[i].size)
-            for i, spec in program._outputs
-        ]
+            for i, spec in program._outputs if i not in joined
+        ]  # fmt: skip
+        self._join_outputs(joined)
         #: What a call does where inputs are copied, and for inputs at some addresses.
         self._copying = self._make_parts()
         self.graphs = sum(is_graph for _, is_graph in self._copying)
@@ -383,6 +400,23 @@ class _Capture:
         with suppress(Exception):  # a device that has stopped
             if self._mark is not None:
                 self._runtime.wait(self._mark)
+
+    def _join_outputs(self, numbers: Sequence[int]) -> None:
+        """Give these outputs places in one array, which is copied as a whole."""
+        plan, runtime = self._program.plan, self._runtime
+        #: How each of them is a view of the array.
+        self._joined: list[tuple[Any, ...]] = []
+        self._joined_size = 0
+        for i in numbers:
+            spec = plan.buffers[i].spec
+            shape, strides = tuple(spec.shape), pack_strides(spec)
+            self._joined.append((i, self._joined_size, shape, strides, spec.dtype))
+            self._joined_size += -(-plan.buffers[i].size // APART) * APART
+        if self._joined_size:
+            block = runtime.make_array((self._joined_size,), _BYTE)
+            for i, *view in self._joined:
+                self._frame.bind(i, runtime.view(block, *view))
+            self._joined_block = block
 
     def _make_parts(self) -> list[Part]:
         """Return what a call does: CUDA graphs, and actions that stand between them."""
@@ -455,8 +489,8 @@ class _Capture:
         frame = Frame(runtime, program.plan, fixed.places, bases)
         frame.block = fixed.block
         frame.kept = self._hosts
-        addresses = []
-        for i, place, _, _ in self._inputs:
+        addresses, given = [], []
+        for i, place, target, size in self._inputs:
             x = arrays[place]
             if not runtime.owns(x):
                 runtime.fill(fixed.bases[i], x)
@@ -465,12 +499,12 @@ class _Capture:
             x = bases[i] = runtime.pack(x)
             address = runtime.find_address(x)
             addresses.append(0 if address % ALIGNMENT else address)
+            given.append((target, address, size))
         parts = self._find_bound(tuple(addresses))
         if parts is None:
             parts = self._copying
-            for i, place, target, size in self._inputs:
-                if runtime.owns(arrays[place]):
-                    runtime.copy(target, runtime.find_address(bases[i]), size)
+            for one in given:
+                runtime.copy(*one)
         else:
             # What stands between graphs reads them there too.
             frame.places = fixed.places[:]
@@ -484,4 +518,10 @@ class _Capture:
             array = runtime.make_array(shape, dtype)
             runtime.copy(runtime.find_address(array), frame.places[i], size)
             bases[i] = array
+        if size := self._joined_size:
+            block = runtime.make_array((size,), _BYTE)
+            source = runtime.find_address(self._joined_block)
+            runtime.copy(runtime.find_address(block), source, size)
+            for i, *view in self._joined:
+                bases[i] = runtime.view(block, *view)
         return program.finish(frame)
