@@ -75,12 +75,14 @@ def test_a_norm_tells_of_no_count() -> None:
         table = buffers[names.index("value_stats")].reshape(-1, 6)
         bad[step] = table[0, 4:].tolist()
     assert bad[1] == [np.inf, np.inf], "some, and no NaN"
-    assert np.isnan(bad[2][0]) and bad[2][1] == np.inf
+    assert np.isnan(bad[2][0])
+    assert bad[2][1] == np.inf
     assert bad[3] == [pytest.approx(3**0.5 * 1e200), 0]
     moments = encode_moments(session)
     assert moments is not None
     saved = np.frombuffer(base64.b64decode(moments["norms"]), "<f4").reshape(3, -1)
-    assert np.isinf(saved[0, 0]) and np.isnan(saved[1, 0])
+    assert np.isinf(saved[0, 0])
+    assert np.isnan(saved[1, 0])
     assert np.isfinite(saved[2, 0]), "what is finite is not saved as infinity"
 
 
