@@ -186,8 +186,8 @@ def encode_moments(session: Session) -> MomentsData | None:
     table = np.stack([np.concatenate(row[2:]) for row in rows])
     # What is finite stays so: an infinite norm is that of an infinity.
     large = np.isfinite(table)
-    most = np.finfo(np.float32).max
-    table[large] = np.minimum(table[large], most)
+    largest = np.finfo(np.float32).max
+    table[large] = np.minimum(table[large], largest)
     table = table.astype("<f4")
     return MomentsData(
         steps=[row.step for row in rows],
