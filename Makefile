@@ -11,6 +11,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TUTORIAL := notebooks/01-first-gradient.ipynb
 PAGE := .venv/share/jupyter/labextensions/autodiff-workbench
+SETTINGS := .venv/share/jupyter/lab/settings
 # What the installed package is made of: the page's sources, not what they become.
 SOURCES := pyproject.toml $(filter-out %.tsbuildinfo,$(wildcard extension/*.*)) \
 	$(shell find $(wildcard extension/src extension/style extension/schema) -type f)
@@ -19,8 +20,10 @@ ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: bench docs gpu-bench gpu-sanitize gpu-test gpu-wheels lab test test-long tutorials
 
-# Without the question whether to fetch news, which would cover the tutorial.
+# Neither news nor the question whether to fetch them, which would cover the tutorial.
 lab: .venv/lab.stamp
+	@mkdir -p $(SETTINGS)
+	@cp binder/overrides.json $(SETTINGS)
 	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/$(TUTORIAL) \
 		--LabApp.news_url=None $(ROOT) $(LAB_ARGS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -24,19 +25,28 @@ PROGRAM = Path(libraries.__file__)
 ROOT = PROGRAM.parents[2]
 
 
-@cache
-def report(library: str) -> dict[str, dict[str, Any]]:
-    """What `libraries.py` finds in a process of its own."""
-    answer = subprocess.run(
-        [sys.executable, str(PROGRAM), library],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    found: dict[str, dict[str, Any]] = json.loads(answer.stdout)
-    return found
+@pytest.fixture(scope="session")
+def report(common_folder: Path) -> Callable[[str], Any]:
+    """Gives what `libraries.py` finds in a process of its own, once for all workers."""
+
+    @cache
+    def find(library: str) -> Any:
+        path = common_folder / f"{library}.json"
+        with path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                answer = subprocess.run(
+                    [sys.executable, str(PROGRAM), library],
+                    capture_output=True,
+                    text=True,
+                    timeout=300,
+                    check=True,
+                    env={**os.environ, "PYTHONPATH": str(ROOT)},
+                )
+                path.write_text(answer.stdout)
+        return json.loads(path.read_text())
+
+    return find
 
 
 def close(found: dict[str, Any]) -> None:
@@ -47,7 +57,7 @@ def close(found: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", libraries.of_scipy())
-def test_scipy_differentiates(name: str) -> None:
+def test_scipy_differentiates(name: str, report: Callable[[str], Any]) -> None:
     close(report("scipy")[name])
 
 
@@ -57,7 +67,7 @@ def _sklearn() -> list[str]:
 
 
 @pytest.mark.parametrize("name", _sklearn())
-def test_sklearn_differentiates(name: str) -> None:
+def test_sklearn_differentiates(name: str, report: Callable[[str], Any]) -> None:
     close(report("sklearn")[name])
 
 

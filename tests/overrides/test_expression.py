@@ -235,15 +235,30 @@ HOSTILE = (
 )
 
 
-@settings(
-    max_examples=4000,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    derandomize=False,
-    database=None,
-)
+def many(examples: int) -> settings:
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        derandomize=False,
+        database=None,
+    )
+
+
+@many(1000)
 @given(HOSTILE)
 def test_hostile_texts_run_nothing(text: str) -> None:
+    assert_runs_nothing(text)
+
+
+@pytest.mark.long
+@many(10_000)
+@given(HOSTILE)
+def test_many_hostile_texts_run_nothing(text: str) -> None:
+    assert_runs_nothing(text)
+
+
+def assert_runs_nothing(text: str) -> None:
     """They are an ExpressionError, or an expression of arrays; nothing else happens."""
     global _watching
     _seen.clear()

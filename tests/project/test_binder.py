@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 import tomllib
 import urllib.error
@@ -42,6 +43,20 @@ def test_the_first_page_is_the_tutorial() -> None:
     pages = {section["default_url"] for section in settings.values()}
     assert pages == {f"/lab/tree/{TUTORIAL}"}
     assert (environments.ROOT / TUTORIAL).exists()
+
+
+def test_no_question_covers_the_page() -> None:
+    """The settings that JupyterLab begins with are among those that it knows."""
+    schemas = Path(sys.prefix, "share", "jupyter", "lab", "schemas")
+    given = json.loads((BINDER / "overrides.json").read_text())
+    for plugin, settings in given.items():
+        name, part = plugin.split(":")
+        known = json.loads((schemas / name / f"{part}.json").read_text())["properties"]
+        for key, value in settings.items():
+            choices = {choice["const"] for choice in known[key]["oneOf"]}
+            assert value in choices - {known[key]["default"]}
+    for place in ("Makefile", "binder/postBuild"):
+        assert "cp binder/overrides.json" in (environments.ROOT / place).read_text()
 
 
 def test_the_badge_leads_to_the_repository() -> None:

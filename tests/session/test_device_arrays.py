@@ -258,7 +258,10 @@ def test_checks_and_plots_are_the_same_there(rng: np.random.Generator) -> None:
         session.run()
         assert session.compare(1, 2) is not None
     assert there.check().changed == pytest.approx(here.check().changed, rel=1e-9)
-    wb.gradient.verify_grad(network, [Foreign(x) for x in args], rng=rng)
+    # Each entry is moved a dozen times.
+    x, W, V = args
+    few = x, W[:, :3], V[:3, :3]
+    wb.gradient.verify_grad(network, [Foreign(x) for x in few], rng=rng)
 
 
 def test_a_session_there_is_written_as_a_file(

@@ -20,7 +20,6 @@ from workbench.core import blame, hooks, source, traces, types
 from workbench.core.op import FUNCTIONS, CopyParams, Op
 from workbench.errors import TraceError
 
-
 T = TypeVar("T")
 
 

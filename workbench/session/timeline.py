@@ -45,7 +45,7 @@ MOST_MOMENTS, MOST_BYTES, LEAST_MOMENTS = 2048, 2**25, 8
 MOST_MARKS, MOST_CHANGES = 64, 1000
 #: The part of the time of the runs that all norms may take, and the size of the
 #: gradient by itself; each beyond so many seconds.
-SHARE, GRACE = 0.0015, 0.002
+SHARE, GRACE = 0.003, 0.01
 #: The norm of an array that there is not.
 MISSING = -1.0
 #: A gradient has exploded if it is so many times as large as it was lately.

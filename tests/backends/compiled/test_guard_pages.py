@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.backends.compiled.programs import check_equal, compile_graph, trace
+from tests.backends.compiled.programs import check_equal, compile_graph, largest, trace
 from workbench.backends.compiled import program as compiled
 from workbench.backends.compiled.machine import Machine
 from workbench.backends.compiled.memory import LINE, Pool
@@ -159,7 +159,7 @@ def run_all(lengths: list[int], width: int) -> None:
             ):
                 made = program.run([guard.copy(a) for a in args])
             for got, want in zip(made, expected, strict=True):
-                check_equal(got, want, 64, args)
+                check_equal(got, want, 64, largest(args))
     for at_end in (True, False):
         print("out of bounds", flush=True)
         check_bounds(Guard(at_end), machine)

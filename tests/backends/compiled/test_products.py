@@ -31,10 +31,12 @@ def count_kinds(program: Any) -> tuple[int, int, int]:
     ("dtype", "small"), [("f8", 0), ("f8", 2**15), ("f4", 2**15), ("c16", 0)]
 )
 @pytest.mark.parametrize("m", [1, 2, 5, 8, 11])
+@pytest.mark.parametrize("some", [3, pytest.param(7, marks=pytest.mark.long)])
 def test_matrices_of_every_layout(
-    m: int, dtype: str, small: int, rng: np.random.Generator,
+    m: int, dtype: str, small: int, some: int, rng: np.random.Generator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
+    """Of each pair of lengths some of the layouts, drawn anew; in the long run all."""
     monkeypatch.setattr(products, "SMALL", small)
     forms: list[Any] = []
     args: list[Any] = []
@@ -42,7 +44,7 @@ def test_matrices_of_every_layout(
         at = len(args)
         for shape in ((m, k), (k, m), (k, n), (n, k)):
             args.append(rng.normal(size=shape).astype(dtype))
-        forms += [
+        layouts = [
             lambda x, i=at: x[i] @ x[i + 2],
             lambda x, i=at: x[i + 1].T @ x[i + 2],
             lambda x, i=at: x[i] @ x[i + 3].T,
@@ -51,6 +53,7 @@ def test_matrices_of_every_layout(
             lambda x, i=at: x[i] @ x[i + 2][:, 0],
             lambda x, i=at: x[i][:, ::-1] @ x[i + 2][::-1],
         ]  # fmt: skip
+        forms += [layouts[j] for j in rng.permutation(len(layouts))[:some]]
     graph = trace(lambda *x: tuple(f(x) for f in forms), args)
     check_program(graph, args, 64)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.backends.cupy.standin import DeviceArray, Standin
+from tests.backends.cupy.standin import DeviceArray, Reading, Standin
 from tests.gpu.stand_in import Foreign
 from workbench.backends.cupy import devices
 from workbench.backends.cupy.devices import find_problem
@@ -170,6 +170,26 @@ def test_arrays_come_back_at_once_and_only_if_there_are_some(runtime: Standin) -
     assert runtime.reads == 1  # nothing was waited for
     np.testing.assert_array_equal(devices.fetch_array(x), np.arange(4.0))
     assert runtime.reads == 2
+
+
+def test_what_comes_back_tells_of_an_index_out_of_bounds(runtime: Standin) -> None:
+    runtime.pending.add("getitem", Reading(1))
+    with pytest.raises(DeviceError, match="out of bounds in an earlier call: of geti"):
+        wb.to_cpu(wb.to_gpu(np.ones(2)))
+    wb.to_cpu(wb.to_gpu(np.ones(2)))
+
+
+def test_an_array_of_another_gpu_is_not_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Array:
+        def __init__(self, number: int) -> None:
+            self.data = types.SimpleNamespace(device_id=number)
+
+    runtime: Any = make_cupy(CudaOfTest(), monkeypatch)
+    runtime.cupy, runtime.number = types.SimpleNamespace(ndarray=Array), 0
+    owned = [runtime.owns(x) for x in (Array(0), Array(1), np.ones(2), 2.0)]
+    assert owned == [True, False, False, False]
 
 
 def test_a_device_that_has_stopped_is_not_asked_again(runtime: Standin) -> None:

@@ -19,7 +19,7 @@ from tests.backends.cupy.host import COMPILER
 from tests.backends.cupy.standin import DeviceArray, Standin
 from workbench.backends.compiled.tiers import MOST_TRIES
 from workbench.backends.cupy import loops
-from workbench.backends.cupy.actions import LoopAction
+from workbench.backends.cupy.actions import HostAction, LoopAction
 from workbench.backends.cupy.functions import Function
 from workbench.backends.cupy.matrices import WORKSPACE
 from workbench.backends.cupy.obstacles import INSTEAD, OTHERWISE, WIDER
@@ -324,6 +324,15 @@ def test_why_a_program_is_not_captured(
     assert told in str(program.refusal)
 
 
+def test_a_program_of_too_many_launches_is_not_captured(
+    runtime: Standin, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.backends.cupy.program.MOST_CAPTURED", 5)
+    program = program_of(check(chain, (rng.standard_normal((4, 33)),), runtime))
+    assert program.captured == 0
+    assert re.fullmatch(r"it has \d+ launches", str(program.refusal))
+
+
 def test_what_cannot_be_captured_runs_without(
     runtime: Standin, rng: np.random.Generator
 ) -> None:
@@ -625,6 +634,29 @@ def test_views_of_inputs_and_equal_outputs_are_arrays_of_their_own(
     np.testing.assert_array_equal(given, x)
     again = function.run([given])
     np.testing.assert_array_equal(again[5], np.arange(3.0))
+
+
+class Keep(wb.Op):
+    """It returns its operand itself, as CuPy's functions may."""
+
+    def compute(self, x: Any) -> Any:
+        return x
+
+    def infer(self, x: Any) -> Any:
+        return x
+
+
+def test_what_an_op_gives_back_is_an_array_of_its_own(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 3))
+    keep = Keep()
+    function = check(lambda x: (keep(x), keep(x + 1), keep(x.T)), (x,), runtime)
+    assert any(isinstance(a, HostAction) for a in program_of(function).actions)
+    given = runtime.upload(x)
+    for y in function.run([given]):
+        y += 100
+    np.testing.assert_array_equal(given, x)
 
 
 def test_outputs_op_by_op_are_not_the_constants(runtime: Standin) -> None:

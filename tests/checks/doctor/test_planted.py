@@ -24,11 +24,20 @@ def test_G3_a_healthy_program_raises_no_alarm(
         assert len(found) <= 1
 
 
-@pytest.mark.parametrize("size", [10, 100, 1000])
+@pytest.mark.parametrize("size", [10, 100, pytest.param(1000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", FAULTS)
 def test_G3_the_planted_node_is_named(
     name: str, size: int, rng: np.random.Generator
 ) -> None:
+    assert_named(name, size, rng)
+
+
+def test_G3_some_are_named_in_large_networks(rng: np.random.Generator) -> None:
+    for name in rng.choice([*FAULTS], 8, replace=False):
+        assert_named(name, 1000, rng)
+
+
+def assert_named(name: str, size: int, rng: np.random.Generator) -> None:
     kinds = FAULTS[name][1]
     f, args, blamed = network(size, name, rng)
     found = wb.diagnose(f, *args)
