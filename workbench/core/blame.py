@@ -351,7 +351,9 @@ def refuse_in_place() -> None:
     new = f"{target} {operator[:-1]} {value}"
     cure = f"Write {target} = {new}, which makes a new one."
     if isinstance(statement.target, ast.Subscript):
-        whole, place = map(ast.unparse, (statement.target.value, statement.target.slice))
+        whole, place = map(
+            ast.unparse, (statement.target.value, statement.target.slice)
+        )
         cure = f"Write {whole} = wb.at({whole})[{place}].set({new})."
     raise TraceError(
         f"{target} {operator} {value}{user_line()}: {target} is a plain array, and a"
