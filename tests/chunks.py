@@ -9,7 +9,7 @@ import functools
 import inspect
 import os
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,20 +28,31 @@ def generator(name: str) -> np.random.Generator:
     return np.random.default_rng([int(os.environ[SEED]), zlib.crc32(name.encode())])
 
 
+def is_drawn(label: str) -> bool:
+    """Return whether this run takes a sample of those it takes a third of."""
+    return zlib.crc32(f"{label} {os.environ.get(SEED)}".encode()) % 3 == 0
+
+
 def parametrize_chunks(
-    names: str, samples: Mapping[str, tuple[Any, ...]]
+    names: str,
+    samples: Mapping[str, tuple[Any, ...]],
+    alike: Collection[str] = (),
 ) -> Callable[[Test], Test]:
     """Run a test for every sample: its label, and the values that these names take.
 
     Each sample is a subtest: one that fails is reported with its label, and those
-    after it run. `rng` is drawn anew for each, and depends on its label.
+    after it run. `rng` is drawn anew for each, and depends on its label. Of those
+    whose labels are ``alike`` a third is drawn; the long run takes them all.
     """
-    rows = list(samples.items())
-    chunks = [rows[i : i + SIZE] for i in range(0, len(rows), SIZE)]
-    labels = [
-        chunk[0][0] if len(chunk) == 1 else f"{chunk[0][0]} to {chunk[-1][0]}"
-        for chunk in chunks
-    ]
+    some = [x for x in samples.items() if x[0] not in alike or is_drawn(x[0])]
+    rest = [x for x in samples.items() if x[0] in alike]
+    chunks = []
+    for rows, marks in ((some, ()), (rest, (pytest.mark.long,))):
+        for chunk in (rows[i : i + SIZE] for i in range(0, len(rows), SIZE)):
+            first, last = chunk[0][0], chunk[-1][0]
+            label = first if len(chunk) == 1 else f"{first} to {last}"
+            label = f"all, {label}" if marks else label
+            chunks.append(pytest.param(chunk, marks=marks, id=label))
 
     def decorate(test: Test) -> Test:
         taken = inspect.signature(test).parameters
@@ -67,6 +78,6 @@ def parametrize_chunks(
                 for name in ("chunk", "subtests", "request", *fixtures)
             ]
         )
-        return pytest.mark.parametrize("chunk", chunks, ids=labels)(run_chunk)
+        return pytest.mark.parametrize("chunk", chunks)(run_chunk)
 
     return decorate

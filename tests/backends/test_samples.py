@@ -11,7 +11,7 @@ import pytest
 import workbench as wb
 from tests.backends.test_spelling import OPAQUE
 from tests.chunks import parametrize_chunks
-from tests.ops.samples import SAMPLES, Sample
+from tests.ops.samples import ALIKE, SAMPLES, Sample
 from workbench.backends.numpy import compile
 
 FLOATS = {s.name: (s,) for s in SAMPLES if "f" in s.kinds}
@@ -25,7 +25,10 @@ def same(got: Any, expected: Any, dtype: bool = True) -> None:
     assert np.shape(got) == np.shape(expected)
     if dtype:
         assert np.asarray(got).dtype == np.asarray(expected).dtype
-    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-13)
+    # Of a function of whole matrices the largest entry sets how far rounding goes.
+    sizes = np.abs(np.asarray(expected)[np.isfinite(expected)])
+    scale = max(0.1, np.max(sizes, initial=0))
+    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12 * scale)
 
 
 def steps(function: Any) -> Any:
@@ -41,7 +44,7 @@ def run_text(function: Any, arrays: list[Any]) -> Any:
     return list(made) if isinstance(made, tuple) else [made]
 
 
-@parametrize_chunks("sample", FLOATS)
+@parametrize_chunks("sample", FLOATS, alike=ALIKE)
 def test_the_backend_and_its_text_on_values_not_traced(
     sample: Sample, rng: np.random.Generator
 ) -> None:
@@ -56,7 +59,7 @@ def test_the_backend_and_its_text_on_values_not_traced(
     same(run_text(function, args)[0], made)
 
 
-@parametrize_chunks("sample", FLOATS)
+@parametrize_chunks("sample", FLOATS, alike=ALIKE)
 def test_gradients_as_functions_and_as_text(
     sample: Sample, rng: np.random.Generator
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.chunks import parametrize_chunks
-from tests.ops.samples import SAMPLES, Sample
+from tests.ops.samples import ALIKE, SAMPLES, Sample
 from tests.ops.test_samples import NAMED, close, direction, drawn, pairing
 
 
@@ -85,7 +85,9 @@ ONE_IS_ANOTHER = ("multivariate_normal", "dirichlet")
 
 
 @parametrize_chunks(
-    "sample length", {f"{s.name}-{n}": (s, n) for s in SAMPLES for n in (0, 1)}
+    "sample length",
+    {f"{s.name}-{n}": (s, n) for s in SAMPLES for n in (0, 1)},
+    alike={f"{name}-{n}" for name in ALIKE for n in (0, 1)},
 )
 def test_few_entries(sample: Sample, length: int, rng: np.random.Generator) -> None:
     args = drawn(sample, sample.kinds[0], rng)

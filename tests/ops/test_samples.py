@@ -16,7 +16,7 @@ import pytest
 
 import workbench as wb
 from tests.chunks import parametrize_chunks
-from tests.ops.samples import KINKS, SAMPLES, Kink, Sample
+from tests.ops.samples import ALIKE, KINKS, SAMPLES, Kink, Sample
 from workbench.autodiff.vmap import vmap
 from workbench.checks import comparison
 from workbench.core.op import OPS
@@ -98,7 +98,9 @@ def test_value_and_both_modes(
 
 
 @parametrize_chunks(
-    "sample kind", {name: row for name, row in CASES.items() if row[0].order == 2}
+    "sample kind",
+    {name: row for name, row in CASES.items() if row[0].order == 2},
+    alike={name for name, row in CASES.items() if row[0].name in ALIKE},
 )
 def test_second_order(sample: Sample, kind: str, rng: np.random.Generator) -> None:
     args = drawn(sample, kind, rng)
@@ -145,7 +147,7 @@ def test_float32_stays(sample: Sample, rng: np.random.Generator) -> None:
     assert np.asarray(tangent).dtype == expected.dtype
 
 
-@parametrize_chunks("sample", BATCHED)
+@parametrize_chunks("sample", BATCHED, alike=ALIKE)
 def test_batches_equal_a_loop(sample: Sample, rng: np.random.Generator) -> None:
     """All arguments are batched at once, and of some samples one of them alone."""
     number = len(drawn(sample, sample.kinds[0], rng))

@@ -13,7 +13,7 @@ from tests.ops.samples.kinks import KINKS, Kink
 from tests.ops.samples.table import Sample
 from workbench.core.op import load_all_ops
 
-__all__ = ["KINKS", "SAMPLES", "Kink", "Sample"]
+__all__ = ["ALIKE", "KINKS", "SAMPLES", "Kink", "Sample"]
 
 load_all_ops()
 NAMES = sorted(file.stem for file in Path(__file__).parent.glob("*.py"))
@@ -23,3 +23,11 @@ FILES = [
     if name not in ("__init__", "kinks", "table")
 ]
 SAMPLES: list[Sample] = [sample for file in FILES for sample in file.row.rows]
+#: Names of many ways to ask for the same: the methods of distributions, the norms and
+#: lengths of transforms, the modes of convolutions.
+ALIKE = {
+    sample.name
+    for file in FILES
+    if file.__name__.endswith((".convolution", ".fft", ".stats"))
+    for sample in file.row.rows
+}
