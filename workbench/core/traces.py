@@ -251,7 +251,7 @@ def _can_be_restored(owner: Array) -> bool:
 class Decision(NamedTuple):
     """A Tensor that became a plain number, by which Python decided what to record.
 
-    ``kind`` is ``"bool"``, ``"cond"`` (of `wb.cond`), ``"int"``, ``"float"``,
+    ``kind`` is ``"bool"``, ``"cond"`` (of `wb.cond`), ``"index"``, ``"int"``, ``"float"``,
     ``"complex"``, ``"item"`` or ``"tolist"``; ``code`` and ``lasti`` are the place of
     the user's that asked.
     """
