@@ -97,7 +97,7 @@ def test_a_number_that_may_only_be_printed_is_told_once(ask: Any, call: str) -> 
 
     session = wb.Session(wb.trace(f)(np.array([1.0, 2.0]), 1.0))
     assert session.run(x=np.array([1.5, 3.0])) == 3.0
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match="^run: ") as caught:
         assert session.run(x=np.array([3.0, 1.0])) == 1.0
     (told,) = [str(one.message) for one in caught]
     assert told.startswith(f"run: {call} of ")
