@@ -553,3 +553,37 @@ def test_a_warning_names_the_cell_and_its_line(cells: Notebook) -> None:
     told = warnings.formatwarning(one.message, one.category, one.filename, one.lineno)
     line = f"[{cells.number}]:3: RuntimeWarning: divide by zero encountered in log"
     assert told == f"{line}\n  h = np.log(zero)\n"
+
+
+# What Python decides by values
+
+
+def test_a_run_that_would_take_another_branch_is_an_error(cells: Notebook) -> None:
+    cells.run("q, flag = 1.5, 2.0")
+    cells.run(
+        "%%autodiff --name branch\n"
+        "size = q if flag > 1 else 0.0\n"
+        "y = size**2 if q > 0 else -size**3\n"
+        "y"
+    )
+    ran = cells.run("branch.run(q=-2.0)", ok=False)
+    assert "UsageError: run: with these inputs Python would decide" in ran.text
+    assert f"(at [{cells.number - 1}]:3: y = size**2 if q > 0 else" in ran.text
+    assert cells.run("branch.run(q=2.0)").result == 4.0
+    assert cells.run("branch.grads['q']").result == 4.0
+
+
+def test_a_number_of_an_array_outside_wrt_is_a_decision(cells: Notebook) -> None:
+    cells.run("data = np.array([1.0, 3.0])")
+    cells.run("%%autodiff loss --wrt s\nk = float(data[1])\nloss = s*k*data[0]")
+    assert cells.run("float(ad.run(data=np.array([5.0, 3.0])))").result == 3.75
+    ran = cells.run("ad.run(data=np.array([5.0, 4.0]))", ok=False)
+    assert "float(x) of" in ran.text
+    assert "was 3.0 when the program was recorded, and is 4.0 now" in ran.text
+
+
+def test_names_that_a_cell_only_decides_by_are_no_inputs(cells: Notebook) -> None:
+    cells.run("flag = 2.0")
+    cells.run("%%autodiff loss\nloss = s**2 if flag > 1 else s")
+    assert cells.run("sorted(ad.nodes.names)").result == ["loss", "s"]
+    assert cells.run("float(ad.run(s=3.0))").result == 9.0

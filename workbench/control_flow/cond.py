@@ -21,7 +21,7 @@ from workbench.autodiff.steps import Rules
 from workbench.backends.numpy import Function
 from workbench.control_flow import lowering  # noqa: F401  (what backends see)
 from workbench.control_flow.signature import check_callable, check_condition
-from workbench.core import blame, tree, types
+from workbench.core import blame, traces, tree, types
 from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.recorder import Recorder, is_array
@@ -82,6 +82,8 @@ def cond(
     known = value_of(flag)
     if known is None:
         return _make_node(flag, on_true, on_false, operands)
+    if isinstance(flag, Tensor):
+        traces.note_decision(flag, "cond", bool(known))
     taken, other = (on_true, on_false) if bool(known) else (on_false, on_true)
     made = taken(*operands)
     flat, structure = tree.flatten(made)

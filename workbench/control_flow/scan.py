@@ -659,7 +659,7 @@ def _count_steps(
                 " must be one integer: wb.scalar('n', dtype=int)."
             )
         if not is_live(n_steps):
-            n_steps = int(n_steps._value)
+            n_steps = int(n_steps)
         else:
             return None, n_steps
     if n_steps is None:

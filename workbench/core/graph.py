@@ -12,6 +12,7 @@ from workbench.core.blame import shorten
 from workbench.core.op import declare
 from workbench.core.schedule import Observer, Schedule
 from workbench.core.tensor import Tensor, value_of
+from workbench.core.traces import Decision
 from workbench.errors import UsageError
 
 #: Beside a picture, a larger graph is told in one line.
@@ -138,6 +139,8 @@ class Graph:
         #: The integer arguments of the function that it was traced from, if any.
         self.integers: Integers | None = None
         self.steps: Sequence[Any] = ()
+        #: What Python decided by values while it was recorded (`traces.Decision`).
+        self.decisions: Sequence[Decision] = ()
 
     @property
     def tree(self) -> tree.Tree:

@@ -12,13 +12,15 @@ import operator
 import sys
 from collections.abc import Iterator
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
 from workbench.core import blame, hooks, source, traces, types
 from workbench.core.op import FUNCTIONS, CopyParams, Op
 from workbench.errors import TraceError
+
+T = TypeVar("T")
 
 
 class ArrayMethods:
@@ -217,7 +219,7 @@ class Conversions:
                 f" values{blame.quote_site(self.site)}. Write np.where(condition, a, b)"
                 " in place of `if`, or trace with values (wb.grad, a %%autodiff cell)."
             )
-        return bool(self._value)
+        return _note(self, "bool", bool(self._value))
 
     def eval(self, values: Any = None, /, **named: Any) -> Any:
         """Return the value of an expression for values of its symbols.
@@ -249,16 +251,18 @@ class Conversions:
         return hooks.evaluate(cast(Any, self), values, named)
 
     def __float__(self) -> float:
-        return float(_plain_value(self, "float(x)"))
+        return _note(self, "float", float(_plain_value(self, "float(x)")))
 
     def __complex__(self) -> complex:
-        return complex(_plain_value(self, "complex(x)"))
+        value = complex(_plain_value(self, "complex(x)"))
+        return _note(self, "complex", value)
 
     def __int__(self) -> int:
-        return int(_plain_value(self, "int(x)"))
+        return _note(self, "int", int(_plain_value(self, "int(x)")))
 
     def __index__(self) -> int:
-        return operator.index(_plain_value(self, "operator.index(x)"))
+        value = operator.index(_plain_value(self, "operator.index(x)"))
+        return _note(self, "int", value)
 
     def item(self, *index: Any) -> Any:
         """Return an entry as a Python number; the only one where no index is given.
@@ -268,12 +272,12 @@ class Conversions:
         GradientLostError
             For a float that has a gradient in a trace that is open.
         """
-        value = _plain_value(self, "x.item()")
+        value = _note(self, "item", _plain_value(self, "x.item()"))
         return (value if hasattr(value, "item") else np.array(value)).item(*index)
 
     def tolist(self) -> Any:
         """Return the entries as nested lists of Python numbers; raises as `item`."""
-        value = _plain_value(self, "x.tolist()")
+        value = _note(self, "tolist", _plain_value(self, "x.tolist()"))
         return value.tolist() if hasattr(value, "tolist") else value
 
     # What array libraries ask
@@ -404,3 +408,10 @@ def _plain_value(x: Any, what: str) -> Any:
     if x._value is None or (varies and traces.is_active(x)):
         raise blame.lost_gradient_error(x, what)
     return x._value
+
+
+def _note(x: Any, kind: str, value: T) -> T:
+    """Return a plain value, which the open traces are told of: Python decides by it."""
+    if traces.OPEN:
+        traces.note_decision(x, kind, value)
+    return value

@@ -107,6 +107,7 @@ class Recorder:
         dynamic: bool = False,
     ) -> None:
         self.function = f
+        self._dynamic = dynamic
         self._flat, self._structure = tree.flatten(examples)
         self._chosen = [i for i, x in enumerate(self._flat) if is_array(x)]
         places, trees = range(len(examples)), self._structure.children
@@ -155,7 +156,7 @@ class Recorder:
 
     def _record(self, args: Sequence[Any]) -> _Copy:
         first = next_serial()
-        recorded = record(self._call, args, self._names)
+        recorded = record(self._call, args, self._names, anew=self._dynamic)
         return _Copy(first, recorded, self._first)
 
     def __repr__(self) -> str:

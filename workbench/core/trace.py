@@ -304,14 +304,19 @@ def record(
     names: Names | None = None,
     *,
     lean: bool = False,
+    decisions: bool = False,
+    anew: bool = False,
 ) -> Graph:
     """Run ``call`` on fresh leaves inside a trace that closes when it returns.
 
     The graph has values where the leaves have; ``graph.tree`` is the nest of what was
     returned. ``lean``: it is only pulled back through by the true rules, and large
-    values that these do not read are let go (`residuals.py`).
+    values that these do not read are let go (`residuals.py`). ``decisions``: the graph
+    is told by which values Python has decided; ``anew``: nobody need know, since
+    ``call`` is recorded in each run.
     """
     with ProgramTrace() as trace:
+        trace.decisions, trace.decides_anew = [] if decisions else None, anew
         if lean:
             trace.pending = residuals.make_pending()
         leaves = trace.open_leaves(values, names)
@@ -322,7 +327,9 @@ def record(
             if isinstance(x, np.ndarray) and x.dtype == object:
                 outputs[i] = admit(x)
         caught = trace.caught
-    return Graph(leaves, outputs, tree=structure, caught=caught)
+    made = Graph(leaves, outputs, tree=structure, caught=caught)
+    made.decisions = trace.decisions or ()
+    return made
 
 
 def trace(f: Callable[..., Any]) -> Callable[..., Graph]:
@@ -381,7 +388,7 @@ class Tracing:
             new_args, new_kwargs = structure(filled)
             return f(*new_args, **new_kwargs)
 
-        made = record(call, [flat[i] for i in chosen], names)
+        made = record(call, [flat[i] for i in chosen], names, decisions=True)
         if len(chosen) < len(flat):
             made.integers = Integers(names.all, flat)
         return made

@@ -12,8 +12,8 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
-from typing import Any, Self
+from types import CodeType, TracebackType
+from typing import Any, NamedTuple, Self
 from weakref import ref
 
 import numpy as np
@@ -248,6 +248,21 @@ def _can_be_restored(owner: Array) -> bool:
         return False
 
 
+class Decision(NamedTuple):
+    """A Tensor that became a plain number, by which Python decided what to record.
+
+    ``kind`` is ``"bool"``, ``"cond"`` (of `wb.cond`), ``"int"``, ``"float"``,
+    ``"complex"``, ``"item"`` or ``"tolist"``; ``code`` and ``lasti`` are the place of
+    the user's that asked.
+    """
+
+    node: Any
+    kind: str
+    value: Any
+    code: CodeType
+    lasti: int
+
+
 class OpenTrace(Hold):
     """A trace while it is open: its `wrt` leaves, and the arrays it locked.
 
@@ -272,6 +287,10 @@ class OpenTrace(Hold):
         self.sums: dict[int, int] = {}
         #: What has been changed in place of the Tensors that it made.
         self.changes: list[Change] = []
+        #: What Python has decided by values in it, in order; None: nobody asks.
+        self.decisions: list[Decision] | None = None
+        #: Whether what is recorded in it is recorded anew in each run.
+        self.decides_anew = False
         #: Whether `+=` in it binds a name to a new value, and changes nothing.
         self.rebinds = False
         #: The large values that it may let go (see `residuals.py`); None: it keeps all.
@@ -354,6 +373,17 @@ class OpenTrace(Hold):
 def has_open_trace() -> bool:
     """Return whether any trace is open in this thread."""
     return bool(LOCAL.stack)
+
+
+def note_decision(tensor: Any, kind: str, value: Any) -> None:
+    """Let the traces that ask for it know that a Tensor became a plain number."""
+    # A thread of the function's own has no traces; it works for those of others.
+    for trace in reversed(LOCAL.stack or OPEN):
+        if trace.decides_anew:
+            return
+        if trace.decisions is not None:
+            made = Decision(tensor, kind, value, *source.caller(2))
+            trace.decisions.append(made)
 
 
 def checksum(array: Array) -> int:

@@ -442,6 +442,8 @@ class Cell:
         self.leaves: dict[str, Tensor] = {}
         #: Tensors from this serial on are the cell's.
         self.start = 0
+        #: What Python has decided by values.
+        self.decisions: list[traces.Decision] = []
         #: The names that the cell binds.
         self.assigned_names: list[str] = []
         #: The places that have had a warning of NumPy's.
@@ -570,6 +572,7 @@ class Cell:
             outer, RUNTIME.memory = RUNTIME.memory, memory
             try:
                 with trace.ProgramTrace() as opening:
+                    opening.decisions = self.decisions
                     leaves = opening.open_leaves(list(inputs.values()), list(inputs))
                     self.leaves = dict(zip(inputs, leaves, strict=True))
                     for leaf in leaves:
@@ -723,9 +726,11 @@ class Cell:
                     f"{suggest_name(options.seed, self.names)}"
                 )
             seed = self.names[options.seed]
+        graph = Graph(inputs, [output])
+        graph.decisions = self.decisions
         with warn_at_lines(self.warned):
             session = Session(
-                Graph(inputs, [output]),
+                graph,
                 output,
                 wrt or None,
                 name=options.name,

@@ -20,6 +20,7 @@ from workbench.errors import (
     UsageError,
 )
 from workbench.ops.define import shape_of
+from workbench.session.decisions import find_decisions
 from workbench.session.float_warnings import Warned
 from workbench.session.nodes import Node, Nodes, check_one_array
 
@@ -39,6 +40,8 @@ class Objective:
         The cotangent of an output that is not one number.
     warned
         The places that have had a warning of NumPy's.
+    decisions
+        What Python decided when the program was recorded; None for nothing.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Objective:
             seed, graph.nodes[self.output], [graph.nodes[i] for i in self.wrt]
         )
         self.warned: Warned = set()
+        self.decisions = find_decisions(graph)
 
 
 def check_name(name: str) -> str:

@@ -392,9 +392,10 @@ class Session:
     def run(self, values: Mapping[str, Any] | None = None, **named: Any) -> Any:
         """Run the program with other inputs, and its gradients.
 
-        Python's ``if`` and ``for`` were decided when the program was traced, and
-        stay so. With a backend other than NumPy the gradients are one program, which
-        is compiled in the background; see `backend`.
+        Python's ``if`` and ``while`` were decided when the program was traced; inputs
+        with which they would go another way are refused. With a backend other than
+        NumPy the gradients are one program, which is compiled in the background; see
+        `backend`.
 
         Parameters
         ----------
@@ -404,6 +405,13 @@ class Session:
         Returns
         -------
         The output's new value.
+
+        Raises
+        ------
+        UsageError
+            If Python, which has looked at a value (``if``, ``while``, ``int(x)``),
+            would decide otherwise with the new inputs; it names the line. Or if
+            something is no input.
 
         Examples
         --------

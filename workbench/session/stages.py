@@ -111,8 +111,8 @@ class Values:
     def run(self, leaves: Mapping[int, Any]) -> Values:
         """Return the program with other values for some leaves, by their ids.
 
-        Only nodes that depend on them are computed again. Python's ``if`` and ``for``
-        were decided when the program was traced, and stay so.
+        Only nodes that depend on them are computed again. What Python decided when the
+        program was traced stays so (`decisions.py` looks whether it may).
 
         Raises
         ------

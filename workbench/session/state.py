@@ -402,7 +402,18 @@ class State:
     # Next states
 
     def run(self, leaves: Mapping[int, Any]) -> State:
-        """Return the state with other values of some inputs, by their ids."""
+        """Return the state with other values of some inputs, by their ids.
+
+        Raises
+        ------
+        UsageError
+            If Python would decide otherwise with them than when it was recorded.
+        """
+        if self.objective.decisions is not None:
+            nodes = self.start.graph.nodes
+            self.objective.decisions.check(
+                leaves, lambda i: self._changed.get(i, nodes[i]._value)
+            )
         inputs = {self.start.ids[x.serial] for x in self.start.graph.inputs}
         programs = self.programs
         if programs is not None and not inputs.issuperset(leaves):
