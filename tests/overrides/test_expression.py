@@ -252,7 +252,7 @@ def test_hostile_texts_run_nothing(text: str) -> None:
 
 
 @pytest.mark.long
-@many(10_000)
+@many(4000)
 @given(HOSTILE)
 def test_many_hostile_texts_run_nothing(text: str) -> None:
     assert_runs_nothing(text)

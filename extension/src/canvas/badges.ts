@@ -86,7 +86,8 @@ export function marksOn(verdict: IVerdict): IMark[] {
   }
   if (wrong === 0) {
     const quiet = [
-      [counts.overridden, 'changed', '≠', 'changed'],
+      // What overrides changed before the last change tells nothing of those of now.
+      [stale ? 0 : counts.overridden, 'changed', '≠', 'changed'],
       [counts.kink, 'quiet', '∧', 'kink'],
       [counts.unsure, 'quiet', '?', 'unsure']
     ] as const;

@@ -217,7 +217,8 @@ class CardDrawer {
     if (detail.numbers) {
       const statistics = graph.valueStatistics(node);
       const text =
-        statistics === null
+        // Of a past run only the norm is known.
+        statistics === null || Number.isNaN(statistics.std)
           ? ''
           : `${formatNumber(statistics.min)} … ${formatNumber(statistics.max)}` +
             `  µ ${formatNumber(statistics.mean)}  σ ${formatNumber(statistics.std)}`;

@@ -5,6 +5,7 @@ import { verdictsOf } from '../model/verdicts';
 import { element } from '../ui/dom';
 import { formatNumber, formatPercent } from '../ui/numbers';
 import {
+  badText,
   changeText,
   comparedLines,
   costLines,
@@ -130,10 +131,9 @@ export function describeItem(scene: Scene, item: number): string[] {
   if (graph.compared !== null) {
     lines.push(...comparedLines(graph, node));
   } else if (graph.hasGradient(node)) {
-    const bad = graph.badGradients(node);
     lines.push(
-      bad > 0
-        ? `gradient: ${bad} entries NaN or infinite`
+      graph.badGradients(node) > 0
+        ? `gradient: ${badText(graph.gradientStatistics(node))}`
         : `gradient ‖·‖ ${formatNumber(graph.gradNorm(node))}`
     );
   } else if (graph.rewritten === null) {

@@ -6,7 +6,7 @@ import type { JSX } from 'react';
 
 import { Icon, classes } from '../ui/controls';
 import { formatNumber, formatPlural } from '../ui/numbers';
-import { summaryOf } from '../ui/words';
+import { BEFORE, summaryOf } from '../ui/words';
 import type { IBeside } from './beside';
 import type { INotebookSession, NotebookSessions } from './sessions';
 
@@ -131,9 +131,15 @@ function Row({
           <span className="workbench-Pill">{formatPlural(count, 'override')}</span>
         )}
         {found !== null && (
-          <span className={`workbench-Severity workbench-mod-${found.severity}`}>
+          <span
+            className={classes(
+              `workbench-Severity workbench-mod-${found.severity}`,
+              found.stale && 'workbench-mod-stale'
+            )}
+          >
             <Icon name={found.severity} />
             {found.text}
+            {found.stale && BEFORE}
           </span>
         )}
       </span>

@@ -81,7 +81,9 @@ export class GraphModel extends DOMWidgetModel {
       });
       this.connection = connection;
       liveGraphs.add(this.model_id, connection, kernel?.id ?? null);
-      this.once('comm:close destroy', () => connection.dispose());
+      // A kernel that goes says so in its status, and closes no lines.
+      this.once('comm:close', () => connection.dispose('session'));
+      this.once('destroy', () => connection.dispose());
       connection.changed.connect((_, change) => {
         if (change === 'closed') {
           channel.close();

@@ -98,6 +98,10 @@ type Bare<E> = E extends { request: number }
   : never;
 
 const GONE = 'The kernel is gone: run the cell again.';
+const LEFT = 'The session has ended: run the cell again.';
+
+/** What ended a connection: the kernel, or, while that goes on, its session. */
+export type End = 'kernel' | 'session';
 
 const HELLO = { event: 'hello', schema: SCHEMA, parts: true, pieces: true } as const;
 
@@ -154,6 +158,11 @@ export class GraphConnection implements IDisposable {
 
   get isDisposed(): boolean {
     return this._isDisposed;
+  }
+
+  /** Why it is closed: its kernel went, or its session alone; null while it is not. */
+  get end(): End | null {
+    return this._end;
   }
 
   /** Whether the kernel hears nothing until the cell that it runs is done. */
@@ -312,16 +321,17 @@ export class GraphConnection implements IDisposable {
     this._jobs.stop();
   }
 
-  /** The kernel or the model is gone: all that waits is told so. */
-  dispose(): void {
+  /** The kernel or the session is gone: all that waits is told so. */
+  dispose(end: End = 'kernel'): void {
     if (this._isDisposed) {
       return;
     }
     this._isDisposed = true;
+    this._end = end;
     clearTimeout(this._timer);
     this._pieces.clear();
     this._channel.received.disconnect(this._onReceived, this);
-    this._requests.close(GONE);
+    this._requests.close(end === 'kernel' ? GONE : LEFT);
     this.changed.emit('closed');
     Signal.clearData(this);
   }
@@ -519,6 +529,7 @@ export class GraphConnection implements IDisposable {
   private _timer: ReturnType<typeof setTimeout> | undefined;
   private _isDeaf = false;
   private _isDisposed = false;
+  private _end: End | null = null;
   private _startedAgain = false;
   private _drawn = 0;
   private _seq = 0;

@@ -40,7 +40,10 @@ import { SavedMoments } from './moments';
 /** What a node is. */
 export type Kind = (typeof KINDS)[number];
 
-/** The statistics of one array, NaN where there is none. */
+/**
+ * The statistics of one array, NaN where there is none. Of a past run only the norm is
+ * known, and `bad` is infinite where that is not finite.
+ */
 export type IStatistics = Record<(typeof STATISTICS)[number], number>;
 
 const NORM = STATISTICS.indexOf('norm');
@@ -657,12 +660,12 @@ export class Graph {
     return this._columns.grad_stats[node * STATISTICS.length + NORM];
   }
 
-  /** How many entries of the gradient are NaN or infinite. */
+  /** How many entries of the gradient are NaN or infinite; `Infinity`: not known. */
   badGradients(node: number): number {
     return this._columns.grad_stats[node * STATISTICS.length + BAD] || 0;
   }
 
-  /** How many entries of the value are NaN or infinite. */
+  /** How many entries of the value are NaN or infinite; `Infinity`: not known. */
   badValues(node: number): number {
     return this._columns.value_stats[node * STATISTICS.length + BAD] || 0;
   }

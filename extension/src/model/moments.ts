@@ -99,7 +99,8 @@ export class SavedMoments {
       const missing = this._norms.getFloat32(4 * (start + i), true) === MISSING;
       if (!missing) {
         table[i * STATISTICS.length + NORM] = norm;
-        table[i * STATISTICS.length + BAD] = Number.isFinite(norm) ? 0 : 1;
+        // A norm does not tell how many entries are not finite.
+        table[i * STATISTICS.length + BAD] = Number.isFinite(norm) ? 0 : Infinity;
       }
     });
     return table;

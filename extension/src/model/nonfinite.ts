@@ -4,7 +4,7 @@
  * the doctor, who runs the program again, says why. Pure.
  */
 
-import type { Graph } from './graph';
+import type { Graph, IStatistics } from './graph';
 
 /**
  * - `origin`: the first with entries that are not finite, all that it reads is finite.
@@ -21,8 +21,8 @@ export interface IOrigin {
   shown: number;
   /** Whether there is a NaN among them; if not, they are infinite. */
   isNaN: boolean;
-  /** How many entries are not finite. */
-  count: number;
+  /** How many entries are not finite; null where only a norm is known. */
+  count: number | null;
 }
 
 export interface INonFinite {
@@ -65,8 +65,8 @@ function findNonFinite(graph: Graph): INonFinite {
   const origins: IOrigin[] = [];
   roles.forEach((role, node) => {
     if (role === 'origin') {
-      const [isNaN, count] = [hasNaN(graph.valueStatistics(node)), graph.badValues(node)];
-      origins.push({ node, sweep: 'forward', shown: node, isNaN, count });
+      const found = describeBad(graph.valueStatistics(node));
+      origins.push({ node, sweep: 'forward', shown: node, ...found });
     }
   });
   if (gradients && !spoils(graph, roles)) {
@@ -122,16 +122,15 @@ function gradientOrigins(graph: Graph): IOrigin[] {
   const origins: IOrigin[] = [];
   const told = new Set<number>();
   for (let node = graph.count - 1; node >= 0; node--) {
-    const count = graph.badGradients(node);
     const readers = [...graph.consumers(node)].filter(one => graph.hasGradient(one));
-    if (count === 0 || readers.some(one => graph.badGradients(one) > 0)) {
+    if (graph.badGradients(node) === 0 || readers.some(one => graph.badGradients(one) > 0)) {
       continue;
     }
-    const isNaN = hasNaN(graph.gradientStatistics(node));
+    const found = describeBad(graph.gradientStatistics(node));
     for (const reader of readers) {
       if (!told.has(reader) && passesBad(graph, reader, node)) {
         told.add(reader);
-        origins.push({ node: reader, sweep: 'backward', shown: node, isNaN, count });
+        origins.push({ node: reader, sweep: 'backward', shown: node, ...found });
       }
     }
   }
@@ -146,6 +145,12 @@ function passesBad(graph: Graph, reader: number, node: number): boolean {
     .some((input, k) => input === node && !Number.isFinite(graph.edgeNorm(first + k)));
 }
 
-function hasNaN(statistics: { min: number } | null): boolean {
-  return statistics !== null && Number.isNaN(statistics.min);
+/**
+ * Whether there is a NaN among entries, and how many of them are not finite. A norm
+ * alone tells the first: it is infinite only if there is no NaN.
+ */
+export function describeBad(statistics: IStatistics | null): Pick<IOrigin, 'isNaN' | 'count'> {
+  const { min = NaN, norm = NaN, bad = 0 } = statistics ?? {};
+  const count = Number.isFinite(bad) ? bad : null;
+  return { isNaN: Number.isNaN(count === null ? norm : min), count };
 }

@@ -43,6 +43,8 @@ export interface IHost {
   readonly recording: Recording;
   /** Null while the picture is a saved one. */
   readonly connection: GraphConnection | null;
+  /** Whether it is a page of its own, with no cell to run. */
+  readonly alone: boolean;
   /** The step of the loop that is looked into; null for the graph of the cell. */
   readonly within: IWithin | null;
   fitGraph(): void;

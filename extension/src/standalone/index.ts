@@ -35,7 +35,7 @@ function showFile(data: HTMLElement): void {
   try {
     const graph = Graph.fromSaved(JSON.parse(data.textContent));
     document.title = `${graph.header.session} · Workbench`;
-    const panel = new GraphPanel();
+    const panel = new GraphPanel({ alone: true });
     panel.setSaved(graph);
     Widget.attach(panel, body);
   } catch (error) {

@@ -2,8 +2,8 @@
 
 import { type IChange, QUANTITIES, changeOf } from '../model/comparison';
 import type { ISteps } from '../model/folds';
-import type { Graph, ICost } from '../model/graph';
-import { type IOrigin, nonFiniteOf, roleOf } from '../model/nonfinite';
+import type { Graph, ICost, IStatistics } from '../model/graph';
+import { type IOrigin, describeBad, nonFiniteOf, roleOf } from '../model/nonfinite';
 import type { IStep } from '../model/state';
 import { type IVerdict, gravestFinding, verdictOf } from '../model/verdicts';
 import type {
@@ -127,7 +127,9 @@ function originText(graph: Graph, origin: IOrigin): string {
   const what = isNaN ? 'NaN' : 'Infinity';
   const size = countEntries(graph.shape(shown));
   const entries =
-    size === 1 ? '' : `: ${formatCount(count)}${size === null ? '' : ` of ${formatCount(size)}`} entries`;
+    size === 1 || count === null
+      ? ''
+      : `: ${formatCount(count)}${size === null ? '' : ` of ${formatCount(size)}`} entries`;
   const [label, maker] = [graph.label(node), graph.maker(node)];
   if (graph.kind(node) !== 'op') {
     return `${what} is in the ${maker} ${label === maker ? '' : label}`.trim() + entries;
@@ -141,8 +143,7 @@ function originText(graph: Graph, origin: IOrigin): string {
 
 /** What is to be said of the value of a node that is not finite; "" if it is. */
 export function nonFiniteText(graph: Graph, node: number): string {
-  const count = graph.badValues(node);
-  const entries = `${formatCount(count)} ${count === 1 ? 'entry' : 'entries'} NaN or infinite`;
+  const entries = badText(graph.valueStatistics(node));
   switch (roleOf(graph, node)) {
     case 'origin':
       return `value: ${entries}: it begins here`;
@@ -155,12 +156,25 @@ export function nonFiniteText(graph: Graph, node: number): string {
   }
 }
 
+/** "3 entries NaN or infinite"; of a past run "NaN among its entries". */
+export function badText(statistics: IStatistics | null): string {
+  const { isNaN, count } = describeBad(statistics);
+  return count === null
+    ? `${isNaN ? 'NaN' : 'infinity'} among its entries`
+    : `${formatCount(count)} ${count === 1 ? 'entry' : 'entries'} NaN or infinite`;
+}
+
 /** The value of an output that is one number and not finite: "NaN", "−∞"; "" else. */
 export function badOutput(graph: Graph): string {
   const { output } = graph.header;
   const known = output >= 0 && graph.shape(output) === '()';
   const statistics = known ? graph.valueStatistics(output) : null;
-  return statistics !== null && statistics.bad > 0 ? formatNumber(statistics.min) : '';
+  if (statistics === null || statistics.bad === 0) {
+    return '';
+  }
+  const { isNaN, count } = describeBad(statistics);
+  // Of a past run the sign is not known.
+  return count === null ? (isNaN ? 'NaN' : '±∞') : formatNumber(statistics.min);
 }
 
 /** What a step of a sweep does, in one line. */
@@ -321,7 +335,7 @@ export function ratioText(ratio: number | null): string {
     : `off by ${formatNumber(ratio, 2)} tolerances`;
 }
 
-const BEFORE = ' (before the last change)';
+export const BEFORE = ' (before the last change)';
 
 /** What checks and the doctor say of a node or of a folded scope, line by line. */
 export function verdictLines(verdict: IVerdict): string[] {
@@ -518,7 +532,8 @@ export interface ISummary {
 export function summaryOf({ header }: Graph): ISummary | null {
   const { check, findings } = header;
   const wrong = check?.counts.wrong ?? 0;
-  const changed = changedNames(check).length;
+  // What overrides changed before the last change tells nothing of those of now.
+  const changed = check?.stale === true ? 0 : changedNames(check).length;
   const list = findings?.list ?? [];
   const first = gravestFinding(list);
   if (wrong === 0 && changed === 0 && first === null) {

@@ -44,13 +44,19 @@ describe('the summary of the bar', () => {
       severity: 'changed',
       stale: false
     });
-    const both = checkedNetwork(known, { changed, findings: [finding()], stale: true });
-    expect(summaryOf(graphOf(both))).toEqual({
+    const both = { changed, findings: [finding()] };
+    expect(summaryOf(graphOf(checkedNetwork(known, both)))).toEqual({
       text: '1 gradient changed · 1 finding',
       count: '2',
       severity: 'error',
-      stale: true
+      stale: false
     });
+    // What was changed before the last change tells nothing of what is now.
+    const old = checkedNetwork(known, { ...both, stale: true });
+    expect(summaryOf(graphOf(old))).toMatchObject({ text: '1 finding', stale: true });
+    const undone = checkedNetwork(known, { changed, stale: true });
+    expect(summaryOf(graphOf(undone))).toBeNull();
+    expect(marksOn(verdictsOf(graphOf(undone)).get(SCALED)!)).toEqual([]);
     // A gradient that is wrong is that, whatever else is said of it.
     const wrong = checkedNetwork([nodeCheck(H, 'wrong')], { changed });
     expect(summaryOf(graphOf(wrong))?.text).toBe('1 wrong rule');

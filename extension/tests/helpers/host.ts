@@ -30,6 +30,7 @@ export class RecordingHost implements IHost {
   readonly centred: number[] = [];
   readonly plots: [PlotKind, number | null, number[]][] = [];
   readonly canReveal = false;
+  alone = false;
   editing: ICellEditing | null = null;
   readonly openBeside = null;
   readonly canPlot = true;

@@ -3,12 +3,12 @@
 import type { ISaved } from '../../src/wire/protocol';
 import { W, savedNetwork } from './network';
 
-/** In run s the norm of each value is s, of the gradient of node i 100 s + i. */
-export function savedWithRuns(): ISaved {
+/** In run s the norm of each value is s, or as told; of the gradient of node i 100 s + i. */
+export function savedWithRuns(valueOf?: (node: number) => number): ISaved {
   const [saved] = Object.values(savedNetwork());
   const { nodes, edges } = saved.header;
   const rows = [1, 3].flatMap(step => [
-    ...Array.from({ length: nodes }, () => step),
+    ...Array.from({ length: nodes }, (_, i) => valueOf?.(i) ?? step),
     // W has none.
     ...Array.from({ length: nodes }, (_, i) => (i === W ? -1 : 100 * step + i)),
     ...Array.from({ length: edges }, () => 0.5)

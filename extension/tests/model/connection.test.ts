@@ -362,6 +362,16 @@ describe('GraphConnection', () => {
     expect(kernel.sent).toHaveLength(count);
   });
 
+  it('tells a session that ended from a kernel that went', async () => {
+    expect(connection.end).toBeNull();
+    const answer = connection.inspect(H);
+    connection.dispose('session');
+    await expect(answer).rejects.toThrow('The session has ended');
+    // The first reason stays.
+    connection.dispose();
+    expect(connection.end).toBe('session');
+  });
+
   it('passes on plots that the kernel shows by itself', () => {
     const titles: string[] = [];
     connection.plotted.connect((_, plot) => titles.push(plot.title));

@@ -3,12 +3,25 @@
 import { describe, expect, it } from 'vitest';
 
 import { nonFiniteOf, roleOf } from '../../src/model/nonfinite';
+import { Graph } from '../../src/model/graph';
+import { Recording } from '../../src/model/recording';
+import { verdictsOf } from '../../src/model/verdicts';
 import { badOutput, nonFiniteLine, nonFiniteText, nodeSentence } from '../../src/ui/words';
+import type { ISaved } from '../../src/wire/protocol';
 import { H, LOSS, PRODUCT, SCALED, T, W, X } from '../helpers/network';
 import { programmedGraph } from '../helpers/programmed';
+import { savedWithRuns } from '../helpers/runs';
 
 const nan = { bad: 3, min: NaN };
 const infinite = { bad: 2, min: -Infinity };
+
+/** Run 3 of a saved picture. */
+function pastRun(saved: ISaved): Graph {
+  const recording = new Recording();
+  recording.follow(null, Graph.fromSaved(saved));
+  recording.goTo(3);
+  return recording.graph!;
+}
 
 describe('what is not finite', () => {
   it('is nothing where all is finite', () => {
@@ -65,6 +78,18 @@ describe('what is not finite', () => {
     expect(nonFiniteLine(graph)).toBe(
       'NaN starts at the gradient of h = tanh, line 1: 3 of 10 entries'
     );
+  });
+
+  it('of a past run is told by its norm, without a count', () => {
+    const past = (norm: number): Graph =>
+      pastRun(savedWithRuns(i => (i === X || i === T ? 1 : norm)));
+    expect(nonFiniteLine(past(Infinity))).toBe('Infinity is in the input W');
+    expect(nonFiniteLine(past(NaN))).toBe('NaN is in the input W');
+    expect(nonFiniteText(past(Infinity), W)).toContain('value: infinity among its entries');
+    expect([...verdictsOf(past(Infinity)).values()].map(({ begins }) => begins?.what)).toEqual([
+      '∞'
+    ]);
+    expect([Infinity, NaN].map(norm => badOutput(past(norm)))).toEqual(['±∞', 'NaN']);
   });
 
   it('of gradients is not told where the values are to blame', () => {

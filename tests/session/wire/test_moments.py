@@ -65,6 +65,27 @@ def test_a_run_is_shown_with_its_own_overrides() -> None:
         read_saved(json.loads(json.dumps(saved)))
 
 
+def test_a_norm_tells_of_no_count() -> None:
+    session = make("model")
+    run(session, np.inf, np.nan, 1e200, 1.0)
+    bad = {}
+    for step in (1, 2, 3):
+        answer, buffers = take_moment(session, step)
+        names = [column["name"] for column in answer["columns"]]
+        table = buffers[names.index("value_stats")].reshape(-1, 6)
+        bad[step] = table[0, 4:].tolist()
+    assert bad[1] == [np.inf, np.inf], "some, and no NaN"
+    assert np.isnan(bad[2][0])
+    assert bad[2][1] == np.inf
+    assert bad[3] == [pytest.approx(3**0.5 * 1e200), 0]
+    moments = encode_moments(session)
+    assert moments is not None
+    saved = np.frombuffer(base64.b64decode(moments["norms"]), "<f4").reshape(3, -1)
+    assert np.isinf(saved[0, 0])
+    assert np.isnan(saved[1, 0])
+    assert np.isfinite(saved[2, 0]), "what is finite is not saved as infinity"
+
+
 def test_a_page_compares_with_another_session() -> None:
     here, there = make("here"), make("there", 0.25)
     other = make("other", f=np.sin)

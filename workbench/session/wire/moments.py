@@ -183,8 +183,12 @@ def encode_moments(session: Session) -> MomentsData | None:
             describe_rules(entries, session.nodes) if entries != now else None
             for entries in (timeline.find_entries(row.step) for row in rows)
         ]
-    with np.errstate(over="ignore", invalid="ignore"):
-        table = np.stack([np.concatenate(row[2:]) for row in rows]).astype("<f4")
+    table = np.stack([np.concatenate(row[2:]) for row in rows])
+    # What is finite stays so: an infinite norm is that of an infinity.
+    large = np.isfinite(table)
+    largest = np.finfo(np.float32).max
+    table[large] = np.minimum(table[large], largest)
+    table = table.astype("<f4")
     return MomentsData(
         steps=[row.step for row in rows],
         losses=to_numbers(np.array([row.loss for row in rows])),
@@ -211,9 +215,12 @@ def describe_rules(entries: Entries, nodes: Nodes) -> str:
 
 
 def spread_norms(norms: Array) -> Array:
-    """Return a column of statistics in which only norms are known."""
+    """Return a column of statistics in which only norms are known.
+
+    How many entries are not finite, a norm does not tell: some are infinitely many.
+    """
     table = np.full((len(norms), len(STATISTICS)), np.nan)
     there = norms != MISSING
     table[there, NORM] = norms[there]
-    table[there, BAD] = ~np.isfinite(norms[there])
+    table[there, BAD] = np.where(np.isfinite(norms[there]), 0, np.inf)
     return table.ravel()

@@ -314,7 +314,7 @@ function drawCounts({ counts }: ICheck): JSX.Element {
 // A long request: its button, and while it runs how far it is, with a way to stop.
 
 function JobControl({
-  host: { asking, connection, state },
+  host: { alone, asking, connection, state },
   kind,
   start,
   running,
@@ -350,7 +350,7 @@ function JobControl({
           disabled={connection === null || state.graph === null || job !== null}
           title={
             connection === null
-              ? 'A saved picture: run the cell first'
+              ? `A saved picture: ${alone ? 'nothing can be computed' : 'run the cell first'}`
               : job !== null && mine === null
                 ? 'The kernel is at work on something else'
                 : ''

@@ -58,7 +58,8 @@ export class NodeSummary extends Part {
       return (
         graph !== null && (
           <p className="workbench-Hint">
-            Click a node to see its values and gradients, and to override its rule.
+            Click a node to see its values and gradients
+            {this.host.connection === null ? '.' : ', and to override its rule.'}
           </p>
         )
       );

@@ -25,7 +25,7 @@ export function showDerivative(host: IHost): void {
     host.say('Mark a node with m, then select a second one.');
     return;
   }
-  const refusal = host.connection === null ? OFFLINE : refusalOf(graph, pair);
+  const refusal = host.connection === null ? offlineText(host) : refusalOf(graph, pair);
   if (refusal === null) {
     host.plot('jacobian', pair.of, [pair.wrt]);
   } else {
@@ -55,7 +55,8 @@ function refusalOf(graph: Graph, { of, wrt, way }: IPair): string | null {
   return null;
 }
 
-const OFFLINE = 'A saved picture has no derivatives: run the cell again.';
+const offlineText = ({ alone }: IHost): string =>
+  `A saved picture has no derivatives${alone ? '.' : ': run the cell again.'}`;
 
 const FLOATING = /^(float|complex)/;
 

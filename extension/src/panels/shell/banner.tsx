@@ -2,7 +2,7 @@
 
 import type { JSX, ReactNode } from 'react';
 
-import type { GraphConnection } from '../../model/connection';
+import type { End, GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
 import { Button, Icon, IconButton } from '../../ui/controls';
 import { nonFiniteLine } from '../../ui/words';
@@ -12,10 +12,23 @@ import { Part } from '../part';
 /** What is said of a picture that no kernel answers. */
 export const SAVED = 'saved picture · run the cell to make it live';
 
-/** What is said of the last state of a session whose kernel died, or that ended. */
-export const ENDED =
+/** The same on a page of its own, where there is no cell. */
+export const SAVED_PAGE =
+  'saved picture · its values and gradients as they were when it was saved';
+
+/** What is said of the last state of a session whose kernel died. */
+const KERNEL_ENDED =
   'No kernel answers any more: this is the last state that it sent · run the cell to ' +
   'make it live';
+
+/** What is said of the last state of a session that ended while its kernel goes on. */
+function sessionEnded({ header: { session } }: Graph): string {
+  const name = session === '' ? 'its name' : `the name “${session}”`;
+  return (
+    `A later cell took ${name}, or it was deleted: this is the last state here · ` +
+    'run this cell to make it live'
+  );
+}
 
 /** What is said where a kernel has no subshells, and a cell runs. */
 const DEAF =
@@ -130,14 +143,15 @@ export interface ITold {
 }
 
 /**
- * What is to be told of a picture, live or saved; `empty`: there is none, `ended`: it
- * was live.
+ * What is to be told of a picture, live or saved; `empty`: there is none, `ended`: what
+ * ended it, if it was live. `alone`: there is no cell to run.
  */
 export function bannerOf(
   graph: Graph | null,
   live: GraphConnection | null,
   saved: string | null,
-  ended = false
+  ended: End | null = null,
+  alone = false
 ): ITold & { empty: boolean } {
   // What is wrong with the saved picture does not matter where another is shown.
   const savedProblem = graph === null ? saved : null;
@@ -145,8 +159,25 @@ export function bannerOf(
   const coming = live !== null && graph === null;
   return {
     problem: problem ?? graph?.header.error?.message ?? null,
-    note: live === null ? (graph === null ? '' : ended ? ENDED : SAVED) : live.isDeaf ? DEAF : '',
+    note:
+      live === null
+        ? graph === null
+          ? ''
+          : endText(graph, ended, alone)
+        : live.isDeaf
+          ? DEAF
+          : '',
     nonFinite: graph === null ? '' : nonFiniteLine(graph),
     empty: !coming && problem === null && (graph === null || graph.count === 0)
   };
+}
+
+function endText(graph: Graph, ended: End | null, alone: boolean): string {
+  return ended === 'kernel'
+    ? KERNEL_ENDED
+    : ended === 'session'
+      ? sessionEnded(graph)
+      : alone
+        ? SAVED_PAGE
+        : SAVED;
 }

@@ -236,6 +236,10 @@ class InsideHost implements IHost {
     return this._outer.connection;
   }
 
+  get alone(): boolean {
+    return this._outer.alone;
+  }
+
   get asking(): Asking {
     return this._outer.asking;
   }

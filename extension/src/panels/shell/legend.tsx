@@ -15,7 +15,7 @@ import { type Quantity, limitOf } from '../../model/comparison';
 import type { Graph, Measure } from '../../model/graph';
 import type { Colouring } from '../../model/state';
 import { Button } from '../../ui/controls';
-import { sidesOf } from '../../ui/words';
+import { BEFORE, sidesOf } from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
 
@@ -98,15 +98,19 @@ export class Legend extends Part {
 function marksOf({ header }: Graph): { look: string; words: string }[] {
   const { check, findings } = header;
   const list = findings?.list ?? [];
+  const old = check?.stale === true;
   return [
-    ...((check?.counts.wrong ?? 0) > 0 ? [{ look: 'wrong', words: 'wrong rule' }] : []),
-    ...((check?.counts.overridden ?? 0) > 0
+    ...((check?.counts.wrong ?? 0) > 0
+      ? [{ look: 'wrong', words: `wrong rule${old ? BEFORE : ''}` }]
+      : []),
+    // What overrides changed before the last change tells nothing of those of now.
+    ...((check?.counts.overridden ?? 0) > 0 && !old
       ? [{ look: 'changed', words: 'changed on purpose' }]
       : []),
     ...list
       .map(({ severity }) => severity)
       .filter((severity, i, all) => all.indexOf(severity) === i)
-      .map(severity => ({ look: severity, words: severity }))
+      .map(severity => ({ look: severity, words: severity + (findings?.stale ? BEFORE : '') }))
   ];
 }
 

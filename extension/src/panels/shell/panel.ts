@@ -9,7 +9,7 @@ import { type PanelLayout, Widget } from '@lumino/widgets';
 import { GraphCanvas } from '../../canvas/canvas';
 import { watchTheme } from '../../canvas/theme';
 import { FOLDED_AT_ONCE, LayoutRunner } from '../../layout/runner';
-import type { ConnectionChange, GraphConnection } from '../../model/connection';
+import type { ConnectionChange, End, GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
 import { Recording } from '../../model/recording';
 import {
@@ -34,7 +34,7 @@ import { stackWidgets } from '../part';
 import type { Drawer } from '../plots/drawer';
 import { Rewrites } from '../rewrites/rewrites';
 import { RunStrip } from '../runs/strip';
-import { Banner, SAVED, bannerOf } from './banner';
+import { Banner, SAVED, SAVED_PAGE, bannerOf } from './banner';
 import { Inside } from './inside';
 import { Iterations } from './iterations';
 import { Legend } from './legend';
@@ -57,6 +57,8 @@ export interface IPanelOptions {
   openBeside?: ((panel: GraphPanel) => void) | null;
   /** It is such a panel: as high as the room that it is given. */
   tall?: boolean;
+  /** It is a page of its own: there is no cell to run. */
+  alone?: boolean;
 }
 
 const EMPTY = 'No graph yet: run a cell that begins with %%autodiff loss';
@@ -69,7 +71,8 @@ export class GraphPanel extends Widget implements IHost {
     this._reveal = options.reveal ?? null;
     this._loadPage = options.loadPage ?? null;
     this.editing = options.editing?.(this) ?? null;
-    const { openBeside = null, tall = false } = options;
+    const { openBeside = null, tall = false, alone = false } = options;
+    this.alone = alone;
     this.openBeside = openBeside && (() => openBeside(this));
     this.toggleClass('workbench-mod-tall', tall);
     const settings = options.settings ?? STANDARD;
@@ -115,6 +118,7 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   readonly openBeside: (() => void) | null;
+  readonly alone: boolean;
   readonly editing: ICellEditing | null;
   readonly state = new GraphState();
   readonly recording = new Recording();
@@ -143,7 +147,7 @@ export class GraphPanel extends Widget implements IHost {
   get unsimplified(): string | null {
     const { graph } = this.state;
     if (this._connection === null) {
-      return 'The simplified derivative is not available in a saved picture: run the cell.';
+      return this._savedText('The simplified derivative is not available in a saved picture');
     }
     return graph === null || graph.header.output < 0
       ? 'There is no derivative to simplify: the cell has no output to differentiate.'
@@ -179,7 +183,7 @@ export class GraphPanel extends Widget implements IHost {
     this._savedProblem = problem;
     // A live picture is brought up to date by the kernel, not by what is saved.
     if (!this._connection?.graph) {
-      this._ended = false;
+      this._ended = null;
       this._show(saved);
       this._refresh('connection');
     }
@@ -192,7 +196,7 @@ export class GraphPanel extends Widget implements IHost {
     }
     this._release();
     this._connection = connection;
-    this._ended = false;
+    this._ended = null;
     connection.changed.connect(this._onConnection, this);
     connection.noticed.connect(this._onNotice, this);
     connection.plotted.connect(this._onPlot, this);
@@ -284,7 +288,7 @@ export class GraphPanel extends Widget implements IHost {
     if (recording.against !== null) {
       recording.compareWith(null);
     } else if (recording.proposed === null) {
-      this.say('There is nothing to compare with in this saved picture: run the cell.');
+      this.say(this._savedText('There is nothing to compare with in this saved picture'));
     } else {
       recording.startComparison();
     }
@@ -298,7 +302,7 @@ export class GraphPanel extends Widget implements IHost {
   /** Check all gradients, or ask the doctor. */
   run(kind: JobKind): void {
     if (this._connection === null) {
-      this.say(SAVED);
+      this.say(this.alone ? SAVED_PAGE : SAVED);
       return;
     }
     this.showChecks();
@@ -433,7 +437,7 @@ export class GraphPanel extends Widget implements IHost {
         break;
       case 'closed':
         this._release();
-        this._ended = sender.graph !== null;
+        this._ended = sender.graph === null ? null : sender.end;
         // The last live graph stays: it is newer than what the notebook holds. What is
         // drawn may be a past run of it, or compared.
         this.recording.follow(null, sender.graph ?? this.recording.live);
@@ -460,6 +464,11 @@ export class GraphPanel extends Widget implements IHost {
 
   private _show(graph: Graph | null): void {
     this.recording.follow(this._connection, graph);
+  }
+
+  /** What is not to be had, and how to get it where that can be. */
+  private _savedText(what: string): string {
+    return this.alone ? `${what}.` : `${what}: run the cell.`;
   }
 
   /** Show the present or a past run, or say that there are more of them. */
@@ -627,7 +636,13 @@ export class GraphPanel extends Widget implements IHost {
 
   private _showBanner(): void {
     const { graph } = this.state;
-    const told = bannerOf(graph, this._connection, this._savedProblem, this._ended);
+    const told = bannerOf(
+      graph,
+      this._connection,
+      this._savedProblem,
+      this._ended,
+      this.alone
+    );
     this._banner.inform(told);
     this._empty.hidden = !told.empty;
   }
@@ -751,8 +766,8 @@ export class GraphPanel extends Widget implements IHost {
   private _picture = new Widget();
   private _stage = new Widget();
   private _savedProblem: string | null = null;
-  /** Whether it was live, and is not any more. */
-  private _ended = false;
+  /** What ended it, if it was live and is not any more. */
+  private _ended: End | null = null;
   private readonly _sizes = new ResizeObserver(([entry]) => {
     this._fitWidth(entry.contentRect.width);
   });

@@ -209,7 +209,7 @@ export class TopBar extends Part {
             title={
               live
                 ? backendTitle(header?.backend ?? '', header?.device)
-                : 'A saved picture: run the cell to make it live'
+                : `A saved picture${this.host.alone ? '' : ': run the cell to make it live'}`
             }
           >
             {!live

@@ -5,7 +5,10 @@ import { describe, expect, it } from 'vitest';
 
 import type { GraphConnection } from '../../../src/model/connection';
 import type { Graph } from '../../../src/model/graph';
+import { NodeDetail, NodeSummary } from '../../../src/panels/inspector/node';
 import { SAVED, bannerOf } from '../../../src/panels/shell/banner';
+import { TopBar } from '../../../src/panels/shell/topbar';
+import { RecordingHost } from '../../helpers/host';
 import { network } from '../../helpers/network';
 import { readGraph } from '../../helpers/programs';
 
@@ -19,8 +22,32 @@ const live = (problem: string | null, isDeaf = false): GraphConnection =>
 
 describe('what is told of a picture', () => {
   it('says that a kernel is gone, and that the last state is shown', () => {
-    expect(bannerOf(graphOf(), null, null, true).note).toContain('No kernel answers');
-    expect(bannerOf(graphOf(), live(null), null, true).note).toBe('');
+    expect(bannerOf(graphOf(), null, null, 'kernel').note).toContain('No kernel answers');
+    expect(bannerOf(graphOf(), live(null), null, 'kernel').note).toBe('');
+  });
+
+  it('says that a later cell took the name, where the kernel goes on', () => {
+    const { note } = bannerOf(graphOf({ session: 'm' }), null, null, 'session');
+    expect(note).toContain('A later cell took the name “m”');
+    expect(note).not.toContain('kernel');
+  });
+
+  it('speaks of no cell on a page of its own', () => {
+    const { note } = bannerOf(graphOf(), null, null, null, true);
+    expect(note).toMatch(/^saved picture/);
+    expect(note).not.toContain('cell');
+    const host = new RecordingHost();
+    host.alone = true;
+    const bar = new TopBar(host);
+    const detail = new NodeDetail(host, () => undefined);
+    const node = new NodeSummary(host, detail);
+    bar.refresh('graph');
+    node.refresh('graph');
+    expect(bar.node.querySelector('.workbench-Backend')?.getAttribute('title')).toBe(
+      'A saved picture'
+    );
+    expect(node.node.textContent).toBe('Click a node to see its values and gradients.');
+    detail.dispose();
   });
 
   it('a saved one says so, a live one nothing', () => {

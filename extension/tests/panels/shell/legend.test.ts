@@ -7,9 +7,10 @@ import type { GraphConnection } from '../../../src/model/connection';
 import { Legend } from '../../../src/panels/shell/legend';
 import { TopBar } from '../../../src/panels/shell/topbar';
 import { TestKernel } from '../../helpers/channel';
+import { checkedNetwork, finding, nodeCheck } from '../../helpers/checked';
 import { RecordingHost } from '../../helpers/host';
 import { measuredNetwork } from '../../helpers/measured';
-import { type INetwork, network } from '../../helpers/network';
+import { H, type INetwork, SCALED, network } from '../../helpers/network';
 
 describe('the legend and the choice of colours', () => {
   let kernel: TestKernel;
@@ -88,6 +89,16 @@ describe('the legend and the choice of colours', () => {
     expect(legend.node.textContent).toContain('before the last change');
     choose('time');
     expect(kernel.events('profile')).toHaveLength(1);
+  });
+
+  it('explains no mark of a change that was undone, and dates what is old', () => {
+    const known = [nodeCheck(H, 'wrong'), nodeCheck(SCALED, 'overridden')];
+    show(checkedNetwork(known));
+    expect(legend.node.textContent).toMatch(/wrong rulechanged on purpose$/);
+    show(checkedNetwork(known, { findings: [finding()], stale: true }));
+    expect(legend.node.textContent).toMatch(
+      /wrong rule \(before the last change\)error \(before the last change\)$/
+    );
   });
 
   it('shows the costs of a saved picture, and asks for none', () => {
