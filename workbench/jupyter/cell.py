@@ -307,9 +307,9 @@ def parse_line(line: str) -> Options:
             raise UsageError(f"%%autodiff: {flag} needs a value ({_FLAGS[flag]})")
         if flag in ("", *_SINGLE) and len(values) > 1:
             what = flag or "the output"
-            rest = [word for word in values[1:] if word != "wrt"]
+            named = [word for word in values[1:] if word != "wrt"]
             hint = (
-                f"; did you mean --wrt {' '.join(rest)}?" if rest and not flag else ""
+                f"; did you mean --wrt {' '.join(named)}?" if named and not flag else ""
             )
             raise UsageError(
                 f"%%autodiff: {what} is one name, not {' '.join(values)}{hint}"
