@@ -247,6 +247,8 @@ def install_extras() -> None:
     for name in EXTRAS:
         needed = project["optional-dependencies"][name]
         outside = [one for one in needed if not one.startswith(project["name"])]
+        # Libraries that need a GPU, a gigabyte, are left out.
+        outside = [re.sub(r"\[.*?\]", "", one) for one in outside]
         run(sys.executable, "-m", "pip", "install", "--quiet", *outside, limit=300)
 
 

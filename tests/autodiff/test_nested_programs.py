@@ -208,11 +208,11 @@ def samples(number: int) -> dict[str, tuple[int]]:
     return {f"program {i}": (i,) for i in range(number)}
 
 
-@parametrize_chunks("number", samples(MANY // 5))
+@parametrize_chunks("number", samples(MANY // 8))
 def test_two_transforms_of_each_program(number: int, rng: np.random.Generator) -> None:
-    """All pairs of transforms occur, with each kind of contents."""
+    """Each run draws other pairs of transforms, for each kind of contents."""
     program = draw_program(rng, [*CONTENTS][number % len(CONTENTS)])
-    for transform in PAIRS[number % len(PAIRS)]:
+    for transform in PAIRS[rng.integers(len(PAIRS))]:
         assert_agree(program, transform)
 
 

@@ -106,6 +106,48 @@ def test_out(f: Callable[[Any], Any]) -> None:
     lines(error)
 
 
+def test_an_array_that_a_tensor_is_added_to() -> None:
+    def sums(w: Any) -> Any:
+        s = np.zeros(3)
+        s += w * 2
+        return np.sum(s)
+
+    with pytest.raises(TraceError) as error:
+        gradient(sums)
+    assert "s += (w * 2)" in str(error.value)
+    assert "Write s = s + (w * 2), which makes a new one." in str(error.value)
+    assert "out=" not in str(error.value)
+    lines(error)
+
+    def steps(w: Any) -> Any:
+        s = np.ones((2, 3))
+        for k in range(2):
+            s[k] /= w
+        return np.sum(s)
+
+    with pytest.raises(TraceError, match=r"s\[k\] /= w") as error:
+        gradient(steps)
+    assert "Write s = wb.at(s)[k].set(s[k] / w)." in str(error.value)
+
+    # What is advised works.
+    def advised(w: Any) -> Any:
+        s = np.ones((2, 3))
+        for k in range(2):
+            s = wb.at(s)[k].set(s[k] / w)
+        t = np.zeros(3)
+        t = t + (w * 2)
+        return np.sum(s) + np.sum(t)
+
+    np.testing.assert_allclose(wb.grad(advised)(np.full(3, 2.0)), 2 - 2 / 4)
+
+
+def test_where_nobody_has_kept_the_text_of_an_operator() -> None:
+    names: dict[str, Any] = {"np": np}
+    exec("def f(w):\n    t = np.zeros(3)\n    t *= w\n    return t", names)
+    with pytest.raises(TraceError, match=r"Write s = s \* w, which makes a new one"):
+        gradient(names["f"])
+
+
 def test_where_of_a_ufunc() -> None:
     with pytest.raises(TraceError, match=r"np\.where\(condition, np\.log"):
         gradient(lambda x: np.log(x, where=x > 1))

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.chunks import parametrize_chunks
 from workbench.core import traces
 from workbench.errors import TraceError
 
@@ -134,8 +135,10 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", TRANSFORMS)
-@pytest.mark.parametrize("passing", PASSING)
+@parametrize_chunks(
+    "name passing",
+    {f"{name}-{x}": (name, x) for name in TRANSFORMS for x in PASSING},
+)
 def test_no_result_shares_memory(name: str, passing: str) -> None:
     found = arrays(TRANSFORMS[name](PASSING[passing]))
     given = (X, T, C, M)

@@ -68,6 +68,15 @@ def places(session: Session) -> dict[str, tuple[str, int]]:
         ("loss --wrt", "loss = w.sum()", "--wrt needs a value"),
         ("loss w", "loss = w.sum()", "the output is one name, not loss w; did you mean"
          " --wrt w?"),
+        ("loss wrt w", "loss = w.sum()", "is one name, not loss wrt w; did you mean"
+         " --wrt w?"),
+        ("loss wrt", "loss = w.sum()", "the output is one name, not loss wrt"),
+        ("loss --wrt net.W", "loss = w.sum()", "'net.W' is not the name of a variable."
+         " Before the cell write W = net.W; in the cell compute with W (after net.W ="
+         " W, where a function reads it there), and say --wrt W. Or use wb.grad("),
+        ("loss --wrt p['W']", "loss = w.sum()", "Before the cell write W = p['W']; in"),
+        ("loss --wrt nets[0].W", "loss = w.sum()", "the cell write W = nets[0].W; in"),
+        ("loss --wrt ws[1]", "loss = w.sum()", "Before the cell write w = ws[1]; in"),
         ("loss --show grap", "loss = w.sum()", "--show has no 'grap', did you mean"
          " graph?"),
         ("loss --name a b", "loss = w.sum()", "the output is one name, not loss b"),
@@ -91,6 +100,35 @@ def test_a_bad_option_is_one_line(
     assert ran.error is not None
     assert "loss" not in cells.names
     assert names.keys() <= cells.names.keys()
+
+
+def test_weights_of_an_object_have_derivatives_as_is_advised(cells: Notebook) -> None:
+    cells.run(
+        "class Net:\n"
+        "    def __init__(self):\n"
+        "        self.label, self.W = 'net', np.ones(3)\n"
+        "    def loss(self):\n"
+        "        return np.sum(np.tanh(self.W * w))\n"
+        "net, ws, weights = Net(), [np.ones(3)], {'b': 1, 'W': np.ones(3)}"
+    )
+    true = 1 - np.tanh(cells.names["w"]) ** 2
+    for of, part in (("net", "net.W"), ("ws", "ws[0]"), ("weights", "weights['W']")):
+        for line in (of, part):
+            said = cells.run(f"%%autodiff loss --wrt {line}\nloss = s * 1", ok=False)
+            name = "w" if of == "ws" else "W"
+            assert f"Before the cell write {name} = {part}; in the cell" in said.stderr
+            assert f"(after {part} = {name}, where" in said.stderr
+        cells.run(f"V = {part}")
+        body = "net.loss()" if of == "net" else f"np.sum(np.tanh({part} * w))"
+        cells.run(f"%%autodiff loss --wrt V --show none\n{part} = V\nloss = {body}")
+        expected = true * cells.names["w"]
+        np.testing.assert_allclose(cells.names["ad"].grads["V"], expected)
+        assert type(cells.run(part).result) is np.ndarray
+    cells.run("del weights['b']")
+    found = cells.run(
+        "wb.grad(lambda p: np.sum(np.tanh(p['W'] * w)))(weights)['W']"
+    ).result
+    np.testing.assert_allclose(found, true * cells.names["w"])
 
 
 def test_options_in_any_spelling(cells: Notebook) -> None:

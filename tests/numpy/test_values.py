@@ -14,6 +14,7 @@ import pytest
 
 import workbench as wb
 import workbench.numpy as wnp
+from tests.chunks import parametrize_chunks
 from tests.numpy import standard
 from tests.numpy.cases import CASES, Case
 from workbench.core.tensor import Tensor
@@ -93,7 +94,7 @@ def same(got: Any, truth: Any, exact: bool) -> None:
 
 @pytest.mark.filterwarnings("ignore:invalid value|divide by zero|overflow")
 @pytest.mark.filterwarnings("ignore:Casting complex values")
-@pytest.mark.parametrize("name", CASES)
+@parametrize_chunks("name", {name: (name,) for name in CASES})
 def test_values(name: str, rng: np.random.Generator) -> None:
     exact = "." not in name
     for case in CASES[name]:
@@ -102,7 +103,7 @@ def test_values(name: str, rng: np.random.Generator) -> None:
                 same(inside(case.call, args), case.call(np, *args), exact)
 
 
-@pytest.mark.parametrize("name", CASES)
+@parametrize_chunks("name", {name: (name,) for name in CASES})
 def test_plain_arrays_stay_plain(name: str, rng: np.random.Generator) -> None:
     """Outside a trace the namespace is NumPy, in which nothing is recorded."""
     case = CASES[name][0]

@@ -14,6 +14,7 @@ import scipy.sparse.linalg
 
 import workbench as wb
 import workbench.backends.numpy as backend
+from tests.chunks import parametrize_chunks
 from workbench.core.tensor import Tensor
 from workbench.errors import (
     ConvergenceError,
@@ -549,8 +550,12 @@ IN_WORDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["csr_array", "csc_array", "coo_array", "csr_matrix"])
-@pytest.mark.parametrize("name", CALLS)
+KINDS_OF_CALLS = "csr_array", "csc_array", "coo_array", "csr_matrix"
+
+
+@parametrize_chunks(
+    "name kind", {f"{n}-{kind}": (n, kind) for n in CALLS for kind in KINDS_OF_CALLS}
+)
 def test_methods_answer_or_refuse_as_scipy(name: str, kind: str) -> None:
     program, S = CALLS[name], made(kind)
     try:

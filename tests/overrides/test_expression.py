@@ -168,11 +168,11 @@ def test_a_refusal_says_where_and_what_is_allowed(
     assert isinstance(caught.value, ValueError)
 
 
-def test_an_unknown_name_is_answered_with_the_whole_language() -> None:
+def test_an_unknown_name_is_told_the_names_and_where_the_functions_are() -> None:
     with pytest.raises(ExpressionError, match="d \\(what the true rule gives\\)") as e:
         parse("bogus")
-    for name in FUNCTIONS:
-        assert name in str(e.value)
+    assert "help(wb.rules.formula) lists the functions" in str(e.value)
+    assert "Did you mean" not in str(e.value)
 
 
 def test_limits_are_where_they_are_said_to_be() -> None:
@@ -252,7 +252,7 @@ def test_hostile_texts_run_nothing(text: str) -> None:
 
 
 @pytest.mark.long
-@many(10_000)
+@many(4000)
 @given(HOSTILE)
 def test_many_hostile_texts_run_nothing(text: str) -> None:
     assert_runs_nothing(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pydoc
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -66,10 +68,26 @@ def test_before_the_name_was_known_it_was_read_as_an_expression() -> None:
         wb.override("sin", "safe_sqr")
     assert "Did you mean safe_sqrt" in str(caught.value)
     assert '@wb.named_rule("safe_sqr")' in str(caught.value).replace("'", '"')
-    with pytest.raises(ExpressionError, match=r"Rules by name: .*safe_sqrt"):
+    with pytest.raises(ExpressionError, match=r"help\(wb\.rules\) lists the rules"):
         wb.override("sin", "entirely_else(a=1)")
     with pytest.raises(ExpressionError, match="Did you mean tanh"):
         wb.override("sin", "tanhh(x)")
+
+
+@pytest.mark.parametrize("text", ["clipp(d, -1, 1)", "clip(dd, -1, 1)", "safe_sqr"])
+def test_an_unknown_name_gets_the_close_ones_and_not_all(text: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        wb.override("sin", text)
+    said = str(caught.value)
+    assert "lists the " in said
+    assert len(said) < 360
+    # What it names to look at has all of them.
+    shown = pydoc.render_doc(wb.rules.formula, renderer=pydoc.plaintext)
+    assert {*FUNCTIONS} <= {*re.findall(r"\w+", shown)}
+    shown = pydoc.render_doc(wb.rules, renderer=pydoc.plaintext)
+    assert {name for name in wb.rules.__all__ if name in RULES} <= {
+        *re.findall(r"\w+", shown)
+    }
     for text in ("safe_sqrt * 2", "2 * safe_sqrt(eps=1)", "safe_sqrt(eps=1) + d"):
         with pytest.raises(ExpressionError, match="stands alone"):
             wb.override("sqrt", text)
@@ -189,7 +207,7 @@ def test_a_rule_that_is_gone_is_told_where_it_runs() -> None:
     given = wb.override("tanh", "soon_gone")
     del RULES["soon_gone"]
     assert given.label == "soon_gone"
-    with pytest.raises(ExpressionError, match=r"Rules by name"):
+    with pytest.raises(ExpressionError, match=r"help\(wb\.rules\) lists"):
         wb.grad(total, overrides=[given])(X)
 
 

@@ -16,6 +16,7 @@ from scipy import special as sp
 from scipy import stats
 
 import workbench as wb
+from tests.chunks import parametrize_chunks
 from workbench.core.op import CALLS, UFUNCS, load_all_ops
 from workbench.core.refusals import REFUSED
 from workbench.errors import NotDifferentiableError, TraceError
@@ -25,7 +26,7 @@ load_all_ops()
 NAMES = [name for name in sp.__all__ if isinstance(getattr(sp, name), np.ufunc)]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@parametrize_chunks("name", {name: (name,) for name in NAMES})
 def test_every_ufunc_is_supported_or_refused_with_a_reason(name: str) -> None:
     ufunc = getattr(sp, name)
     known = ufunc in UFUNCS or ufunc in CALLS

@@ -66,9 +66,6 @@ def test_a_loop_of_another_length_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("ask", "call"),
     [
-        (lambda x: int(np.argmax(x)), "int(x)"),
-        (lambda x: np.argmax(x).item(), "x.item()"),
-        (lambda x: np.argsort(x).tolist()[-1], "x.tolist()"),
         (lambda x: [0, 1][np.argmax(x)], "int(x)"),
         (lambda x: len(range(np.argmax(x))), "int(x)"),
     ],
@@ -84,6 +81,29 @@ def test_a_number_that_python_took(ask: Any, call: str) -> None:
         session.run(x=np.array([3.0, 1.0]))
     assert f"{call} of " in str(caught.value)
     assert f"in place of {call}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("ask", "call"),
+    [
+        (lambda x: int(np.argmax(x)), "int(x)"),
+        (lambda x: np.argmax(x).item(), "x.item()"),
+        (lambda x: np.argsort(x).tolist()[-1], "x.tolist()"),
+    ],
+)
+def test_a_number_that_may_only_be_printed_is_told_once(ask: Any, call: str) -> None:
+    def f(x: Any, w: Any) -> Any:
+        return w * x[int(ask(x))]
+
+    session = wb.Session(wb.trace(f)(np.array([1.0, 2.0]), 1.0))
+    assert session.run(x=np.array([1.5, 3.0])) == 3.0
+    with pytest.warns(UserWarning, match="^run: ") as caught:
+        assert session.run(x=np.array([3.0, 1.0])) == 1.0
+    (told,) = [str(one.message) for one in caught]
+    assert told.startswith(f"run: {call} of ")
+    assert f"in place of {call}; to print it, x.value." in told
+    assert caught[0].filename == __file__
+    assert session.run(x=np.array([7.0, 1.0])) == 1.0  # which was told
 
 
 def test_what_is_not_decided_by_an_input_does_not_matter() -> None:

@@ -389,7 +389,7 @@ def test_a_copy_on_other_values() -> None:
 # Size
 
 
-def test_a_hundred_thousand_nodes_are_linear() -> None:
+def test_many_nodes_are_linear() -> None:
     def seconds(count: int) -> float:
         z = x
         for _ in range(count // 2):
@@ -399,8 +399,8 @@ def test_a_hundred_thousand_nodes_are_linear() -> None:
         f(0.5)
         return time.process_time() - start
 
-    small, large = seconds(5_000), seconds(50_000)  # and their gradients
-    assert large < 40 * max(small, 0.1)
+    small, large = seconds(4_000), seconds(24_000)  # and their gradients
+    assert large < 20 * max(small, 0.1)
 
 
 def test_ten_thousand_symbols(rng: np.random.Generator) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterable
@@ -325,6 +326,38 @@ def lost_gradient_error(
         f"{said} Write the NumPy spelling, which keeps the gradient ({_math_call()} in"
         f" place of {_math_call('math')}, x itself in place of float(x), f'{{x:.2f}}'"
         " in place of '%.2f' % x), or x.value to cut it on purpose."
+    )
+
+
+def refuse_in_place() -> None:
+    """Raise an error where an array meets a Tensor in ``s += w``, with the cure.
+
+    NumPy calls its function with ``out=`` for that, as the user may have done: which
+    of them it is shows in the code that runs, and in nothing else.
+    """
+    found = source.find_in_place_operator()
+    if found is None:
+        return
+    operator, text = found
+    try:
+        (statement,) = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        statement = ast.parse(f"s {operator} w").body[0]
+    if not isinstance(statement, ast.AugAssign):
+        return
+    target, value = ast.unparse(statement.target), ast.unparse(statement.value)
+    if isinstance(statement.value, (ast.BinOp, ast.IfExp, ast.Compare, ast.BoolOp)):
+        value = f"({value})"
+    new = f"{target} {operator[:-1]} {value}"
+    cure = f"Write {target} = {new}, which makes a new one."
+    if isinstance(statement.target, ast.Subscript):
+        whole, place = map(
+            ast.unparse, (statement.target.value, statement.target.slice)
+        )
+        cure = f"Write {whole} = wb.at({whole})[{place}].set({new})."
+    raise TraceError(
+        f"{target} {operator} {value}{user_line()}: {target} is a plain array, and a"
+        f" traced value is never written into one, its gradient would be lost. {cure}"
     )
 
 

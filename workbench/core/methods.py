@@ -262,7 +262,7 @@ class Conversions:
 
     def __index__(self) -> int:
         value = operator.index(_plain_value(self, "operator.index(x)"))
-        return _note(self, "int", value)
+        return _note(self, "index", value)
 
     def item(self, *index: Any) -> Any:
         """Return an entry as a Python number; the only one where no index is given.

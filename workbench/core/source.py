@@ -373,6 +373,26 @@ def is_assignment() -> bool:
     )
 
 
+def find_in_place_operator() -> tuple[str, str] | None:
+    """Return the operator that the user's line is at, ``"+="``, and the statement.
+
+    None for anything else; where nobody kept the text the statement is empty.
+    """
+    code, lasti = caller()
+    step = next((x for x in get_instructions(code) if x.offset == lasti), None)
+    if step is None or step.opname != "BINARY_OP" or not step.argrepr.endswith("="):
+        return None
+    line, last, start, end = step.positions or (None,) * 4
+    if line is None or last is None or start is None or end is None:
+        return step.argrepr, ""
+    lines = [
+        linecache.getline(code.co_filename, i).encode() for i in range(line, last + 1)
+    ]
+    lines[-1] = lines[-1][:end]  # columns count bytes
+    lines[0] = lines[0][start:]
+    return step.argrepr, b"".join(lines).decode(errors="replace")
+
+
 def dotted_call_name(code: CodeType, lasti: int) -> tuple[str, ...]:
     """Return the parts of the dotted name that an instruction calls.
 

@@ -251,9 +251,9 @@ def _can_be_restored(owner: Array) -> bool:
 class Decision(NamedTuple):
     """A Tensor that became a plain number, by which Python decided what to record.
 
-    ``kind`` is ``"bool"``, ``"cond"`` (of `wb.cond`), ``"int"``, ``"float"``,
-    ``"complex"``, ``"item"`` or ``"tolist"``; ``code`` and ``lasti`` are the place of
-    the user's that asked.
+    ``kind`` is ``"bool"``, ``"cond"`` (of `wb.cond`), ``"index"``, ``"int"``,
+    ``"float"``, ``"complex"``, ``"item"`` or ``"tolist"``; ``code`` and ``lasti`` are
+    the place of the user's that asked.
     """
 
     node: Any

@@ -307,7 +307,10 @@ def parse_line(line: str) -> Options:
             raise UsageError(f"%%autodiff: {flag} needs a value ({_FLAGS[flag]})")
         if flag in ("", *_SINGLE) and len(values) > 1:
             what = flag or "the output"
-            hint = f"; did you mean --wrt {' '.join(values[1:])}?" if flag == "" else ""
+            named = [word for word in values[1:] if word != "wrt"]
+            hint = (
+                f"; did you mean --wrt {' '.join(named)}?" if named and not flag else ""
+            )
             raise UsageError(
                 f"%%autodiff: {what} is one name, not {' '.join(values)}{hint}"
             )
@@ -333,8 +336,35 @@ def parse_line(line: str) -> Options:
         )
     for name in (made.output, *made.wrt, made.name, made.seed):
         if name is not None and (not name.isidentifier() or iskeyword(name)):
-            raise UsageError(f"%%autodiff: {name!r} is not the name of a variable")
+            cure = _advise_part(name) if name in made.wrt else ""
+            raise UsageError(
+                f"%%autodiff: {name!r} is not the name of a variable{cure}"
+            )
     return made
+
+
+#: What takes many weights at once.
+_ADVISED_GRAD = (
+    "Or use wb.grad(f)(weights), where weights is a dict, a list or a dataclass of"
+    " arrays"
+)
+
+
+def _advise_part(word: str) -> str:
+    """Return what to write for a part of an object, ``net.W`` or ``weights[0]``."""
+    found = re.fullmatch(r"([^\W\d]\w*)((?:\.\w+|\[[^][]*\])+)", word)
+    if found is None:
+        return ""
+    part = re.findall(r"\w+", found[2])[-1:]
+    own = part[0] if part and part[0].isidentifier() else "w"
+    own = own if own != found[1] and not iskeyword(own) else f"{own}_1"
+    # The shell's rules for words have taken the quotes of a key away.
+    text = re.sub(r"\[([^\W\d]\w*)\]", r"['\1']", word)
+    return (
+        f". Before the cell write {own} = {text}; in the cell compute with {own} (after"
+        f" {text} = {own}, where a function reads it there), and say --wrt {own}."
+        f" {_ADVISED_GRAD}"
+    )
 
 
 def _unique(words: Iterable[str]) -> tuple[str, ...]:
@@ -771,7 +801,18 @@ def check_wrt(value: object, name: str) -> None:
             f"--wrt {name}: it is of dtype {dtype}, and only floats and complex numbers"
             f" have derivatives. Write {name} = {cast} before the cell."
         )
-    raise DtypeError(
-        f"--wrt {name}: it is a {type(value).__name__}, not an array or a number. Give"
-        " each array a name of its own."
+    said = f"--wrt {name}: it is a {type(value).__name__}, not an array or a number."
+    parts = (
+        value.items()
+        if isinstance(value, Mapping)
+        else enumerate(value)
+        if isinstance(value, (list, tuple))
+        else getattr(value, "__dict__", {}).items()
     )
+    found = next((key for key, part in parts if is_input(part)), None)
+    if found is None or callable(value):
+        raise DtypeError(f"{said} Give each array a name of its own.")
+    part = f"{name}[{found!r}]"
+    if not isinstance(value, (Mapping, list, tuple)):
+        part = f"{name}.{found}"
+    raise DtypeError(f"{said} Its arrays need names{_advise_part(part)}.")

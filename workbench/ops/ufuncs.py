@@ -314,6 +314,8 @@ def _answer(
             f"{name}.at{blame.user_line()} writes in place, and the gradient would be"
             " lost. Write x = wb.at(x)[i].add(v), or .multiply, .min, .max, .set."
         )
+    if method == "__call__" and settings.get("out") is not None:
+        blame.refuse_in_place()
     refuse_out(
         name if method == "__call__" else f"{name}.{method}", settings.pop("out", None)
     )

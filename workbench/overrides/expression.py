@@ -279,10 +279,10 @@ def parse(text: str, arriving: str = "g") -> Expression:
     --------
     >>> parse("clip(d, -1, 1)")({"d": np.array([-3.0, 0.5])})
     array([-1. ,  0.5])
-    >>> parse("clip(e, -1, 1)")
+    >>> parse("clip(dd, -1, 1)")
     Traceback (most recent call last):
-    workbench.errors.ExpressionError: 'clip(e, -1, 1)': unknown name 'e' at
-    character 6. Did you mean exp? Names: g (the gradient that arrives), ...
+    workbench.errors.ExpressionError: 'clip(dd, -1, 1)': unknown name 'dd' at
+    character 6. Did you mean d? Names: g (the gradient that arrives), ...
     """
     return _Reader(text, arriving).read()
 
@@ -518,12 +518,12 @@ class _Reader:
         from difflib import get_close_matches
 
         candidates = [*self.allowed, *FUNCTIONS] if kind == "name" else [*FUNCTIONS]
-        close = get_close_matches(name, candidates, 1, 0.5)
+        close = get_close_matches(name, candidates, 1, 0.6)
         meant = MEANT.get(name.lower(), "")
         if kind == "name" and meant in self.allowed:
             close = [meant]
         hint = f"Did you mean {close[0]}? " if close else ""
-        allowed = f"Functions: {', '.join(sorted(FUNCTIONS))}."
+        allowed = "help(wb.rules.formula) lists the functions."
         if kind == "name":
             allowed = f"Names: {self.list_meanings()}. {allowed}"
         self.refuse_at(node, f"unknown {kind} {shorten(name, 40)!r}", hint + allowed)

@@ -178,17 +178,20 @@ def parse_rule(text: str, arriving: str = "g") -> Expression | BoundRule:
         if close and close[0] in RULES:
             message = _unknown_name(text, name)
         else:
-            message += f" Rules by name: {', '.join(sorted(RULES))}."
+            message += f" {_LISTED}"
     raise ExpressionError(message)
+
+
+#: Where to look for what there is, which is too much for an error.
+_LISTED = "help(wb.rules) lists the rules that have names."
 
 
 def _unknown_name(text: str, name: str) -> str:
     close = _find_close(name, [*RULES, *FUNCTIONS], 2, 0.6)
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
-    rules = ", ".join(sorted(RULES)) or "none"
     called = repr(blame.shorten(name, 40))
     return (
-        f"{quote(text)}: no rule is called {called}.{hint} Rules by name: {rules}."
+        f"{quote(text)}: no rule is called {called}.{hint} {_LISTED}"
         f" Register yours with @wb.named_rule({called}), or write an expression of"
         " g, d, x and y."
     )

@@ -2,11 +2,14 @@
 
 ``if q > 0`` sees a number, and only the branch that was taken becomes nodes. Each such
 number is remembered (`traces.Decision`), and computed again with the inputs of a later
-run: where Python would decide otherwise, the recorded program is not the user's.
+run: where Python would decide otherwise, the recorded program is not the user's. Of a
+``float(x)`` nobody knows whether the program reads it or the user prints it: that is a
+warning, once.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +26,9 @@ from workbench.core.walk import is_leaf
 from workbench.errors import UsageError
 
 #: How Python asked for a number, as an error writes it.
-SPELLINGS = {"item": "x.item()", "tolist": "x.tolist()"}
+SPELLINGS = {"item": "x.item()", "tolist": "x.tolist()", "index": "int(x)"}
+#: What surely decides which program is recorded; other numbers may only be printed.
+DECISIVE = frozenset({"bool", "cond", "index"})
 
 
 class Decisions:
@@ -40,7 +45,7 @@ class Decisions:
     def __init__(
         self, leaves: Mapping[int, Tensor], decisions: Sequence[Decision]
     ) -> None:
-        self._leaves, self._decisions = leaves, decisions
+        self._leaves, self._decisions = leaves, list(decisions)
         # What depends on some of the leaves, by their ids.
         self._plans: dict[frozenset[int], _Plan] = {}
 
@@ -58,6 +63,11 @@ class Decisions:
         ------
         UsageError
             For the first decision that would be another one.
+
+        Warns
+        -----
+        UserWarning
+            For a plain number that is another one, and may be one of the program: once.
         """
         ids = frozenset(self._leaves.keys() & changed.keys())
         if not ids:
@@ -77,6 +87,12 @@ class Decisions:
 
             with np.errstate(all="ignore"):  # the program itself warns
                 plan.schedule.run(values, look)
+        for made, new in plan.changed:
+            # It is told, and computed no more.
+            self._decisions.remove(made)
+            self._plans.clear()
+            message = _describe_change(made, new)
+            warnings.warn(message, stacklevel=source.count_frames())
 
 
 class _Plan:
@@ -88,6 +104,8 @@ class _Plan:
         decisions: Sequence[Decision],
         ids: frozenset[int],
     ) -> None:
+        #: Plain numbers that are others now, and what they are.
+        self.changed: list[tuple[Decision, Any]] = []
         nodes = walk.order_nodes([made.node for made in decisions])
         found = walk.find_dependents(nodes, [leaves[i] for i in ids])
         self._of: dict[int, list[Decision]] = {}
@@ -108,8 +126,11 @@ class _Plan:
         """Raise an error if a decision about a node would be another one."""
         for made in self._of.get(node.serial, ()):
             new = _convert(made.kind, value)
-            if not _is_equal(new, made.value):
+            if _is_equal(new, made.value):
+                continue
+            if made.kind in DECISIVE:
                 raise UsageError(_describe_change(made, new))
+            self.changed.append((made, new))
 
 
 def find_decisions(graph: Graph) -> Decisions | None:
@@ -164,7 +185,7 @@ def _convert(kind: str, value: Any) -> Any:
     """Return what Python gets of a value."""
     if kind in ("bool", "cond"):
         return bool(value)
-    if kind == "int":
+    if kind in ("int", "index"):
         return int(value)
     if kind == "float":
         return float(value)
@@ -179,12 +200,22 @@ def _is_equal(new: Any, old: Any) -> bool:
 
 def _describe_change(made: Decision, new: Any) -> str:
     """Return what an error says of a decision that would be another one."""
+    again = "Run the cell again with these values (elsewhere wb.trace)"
+    if made.kind not in DECISIVE:
+        call = SPELLINGS.get(made.kind, f"{made.kind}(x)")
+        place = blame.quote_site(source.decode(made.code, made.lasti))
+        return (
+            f"run: {call} of {blame.describe(made.node)}{place} was"
+            f" {_shorten(made.value)} when the program was recorded, and is"
+            f" {_shorten(new)} now. Where the program reads that number, it holds the"
+            f" one of then. {again}, or compute with x itself in place of {call}; to"
+            " print it, x.value."
+        )
     start = (
         f"run: with these inputs {'wb.cond' if made.kind == 'cond' else 'Python'} would"
         " decide otherwise"
         f"{blame.quote_site(source.decode(made.code, made.lasti))}:"
     )
-    again = "Run the cell again with these values (elsewhere wb.trace)"
     if made.kind in ("bool", "cond"):
         cure = "or write np.where(condition, a, b) in place of `if`, wb.while_loop in"
         cure += " place of `while`, which decide in each run"

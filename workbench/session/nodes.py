@@ -117,6 +117,36 @@ class Nodes:
             f" {', '.join(self.names) or 'none with a name'}{self._describe_unnamed()}."
         )
 
+    @cached_property
+    def inputs(self) -> dict[str, int]:
+        """The ids of what a run may give another value, by label: inputs, constants."""
+        nodes, labels = self.graph.nodes, self.labels
+        return {labels[i]: i for i, x in enumerate(nodes) if is_leaf(x)}
+
+    def find_input(self, node: Node) -> int:
+        """Return the id of an input, by its name also where a later node has that.
+
+        Raises
+        ------
+        UnknownNodeError, UsageError
+            If there is no such node, or it is computed; it tells the inputs.
+        """
+        if isinstance(node, str) and node in self.inputs:
+            return self.inputs[node]
+        known = f"The inputs are {', '.join(self.inputs)}."
+        if isinstance(node, str) and not (node in self.names or node in self.labels):
+            if self._integers and (integer := self._integers.describe(node)):
+                raise UnknownNodeError(f"run: no input is named {node!r}. {integer}")
+            close = difflib.get_close_matches(node, self.inputs, 2, 0.5)
+            hint = f" Did you mean {' or '.join(close)}?" if close else ""
+            raise UnknownNodeError(f"run: no input is named {node!r}.{hint} {known}")
+        i = self.find(node)
+        if not is_leaf(self.graph.nodes[i]):
+            raise UsageError(
+                f"run: {self.labels[i]} is computed, it is not an input. {known}"
+            )
+        return i
+
     def _find_in_runs(self, node: Tensor) -> int | None:
         """Return the id of a Tensor of some run that is looked at; None if of none."""
         node_id = self.graph.ids.get(node)

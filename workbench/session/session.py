@@ -27,8 +27,7 @@ from workbench.core.arguments import check_graph
 from workbench.core.blame import format_count
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
-from workbench.core.walk import is_leaf
-from workbench.errors import UnknownNodeError, UsageError
+from workbench.errors import UnknownNodeError
 from workbench.ops.define import shape_of
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
@@ -423,13 +422,7 @@ class Session:
         nodes, labels = self._state.start.graph.nodes, self.nodes.labels
         leaves: dict[int, Any] = {}
         for key, value in {**(values or {}), **named}.items():
-            i = self.nodes.find(key)
-            if not is_leaf(nodes[i]):
-                inputs = [labels[k] for k, x in enumerate(nodes) if is_leaf(x)]
-                raise UsageError(
-                    f"run: {labels[i]} is computed, it is not an input. The inputs are"
-                    f" {', '.join(inputs)}."
-                )
+            i = self.nodes.find_input(key)
             leaves[i] = fit_input(value, nodes[i], labels[i])
         self._change(self._state.run(leaves), "values")
         if not self._has_warned and (reason := self._state.reason) is not None:

@@ -13,14 +13,17 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from workbench import trace
+from workbench.backends.compiled.expansion import expand
 from workbench.backends.compiled.kernel import Kernel, View
+from workbench.backends.compiled.lowering import lower
 from workbench.backends.compiled.memory import place_buffers
 from workbench.backends.compiled.products import ProductStep
 from workbench.backends.compiled.steps import (
@@ -42,6 +45,8 @@ from workbench.backends.cupy.launches import (
     Launch,
 )
 from workbench.backends.cupy.loops import find_obstacle, write_loop
+from workbench.core import tree
+from workbench.core.types import spec_of
 from workbench.errors import CompilerError
 
 HEADER = Path(__file__).with_name("host_cuda.hpp")
@@ -285,3 +290,13 @@ class HostDevice:
                 self.bases[i] = self._copy(array)
             else:
                 base[...] = np.frombuffer(array.tobytes(), np.uint8)
+
+
+def run_kernels(f: Callable[..., Any], *args: Any) -> Any:
+    """What a function returns, computed by the kernels that a GPU would run."""
+    leaves, _ = tree.flatten(args)
+    graph = trace(f)(*args)
+    specs = [spec_of(x) for x in leaves]
+    plan = lower(expand(graph, specs, kinds=SMALL.kinds), SMALL)
+    _, structure = tree.flatten(f(*args))
+    return structure(HostDevice(plan).run(leaves))

@@ -71,7 +71,7 @@ PROGRAMS = {
     "complex": "z * np.conj(z), np.exp(z) + 1j, np.abs(z), np.tanh(z), np.sqrt(z), z / (2 + z), np.log(z)",
     "complex sums": "np.sum(z), np.sum(z, 0), np.sum(z * z, 1), np.cumsum(z, 0), z.T * 2, z.real, z[i]",
     "complex singles": "np.sin(z.astype('c8')), np.sum(z.astype('c8'), 1), z.astype('c8') * 2",
-    "halves": "h * h + h / 3, np.exp(h), np.sqrt(np.abs(h)), h > 0.5, np.signbit(h), h.astype('f8'), x.astype('f2'), np.maximum(h, 0)",
+    "halves": "h * h + h / 3, np.exp(h), np.sqrt(np.abs(h)), h > 0.5, np.signbit(h), np.logaddexp(h, h[:, ::-1]), np.logaddexp2(h, h[::-1]), h // (np.abs(h[::-1]) + 0.01), h % (np.abs(h[::-1]) + 0.01), np.hypot(h, h[::-1]), np.arctan2(h, h[::-1]), h.astype('f8'), x.astype('f2'), np.maximum(h, 0)",
     "halves by index": "h[i], h[i, j], np.sum(h[i], 1), at(h)[i].add(h[i]), at(h)[i].set(h[i + 1]), at(h)[i].max(h[i + 1]), at(h[0])[j].min(0.5), grad(lambda h: np.sum(h[i] ** 2))(h)",
     "windows": "grad(lambda x: np.sum(np.max(windows(x, (2, 2))[::2, ::2], (-2, -1)) ** 2))(x), grad(lambda v: np.sum(np.mean(windows(v, 5), -1) ** 3))(v), grad(lambda z: np.sum(np.abs(np.sum(windows(z, 1, 0), -1))))(z), grad(lambda t: np.sum(windows(t, 7, 1) ** 2))(t)",
     "convolutions": "np.convolve(v[:200], v[:9]), grad(lambda v: np.sum(np.convolve(v[:200], v[200:209]) ** 2))(v), grad(lambda v: np.sum(np.convolve(v[:170], v[170:183], 'valid') ** 2))(v)",
@@ -144,6 +144,20 @@ def test_programs(name: str, rng: np.random.Generator) -> None:
         results.append([np.asarray(a).tobytes() for a in got])
     # Bit by bit the same, whichever thread comes first.
     assert all(one == results[0] for one in results)
+
+
+@needs_compiler
+def test_functions_of_halves_round_once() -> None:
+    x = np.array([-0.7773, -1.286, 0.333, 5.0], "f2")
+    y = np.array([-0.615, 0.001705, 2.7, 0.1], "f2")
+    f = lambda x, y: (np.logaddexp(x, y), np.logaddexp2(x, y), x // y)  # noqa: E731
+    plan, _ = plan_program(f, [x, y])
+    *logs, quotient = HostDevice(plan).run([x, y])
+    wide = x.astype("f8"), y.astype("f8")
+    for made, truth in zip(logs, f(*wide), strict=False):
+        assert made.dtype == np.float16
+        assert np.all(np.abs(made - truth) <= 0.505 * np.spacing(truth.astype("f2")))
+    np.testing.assert_array_equal(quotient, x // y)
 
 
 @needs_compiler

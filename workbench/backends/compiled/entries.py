@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.backends.compiled.builder import (
+    HALF,
     PARTS,
     Complex,
     Entry,
@@ -462,6 +463,8 @@ def compute_entry(
         loop = _find_loop_kind(name, kind, specs)
         if not all(_fits(x, loop) for x in operands):
             raise CompilerError(f"no kernel compares {loop} with what is beyond it.")
+        if loop == HALF and isinstance(getattr(np, name, None), np.ufunc):
+            loop = "f4"  # NumPy computes a function of halves so, and rounds once
         values = [b.convert(x, loop) for x in operands]
     if isinstance(values[-1], Complex):
         if name == "absolute":

@@ -327,9 +327,9 @@ class _Writer(KernelWriter):
         if all(k or n == 1 for k, n in zip(steps, self.lengths, strict=True)):
             return True
         domain = self.kernel.domain
-        offsets = np.zeros(domain, np.int64)
-        if offsets.size > 2**16:
+        if math.prod(domain) > 2**16:
             return False
+        offsets = np.zeros(domain, np.int64)
         for axis in one.address.axes:
             view = self.kernel.loads[axis.operand]
             value = self.plan.buffers[view.buffer].value
