@@ -81,7 +81,7 @@ export class GraphModel extends DOMWidgetModel {
       });
       this.connection = connection;
       liveGraphs.add(this.model_id, connection, kernel?.id ?? null);
-      // A kernel that goes says so in its status, and closes no lines.
+      // One that dies closes no lines; one that is shut down closes them first.
       this.once('comm:close', () => connection.dispose('session'));
       this.once('destroy', () => connection.dispose());
       connection.changed.connect((_, change) => {

@@ -141,7 +141,7 @@ test.describe('the first tutorial', () => {
     await page.evaluate(() =>
       window.jupyterapp.commands.execute('notebook:shutdown-kernel')
     );
-    await expect(graph.banner).toContainText('No kernel answers any more');
+    await expect(graph.banner).toContainText('the kernel was shut down');
     await page.notebook.close(false);
 
     await page.notebook.openByPath(`${tmpPath}/${NOTEBOOK}`);

@@ -21,11 +21,11 @@ const KERNEL_ENDED =
   'No kernel answers any more: this is the last state that it sent · run the cell to ' +
   'make it live';
 
-/** What is said of the last state of a session that ended while its kernel goes on. */
+/** The same where its line was closed: a kernel that is shut down closes it as well. */
 function sessionEnded({ header: { session } }: Graph): string {
   const name = session === '' ? 'its name' : `the name “${session}”`;
   return (
-    `A later cell took ${name}, or it was deleted: this is the last state here · ` +
+    `A later cell took ${name}, or the kernel was shut down: this is the last state · ` +
     'run this cell to make it live'
   );
 }
