@@ -100,6 +100,15 @@ def test_the_settings_of_numpy_hold() -> None:
     assert (np.geterr(), np.geterrcall()) == before
 
 
+def test_settings_that_are_not_those_of_the_start_hold_too() -> None:
+    with np.errstate(divide="warn", invalid="ignore"):
+        assert told(lambda: wb.grad(logs)(X)) == {
+            (f"{ZERO} log", "y = np.log(x)"),
+            (f"{ZERO} the gradient of log", "y = np.log(x)"),
+        }
+        assert told(lambda: wb.grad(logs)(-np.ones(2))) == set()
+
+
 def test_a_warning_that_is_an_error_is_raised() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
