@@ -32,9 +32,6 @@ const NEAR = 0.3;
 /** Milliseconds without a movement, after which the view is still. */
 const STILL = 120;
 
-/** Milliseconds in which a page that opens may find its size. */
-const SETTLING = 400;
-
 const NOTHING: IBounds = { left: 0, top: 0, right: 0, bottom: 0 };
 
 export class Camera {
@@ -52,8 +49,8 @@ export class Camera {
   column = 0;
 
   /**
-   * True for a page that is not the size of before. The view stays as it is, but for
-   * one that was opened a moment ago, on a page that still finds its size.
+   * True for a page that is not the size of before. A view that nobody has moved is
+   * fitted again; another stays as it is.
    */
   resize(page: ISize): boolean {
     if (page.width === this.page.width && page.height === this.page.height) {
@@ -61,7 +58,7 @@ export class Camera {
     }
     this.page = page;
     this.size = this.overflows ? this._inner : page;
-    if (this._untouched && performance.now() - this._opened < SETTLING) {
+    if (this._untouched) {
       this._placed = false;
     }
     return true;
@@ -82,7 +79,6 @@ export class Camera {
     this._untouched = true;
     this._all = false;
     this._placed = false;
-    this._opened = performance.now();
   }
 
   /** The same picture, laid out anew: what moves the view is called off. */
@@ -151,9 +147,20 @@ export class Camera {
   fit(): void {
     if (this._placed) {
       this.go(fitView(this._bounds, this.page), true);
-    } else {
-      this._all = true;
+      this._untouched = true;
     }
+    this._all = true;
+  }
+
+  /** Show all of another layout, if nobody has moved the view and it can be read. */
+  refit(): boolean {
+    const all = fitView(this._bounds, this.page);
+    const fits = this._untouched && (this._all || all.scale >= LEGIBLE);
+    if (fits) {
+      this.go(all, true);
+      this._untouched = true;
+    }
+    return fits;
   }
 
   /** Bring a card to the middle, large enough to be read. */
@@ -287,9 +294,8 @@ export class Camera {
   private _bounds: IBounds = NOTHING;
   private _from: IView = this.view;
   private _to: IView = this.view;
-  /** Whether nobody has moved the view since it was opened, and when that was. */
+  /** Whether nobody has moved the view since it was opened, or all was shown. */
   private _untouched = true;
-  private _opened = -Infinity;
   /** Whether it is to open with all in sight, however small. */
   private _all = false;
   private _placed = false;

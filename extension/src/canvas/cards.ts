@@ -3,7 +3,7 @@
 import { foldLabel } from '../layout/items';
 import { MEASURES } from '../layout/types';
 import { formatNumber } from '../ui/numbers';
-import { FADED, IFrame, RECEDED, STRUCK } from './frame';
+import { IFrame, LABELLED, STRUCK, fadedOn, recededOn } from './frame';
 import { type Mood, isCost } from './looks';
 import { drawSparkline } from './sparkline';
 import { fittingSize } from './text';
@@ -49,24 +49,25 @@ class CardDrawer {
   }
 
   item(item: number): void {
-    const { context, marks, scene, stage, looks, detail } = this._frame;
+    const { context, marks, scene, stage, looks, detail, theme } = this._frame;
+    const faded = fadedOn(theme);
     const value = marks.valueDone === null || marks.valueDone[item] === 1;
     const gradient = marks.gradientDone === null || marks.gradientDone[item] === 1;
     const found = marks.matches === null || marks.matches[item] === 1;
     const card = scene.card(item);
-    const near = marks.trail === null || marks.trail[item] === 1 ? 1 : RECEDED;
+    const near = marks.trail === null || marks.trail[item] === 1 ? 1 : recededOn(theme);
     const went = marks.went !== null && marks.went[item] === 1;
-    context.globalAlpha = went ? STRUCK : value && found ? near : FADED;
+    context.globalAlpha = went ? STRUCK : value && found ? near : faded;
     this._card(item, card);
     if (detail.text) {
       this._labels(item, card);
-    } else if (detail.label) {
+    } else if (detail.name) {
       this._largeLabel(item, card);
     }
     if (went) {
       this._strike(card);
     }
-    context.globalAlpha = found ? near : FADED;
+    context.globalAlpha = found ? near : faded;
     if (stage === 'derivative' && looks.mood[item] !== 'none' && gradient) {
       this._tile(item, scene.tile(item));
     }
@@ -263,9 +264,10 @@ class CardDrawer {
     const label =
       scope === null ? graph.label(items.node[item]) : foldLabel(graph, items, item);
     // As large as the card allows, so that it is read from further away.
-    const size = Math.ceil(Math.min(24, 10 / view.scale));
+    const most = Math.ceil(Math.min(36, 10 / view.scale));
+    const room = card.width - (view.scale < LABELLED ? 4 : 12);
+    const size = pen.legible(fittingSize(room, most, pen.width(label, pen.ui(most, 'bold'))));
     const font = pen.ui(size, 'bold');
-    const room = card.width - 12;
     // Of "part 3 · lines 4–9" the name alone, where there is no room for both.
     const shown = pen.width(label, font) > room ? label.split(' · ')[0] : label;
     pen.write(shown, card.x + card.width / 2, card.y + card.height / 2 + size * 0.35, {

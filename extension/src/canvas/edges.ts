@@ -5,7 +5,7 @@
  */
 
 import { MEASURES } from '../layout/types';
-import { FADED, IFrame, RECEDED } from './frame';
+import { IFrame, fadedOn, recededOn } from './frame';
 import { LEVELS } from './theme';
 
 /** The widths of gradient edges, from the smallest norm to the largest. */
@@ -23,10 +23,10 @@ export function drawEdges(frame: IFrame): void {
   context.lineCap = 'round';
   context.strokeStyle = theme.edge;
   context.lineWidth = line(1.2);
-  strokePath(context, strokes.paths.plain, marks.trail === null ? 1 : RECEDED);
-  strokePath(context, strokes.paths.faded, FADED);
+  strokePath(context, strokes.paths.plain, marks.trail === null ? 1 : recededOn(theme));
+  strokePath(context, strokes.paths.faded, fadedOn(theme));
   if (stage === 'derivative') {
-    strokeGradients(frame, strokes, marks.trail === null ? 1 : RECEDED);
+    strokeGradients(frame, strokes, marks.trail === null ? 1 : recededOn(theme));
   }
 }
 

@@ -62,7 +62,9 @@ function sameFlags(a: Uint8Array | null, b: Uint8Array | null): boolean {
 export interface Detail {
   /** Curved edges and round corners. */
   curves: boolean;
-  /** One large label on each card. */
+  /** One large name on each card. */
+  name: boolean;
+  /** Numbers on tiles beside it. */
   label: boolean;
   /** Name, op and shape on each card, numbers on tiles. */
   text: boolean;
@@ -70,7 +72,10 @@ export interface Detail {
   numbers: boolean;
 }
 
-/** From this zoom on a label on a card can be read. */
+/** From this zoom on a name as high as its card can be read. */
+export const NAMED = 0.25;
+
+/** From this zoom on a label on a card can be read, and a number on a tile. */
 export const LABELLED = 0.375;
 
 /** How many pieces of edges are drawn from far away. */
@@ -90,17 +95,22 @@ export function thinningAt(scene: Scene, view: IView, height: number): number {
 export function detailAt(scale: number): Detail {
   return {
     curves: scale >= 0.18,
+    name: scale >= NAMED && scale < 0.62,
     label: scale >= LABELLED && scale < 0.62,
     text: scale >= 0.62,
     numbers: scale >= 1.5
   };
 }
 
-/** What is not done yet, or not found, is drawn so faintly. */
-export const FADED = 0.28;
+/** What is not done yet, or not found, is drawn so faintly: on dark ground less. */
+export function fadedOn({ dark }: Pick<ITheme, 'dark'>): number {
+  return dark ? 0.45 : 0.28;
+}
 
 /** What a rewrite took away is drawn so faintly. */
 export const STRUCK = 0.45;
 
-/** What is beside the way that is shown recedes so far. */
-export const RECEDED = 0.42;
+/** What is beside the way that is shown recedes so far: on dark ground less. */
+export function recededOn({ dark }: Pick<ITheme, 'dark'>): number {
+  return dark ? 0.68 : 0.42;
+}

@@ -17,7 +17,7 @@ import { Graph, type ICost } from '../model/graph';
 import { type Role, nonFiniteOf } from '../model/nonfinite';
 import type { Colouring, TileText } from '../model/state';
 import { type IVerdict, verdictsOf } from '../model/verdicts';
-import { formatBytes, formatSeconds } from '../ui/numbers';
+import { formatBytes, formatNumber, formatSeconds } from '../ui/numbers';
 import { type INormScale, levelOf, normScale, scaleOf } from './scale';
 import { type ISparkline, sparklinesOf } from './sparkline';
 
@@ -145,7 +145,7 @@ function passedLooks(
         level: levelOf(gradients, norm),
         mood: !Number.isFinite(norm) ? 'bad' : norm === 0 ? 'zero' : 'plain',
         text,
-        change: Number.isNaN(before) ? text : `${shortNumber(before)} → ${text}`
+        change: Number.isNaN(before) ? text : shortPair(before, norm).join(' → ')
       });
     }
   });
@@ -172,6 +172,21 @@ export function shortNumber(value: number): string {
     return sign + size.toFixed(size < 0.995 ? 2 : 1);
   }
   return sign + size.toExponential(0).replace('e+', 'e');
+}
+
+/** Two numbers with as many digits as it takes to see that they differ. */
+export function shortPair(before: number, after: number): [string, string] {
+  const short: [string, string] = [shortNumber(before), shortNumber(after)];
+  for (let digits = 2; digits <= 4 && short[0] === short[1]; digits++) {
+    const longer: [string, string] = [
+      formatNumber(before, digits),
+      formatNumber(after, digits)
+    ];
+    if (longer[0] !== longer[1]) {
+      return longer;
+    }
+  }
+  return short;
 }
 
 /** A number of a unit with the prefix that leaves it short: "670µ", "1.3k". */

@@ -251,7 +251,8 @@ export class Picture {
   /** Keep in place what was held, or what was nearest to the middle. */
   private _keepInPlace(before: Scene, after: Scene, counterparts: Int32Array): void {
     const { view, size } = this;
-    const at = this._held ?? { x: size.width / 2, y: size.height / 2 };
+    const held = this._held;
+    const at = held ?? { x: size.width / 2, y: size.height / 2 };
     this._held = null;
     this.camera.halt();
     const item = before.nearest(
@@ -279,6 +280,9 @@ export class Picture {
       after.bounds
     );
     after.shiftStart(-dx, -dy);
+    if (held === null && this.camera.refit()) {
+      return;
+    }
     // What opens may be as long as it likes: it does not push the output out of sight,
     // nor what is differentiated by, as long as all of it can be read.
     const places = [now, ...ends.map(end => after.items.itemOf[end])].map(one =>

@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'vitest';
 
-import { detailAt } from '../../src/canvas/frame';
+import { contrast } from '../../src/canvas/theme';
+import { detailAt, fadedOn, recededOn } from '../../src/canvas/frame';
 import {
   looksOf,
   shortNumber,
+  shortPair,
   shortPercent
 } from '../../src/canvas/looks';
 import { marksOf } from '../../src/canvas/marks';
@@ -51,6 +53,17 @@ describe('numbers on tiles', () => {
     [Infinity, 'inf']
   ])('%d reads %s', (value, text) => {
     expect(shortNumber(value)).toBe(text);
+  });
+
+  test.each([
+    [0.0097, 0.0123, '0.0097 → 0.012'],
+    [1.02, 1.04, '1.02 → 1.04'],
+    [3.14e-9, 3.12e-9, '3.14e−9 → 3.12e−9'],
+    [0.3, 4, '0.30 → 4.0'],
+    [0.3, 0.3, '0.30 → 0.30'],
+    [NaN, NaN, 'NaN → NaN']
+  ])('%d and %d differ as they read: %s', (before, after, text) => {
+    expect(shortPair(before, after).join(' → ')).toBe(text);
   });
 
   test.each([
@@ -183,14 +196,29 @@ describe('looks', () => {
   test('there is text only where it can be read', () => {
     expect(detailAt(0.1)).toEqual({
       curves: false,
+      name: false,
       label: false,
       text: false,
       numbers: false
     });
-    expect(detailAt(0.4)).toMatchObject({ label: true, text: false });
-    expect(detailAt(1)).toMatchObject({ label: false, text: true, numbers: false });
+    // The network of the first tutorial, all of it on a page of 1280.
+    expect(detailAt(0.28)).toMatchObject({ name: true, label: false, text: false });
+    expect(detailAt(0.4)).toMatchObject({ name: true, label: true, text: false });
+    expect(detailAt(1)).toMatchObject({ name: false, label: false, text: true, numbers: false });
     expect(detailAt(2)).toMatchObject({ text: true, numbers: true });
   });
+});
+
+test('what recedes is still to be seen on dark ground', () => {
+  // A border of a quarter of the ink, as the theme has it, on ground of 17 of 255.
+  const seen = (part: number): number => 17 + part * 0.26 * 238;
+  for (const part of [recededOn({ dark: true }), fadedOn({ dark: true })]) {
+    const [lighter, ground] = [seen(part), 17].map(grey =>
+      contrast([grey, grey, grey], [0, 0, 0])
+    );
+    expect(lighter / ground).toBeGreaterThan(1.15);
+  }
+  expect(fadedOn({ dark: true })).toBeLessThan(recededOn({ dark: true }));
 });
 
 describe('the scene', () => {

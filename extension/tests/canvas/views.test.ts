@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 
 import { Camera } from '../../src/canvas/camera';
 import { LABELLED } from '../../src/canvas/frame';
@@ -109,9 +109,10 @@ describe('the camera', () => {
     expect(visibleBounds(camera.view, PAGE).bottom).toBeCloseTo(5020 + FOOT);
   });
 
-  test('a resized page keeps its view', () => {
+  test('a resized page keeps a view that was moved', () => {
     const small = { left: 0, top: 0, right: 300, bottom: 300 };
     const camera = cameraOn(small);
+    camera.pan(1, 0);
     const { view } = camera;
     camera.resize({ width: 220, height: 220 });
     camera.advance(1, small, 0);
@@ -119,14 +120,36 @@ describe('the camera', () => {
     expect(camera.overflows).toBe(true);
   });
 
-  test('a page that opens may still find its size', () => {
+  test('a view that nobody moved is fitted again, whenever the page is resized', () => {
     const small = { left: 0, top: 0, right: 300, bottom: 300 };
     const camera = cameraOn(small);
-    camera.open();
-    camera.advance(1, small, 0);
+    vi.spyOn(performance, 'now').mockReturnValue(1e9);
     camera.resize({ width: 220, height: 220 });
     camera.advance(2, small, 0);
     expect(camera.overflows).toBe(false);
+    camera.resize({ width: 900, height: 500 });
+    camera.advance(3, small, 0);
+    const middle = rectOnPage(camera.view, { x: 150, y: 150, width: 0, height: 0 });
+    expect(middle).toMatchObject({ x: 450, y: 250 });
+    vi.restoreAllMocks();
+  });
+
+  test('all stays in sight on another page and in another layout, once asked for', () => {
+    const camera = cameraOn(tall);
+    camera.zoomAt(2, 0, 0);
+    expect(camera.refit()).toBe(false);
+    camera.fit();
+    camera.resize({ width: 400, height: 200 });
+    camera.advance(1, tall, 0);
+    expect(camera.overflows).toBe(false);
+    camera.follow(0, 0, { ...tall, bottom: 9000 });
+    expect(camera.refit()).toBe(true);
+    expect(camera.overflows).toBe(false);
+    camera.pan(0, 1);
+    const { view } = camera;
+    camera.resize(PAGE);
+    camera.advance(2, { ...tall, bottom: 9000 }, 0);
+    expect(camera.view).toEqual(view);
   });
 
   test('a minimap and signposts have room of their own', () => {

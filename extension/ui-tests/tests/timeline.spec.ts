@@ -70,6 +70,9 @@ test('a training is watched, scrubbed back, and its NaN is found', async ({ page
   const mark = strip.getByRole('button', { name: /^Step 201: NaN|^Step 201: inf/ });
   await mark.click();
   await expect(strip.getByRole('status')).toHaveText('step 201 of 202');
+  // The norms of a past run tell of infinity, and of no count.
+  await expect(graph.banner).toContainText('Infinity starts at log, line 3');
+  await expect(graph.banner).not.toContainText('entries');
   await graph.screenshot('timeline-nan');
 
   await strip.getByRole('button', { name: 'Live' }).click();

@@ -783,7 +783,7 @@ const ROOMY = 1260;
 const MEDIUM = 1000;
 
 /** Below this width the inspector stands under the graph, as on a page of 1000. */
-const NARROW = 830;
+const NARROW = 800;
 const SLIM = 500;
 
 /** Pixels: the least and the most that the splitters allow. */

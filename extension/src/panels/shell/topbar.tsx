@@ -67,7 +67,7 @@ export class TopBar extends Part {
         ? bad
         : formatNumber(header.output_value, 4);
     const name = header?.output_name;
-    const value = number === '' ? name : `${name ?? ''} = ${number}`;
+    const told = number === '' ? '' : ` = ${number}`;
     return (
       <>
         <div className="workbench-Group workbench-Title">
@@ -75,10 +75,14 @@ export class TopBar extends Part {
             {header?.session}
           </span>
           <span
-            className={bad === '' ? 'workbench-Quiet' : 'workbench-Value workbench-mod-bad'}
-            title={value}
+            className={classes(
+              'workbench-Value',
+              bad === '' ? 'workbench-Quiet' : 'workbench-mod-bad'
+            )}
+            title={`${name ?? ''}${told}`}
           >
-            {value}
+            <span className="workbench-ValueName">{name}</span>
+            <span className="workbench-ValueNumber">{told}</span>
           </span>
           <PastRun recording={this.host.recording} />
         </div>
@@ -266,6 +270,9 @@ export class TopBar extends Part {
   private _search: HTMLInputElement | null = null;
 }
 
+/** Longer words give way to their number where the bar has no room for all of it. */
+const LONG = 14;
+
 /** What checks and the doctor found, in a few words; nothing if it is nothing. */
 function Found({ host, graph }: { host: IHost; graph: Graph }): JSX.Element | null {
   const found = summaryOf(graph);
@@ -279,7 +286,8 @@ function Found({ host, graph }: { host: IHost; graph: Graph }): JSX.Element | nu
       type="button"
       className={classes(
         `workbench-Button workbench-Found workbench-mod-${severity}`,
-        stale && 'workbench-mod-stale'
+        stale && 'workbench-mod-stale',
+        text.length > LONG && 'workbench-mod-long'
       )}
       title={label}
       aria-label={label}

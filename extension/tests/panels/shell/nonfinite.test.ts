@@ -39,6 +39,8 @@ describe('a loss that is NaN', () => {
     const { bar } = open();
     const value = bar.node.querySelector('.workbench-Value.workbench-mod-bad');
     expect(value?.textContent).toBe('loss = NaN');
+    // Of both the name alone is cut where there is no room.
+    expect(value?.querySelector('.workbench-ValueNumber')?.textContent).toBe(' = NaN');
   });
 
   it('has a line that says where it starts, and asks the doctor', () => {
