@@ -19,6 +19,7 @@ import numpy as np
 
 from workbench.autodiff import reverse, steps
 from workbench.core import aliases, blame, hooks, source, traces, tree, types, walk
+from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override, OverrideRules
 from workbench.core.tensor import IDENTITY, Tensor, value_of
@@ -311,9 +312,10 @@ class RecordedCall:
         outputs = [*self.outputs]
         if last:
             del self.outputs, self.recording
-        pulled = reverse.pull_back(
-            outputs, cotangents, self.leaves, rules=rules, last=last
-        )
+        with NamedWarnings():
+            pulled = reverse.pull_back(
+                outputs, cotangents, self.leaves, rules=rules, last=last
+            )
         for i, g in enumerate(pulled):
             if g is None:
                 pulled[i] = zeros_like(self.values[i])

@@ -28,6 +28,7 @@ from workbench.autodiff.grad import (
 )
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode
 from workbench.core import blame, dims, tree, types
+from workbench.core.float_warnings import NamedWarnings
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, admit
 from workbench.core.trace import detach
@@ -205,7 +206,8 @@ def jvp(
         checked_seed(t, x, "tangent") for t, x in zip(moving, call.leaves, strict=True)
     ]
     rules = None if call.resolution is None else call.resolution.rules
-    made = forward.push_forward(call.outputs, call.leaves, fitted, rules=rules)
+    with NamedWarnings():
+        made = forward.push_forward(call.outputs, call.leaves, fitted, rules=rules)
     results = [
         np.zeros_like(detach(y)) if t is None
         else detach(t)

@@ -20,6 +20,7 @@ from workbench.autodiff import forward, reverse
 from workbench.autodiff.batch import Structured, count_bytes, run_batch
 from workbench.autodiff.steps import plan_steps
 from workbench.core import traces, types
+from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph
 from workbench.core.hooks import OverrideRules
 from workbench.core.op import declare
@@ -241,7 +242,7 @@ class LinearMap:
         pairs = zip(self.outputs, cotangents, strict=True)
         given = [(y, g) for y, g in pairs if g is not None]
         # What ops run again is part of the expressions too.
-        with reopen_trace(self.wrt if self.record else ()):
+        with reopen_trace(self.wrt if self.record else ()), NamedWarnings():
             return reverse.pull_back(
                 [y for y, _ in given], [g for _, g in given],
                 self.wrt if wrt is None else wrt, **self._options,
@@ -251,7 +252,7 @@ class LinearMap:
         self, tangents: Sequence[Any], outputs: Sequence[Any] | None = None
     ) -> list[Any]:
         """Return the tangents of the outputs, or of some; None for one that rests."""
-        with reopen_trace(self.wrt if self.record else ()):
+        with reopen_trace(self.wrt if self.record else ()), NamedWarnings():
             return forward.push_forward(
                 self.outputs if outputs is None else outputs, self.wrt, tangents,
                 **self._options,

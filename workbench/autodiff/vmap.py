@@ -16,6 +16,7 @@ import numpy as np
 from workbench.autodiff.batch import example_spec, run_batch
 from workbench.autodiff.grad import ensure_owned, record_draws
 from workbench.core import tree, types
+from workbench.core.float_warnings import NamedWarnings
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import ArgumentNames, check_function, detach, record
 from workbench.core.types import Spec
@@ -90,9 +91,9 @@ def vmap(f: Function, in_axes: object = 0, out_axes: object = 0) -> Function:
 
         picked = ArgumentNames(f, places, structure.children, chosen)
         recording = record(call, specs, picked)
-        made = run_batch(
-            recording, [move_to_front(leaves[i], along[i] or 0) for i in chosen], size
-        )
+        fronts = [move_to_front(leaves[i], along[i] or 0) for i in chosen]
+        with NamedWarnings():
+            made = run_batch(recording, fronts, size)
         wanted = output_axes(recording.tree(list(range(len(made)))), out_axes)
         results = [
             move_batch_axis(detach(y), batched, axis, size)

@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.core import tree, types, walk
 from workbench.core.blame import shorten
+from workbench.core.float_warnings import NamedWarnings
 from workbench.core.op import declare
 from workbench.core.schedule import Observer, Schedule
 from workbench.core.tensor import Tensor, value_of
@@ -219,7 +220,8 @@ class Graph:
         >>> graph.run([np.zeros(3)])
         [array([2., 2., 2.])]
         """
-        return self.schedule.run(values, observer)
+        with NamedWarnings():
+            return self.schedule.run(values, observer)
 
     @cached_property
     def ids(self) -> dict[Tensor, int]:

@@ -408,6 +408,25 @@ def dotted_call_name(code: CodeType, lasti: int) -> tuple[str, ...]:
     )
 
 
+#: What NumPy calls Python's operators.
+OPERATORS = {
+    "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power",
+    "//": "floor_divide", "%": "remainder", "@": "matmul",
+}  # fmt: skip
+
+
+def function_at(code: CodeType, lasti: int) -> str | None:
+    """Return the function or the operator that an instruction calls, by NumPy's name.
+
+    None where that does not show.
+    """
+    step = next((x for x in get_instructions(code) if x.offset == lasti), None)
+    if step is not None and step.opname == "BINARY_OP":
+        return OPERATORS.get(step.argrepr.removesuffix("="))
+    names = dotted_call_name(code, lasti) if step is not None else ()
+    return names[-1] if names else None
+
+
 def instruction_of(node: Any) -> tuple[CodeType | None, int]:
     """Return the code and the instruction in it that made a node."""
     context = node.context

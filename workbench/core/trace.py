@@ -14,6 +14,7 @@ import numpy as np
 from workbench.core import aliases, blame, residuals, source, traces, tree, types
 from workbench.core.blame import find_library_call, find_numpy_call, suggest_replacement
 from workbench.core.dims import Dim, Length, Size, atoms_of, dim_of_atom
+from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph, Integers
 from workbench.core.tensor import Tensor, admit, make_leaf, make_lean, take_name
 from workbench.core.traces import OpenTrace
@@ -315,7 +316,7 @@ def record(
     is told by which values Python has decided; ``anew``: nobody need know, since
     ``call`` is recorded in each run.
     """
-    with ProgramTrace() as trace:
+    with ProgramTrace() as trace, NamedWarnings():
         trace.decisions, trace.decides_anew = [] if decisions else None, anew
         if lean:
             trace.pending = residuals.make_pending()

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import aliases, hooks, trace, traces, types, walk
+from workbench.core.float_warnings import Warned, warn_at_lines
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, next_serial
 from workbench.core.tree import is_sparse
@@ -52,7 +53,6 @@ from workbench.jupyter.memory import (
 )
 from workbench.jupyter.rewrite import Runtime
 from workbench.session import Session
-from workbench.session.float_warnings import Warned, warn_at_lines
 from workbench.symbolic.function import BACKENDS
 
 # Around the run of a cell: its number, interrupts.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, walk
+from workbench.core.float_warnings import Warned
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.trace import is_float
@@ -21,7 +22,6 @@ from workbench.errors import (
 )
 from workbench.ops.define import shape_of
 from workbench.session.decisions import find_decisions
-from workbench.session.float_warnings import Warned
 from workbench.session.nodes import Node, Nodes, check_one_array
 
 

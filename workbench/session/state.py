@@ -23,6 +23,7 @@ from workbench.autodiff.forward import push_forward
 from workbench.autodiff.higher_order import is_draw
 from workbench.autodiff.linear_map import LinearMap
 from workbench.autodiff.steps import parts_among
+from workbench.core.float_warnings import warn_at_lines
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, make_leaf
 from workbench.core.walk import is_leaf
@@ -34,7 +35,6 @@ from workbench.ops.define import shape_of
 from workbench.overrides.node_rule import is_same_rule
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
-from workbench.session.float_warnings import warn_at_lines
 from workbench.session.history import NOTHING_DONE, Entries, History
 from workbench.session.nodes import Nodes
 from workbench.session.objective import Objective

@@ -1,9 +1,10 @@
-"""NumPy's floating-point warnings, named by the user's lines, each line once.
+"""NumPy's floating-point warnings, named by the user's lines.
 
-A session computes in Workbench's own code, where NumPy would say "invalid value
-encountered in divide" of a line that the user has never seen. Here the warning names
-the op, or the op whose gradient it is, and stands at the line that made it. Of several
-warnings of one line only the first is given: the picture tells where a NaN begins.
+What is recorded, and its derivatives, are computed in Workbench's own code, where NumPy
+would say "invalid value encountered in divide" of a line that the user has never seen.
+Here the warning names the op, or the op whose gradient it is, and stands at the line
+that made it. Of several warnings of one line a session gives only the first: the
+picture tells where a NaN begins. Elsewhere Python's filters decide how many.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import Context
 from types import FrameType
 from typing import Any
 
@@ -31,8 +33,8 @@ KINDS = {
 }
 #: The sweeps of a derivative: their local ``node`` is the one whose rule runs.
 SWEEPS = ("workbench.autodiff.reverse", "workbench.autodiff.forward")
-#: The interpreter of programs: its local ``node`` is the one that is computed.
-INTERPRETER = "workbench.core.schedule"
+#: The interpreters of programs: their local ``node`` is the one that is computed.
+INTERPRETERS = ("workbench.core.schedule", "workbench.autodiff.batch")
 
 #: The places that have had their warning: the file and the line.
 Warned = set[tuple[str, int]]
@@ -72,8 +74,63 @@ def warn_at_lines(
         yield
 
 
-def _warn_once(what: str, frame: FrameType | None, warned: Warned) -> None:
-    """Give a warning at the user's line behind a frame, if that has had none."""
+def _warn_user(what: str, flag: int) -> None:
+    _warn_once(what, sys._getframe(1), None)
+
+
+def _find_settings() -> tuple[Any, Any, Any]:
+    """Return where NumPy keeps its settings, those of its start, and ours for them.
+
+    `np.errstate` takes three microseconds, which is a part of a small gradient; to put
+    settings that are made already takes a tenth. Nones where NumPy has no such place.
+    """
+    umath = sys.modules.get("numpy._core.umath")
+    place = getattr(umath, "_extobj_contextvar", None)
+    make = getattr(umath, "_make_extobj", None)
+    if place is None or make is None:
+        return None, None, None
+    told = {"divide": "call", "over": "call", "invalid": "call", "under": "ignore"}
+    return place, Context().run(place.get), make(call=_warn_user, **told)
+
+
+class NamedWarnings:
+    """A block in which NumPy's warnings name the user's lines, as Python counts them.
+
+    Where somebody has NumPy's errors told to a function already, it changes nothing.
+    """
+
+    __slots__ = ("settings", "token")
+
+    settings: np.errstate | None
+
+    def __enter__(self) -> None:
+        self.settings = self.token = None
+        if _PLACE is not None:
+            found = _PLACE.get()
+            if found is _START:
+                self.token = _PLACE.set(_TOLD)
+                return
+            if found is _TOLD:
+                return
+        kinds = np.geterr()
+        modes = kinds.values()
+        if "warn" in modes and "call" not in modes and "log" not in modes:
+            told: Any = {k: "call" if v == "warn" else v for k, v in kinds.items()}
+            self.settings = np.errstate(call=_warn_user, **told)
+            self.settings.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        if self.token is not None:
+            _PLACE.reset(self.token)
+        elif self.settings is not None:
+            self.settings.__exit__(*error)
+
+
+def _warn_once(what: str, frame: FrameType | None, warned: Warned | None) -> None:
+    """Give a warning at the user's line behind a frame, if that has had none.
+
+    Without ``warned`` Python decides how often it is shown.
+    """
     op: Op | None = None
     node: Tensor | None = None
     in_sweep = False
@@ -81,7 +138,9 @@ def _warn_once(what: str, frame: FrameType | None, warned: Warned) -> None:
         if node is None:
             module = frame.f_globals.get("__name__", "")
             found = frame.f_locals.get("node")
-            if module in (*SWEEPS, INTERPRETER) and isinstance(found, Tensor):
+            if found is None and frame.f_code.co_name == "_compute":
+                found = _find_step(module, frame.f_locals)
+            if module in (*SWEEPS, *INTERPRETERS) and isinstance(found, Tensor):
                 node, in_sweep = found, module in SWEEPS
             found = frame.f_locals.get("op")
             op = found if op is None and isinstance(found, Op) else op
@@ -97,20 +156,32 @@ def _warn_once(what: str, frame: FrameType | None, warned: Warned) -> None:
         place = frame.f_code.co_filename, frame.f_lineno
     else:
         return
-    if place in warned:
-        return
-    warned.add(place)
+    if warned is not None:
+        if place in warned:
+            return
+        warned.add(place)
     part = "the gradient of " if in_sweep else ""
+    name = None if op is None else op.name
+    if name is None and frame is not None:
+        name = source.function_at(frame.f_code, frame.f_lasti)
     names: dict[str, Any] = {} if frame is None else frame.f_globals
     file, line = place
     warnings.warn_explicit(
-        f"{what} encountered" + ("" if op is None else f" in {part}{op.name}"),
+        f"{what} encountered" + ("" if name is None else f" in {part}{name}"),
         RuntimeWarning,
         _name_file(file),
         line,
         module=names.get("__name__"),
         registry=names.setdefault("__warningregistry__", {}),
     )
+
+
+def _find_step(module: str, names: Mapping[str, Any]) -> Tensor | None:
+    """Return the node that the hot loop of programs computes, which counts steps."""
+    if module != INTERPRETERS[0] or "done" not in names:
+        return None
+    steps, done = names["self"].steps, names["done"]
+    return steps[done].node if done < len(steps) else None
 
 
 def _name_file(file: str) -> str:
@@ -128,3 +199,6 @@ def _is_internal(frame: FrameType) -> bool:
     """Return whether a frame is no user's; code that Workbench writes has no module."""
     module = frame.f_globals.get("__name__")
     return module in (None, "functools") or source.is_internal(frame)
+
+
+_PLACE, _START, _TOLD = _find_settings()
