@@ -150,13 +150,14 @@ def test_at_without_an_index_says_so() -> None:
 
 
 def test_warnings_of_numpy_name_the_derivative() -> None:
-    """Each op has its own place, so that none silences another's."""
+    """Each stands at its own line, so that none silences another's."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("default")
         wb.grad(lambda x: np.sum(np.log(x)))(np.zeros(2))
         wb.grad(lambda x: np.sum(np.sqrt(x)))(np.zeros(2))
-    places = {w.filename for w in seen if "derivative" in w.filename}
-    assert places == {"derivative of log", "derivative of sqrt"}
+    told = {str(w.message) for w in seen if w.filename == __file__}
+    start = "divide by zero encountered in"
+    assert {f"{start} the gradient of {op}" for op in ("log", "sqrt")} <= told
     assert not [w for w in seen if "<rule" in w.filename]
     assert OPS["log"].pull is not None
 

@@ -84,7 +84,7 @@ def profile(session: HasState) -> SessionProfile:
     >>> session = wb.Session(graph, backend="compiled")
     >>> profile = session.profile()
     >>> profile.backend, [(row.step, row.ops) for row in profile]
-    ('compiled', [('kernel 1', 'tanh, 2 multiply, subtract, sum')])
+    ('compiled', [('kernel 1', 'tanh, multiply, subtract, sum')])
     >>> profile.values[1].row, profile.rules[1].row  # of tanh
     (0, 0)
     """
