@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-from types import ModuleType
+import sys
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,16 @@ def test_the_version() -> None:
 
 
 # What the namespace says of itself
+
+
+def test_no_driver_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise RuntimeError("cudaErrorInsufficientDriver")
+
+    runtime = SimpleNamespace(getDeviceCount=refuse)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    assert wnp.__array_namespace_info__().devices() == ["cpu"]
 
 
 def test_info() -> None:

@@ -98,7 +98,10 @@ def list_devices() -> list[Any]:
     found: list[Any] = [HOST]
     cupy = sys.modules.get("cupy")
     if cupy is not None:
-        count = cupy.cuda.runtime.getDeviceCount()
+        try:
+            count = cupy.cuda.runtime.getDeviceCount()
+        except Exception:  # CuPy is installed, and no driver
+            count = 0
         found += [cupy.cuda.Device(i) for i in range(count)]
     return found
 
