@@ -201,9 +201,9 @@ def _is_equal(new: Any, old: Any) -> bool:
 def _describe_change(made: Decision, new: Any) -> str:
     """Return what an error says of a decision that would be another one."""
     again = "Run the cell again with these values (elsewhere wb.trace)"
+    place = blame.quote_site(source.decode(made.code, made.lasti))
+    call = SPELLINGS.get(made.kind, f"{made.kind}(x)")
     if made.kind not in DECISIVE:
-        call = SPELLINGS.get(made.kind, f"{made.kind}(x)")
-        place = blame.quote_site(source.decode(made.code, made.lasti))
         return (
             f"run: {call} of {blame.describe(made.node)}{place} was"
             f" {_shorten(made.value)} when the program was recorded, and is"
@@ -213,8 +213,7 @@ def _describe_change(made: Decision, new: Any) -> str:
         )
     start = (
         f"run: with these inputs {'wb.cond' if made.kind == 'cond' else 'Python'} would"
-        " decide otherwise"
-        f"{blame.quote_site(source.decode(made.code, made.lasti))}:"
+        f" decide otherwise{place}:"
     )
     if made.kind in ("bool", "cond"):
         cure = "or write np.where(condition, a, b) in place of `if`, wb.while_loop in"
@@ -226,7 +225,6 @@ def _describe_change(made: Decision, new: Any) -> str:
             f" recorded, and is {new} now. The program holds only what ran then."
             f" {again}; {cure}."
         )
-    call = SPELLINGS.get(made.kind, f"{made.kind}(x)")
     return (
         f"{start} {call} of {blame.describe(made.node)} was {_shorten(made.value)} when"
         f" the program was recorded, and is {_shorten(new)} now. The program holds the"

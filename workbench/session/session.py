@@ -408,9 +408,15 @@ class Session:
         Raises
         ------
         UsageError
-            If Python, which has looked at a value (``if``, ``while``, ``int(x)``),
-            would decide otherwise with the new inputs; it names the line. Or if
-            something is no input.
+            If Python, which has looked at a value (``if``, ``while``, an index), would
+            decide otherwise with the new inputs; it names the line. Or if something is
+            no input.
+
+        Warns
+        -----
+        UserWarning
+            Once, if what ``int(x)`` or ``x.item()`` gave when the program was traced
+            would be another number: the program may hold it.
 
         Examples
         --------

@@ -369,11 +369,6 @@ def _sort_arguments(leaves: list[Any]) -> tuple[list[int], list[Any], list[Any]]
     arrays: list[Any] = []
     key: list[Any] = []
     for i, x in enumerate(leaves):
-        if is_device_array(x):
-            places.append(i)
-            arrays.append(x)
-            key.append(("cupy", x.dtype, x.shape))
-            continue
         if not _is_input(x):
             key.append((type(x), x))
             continue
