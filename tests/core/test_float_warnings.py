@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.core import float_warnings
 
 X = np.array([0.0, 4.0])
 
@@ -74,6 +75,12 @@ def test_a_warning_stands_at_the_line_of_the_user(
     run: Callable[[], Any], expected: set[tuple[str, str]]
 ) -> None:
     assert told(run) == expected
+
+
+def test_it_needs_no_private_place_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(float_warnings, "_PLACE", None)
+    expected = (f"{ZERO} the gradient of sqrt", "y = np.sqrt(x)")
+    assert told(lambda: wb.grad(roots)(X)) == {expected}
 
 
 def test_a_graph_that_runs_warns_of_the_line_that_made_the_step() -> None:
