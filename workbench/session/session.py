@@ -392,9 +392,10 @@ class Session:
         """Run the program with other inputs, and its gradients.
 
         Python's ``if`` and ``while`` were decided when the program was traced; inputs
-        with which they would go another way are refused. With a backend other than
-        NumPy the gradients are one program, which is compiled in the background; see
-        `backend`.
+        with which they would go another way are refused. Of an ``int(x)`` or
+        ``x.item()`` that would be another number a warning tells, once: the program
+        may hold it. With a backend other than NumPy the gradients are one program,
+        which is compiled in the background; see `backend`.
 
         Parameters
         ----------
@@ -411,12 +412,6 @@ class Session:
             If Python, which has looked at a value (``if``, ``while``, an index), would
             decide otherwise with the new inputs; it names the line. Or if something is
             no input.
-
-        Warns
-        -----
-        UserWarning
-            Once, if what ``int(x)`` or ``x.item()`` gave when the program was traced
-            would be another number: the program may hold it.
 
         Examples
         --------
