@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import random
 import zlib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -16,10 +17,22 @@ import numpy as np
 import pytest
 
 SEED = "WORKBENCH_SEED"
+#: The seed of a run that asks for none: everybody's first run draws the same numbers.
+USUAL_SEED = 2026
 #: `WORKBENCH_CHUNK=1` makes each sample an item of its own, for `-k` and a debugger.
 SIZE = int(os.environ.get("WORKBENCH_CHUNK", "50"))
 
 Test = Callable[..., None]
+
+
+def choose_seed(usual: int | None = USUAL_SEED) -> None:
+    """Settle the seed of this run: as asked, ``random`` for a new one, or the usual.
+
+    Processes of this one inherit it. Without a usual one a new one is drawn.
+    """
+    asked = os.environ.get(SEED) or ("random" if usual is None else str(usual))
+    drawn = str(random.randrange(10**6)) if asked == "random" else asked
+    os.environ[SEED] = drawn
 
 
 def generator(name: str) -> np.random.Generator:

@@ -6,8 +6,8 @@ import fcntl
 import functools
 import gc
 import os
-import random
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,16 +16,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.chunks import SEED, generator
+from tests.chunks import SEED, choose_seed, generator
 from tests.project import environments
 
 if TYPE_CHECKING:
     from tests.project.executed import Tutorial
 
 
-def pytest_configure() -> None:
-    """Choose one seed for the whole run; worker processes inherit it."""
-    os.environ.setdefault(SEED, str(random.randrange(10**6)))
+@pytest.hookimpl(tryfirst=True)  # before Hypothesis reads its option
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose one seed for the whole run; worker processes inherit it.
+
+    Where interrupts are ignored, as in a job that a shell put into the background,
+    they would be by the tests too, and those of interrupts would wait for ever.
+    """
+    choose_seed()
+    if getattr(config.option, "hypothesis_seed", None) is None:
+        config.option.hypothesis_seed = int(os.environ[SEED])
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:

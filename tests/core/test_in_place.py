@@ -690,13 +690,13 @@ def drawn(rng: random.Random) -> str:
 
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value")
-def test_random_programs_have_numpys_value_or_an_error() -> None:
-    seed = random.randrange(10**6)
-    print("seed", seed)
-    rng = random.Random(seed)
+def test_random_programs_have_numpys_value_or_an_error(
+    rng: np.random.Generator,
+) -> None:
+    choices = random.Random(int(rng.integers(2**32)))
     right = 0
     for _ in range(300):
-        body = drawn(rng)
+        body = drawn(choices)
         f = function(body)
         with np.errstate(all="ignore"):
             try:

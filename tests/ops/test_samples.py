@@ -34,11 +34,14 @@ BATCHED = {name: row for name, row in NAMED.items() if row[0].batch}
 
 
 def drawn(sample: Sample, kind: str, rng: np.random.Generator) -> list[Any]:
-    args = [np.asarray(a, KINDS[kind]) for a in sample.arguments(rng)]
+    args = sample.arguments(rng)
     if kind == "c":
         turns = rng.uniform(-0.4, 0.4, len(args))
-        args = [a * np.exp(1j * t) for a, t in zip(args, turns, strict=True)]
-    return args
+        args = [
+            a if np.iscomplexobj(a) else a * np.exp(1j * t)
+            for a, t in zip(args, turns, strict=True)
+        ]
+    return [np.asarray(a, KINDS[kind]) for a in args]
 
 
 def direction(like: Any, rng: np.random.Generator) -> Any:

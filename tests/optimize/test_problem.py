@@ -61,12 +61,12 @@ def p(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture
-def x() -> Any:
-    return np.random.default_rng().uniform(0.5, 2.0, 4)
+def x(rng: np.random.Generator) -> Any:
+    return rng.uniform(0.5, 2.0, 4)
 
 
-def test_values_and_derivatives(p: Any, x: Any) -> None:
-    multipliers = np.random.default_rng().normal(size=4)
+def test_values_and_derivatives(p: Any, x: Any, rng: np.random.Generator) -> None:
+    multipliers = rng.normal(size=4)
     assert (p.n, p.m) == (4, 4)
     assert isinstance(p.value(x), float)
     assert p.value(x) == pytest.approx(objective(x))
@@ -83,7 +83,7 @@ def test_values_and_derivatives(p: Any, x: Any) -> None:
         whole = scale * own + theirs
         found = dense(p.lagrangian_hessian(x, multipliers, scale))
         np.testing.assert_allclose(found, whole, atol=1e-12)
-        v = np.random.default_rng().normal(size=4)
+        v = rng.normal(size=4)
         product = p.hessian_product(x, v, multipliers, scale)
         np.testing.assert_allclose(product, whole @ v, atol=1e-12)
     np.testing.assert_allclose(p.hessian_product(x, v), own @ v, atol=1e-12)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -199,11 +200,12 @@ def test_the_forward_language_has_t_in_place_of_g() -> None:
 
 _WATCHED = {"exec", "import", "open", "os.system", "subprocess.Popen", "os.exec"}
 _seen: list[str] = []
-_watching = False
+#: The thread that is watched, if one is: the events of others are their own.
+_watched_thread: int | None = None
 
 
 def _watch(event: str, arguments: tuple[Any, ...]) -> None:
-    if _watching and event in _WATCHED:
+    if threading.get_ident() == _watched_thread and event in _WATCHED:
         _seen.append(event)
 
 
@@ -260,9 +262,9 @@ def test_many_hostile_texts_run_nothing(text: str) -> None:
 
 def assert_runs_nothing(text: str) -> None:
     """They are an ExpressionError, or an expression of arrays; nothing else happens."""
-    global _watching
+    global _watched_thread
     _seen.clear()
-    _watching = True
+    _watched_thread = threading.get_ident()
     try:
         rule = parse(text)  # nothing but an ExpressionError may come out here
         # What it may cost to run: a step for each character, numbers of 64 bits.
@@ -274,7 +276,7 @@ def assert_runs_nothing(text: str) -> None:
     except ExpressionError:
         pass
     finally:
-        _watching = False
+        _watched_thread = None
     assert _seen == []
 
 
@@ -302,12 +304,12 @@ def test_what_is_too_long_is_not_given_to_the_parser(
 
 
 def test_the_watch_over_hostile_texts_would_see_them() -> None:
-    global _watching
-    _watching = True
+    global _watched_thread
+    _watched_thread = threading.get_ident()
     try:
         eval("1 + 1")
     finally:
-        _watching = False
+        _watched_thread = None
     assert "exec" in _seen
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,11 +34,12 @@ FORBIDDEN = (
     "marshal.", "webbrowser.", "urllib.", "builtins.", "glob.", "tempfile.",
 )  # fmt: skip
 seen: list[str] = []
-watching = False
+#: The thread that is watched, if one is: the events of others are their own.
+watched_thread: int | None = None
 
 
 def watch(event: str, arguments: tuple[Any, ...]) -> None:
-    if watching and event.startswith(FORBIDDEN):
+    if threading.get_ident() == watched_thread and event.startswith(FORBIDDEN):
         seen.append(event)
 
 
@@ -47,21 +49,22 @@ sys.addaudithook(watch)
 @contextlib.contextmanager
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Code that runs, by any of the usual ways, is written down."""
-    global watching
+    global watched_thread
     for name in ("eval", "exec", "open", "input", "breakpoint", "print"):
         plain = getattr(builtins, name)
 
         def told(*args: Any, _name: str = name, _plain: Any = plain, **kw: Any) -> Any:
-            seen.append(_name)
+            if threading.get_ident() == watched_thread:
+                seen.append(_name)
             return _plain(*args, **kw)
 
         monkeypatch.setattr(builtins, name, told)
     seen.clear()
-    watching = True
+    watched_thread = threading.get_ident()
     try:
         yield
     finally:
-        watching = False
+        watched_thread = None
         monkeypatch.undo()
 
 

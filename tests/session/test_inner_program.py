@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.chunks import generator
 from workbench.errors import UsageError
 from workbench.session.inner_program import InnerProgram, open_inside
 from workbench.session.wire import gather_details, take_inside, take_snapshot
 
 N = 150
-RNG = np.random.default_rng()
+RNG = generator(__name__)
 X = RNG.normal(size=(N, 3))
 W = RNG.normal(size=(3, 3))
 W *= 0.9 / np.linalg.norm(W, 2)  # so that gradients do not explode

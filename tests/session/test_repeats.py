@@ -75,9 +75,10 @@ def test_a_body_begins_where_it_does_in_the_source() -> None:
     assert [tuple(one) for one in find_repeats(text)] == [(0, 4, 6)]
 
 
-def test_repeats_equal_those_found_by_comparing_everything() -> None:
+def test_repeats_equal_those_found_by_comparing_everything(
+    rng: np.random.Generator,
+) -> None:
     """Random sequences against a search that tries each length at each start."""
-    rng = np.random.default_rng()
     for _ in range(60):
         body = rng.integers(0, 40, rng.integers(5, 12))
         if len(set(body.tolist())) < len(body):
@@ -90,9 +91,10 @@ def test_repeats_equal_those_found_by_comparing_everything() -> None:
         assert [tuple(one) for one in find_repeats(text)] == expected, text.tolist()
 
 
-def test_loops_in_loops_are_found_as_they_were_written() -> None:
+def test_loops_in_loops_are_found_as_they_were_written(
+    rng: np.random.Generator,
+) -> None:
     """Random nests of loops written out, against how they were written."""
-    rng = np.random.default_rng()
 
     def write(depth: int, names: Any, at: int) -> tuple[list[int], list[Any]]:
         """One loop: its elements, and it and those in it, as they are to be found."""

@@ -9,6 +9,7 @@ from tests.ops.samples.table import (
     Table,
     above_one,
     apart,
+    apart_in_both_parts,
     constant,
     inside,
     positive,
@@ -38,7 +39,13 @@ row("sinc", np.sinc, apart(3), kinds="fc")
 row("np.i0", np.i0, apart(2, 3))
 row("sinc at one point", np.sinc, lambda rng: np.array(0.0))
 row("nan_to_num", lambda x: np.nan_to_num(x) * x, apart(3), kinds="fc")
-row("round", lambda x: x * (np.round(x) + (x / 10).round(1)), apart(3), kinds="fc")
+row("round", lambda x: x * (np.round(x) + (x / 10).round(1)), apart(3))
+row(
+    "round of complex",
+    lambda x: x * (np.round(x) + (x / 10).round(1)),
+    apart_in_both_parts(3),
+    kinds="c",
+)
 row("round to tens", lambda x: x * np.round(10 * x, -1), apart(3))
 row("frexp", lambda x: np.frexp(x + 4)[0] * x + np.frexp(x + 4)[1], apart(2, 3))
 row("ldexp", lambda x: np.ldexp(x, constant([3, -1, 0], x)) ** 2, apart(2, 3))

@@ -15,7 +15,10 @@ Draw = Callable[[np.random.Generator], Any]
 
 @dataclass(frozen=True)
 class Sample:
-    """One row: ``f`` of arguments drawn from ``draws``; ``kinds`` of dtype to try."""
+    """One row: ``f`` of arguments drawn from ``draws``; ``kinds`` of dtype to try.
+
+    Of real draws complex arguments are made by a turn; complex ones stay as drawn.
+    """
 
     name: str
     f: Callable[..., Any]
@@ -52,6 +55,12 @@ def apart(*shape: int, shift: float = 0.0) -> Draw:
         return (chosen * rng.choice([-1.0, 1.0], size)).reshape(shape)
 
     return draw
+
+
+def apart_in_both_parts(*shape: int) -> Draw:
+    """Complex entries whose real and imaginary parts are as those of ``apart``."""
+    draw = apart(*shape)
+    return lambda rng: draw(rng) + 1j * draw(rng)
 
 
 def positive(*shape: int) -> Draw:

@@ -160,10 +160,11 @@ def test_a_session_that_is_gone_is_no_peer() -> None:
     assert "gone" not in [one["name"] for one in answer["peers"]]
 
 
-def test_a_saved_picture_holds_runs_within_its_bounds() -> None:
+def test_a_saved_picture_holds_runs_within_its_bounds(
+    rng: np.random.Generator,
+) -> None:
     session = make("model")
     assert encode_moments(session) is None, "it has not run"
-    rng = np.random.default_rng()
     run(session, *rng.uniform(0.1, 1.0, 400))
     moments = encode_moments(session)
     assert moments is not None
@@ -210,8 +211,9 @@ def test_a_program_too_large_for_two_runs_holds_none() -> None:
     assert encode_moments(session) is None
 
 
-def test_the_positions_are_even_and_have_both_ends() -> None:
-    rng = np.random.default_rng()
+def test_the_positions_are_even_and_have_both_ends(
+    rng: np.random.Generator,
+) -> None:
     for _ in range(50):
         count, most = (int(k) for k in rng.integers(2, 300, 2))
         found = choose_evenly(count, most)

@@ -43,10 +43,9 @@ def run(model: wb.Session, *values: float) -> None:
 
 
 def test_pieces_add_up_to_the_whole(
-    model: wb.Session, monkeypatch: pytest.MonkeyPatch
+    model: wb.Session, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
     monkeypatch.setattr(timeline, "MOST_LOSSES", 700)
-    rng = np.random.default_rng()
     shown = take_snapshot(model)
     assert shown.header["timeline"] is None
     line, sent = None, []
@@ -66,9 +65,9 @@ def test_pieces_add_up_to_the_whole(
     assert np.median(sent) < 60, "mostly what is new"
 
 
-def test_points_keep_the_peaks() -> None:
+def test_points_keep_the_peaks(rng: np.random.Generator) -> None:
     steps = np.arange(1.0, 5001.0)
-    numbers = np.random.default_rng().uniform(1, 2, 5000)
+    numbers = rng.uniform(1, 2, 5000)
     numbers[[100, 2345]] = 9.0, -9.0
     numbers[4000] = np.nan
     chosen = choose_points(steps, numbers)
