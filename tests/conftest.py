@@ -19,6 +19,9 @@ import pytest
 from tests.chunks import SEED, choose_seed, generator
 from tests.project import environments
 
+#: What a process of the tests may need, a page that it starts included.
+WORKER_BYTES = 2 * 2**30
+
 if TYPE_CHECKING:
     from tests.project.executed import Tutorial
 
@@ -34,6 +37,22 @@ def pytest_configure(config: pytest.Config) -> None:
     if getattr(config.option, "hypothesis_seed", None) is None:
         config.option.hypothesis_seed = int(os.environ[SEED])
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Return a process for each core, while there is memory for them.
+
+    PYTEST_XDIST_AUTO_NUM_WORKERS says another number.
+    """
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None
+    here = getattr(os, "sched_getaffinity", None)
+    cores = len(here(0)) if here else os.cpu_count() or 1
+    names = os.sysconf_names
+    if "SC_PHYS_PAGES" not in names:
+        return cores
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, min(cores, memory // WORKER_BYTES))
 
 
 def pytest_report_header() -> str:

@@ -2,17 +2,14 @@
 
 `python tests/run.py lint python` runs only these parts; without a name all but `long`
 run, the page beside Python. No part keeps another from running; each has a time limit;
-the last line counts them all. What fails in Python or in the browser is tried once
-more, alone and with the same random numbers: a fault fails again, and what passes then
-depends on time, counts as passed, and is told as `unsteady`. More than a few such tests
-fail the run.
+the last line counts them all. Where a machine has more cores, or should use fewer,
+PYTEST_XDIST_AUTO_NUM_WORKERS says how many processes run the Python tests.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import shutil
 import signal
@@ -36,18 +33,10 @@ EXTENSION = ROOT / "extension"
 UI_TESTS = EXTENSION / "ui-tests"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
-#: At most this many failed tests are tried a second time.
-REPEATED = 8
-#: A test that is not done by then says where it stands, and ends as a failed one: what
-#: waits for ever would hide all the others. It is far more than any test takes.
-STUCK = ("-o", "faulthandler_timeout=500", "-o", "faulthandler_exit_on_timeout=true")
-#: With more tests that pass only at the second try the run fails.
-MOST_UNSTEADY = 5
-
 sys.path[:0] = [str(EXTENSION), str(ROOT)]
 import node  # noqa: E402
 
-from tests.chunks import SEED  # noqa: E402
+from tests.chunks import choose_seed  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -57,21 +46,17 @@ class Count:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
-    #: Those of the passed that passed only at the second try.
-    unsteady: int = 0
 
     def __add__(self, other: Count) -> Count:
         return Count(
             self.passed + other.passed,
             self.failed + other.failed,
             self.skipped + other.skipped,
-            self.unsteady + other.unsteady,
         )
 
     def __str__(self) -> str:
         skipped = f", {self.skipped} skipped" if self.skipped else ""
-        unsteady = f", {self.unsteady} unsteady" if self.unsteady else ""
-        return f"{self.passed} passed, {self.failed} failed{skipped}{unsteady}"
+        return f"{self.passed} passed, {self.failed} failed{skipped}"
 
 
 #: Where this thread and its commands print; None is the standard output.
@@ -218,9 +203,8 @@ def browser(reports: Path, long: bool = False) -> Count:
     if not report.exists():
         return count + Count(failed=1)
     found = json.loads(report.read_text())["stats"]
-    unsteady = found["flaky"]
-    passed = found["expected"] + unsteady
-    tests = Count(passed, found["unexpected"], found["skipped"], unsteady)
+    passed = found["expected"] + found["flaky"]  # these at the second try
+    tests = Count(passed, found["unexpected"], found["skipped"])
     return count + settle(tests, code)
 
 
@@ -254,37 +238,19 @@ def install_extras() -> None:
 
 def long(reports: Path) -> Count:
     """What takes long and seldom finds more: many programs, whole environments."""
+    choose_seed(usual=None)
     install_extras()
     return pytest(reports, "long", limit=2200) + browser(reports, long=True)
 
 
 def pytest(reports: Path, marked: str, limit: float) -> Count:
-    """The tests with these marks, on two cores; what fails, once more and alone."""
-    os.environ.setdefault(SEED, str(random.randrange(10**6)))
-    first = run_pytest(reports, marked, "-n", "2", "--dist", "worksteal", limit=limit)
-    # More than a few have a common reason, and none is time.
-    if not 0 < first.failed <= REPEATED:
-        return first
-    say(f"\n{first.failed} failed: once more, alone")
-    last_failed = ("--last-failed", "--last-failed-no-failures=none")
-    second = run_pytest(reports, marked, "-n", "0", *last_failed, limit=600)
-    if second.passed + second.failed + second.skipped != first.failed:
-        return first
-    return replace(
-        first,
-        passed=first.passed + second.passed,
-        failed=first.failed - second.passed,
-        unsteady=second.passed,
-    )
-
-
-def run_pytest(reports: Path, marked: str, *options: str, limit: float) -> Count:
-    """Run the tests with these marks once, and count them."""
+    """The tests with these marks, on as many cores as there are."""
     report = reports / "pytest.xml"
-    report.unlink(missing_ok=True)
+    # What fails for want of time passes when it is tried again; a fault fails again.
     # Where a library ends the process, its last words go to the error output itself.
-    options = (*options, *STUCK, "--capture=sys", "-m", marked, f"--junit-xml={report}")
-    code = run(sys.executable, "-m", "pytest", *options, limit=limit)
+    options = ("--reruns=1", "--capture=sys", "-m", marked, f"--junit-xml={report}")
+    workers = ("-n", "auto", "--dist", "worksteal")
+    code = run(sys.executable, "-m", "pytest", *workers, *options, limit=limit)
     if not report.exists():
         return Count(failed=1)
     count = Count()
@@ -337,14 +303,8 @@ def main(chosen: list[str]) -> int:
 
     total = sum((count for count, _ in results.values()), Count())
     print("", *(results[name][1] for name in names), "", sep="\n")
-    if total.unsteady > MOST_UNSTEADY:
-        print(
-            f"{total.unsteady} tests passed only at a second try, more than"
-            f" {MOST_UNSTEADY}: this run counts as failed. They stand above, as failed"
-            " at the first try; each wants a better test, or hides a race."
-        )
     print(total)
-    return int(total.failed > 0 or total.unsteady > MOST_UNSTEADY)
+    return int(total.failed > 0)
 
 
 def run_parts(names: Iterable[str], results: dict[str, tuple[Count, str]]) -> None:

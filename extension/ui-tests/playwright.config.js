@@ -12,7 +12,7 @@ export default defineConfig({
   // What takes minutes runs by itself, with `make test-long`.
   ...(process.env.WORKBENCH_TEST_LONG ? { grep: /@long/ } : { grepInvert: /@long/ }),
   workers: 1,
-  // What passes only then is told as unsteady by tests/run.py.
+  // What passes only then is told as flaky.
   retries: 1,
   timeout: 120_000,
   // They take 17 to 26 minutes on two cores that the Python tests share with them;
