@@ -468,7 +468,7 @@ def explain_refusal(
 
     What is no refusal of NumPy's, our own errors among it, stays as it is.
     """
-    if isinstance(error, WorkbenchError):
+    if isinstance(error, WorkbenchError) or op.calls_back:
         return error
     if type(error) in (IndexError, np.exceptions.AxisError):
         return locate_error(
