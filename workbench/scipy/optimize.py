@@ -19,7 +19,7 @@ from workbench.autodiff.implicit import root as implicit
 from workbench.core import blame, traces
 from workbench.core.tensor import admit, value_of
 from workbench.core.types import Array, ArrayLike
-from workbench.errors import ConvergenceError, UsageError, WorkbenchError
+from workbench.errors import ConvergenceError, UsageError
 
 __all__ = [
     "bisect",
@@ -70,33 +70,6 @@ def _check_convergence(name: str, result: Any) -> Any:
             " would be that of no root: start nearer by, or take another method."
         )
     return result
-
-
-def _call_solver(name: str, solve: Callable[[], Any]) -> Any:
-    """Return what a solver of SciPy's found; what it refuses comes with a line.
-
-    Raises
-    ------
-    UsageError, ConvergenceError
-        If the solver itself refuses what it was given, or gives up. What the user's
-        function raises passes as it is.
-    """
-    try:
-        return solve()
-    except (ValueError, TypeError, RuntimeError) as error:
-        if isinstance(error, WorkbenchError) or not _is_of_scipy(error):
-            raise
-        kind = ConvergenceError if isinstance(error, RuntimeError) else UsageError
-        raise kind(f"{name}{blame.user_line()}: {error}") from error
-
-
-def _is_of_scipy(error: BaseException) -> bool:
-    """Return whether SciPy raised an error, and not the function that it called."""
-    step = error.__traceback__
-    while step is not None and step.tb_next is not None:
-        step = step.tb_next
-    module = "" if step is None else step.tb_frame.f_globals.get("__name__", "")
-    return str(module).startswith("scipy.")
 
 
 def _check_bracket(name: str, f: Function, bracket: Sequence[float]) -> None:
@@ -163,7 +136,7 @@ def root(
     results: list[Any] = []
 
     def solve(f: Function, x: ArrayLike) -> Any:
-        found = _call_solver("root", lambda: _scipy().root(f, x, **settings))
+        found = blame.call_solver("root", lambda: _scipy().root(f, x, **settings))
         results[:] = [_check_convergence("root", found)]
         return results[0].x
 
@@ -238,7 +211,7 @@ def _find_scalar_root(
         more["fprime2"] = grad(grad(f)) if fprime2 else None
         one = lambda x: f(np.float64(x))  # noqa: E731
         try:
-            found = _call_solver(name, lambda: _scipy().root_scalar(one, **more))
+            found = blame.call_solver(name, lambda: _scipy().root_scalar(one, **more))
         except UsageError as error:
             if bracket is not None and "different signs" in str(error):
                 _check_bracket(name, one, more["bracket"])
@@ -338,7 +311,7 @@ def fixed_point(
 
     def solve(f: Function, x: ArrayLike) -> Any:
         step = lambda x: np.asarray(f(np.reshape(x, np.shape(x0))) + x)  # noqa: E731
-        found = _call_solver(
+        found = blame.call_solver(
             "fixed_point",
             lambda: _scipy().fixed_point(step, x, (), xtol, maxiter, method),
         )
@@ -413,7 +386,7 @@ def minimize(
             slope, y = pair(x)
             return float(y), slope
 
-        found = _call_solver(
+        found = blame.call_solver(
             "minimize", lambda: _scipy().minimize(objective, x, jac=True, **given)
         )
         slopes = np.abs(objective(found.x)[1])
