@@ -28,7 +28,6 @@ from workbench.errors import (
 )
 from workbench.ops.define import shape_of
 from workbench.ops.lengths import defer_functions
-from workbench.scipy.integrate.initial import Problem
 from workbench.scipy.integrate.initial import integrate as integrate_states
 from workbench.scipy.integrate.quadrature import (
     Integrand,
@@ -37,6 +36,7 @@ from workbench.scipy.integrate.quadrature import (
     simpson,
     trapezoid,
 )
+from workbench.scipy.integrate.rates import Problem, explain_plain, solve, watch
 
 __all__ = [
     "cumulative_trapezoid",
@@ -48,6 +48,9 @@ __all__ = [
 ]
 
 Function = Callable[..., Any]
+
+#: SciPy's tolerances of `odeint`.
+DEFAULT = 1.49012e-8
 
 
 def _scipy() -> ModuleType:
@@ -118,7 +121,8 @@ def odeint(
     rate = func if tfirst else lambda t, y, *rest: func(y, t, *rest)
     y0, t = _convert_state(y0), _convert_times(t)
     closed = _record_rate(rate, t[0], y0, args, "odeint")
-    problem = Problem(closed.run, _solve_lsoda, settings)
+    settings = {"method": "LSODA", "rtol": DEFAULT, "atol": DEFAULT, **settings}
+    problem = Problem(closed, _solve_lsoda, settings, "odeint")
     return integrate_states(problem, closed.inputs[:-2], t, y0)
 
 
@@ -129,6 +133,7 @@ def _solve_lsoda(
     import warnings
 
     integrate = _scipy()
+    settings = {k: v for k, v in settings.items() if k != "method"}
     with warnings.catch_warnings():
         warnings.simplefilter("error", integrate.ODEintWarning)
         try:
@@ -200,9 +205,13 @@ def solve_ivp(
     """
     integrate = _scipy()
     if not traces.has_open_trace():
-        return integrate.solve_ivp(
-            fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args,
-            **options,
+        function = watch("solve_ivp", fun, explain_plain)
+        return solve(
+            "solve_ivp", function, explain_plain,
+            lambda: integrate.solve_ivp(
+                function, t_span, y0, method, t_eval, dense_output, events, vectorized,
+                args, **options,
+            ),
         )  # fmt: skip
     for name, given in (("events", events), ("dense_output", dense_output)):
         if given:
@@ -214,6 +223,7 @@ def solve_ivp(
     first, last = (_convert_times(t) for t in t_span)
     closed = _record_rate(fun, first, y0, args or (), "solve_ivp")
     settings = {"method": method, **options}
+    problem = Problem(closed, _solve_stepwise, settings, "solve_ivp")
     if t_eval is None:
         values = [value_of(x) for x in (first, last, y0, *closed.inputs[:-2])]
         if any(x is None for x in values):
@@ -222,9 +232,10 @@ def solve_ivp(
                 " depend on values, which this trace does not have. Give t_eval."
             )
         start, stop, y, *parameters = values
-        found = integrate.solve_ivp(
-            lambda t, y: closed.run([*parameters, np.float64(t), y])[0],
-            (start, stop), y, **settings,
+        function = problem.bind(parameters)
+        found = solve(
+            "solve_ivp", function, lambda *ty: problem.explain(parameters, *ty),
+            lambda: integrate.solve_ivp(function, (start, stop), y, **settings),
         )  # fmt: skip
         times = np.concatenate(
             [np.reshape(first, 1), found.t[1:-1], np.reshape(last, 1)]
@@ -235,7 +246,6 @@ def solve_ivp(
             [np.reshape(first, 1), _convert_times(t_eval), np.reshape(last, 1)]
         )
         shown = slice(1, -1)
-    problem = Problem(closed.run, _solve_stepwise, settings)
     rows = integrate_states(problem, closed.inputs[:-2], times, y0)
     optimize: Any = import_module("scipy.optimize")
     report = {**(problem.report or {}), "t": times[shown], "y": rows[shown].T}
@@ -249,7 +259,9 @@ def _solve_stepwise(
     made = _scipy().solve_ivp(
         function, (times[0], times[-1]), y0, t_eval=times[1:], **settings
     )
-    return np.concatenate([y0[None], made.y.T]), made
+    # A solve that failed may have no state at all: a list.
+    rows = np.reshape(np.asarray(made.y).T, (-1, len(y0)))
+    return np.concatenate([y0[None], rows]), made
 
 
 def _record_rate(rate: Function, t: Array, y0: Array, args: Any, name: str) -> Recorder:
