@@ -411,8 +411,10 @@ class SilentHook:
 
     def __init__(self, error: Exception) -> None:
         self.error = error
-        before: Any = sys.excepthook
-        self.before = before.before if isinstance(before, SilentHook) else before
+        hook = sys.excepthook
+        self.before: Callable[..., Any] = (
+            hook.before if isinstance(hook, SilentHook) else hook
+        )
 
     def __call__(
         self,

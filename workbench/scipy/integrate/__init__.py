@@ -260,7 +260,7 @@ def _solve_stepwise(
         function, (times[0], times[-1]), y0, t_eval=times[1:], **settings
     )
     # A solve that failed may have no state at all: a list.
-    rows = np.reshape(np.asarray(made.y).T, (-1, len(y0)))
+    rows = np.reshape(np.asarray(made.y).T, (-1, y0.size))
     return np.concatenate([y0[None], rows]), made
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def _solve(
 
     def run() -> Array:
         made, problem.report = problem.solver(function, times, y0, problem.settings)
-        if made.shape[0] != len(times) or not np.all(np.isfinite(made)):
+        if made.shape[0] != times.size or not np.all(np.isfinite(made)):
             failed = not getattr(problem.report, "success", True)
             message = problem.report.message if failed else "states are not finite"
             raise ConvergenceError(describe_failure(problem, times[-1], message))
@@ -355,8 +356,7 @@ def _solve_densely(
     problem: Problem, parameters: Sequence[Any], times: Array, y0: Array
 ) -> Any:
     """Return SciPy's result of one solve, with its steps and what lies between them."""
-    from scipy.integrate import solve_ivp
-
+    integrators: Any = import_module("scipy.integrate")
     known = {"hmax": "max_step", "hmin": "min_step"}
     settings = {known.get(k, k): v for k, v in problem.settings.items() if v}
     settings.pop("mxstep", None)
@@ -364,7 +364,7 @@ def _solve_densely(
 
     def run() -> Any:
         span = times[0], times[-1]
-        made = solve_ivp(function, span, y0, dense_output=True, **settings)
+        made = integrators.solve_ivp(function, span, y0, dense_output=True, **settings)
         if not made.success:
             raise ConvergenceError(describe_failure(problem, times[-1], made.message))
         return made

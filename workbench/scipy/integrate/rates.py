@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.autodiff.higher_order import is_draw
 from workbench.control_flow.running import MOST_LINES, Code, compile_text
-from workbench.core import blame, dims, hooks
+from workbench.core import blame, dims
 from workbench.core.graph import Graph
 from workbench.core.recorder import Recorder
 from workbench.core.schedule import compute_node
@@ -68,9 +68,10 @@ class Problem:
         of_rate: str = "The rate of change",
         states: int = 1,
     ) -> None:
-        fixed = isinstance(recorded, Recorder) and recorded.is_fixed
-        self.graph: Graph | None = recorded.graph if fixed else None
+        self.graph: Graph | None = None
         self.rate: Rate = recorded.run if isinstance(recorded, Recorder) else recorded
+        if isinstance(recorded, Recorder) and recorded.is_fixed:
+            self.graph = recorded.graph
         self.solver = solver
         self.settings = settings
         self.name = name
@@ -151,7 +152,9 @@ class Problem:
     def _find_maker(self) -> Function:
         graph, rate = self.graph, self.rate
         if graph is not None and self._is_compiled:
-            run = hooks.compile(lambda *xs: graph.run(xs)[0], "compiled")
+            from workbench.symbolic.compiled_function import compile
+
+            run = compile(lambda *xs: graph.run(xs)[0], backend="compiled")
 
             def make_compiled(*parameters: Any) -> Function:
                 fixed = [np.asarray(x)[()] for x in parameters]
