@@ -223,6 +223,9 @@ def solve_ivp(
     first, last = (_convert_times(t) for t in t_span)
     closed = _record_rate(fun, first, y0, args or (), "solve_ivp")
     settings = {"method": method, **options}
+    if callable(jac := settings.get("jac")):
+        # It only helps the solver on; what it reads need not vary.
+        settings["jac"] = lambda t, y: value_of(admit(jac(t, y)))
     problem = Problem(closed, _solve_stepwise, settings, "solve_ivp")
     if t_eval is None:
         values = [value_of(x) for x in (first, last, y0, *closed.inputs[:-2])]

@@ -56,6 +56,12 @@ ADJOINT = declare("initial_value_adjoint")
 #: sensitivities together: implicit solvers factor matrices of that many rows.
 MOST_NUMBERS = 128
 
+#: What `solve_ivp` calls the settings of `odeint` that it has too.
+ODEINT = {
+    "method": "method", "rtol": "rtol", "atol": "atol", "hmax": "max_step",
+    "hmin": "min_step", "h0": "first_step",
+}  # fmt: skip
+
 BACKWARD = (
     "The derivative of the adjoint runs the states backward in time, and a strongly"
     " damped (stiff) system is unstable there: use forward mode (wb.jacfwd, wb.jvp)."
@@ -357,9 +363,10 @@ def _solve_densely(
 ) -> Any:
     """Return SciPy's result of one solve, with its steps and what lies between them."""
     integrators: Any = import_module("scipy.integrate")
-    known = {"hmax": "max_step", "hmin": "min_step"}
-    settings = {known.get(k, k): v for k, v in problem.settings.items() if v}
-    settings.pop("mxstep", None)
+    settings = problem.settings
+    if problem.name == "odeint":
+        given = {ODEINT[k]: v for k, v in settings.items() if k in ODEINT}
+        settings = {k: v for k, v in given.items() if np.any(v)}  # 0: the default
     function = problem.bind(parameters)
 
     def run() -> Any:
