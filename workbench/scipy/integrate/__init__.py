@@ -1,9 +1,9 @@
 """`scipy.integrate` for Tensors: differential equations, integrals, sums.
 
-`odeint` and `solve_ivp` are SciPy's solvers with derivatives by the adjoint method
-(`initial.py`), `quad` is SciPy's with those of Leibniz (`quadrature.py`), and the
-rules for samples are plain NumPy. On arrays outside every trace each is SciPy's own
-function.
+`odeint` and `solve_ivp` are SciPy's solvers, whose derivatives are such solves too
+(`initial.py`, on the rates of `rates.py`), `quad` is SciPy's with the derivatives of
+Leibniz (`quadrature.py`), and the rules for samples are plain NumPy. On arrays outside
+every trace each is SciPy's own function.
 """
 
 from __future__ import annotations
@@ -94,10 +94,18 @@ def odeint(
     what ``func`` reads, of any order and in both modes; under `vmap` the solver
     runs example by example.
 
+    Reverse mode by few numbers p, where n (1 + p) is at most 128, solves for their
+    sensitivities beside the states, once. By more it solves the adjoint equation
+    backward, from each time to the one before, and keeps one dense solve of the
+    states: memory for n numbers, times the solver's order, for each of its steps,
+    however far apart the times are. Derivatives of that adjoint run the states back
+    from step to step, and are refused where a stiff system does not let them.
+
     Raises
     ------
     ConvergenceError
-        If the solver does not reach the last time.
+        If the solver does not reach the last time, or a rate of change or a
+        derivative of one is not finite on the way; the error names the op and line.
     ShapeError
         If ``func`` returns another shape than ``y0`` has.
 
@@ -189,7 +197,9 @@ def solve_ivp(
     Raises
     ------
     ConvergenceError
-        If the solver does not reach the last time.
+        Inside a derivative if the solver does not reach the last time, and always if
+        it would not end: a rate of change is not finite from the first on, or steps
+        are shorter than the last digit of the time.
     UsageError
         For ``events`` and ``dense_output`` inside a derivative.
 
