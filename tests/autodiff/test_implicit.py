@@ -322,3 +322,13 @@ def test_large_systems_without_a_matrix() -> None:
     gd, gb = wb.grad(lambda d, b: np.sum(f(d, b)), (0, 1))(d, b)
     np.testing.assert_allclose(gb, w, rtol=1e-10)
     np.testing.assert_allclose(gd, -w * x, rtol=1e-10, atol=1e-12)
+
+
+def test_an_iteration_that_leaves_the_finite_numbers() -> None:
+    def diverge(a: Any) -> Any:
+        return wb.fixed_point(lambda y: y * y + a, 2.0)
+
+    with np.errstate(all="ignore"):
+        for f in (diverge, wb.grad(diverge), wb.jacfwd(diverge)):
+            with pytest.raises(ConvergenceError, match="left the finite numbers"):
+                f(0.3)

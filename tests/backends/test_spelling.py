@@ -104,6 +104,7 @@ OPAQUE = {
     **dict.fromkeys(("to_device", "to_host"), "arrays move between libraries"),
     "custom_linear_solve": PROGRAM,
     "custom_root": PROGRAM,
+    "initial_value_adjoint": PROGRAM,
     "initial_value_problem": PROGRAM,
     "integral": PROGRAM,
     "jacobian": PROGRAM,

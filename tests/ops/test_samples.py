@@ -247,6 +247,7 @@ ELSEWHERE = {
     "custom_root": "tests/autodiff/test_implicit.py",
     "grad_clip": "tests/gradient/test_shaped.py",
     "grad_scale": "tests/gradient/test_shaped.py",
+    "initial_value_adjoint": "tests/scipy/test_integrate.py",
     "initial_value_problem": "tests/scipy/test_integrate.py",
     "integral": "tests/scipy/test_integrate.py",
     "item": "tests/ops/test_several.py",

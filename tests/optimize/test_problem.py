@@ -10,7 +10,7 @@ import scipy.optimize
 import scipy.sparse
 
 import workbench as wb
-from workbench.errors import DtypeError, ShapeError, UsageError
+from workbench.errors import DtypeError, GradientLostError, ShapeError, UsageError
 
 
 def dense(matrix: Any) -> Any:
@@ -379,3 +379,13 @@ def test_a_time_is_a_number_to_the_program() -> None:
         np.testing.assert_allclose(p.value(t, p.x0), np.cos(t) * np.ones(3))
         np.testing.assert_allclose(dense(p.jacobian(t, p.x0)), np.cos(t) * np.eye(3))
     assert len(seen) == count  # one program serves all of them
+
+
+def test_a_traced_value_from_outside_is_refused() -> None:
+    def best(a: Any) -> Any:
+        p = wb.optimize.problem(lambda x: np.sum((x - a) ** 2), np.zeros(2))
+        return scipy.optimize.minimize(**p.minimize()).x[0]
+
+    with pytest.raises(GradientLostError, match=r"workbench\.scipy\.optimize") as error:
+        wb.grad(best)(1.5)
+    assert "test_problem.py" in str(error.value)

@@ -15,6 +15,7 @@ from workbench.core import tree
 from workbench.errors import ConvergenceError, ShapeError, UsageError
 from workbench.scipy.integrate import (
     cumulative_trapezoid,
+    initial,
     odeint,
     quad,
     simpson,
@@ -225,9 +226,204 @@ def test_a_stiff_system() -> None:
         8 * (f(500 + step) - f(500 - step)) - (f(500 + 2 * step) - f(500 - 2 * step))
     ) / (12 * step)
     np.testing.assert_allclose(wb.jacfwd(f)(500.0), truth, rtol=1e-3, atol=1e-8)
-    # Backward in time it explodes, which the adjoint method cannot follow.
+    np.testing.assert_allclose(wb.jacrev(f)(500.0), truth, rtol=1e-3, atol=1e-8)
+
+
+# Reverse mode: by sensitivities where inputs are few, else by the adjoint
+
+METHODS = ["RK45", "RK23", "DOP853", "Radau", "BDF", "LSODA", "odeint"]
+
+
+@pytest.fixture(params=["sensitivities", "adjoint"])
+def reverse(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "adjoint":
+        monkeypatch.setattr(initial, "MOST_NUMBERS", 0)
+    return str(request.param)
+
+
+def solve_damped(p: Any, method: str, last: float, tolerance: float) -> Any:
+    """Return y(last) of y₀' = 2 − p₀ y₀, y₁' = y₀ − p₁ y₁ from (1, 1)."""
+
+    def rate(t: Any, y: Any) -> Any:
+        return np.stack([2 - p[0] * y[0], y[0] - p[1] * y[1]])
+
+    settings = {"rtol": tolerance, "atol": tolerance}
+    start, times = np.ones(2), np.array([0.0, last])
+    if method == "odeint":
+        return odeint(rate, start, times, tfirst=True, **settings)[-1]
+    return solve_ivp(rate, (0.0, last), start, method, t_eval=times, **settings).y[
+        :, -1
+    ]
+
+
+def damped(p: Any, last: float) -> Any:
+    """Return the same in closed form."""
+    a, b = p
+    u, v = np.exp(-a * last), np.exp(-b * last)
+    c, d = 2 / (a * b), (1 - 2 / a) / (b - a)
+    return np.stack([2 / a + (1 - 2 / a) * u, c + d * u + (1 - c - d) * v])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_far_times(method: str, reverse: str) -> None:
+    """Run back, these states would grow by exp(90)."""
+    p = np.array([2.5, 4.5])
+    tolerance = 1e-6 if method in ("RK23", "Radau", "BDF") else 1e-9
+    made = wb.grad(lambda p: np.sum(solve_damped(p, method, 20.0, tolerance) ** 2))(p)
+    truth = wb.grad(lambda p: np.sum(damped(p, 20.0) ** 2))(p)
+    np.testing.assert_allclose(made, truth, rtol=1e3 * tolerance)
+
+
+@pytest.mark.parametrize("method", ["RK45", "odeint"])
+def test_second_order_between_far_times(method: str) -> None:
+    p = np.array([2.5, 4.5])
+
+    def loss(p: Any) -> Any:
+        return np.sum(solve_damped(p, method, 20.0, 1e-8) ** 2)
+
+    truth = wb.hessian(lambda p: np.sum(damped(p, 20.0) ** 2))(p)
+    np.testing.assert_allclose(wb.jacrev(wb.grad(loss))(p), truth, rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(wb.jacfwd(wb.grad(loss))(p), truth, rtol=1e-5, atol=1e-9)
+
+
+def test_second_order_of_the_adjoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs the states back, from one step of the solver to the one before."""
+    monkeypatch.setattr(initial, "MOST_NUMBERS", 0)
+    p = np.array([2.5, 4.5])
+
+    def loss(p: Any) -> Any:
+        return np.sum(solve_damped(p, "DOP853", 4.0, 1e-6) ** 2)
+
+    v = np.array([1.0, -1.0])
+    truth = wb.hessian(lambda p: np.sum(damped(p, 4.0) ** 2))(p) @ v
+    made = wb.jvp(wb.grad(loss), (p,), (v,))[1]
+    np.testing.assert_allclose(made, truth, rtol=1e-3)
+    stiff = wb.grad(lambda p: np.sum(solve_damped(p, "BDF", 99.0, 1e-3)))
     with pytest.raises(ConvergenceError, match="forward mode"):
-        wb.jacrev(f)(500.0)
+        wb.jvp(stiff, (9 * p,), (v,))
+
+
+def test_all_inputs_by_the_adjoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = SOLVERS["odeint"]
+    weigh = lambda *a: np.sum(WEIGHTS * f(oscillator, *a) ** 2)  # noqa: E731
+    few = wb.grad(weigh, (0, 1, 2))(Y0, TIMES, P)
+    truth = wb.grad(lambda *a: np.sum(WEIGHTS * solution(*a) ** 2), (0, 1, 2))(
+        Y0, TIMES, P
+    )
+    monkeypatch.setattr(initial, "MOST_NUMBERS", 0)
+    many = wb.grad(weigh, (0, 1, 2))(Y0, TIMES, P)
+    for made in (few, many):
+        pairs = zip(tree.flatten(made)[0], tree.flatten(truth)[0], strict=True)
+        for a, b in pairs:
+            np.testing.assert_allclose(a, b, rtol=2e-7, atol=2e-8)
+
+
+def test_many_parameters_go_by_the_adjoint(rng: np.random.Generator) -> None:
+    W = rng.standard_normal((8, 8)) / 4
+    start, times = rng.standard_normal(8), np.linspace(0, 2, 5)
+
+    def loss(W: Any) -> Any:
+        states = odeint(lambda y, t: np.tanh(W @ y), start, times, **TIGHT)
+        return np.sum(states[1:] ** 2)
+
+    recorded = wb.trace(wb.grad(loss))(W)
+    assert "initial_value_adjoint" in [node.op.name for node in recorded.nodes]
+    direction = rng.standard_normal((8, 8))
+    made = np.sum(wb.grad(loss)(W) * direction)
+    np.testing.assert_allclose(made, wb.jvp(loss, (W,), (direction,))[1], rtol=1e-6)
+    h = 1e-4
+    difference = (loss(W + h * direction) - loss(W - h * direction)) / (2 * h)
+    np.testing.assert_allclose(made, difference, rtol=1e-5)
+
+
+def test_the_compiled_rate(reverse: str) -> None:
+    """The rate is a compiled program inside of one, in reverse mode too."""
+
+    def loss(p: Any) -> Any:
+        return np.sum(solve_damped(p, "odeint", 3.0, 1e-9) ** 2)
+
+    p = np.array([2.5, 4.5])
+    truth = wb.grad(lambda p: np.sum(damped(p, 3.0) ** 2))(p)
+    compiled = wb.compile(wb.grad(loss), backend="compiled")
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(p), truth, rtol=1e-6)
+        compiled.wait(60)
+
+
+# What does not end
+
+
+def solve_by(method: str, rate: Any, last: float = 3.0) -> Any:
+    if method == "odeint":
+        return odeint(rate, np.ones(1), np.array([0.0, last]), tfirst=True)[-1, 0]
+    return solve_ivp(rate, (0.0, last), np.ones(1), method).y[0, -1]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_rate_of_infinite_slope(method: str, reverse: str) -> None:
+    def end(k: Any) -> Any:
+        return solve_by(method, lambda t, y: k * np.abs(y - 1) ** 0.5)
+
+    with np.errstate(all="ignore"):
+        assert np.isfinite(end(1.0))
+        for transform in (
+            lambda: wb.grad(end)(1.0),
+            lambda: wb.jvp(end, (1.0,), (1.0,)),
+            lambda: wb.grad(wb.grad(end))(1.0),
+        ):
+            with pytest.raises(ConvergenceError, match="derivative of the rate") as at:
+                transform()
+            assert "power float64[1] (at test_integrate.py" in str(at.value)
+            assert "k * np.abs(y - 1) ** 0.5" in str(at.value)
+            assert "has no finite derivative there" in str(at.value)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_rate_that_is_not_finite(method: str) -> None:
+    def begin(k: Any) -> Any:
+        return solve_by(method, lambda t, y: k * np.log(y - 1))
+
+    def run_into(k: Any) -> Any:
+        return solve_by(method, lambda t, y: -k * np.sqrt(y))
+
+    with np.errstate(all="ignore"):
+        if method != "odeint":  # which is SciPy's own, and ends
+            with pytest.raises(ConvergenceError, match=r"not finite at t = 0\."):
+                begin(1.0)
+        for f, place in ((begin, "log float64"), (run_into, "sqrt float64")):
+            for transform in (wb.grad, wb.jacfwd, lambda f: wb.grad(wb.grad(f))):
+                with pytest.raises(ConvergenceError, match=place) as at:
+                    transform(f)(1.0)
+                assert "rate of change is not finite at t = " in str(at.value)
+
+
+def test_a_solver_that_stays_at_one_time() -> None:
+    def explode(k: Any) -> Any:
+        return solve_by("LSODA", lambda t, y: k * y**2)
+
+    for f in (explode, wb.grad(explode), wb.jacfwd(explode)):
+        with pytest.raises(ConvergenceError, match="does not get beyond"):
+            f(1.0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_interrupt_ends_a_solve(method: str) -> None:
+    calls = 0
+
+    def end(k: Any) -> Any:
+        def rate(t: Any, y: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls > 40:
+                raise KeyboardInterrupt
+            return -k * y if t >= 0 else y  # which looks at values
+
+        return solve_by(method, rate, 99.0)
+
+    for f in (end, wb.grad(end)):
+        calls = 0
+        with pytest.raises(KeyboardInterrupt):
+            f(50.0)
 
 
 def test_without_values() -> None:

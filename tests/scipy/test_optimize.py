@@ -147,7 +147,7 @@ def test_what_did_not_arrive_and_what_is_refused() -> None:
         )
     with pytest.raises(ConvergenceError, match="fixed_point"):
         traced(lambda a: fixed_point(lambda x: 2 * x + a, 1.0, method="iteration"))
-    with pytest.raises(ConvergenceError, match="root_scalar"):
+    with pytest.raises(ConvergenceError, match="bisect"):
         traced(lambda a: bisect(lambda x: x - a / 3, 0, 9, maxiter=3))
     with pytest.raises(MatrixError, match=r"minimize: .* singular"):
         traced(lambda a: minimize(lambda x: a * (x[0] - x[1]) ** 2, np.ones(2)).x)
@@ -157,3 +157,52 @@ def test_what_did_not_arrive_and_what_is_refused() -> None:
         traced(lambda a: root(lambda x: x - a, np.ones(1), jac=lambda x: 1).x)
     with pytest.raises(UsageError, match="give a bracket or x0"):
         traced(lambda a: root_scalar(lambda x: x - a).root)
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda f, a, b: brentq(f, a, b),
+        lambda f, a, b: brenth(f, a, b),
+        lambda f, a, b: bisect(f, a, b),
+        lambda f, a, b: ridder(f, a, b),
+        lambda f, a, b: root_scalar(f, bracket=(a, b)).root,
+        lambda f, a, b: root_scalar(f, bracket=(a, b), method="toms748").root,
+    ],
+)
+def test_an_interval_without_a_change_of_sign(find: Any) -> None:
+    def run(x: Any) -> Any:
+        return find(lambda y: y * y + x, 0.0, 1.0)
+
+    for transform in (wb.grad, wb.jacfwd, lambda f: wb.grad(wb.grad(f))):
+        with pytest.raises(UsageError, match="different signs") as caught:
+            transform(run)(0.25)
+        text = str(caught.value)
+        assert "f(0) = 0.25, f(1) = 1.25" in text
+        assert "test_optimize.py" in text
+        assert "hape" not in text
+    with pytest.raises(ConvergenceError, match=r"value at x=-1.0 is NaN"):
+        wb.grad(
+            lambda x: find(lambda y: y - x + np.where(y < 0, np.nan, 0), -1.0, 1.0)
+        )(0.25)
+
+
+def test_what_a_function_or_a_solver_raises_is_its_own() -> None:
+    class Own(ValueError):
+        pass
+
+    def fail(*x: Any) -> Any:
+        raise Own("my reason")
+
+    solve = {
+        "custom_root": lambda a: wb.custom_root(lambda x: x - a, A, fail),
+        "linear": lambda a: wb.custom_linear_solve(lambda x: a * x, A, fail),
+        "function": lambda a: (
+            root_scalar(lambda x: x - a if x < 0.6 else fail(), bracket=(0.5, 0.9)).root
+        ),
+    }
+    for f in solve.values():
+        with pytest.raises(Own, match="my reason"):
+            wb.grad(lambda a, f=f: np.sum(f(a)))(0.7)
+    with pytest.raises(UsageError, match=r"root \(at .*Unknown solver foo"):
+        wb.grad(lambda a: root(lambda x: x - a, np.ones(1), method="foo").x[0])(1.0)

@@ -84,12 +84,26 @@ def push_through(
     run: Run, values: Sequence[Any], tangents: Sequence[Any], rules: Rules = None
 ) -> list[Any]:
     """Return the tangents of the outputs; None for one that does not move."""
+    return run_and_push(run, values, tangents, rules)[1]
+
+
+def run_and_push(
+    run: Run, values: Sequence[Any], tangents: Sequence[Any], rules: Rules = None
+) -> tuple[list[Any], list[Any]]:
+    """Return the outputs, and what `push_through` gives, of one run.
+
+    >>> import numpy as np
+    >>> run_and_push(lambda xs: [xs[0] ** 2], [3.0], [np.float64(1)])
+    ([9.0], [np.float64(6.0)])
+    """
     made = record(lambda leaves: list(run(leaves)), values)
     fitted = [
         None if t is None else reverse.fit_cotangent(t, x)
         for t, x in zip(tangents, made.inputs, strict=True)
     ]
-    return forward.push_forward(made.outputs, made.inputs, fitted, rules=rules)
+    outputs = [y if is_live(y) else value_of(y) for y in made.outputs]
+    moved = forward.push_forward(made.outputs, made.inputs, fitted, rules=rules)
+    return outputs, moved
 
 
 def run_examples(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:

@@ -302,6 +302,7 @@ SOLVE.pull = _solve_pull
 SOLVE.push = _solve_push
 SOLVE.rule = "w = A⁻ᵀ g for b, −w ∂(A x) for A"
 SOLVE.reads = None
+SOLVE.calls_back = True
 
 
 # What the user's functions return
@@ -638,6 +639,7 @@ ROOT.pull = _pull
 ROOT.push = _push
 ROOT.rule = "−(∂f/∂x)⁻ᵀ g, times ∂f by what f reads"
 ROOT.reads = None
+ROOT.calls_back = True
 
 
 def fixed_point(
@@ -691,13 +693,21 @@ def fixed_point(
 
     def iterate(residual: Function, x: object) -> Any:
         leaves, structure = tree.flatten(x)
-        for _ in range(max_steps):
+        for count in range(1, max_steps + 1):
             change = tree.flatten(residual(structure(leaves)))[0]
             leaves = [x + d for x, d in zip(leaves, change, strict=True)]
             if all(
                 _has_converged(x, d, tol) for x, d in zip(leaves, change, strict=True)
             ):
                 return structure(leaves)
+            if not all(np.all(np.isfinite(x)) for x in leaves):
+                raise ConvergenceError(
+                    f"fixed_point: the iteration left the finite numbers after"
+                    f" {blame.format_count(count, 'step')}{blame.user_line()}: from"
+                    " there it does not converge. Give a start nearer by; a function"
+                    " that is not a contraction there needs another solver: see"
+                    " wb.custom_root."
+                )
         last = max(float(np.max(np.abs(d))) for d in change)
         raise ConvergenceError(
             f"fixed_point: after max_steps={max_steps} steps the last still changed"
@@ -710,9 +720,10 @@ def fixed_point(
 
 
 def _has_converged(x: Array, change: Array, tol: float | None) -> bool:
-    """Return whether a step changed no entry by more than is asked; not so for NaN."""
+    """Return whether a step changed no entry by more; NaN and infinity always did."""
     if shape_of(x) != () and not x.size:
         return True
     if tol is None:
         tol = 1e-12 if getattr(x, "dtype", np.dtype(float)).itemsize >= 8 else 1e-5
-    return bool(np.max(np.abs(change)) <= tol * (1 + np.max(np.abs(x))))
+    last = np.max(np.abs(change))
+    return bool(np.isfinite(last) and last <= tol * (1 + np.max(np.abs(x))))

@@ -8,9 +8,9 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
-from types import CellType, CodeType, FrameType
+from types import CellType, CodeType, FrameType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from workbench.core import source, traces, types
 from workbench.core.op import Op
 from workbench.errors import (
+    ConvergenceError,
     DtypeError,
     GradientLostError,
     MatrixError,
@@ -139,18 +140,83 @@ def _decorated_name(
         while step is not None:
             if getattr(step, "__code__", None) is code:
                 cells = zip(code.co_freevars, step.__closure__ or (), strict=True)
-                if all(_cell_contents(cell) is scope.get(free) for free, cell in cells):
+                if all(cell_contents(cell) is scope.get(free) for free, cell in cells):
                     return name
             step = getattr(step, "__wrapped__", None)
     return None
 
 
-def _cell_contents(cell: CellType) -> object:
+def cell_contents(cell: CellType) -> object:
     """Return what a cell of a closure holds; None while it holds nothing."""
     try:
         return cell.cell_contents
     except ValueError:
         return None
+
+
+#: What stands in the place of functions of SciPy that have no namesake here: a solver
+#: of the same kind, by the module of SciPy's and the cure.
+OTHERS = {
+    "root(f, x0).x": (
+        "scipy.optimize fsolve newton_krylov broyden1 broyden2 anderson linearmixing"
+        " diagbroyden excitingmixing"
+    ),
+    "root_scalar(f, x0=...).root": "scipy.optimize newton toms748",
+    "minimize(f, x0).x": (
+        "scipy.optimize minimize_scalar fmin fmin_bfgs fmin_cg fmin_ncg fmin_powell"
+        " fmin_l_bfgs_b fmin_tnc fmin_cobyla fmin_slsqp"
+    ),
+    "minimize(f, x0).x of the sum f of the squared residuals": (
+        "scipy.optimize leastsq least_squares curve_fit"
+    ),
+    "solve_ivp(f, t_span, y0)": (
+        "scipy.integrate ode complex_ode RK23 RK45 DOP853 Radau BDF LSODA"
+    ),
+    "quad(f, a, b), one inside another for more axes": (
+        "scipy.integrate dblquad tplquad nquad quad_vec fixed_quad tanhsinh qmc_quad"
+        " cubature nsum"
+    ),
+    "simpson(y, x)": "scipy.integrate romb",
+    "cumulative_trapezoid(y, x)": "scipy.integrate cumulative_simpson",
+}
+#: What to do in the place of others.
+CURES = {
+    "Search by it on plain numbers, and give what it finds to"
+    " workbench.scipy.optimize.minimize(f, x0), which has derivatives": (
+        "scipy.optimize basinhopping differential_evolution dual_annealing shgo direct"
+        " brute"
+    ),
+    "Find by it, on plain numbers, which constraints hold with equality, and solve"
+    " these by np.linalg.solve, which has derivatives": (
+        "scipy.optimize linprog milp nnls lsq_linear"
+    ),
+    "Call it in the `solve` of wb.custom_root, whose function returns the residuals of"
+    " the equation and of its boundary conditions at the nodes": (
+        "scipy.integrate solve_bvp"
+    ),
+    "Write wb.grad(f) or wb.jacobian(f), the true derivative": (
+        "scipy.optimize approx_fprime check_grad"
+    ),
+    "Write wb.grad(f), wb.jacobian(f) or wb.hessian(f), the true derivative": (
+        "scipy.differentiate derivative jacobian hessian"
+    ),
+    "Write it as a function of the windows"
+    " np.lib.stride_tricks.sliding_window_view(x, n), which has derivatives": (
+        "scipy.ndimage generic_filter generic_filter1d"
+    ),
+}
+
+
+def _list_cures() -> Iterator[tuple[str, str]]:
+    """Yield the functions of both tables by their full names, each with its cure."""
+    for call, names in OTHERS.items():
+        home, *functions = names.split()
+        for name in functions:
+            yield f"{home}.{name}", f"Write workbench.{home}.{call}, which does"
+    for cure, names in CURES.items():
+        home, *functions = names.split()
+        for name in functions:
+            yield f"{home}.{name}", cure
 
 
 def suggest_replacement(called: str) -> str:
@@ -159,9 +225,12 @@ def suggest_replacement(called: str) -> str:
     own = f"workbench.{home}"
     found = getattr(_find_module(own), name, None) if home else None
     # Some of our modules hand out all that SciPy's have.
-    if callable(found) and found is not getattr(sys.modules.get(home), name, None):
+    if callable(found) and found is not getattr(_find_module(home), name, None):
         return f"Write {own}.{name}, which does"
-    if home == "scipy.sparse.linalg":
+    for function, cure in _list_cures():
+        if called == function or home == function:  # or a method of its result
+            return cure
+    if home.startswith("scipy.sparse.linalg"):
         return "Call it in the `solve` of wb.custom_linear_solve, which has derivatives"
     return "Write it with NumPy's functions, which do"
 
@@ -279,11 +348,14 @@ def lost_gradient_error(
     """
     called = called or find_library_call(_outer_frame())
     if called is not None:
-        return GradientLostError(
+        error = GradientLostError(
             f"{called}{user_line()} does not see Tensors, and {describe(x)} would lose"
             f" its gradient. {suggest_replacement(called)}, or give it x.value to cut"
             " the gradient on purpose."
         )
+        if traces.LOCAL.stack:
+            sys.excepthook = SilentHook(error)
+        return error
     made_by_numpy = find_numpy_call(_outer_frame())
     if made_by_numpy is not None and types.is_differentiable(x.dtype):
         return GradientLostError(
@@ -327,6 +399,40 @@ def lost_gradient_error(
         f" place of {_math_call('math')}, x itself in place of float(x), f'{{x:.2f}}'"
         " in place of '%.2f' % x), or x.value to cut it on purpose."
     )
+
+
+class SilentHook:
+    """`sys.excepthook` while an error of ours is on its way through compiled code.
+
+    Some of SciPy's prints an error of the function that it calls, and raises one of
+    its own, which says nothing. The trace raises ours (see `ProgramTrace.explain`), and
+    it is not to be printed too.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        hook = sys.excepthook
+        self.before: Callable[..., Any] = (
+            hook.before if isinstance(hook, SilentHook) else hook
+        )
+
+    def __call__(
+        self,
+        kind: type[BaseException],
+        value: BaseException,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Print an error as before, but not ours while a trace is open."""
+        self.restore()
+        if value is self.error and traces.LOCAL.stack:
+            traces.LOCAL.stack[-1].taken = self.error
+        else:
+            self.before(kind, value, traceback)
+
+    def restore(self) -> None:
+        """Put back the hook that was there before."""
+        if sys.excepthook is self:
+            sys.excepthook = self.before
 
 
 def refuse_in_place() -> None:
@@ -461,6 +567,30 @@ def _outer_frame() -> FrameType | None:
     return None
 
 
+def call_solver(name: str, solve: Callable[[], Any]) -> Any:
+    """Return what a solver of SciPy's found; what it refuses comes with a line.
+
+    Raises
+    ------
+    UsageError, ConvergenceError
+        If the solver itself refuses what it was given, or gives up. What the user's
+        function raises passes as it is.
+    """
+    try:
+        return solve()
+    except (ValueError, TypeError, RuntimeError) as error:
+        home, step = "", error.__traceback__
+        while step is not None:
+            module = str(step.tb_frame.f_globals.get("__name__"))
+            home = home if module.startswith("numpy") else module
+            step = step.tb_next
+        if isinstance(error, WorkbenchError) or not home.startswith(LIBRARIES):
+            raise
+        kind = ConvergenceError if isinstance(error, RuntimeError) else UsageError
+        text = str(error).rstrip(".")
+        raise kind(f"{name}{user_line()}: {text}.") from error
+
+
 def explain_refusal(
     op: Op, args: tuple[Any, ...], error: Exception, code: CodeType | None, lasti: int
 ) -> Exception:
@@ -468,7 +598,7 @@ def explain_refusal(
 
     What is no refusal of NumPy's, our own errors among it, stays as it is.
     """
-    if isinstance(error, WorkbenchError):
+    if isinstance(error, WorkbenchError) or op.calls_back:
         return error
     if type(error) in (IndexError, np.exceptions.AxisError):
         return locate_error(

@@ -201,6 +201,9 @@ class Op:
     custom
         A user has made it: the text of a program hands its ``compute`` over, and does
         not look for its name in NumPy.
+    calls_back
+        ``compute`` runs functions of users, or a solver on them: what these raise is
+        theirs, and says nothing of the op's operands.
     view
         ``view(params) -> bool``, whether NumPy's result shares memory with the
         operand. None: it has memory of its own.
@@ -219,6 +222,7 @@ class Op:
 
     __slots__ = (
         "batch",
+        "calls_back",
         "compute",
         "connection",
         "cure",
@@ -280,6 +284,7 @@ class Op:
         self.cure = self.helper = self.scalar = ""
         self.output_names: tuple[str, ...] = ()
         self.custom = False
+        self.calls_back = False
         self.elementwise = False
         self.inline = False
         self.repeats = False

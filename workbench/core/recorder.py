@@ -138,6 +138,11 @@ class Recorder:
         """The operands of an op built on it: what was captured, then the arguments."""
         return (*self.captured, *self.arguments)
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether each run is one of the graph, and none is recorded anew."""
+        return self._first is None
+
     def run(self, values: Sequence[Any]) -> list[Any]:
         """Return the outputs, flat, for values of the captures, then the arguments."""
         if self._first is None:

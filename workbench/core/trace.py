@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Number
 from types import TracebackType
@@ -46,6 +47,10 @@ OBJECTS = (
 )
 
 
+#: What compiled code says that knows the types of its arguments.
+UNKNOWN_TYPE = re.compile(r"\bnot '?(workbench\.[\w.]+\.)?Tensor\b")
+
+
 def quote_error_site(error: BaseException) -> str:
     """Return the user's line in a traceback, as an error quotes it."""
     found = ""
@@ -81,6 +86,13 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
         )
     if stored:
         return GradientLostError(blame.STORED.format(where))
+    if UNKNOWN_TYPE.search(text):
+        return GradientLostError(
+            f"compiled code{where} takes plain arrays alone ({text.rstrip('.')}), and"
+            " the gradient would be lost. Write it with NumPy's functions; call what"
+            " solves a linear system in the `solve` of wb.custom_linear_solve; or give"
+            " it x.value to cut the gradient on purpose."
+        )
     if any(part in text for part in OBJECTS):
         frame = next(
             (s.tb_frame for s in _traceback_steps(error) if _is_in_numpy(s)), None
@@ -125,7 +137,7 @@ def _find_library(error: BaseException) -> str | None:
 def _was_given_tensors(error: BaseException) -> bool:
     """Return whether the library function in which an error arose was given Tensors."""
     return any(
-        _holds_tensor(value)
+        _holds_tensor(value) or _reads_tensor(value)
         for step in _traceback_steps(error)
         if _module_name(step).startswith(("scipy.", "sklearn."))
         for value in step.tb_frame.f_locals.values()
@@ -139,6 +151,13 @@ def _holds_tensor(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return any(map(_holds_tensor, value))
     return isinstance(value, Tensor)
+
+
+def _reads_tensor(value: object) -> bool:
+    """Return whether a function, or one that an object holds, closes over a Tensor."""
+    held = [value, *getattr(value, "__dict__", {}).values()]
+    cells = [c for f in held for c in getattr(f, "__closure__", None) or ()]
+    return any(_holds_tensor(blame.cell_contents(cell)) for cell in cells)
 
 
 #: The names of leaves, found when one is read, as `ArgumentNames`; or a plain list.
@@ -262,13 +281,25 @@ class ProgramTrace(OpenTrace):
                 f"{error}{quote_error_site(error)}. If the index is traced without a"
                 " value and the array is plain, write wb.at(array)[index].get()."
             )
-        if isinstance(error, SystemError):
-            # What compiled code makes of an error in the middle of its work.
-            if isinstance(error.__cause__, GradientLostError):
-                raise error.__cause__ from None
+        taken = self._find_taken(error)
+        if taken is not None:
+            raise taken from None  # what the library made of it says less
         if isinstance(error, (ValueError, TypeError)):
             return explain_error(error, bool(self.arrays))
         return None
+
+    def _find_taken(self, error: Exception) -> GradientLostError | None:
+        """Return the error of ours in whose place a library raised another one."""
+        if isinstance(sys.excepthook, blame.SilentHook):
+            sys.excepthook.restore()
+        if isinstance(error, WorkbenchError):
+            return None
+        if not isinstance(error, SystemError) and _find_library(error) is None:
+            return None
+        step: BaseException | None = self.taken or error
+        while step is not None and not isinstance(step, GradientLostError):
+            step = step.__cause__ or step.__context__
+        return step
 
     def _explain_lists(self, error: Exception) -> str:
         """Return what to say where a list of numbers was meant as one array.

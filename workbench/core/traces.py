@@ -274,6 +274,8 @@ class OpenTrace(Hold):
     """
 
     around: source.Context | None
+    #: An error of ours that compiled code has taken, to raise one of its own.
+    taken: Exception | None = None
 
     def __init__(self) -> None:
         self.arrays = Arrays()

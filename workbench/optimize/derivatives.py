@@ -19,7 +19,15 @@ from workbench.autodiff.jacobian import hessian, jacobian
 from workbench.autodiff.products import hvp
 from workbench.autodiff.sparse.evaluation import SparseDerivative
 from workbench.checks.doctor.diagnose import diagnose
-from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
+from workbench.core import blame
+from workbench.core.trace import is_live
+from workbench.errors import (
+    DtypeError,
+    GradientLostError,
+    ShapeError,
+    TraceError,
+    UsageError,
+)
 from workbench.optimize.variables import (
     Layout,
     Vector,
@@ -165,6 +173,14 @@ def _check_finite(
     value: Any, f: Function, what: str, args: tuple[Any, ...], argnums: int = 0
 ) -> None:
     """Refuse a start where a function is not finite, in the doctor's words."""
+    if is_live(value):
+        raise GradientLostError(
+            f"problem{blame.user_line()}: {what} reads a traced value from outside,"
+            " which is a constant to a solver, and its gradient would be lost. Write"
+            " minimize, root or root_scalar of workbench.scipy.optimize, or solve_ivp"
+            " of workbench.scipy.integrate, which have derivatives; or give the"
+            " function x.value to cut the gradient on purpose."
+        )
     array = np.asarray(value)
     if array.dtype.kind == "c":
         raise DtypeError(

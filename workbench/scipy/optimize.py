@@ -66,10 +66,23 @@ def _check_convergence(name: str, result: Any) -> Any:
     if not success:
         message = getattr(result, "message", None) or getattr(result, "flag", "")
         raise ConvergenceError(
-            f"{name}{blame.user_line()}: {message} Its derivative would be that of no"
-            " root: start nearer by, or take another method."
+            f"{name}{blame.user_line()}: {str(message).rstrip('.')}. Its derivative"
+            " would be that of no root: start nearer by, or take another method."
         )
     return result
+
+
+def _check_bracket(name: str, f: Function, bracket: Sequence[float]) -> None:
+    """Refuse an interval between whose ends a function does not change its sign."""
+    a, b = bracket
+    low, high = (float(f(np.float64(x))) for x in bracket)
+    if not low * high > 0:
+        return
+    raise UsageError(
+        f"{name}{blame.user_line()}: f(a) and f(b) must have different signs, and"
+        f" f({a:g}) = {low:.6g}, f({b:g}) = {high:.6g}. Give an interval in which it"
+        " crosses zero; without one, root_scalar(f, x0=...) starts from a point."
+    )
 
 
 def root(
@@ -123,7 +136,8 @@ def root(
     results: list[Any] = []
 
     def solve(f: Function, x: ArrayLike) -> Any:
-        results[:] = [_check_convergence("root", _scipy().root(f, x, **settings))]
+        found = blame.call_solver("root", lambda: _scipy().root(f, x, **settings))
+        results[:] = [_check_convergence("root", found)]
         return results[0].x
 
     x0 = np.atleast_1d(_to_array(x0).astype(float))
@@ -156,6 +170,25 @@ def root_scalar(
     0.083333333
     """
     args = _to_tuple(args)
+    made = _find_scalar_root(
+        "root_scalar", f, args, method, bracket, fprime, fprime2, x0, x1, settings
+    )
+    return made
+
+
+def _find_scalar_root(
+    name: str,
+    f: Function,
+    args: tuple[Any, ...],
+    method: str | None,
+    bracket: Sequence[Any] | None,
+    fprime: object,
+    fprime2: object,
+    x0: Any,
+    x1: Any,
+    settings: dict[str, Any],
+) -> Any:
+    """Find a root as `root_scalar` does; ``name`` is what errors call it."""
     more = {"method": method, "bracket": bracket, "x0": x0, "x1": x1, **settings}
     if not traces.has_open_trace():
         return _scipy().root_scalar(f, args, fprime=fprime, fprime2=fprime2, **more)
@@ -164,25 +197,30 @@ def root_scalar(
     results: list[Any] = []
     if bracket is not None:
         more["bracket"] = [_require_number(x) for x in bracket]
-    for name, x in (("x0", x0), ("x1", x1)):
+    for key, x in (("x0", x0), ("x1", x1)):
         if x is not None:
-            more[name] = _require_number(x)
+            more[key] = _require_number(x)
     start = more["x0"] if bracket is None else sum(more["bracket"]) / 2
     if start is None:
         raise UsageError(
-            f"root_scalar{blame.user_line()}: give a bracket or x0 to start from."
+            f"{name}{blame.user_line()}: give a bracket or x0 to start from."
         )
 
     def solve(f: Function, x: ArrayLike) -> Any:
         more["fprime"] = grad(f) if fprime else None
         more["fprime2"] = grad(grad(f)) if fprime2 else None
-        found = _scipy().root_scalar(lambda x: f(np.float64(x)), **more)
-        results[:] = [_check_convergence("root_scalar", found)]
+        one = lambda x: f(np.float64(x))  # noqa: E731
+        try:
+            found = blame.call_solver(name, lambda: _scipy().root_scalar(one, **more))
+        except UsageError as error:
+            if bracket is not None and "different signs" in str(error):
+                _check_bracket(name, one, more["bracket"])
+            raise
+        results[:] = [_check_convergence(name, found)]
         return np.float64(found.root)
 
     made = implicit(
-        lambda x: np.reshape(f(x, *args), ()), np.float64(start), solve, None,
-        "root_scalar",
+        lambda x: np.reshape(f(x, *args), ()), np.float64(start), solve, None, name
     )  # fmt: skip
     return _scipy().OptimizeResult({**(results[0] if results else {}), "root": made})
 
@@ -206,7 +244,9 @@ def _make_bracketed(name: str) -> Function:
             more = {"full_output": full_output, "disp": disp}
             return getattr(_scipy(), name)(f, a, b, _to_tuple(args), **settings, **more)
         _refuse_settings(name, {"full_output": full_output}, "full_output")
-        return root_scalar(f, args, name, (a, b), **settings).root
+        return _find_scalar_root(
+            name, f, _to_tuple(args), name, (a, b), None, None, None, None, settings
+        ).root
 
     solver.__name__ = solver.__qualname__ = name
     solver.__doc__ = f"""Find a root between two points: `scipy.optimize.{name}`.
@@ -271,12 +311,10 @@ def fixed_point(
 
     def solve(f: Function, x: ArrayLike) -> Any:
         step = lambda x: np.asarray(f(np.reshape(x, np.shape(x0))) + x)  # noqa: E731
-        try:
-            found = _scipy().fixed_point(step, x, (), xtol, maxiter, method)
-        except RuntimeError as error:
-            raise ConvergenceError(
-                f"fixed_point{blame.user_line()}: {error}"
-            ) from error
+        found = blame.call_solver(
+            "fixed_point",
+            lambda: _scipy().fixed_point(step, x, (), xtol, maxiter, method),
+        )
         return np.reshape(found, np.shape(x))
 
     x0 = _to_array(x0).astype(float)
@@ -348,7 +386,9 @@ def minimize(
             slope, y = pair(x)
             return float(y), slope
 
-        found = _scipy().minimize(objective, x, jac=True, **given)
+        found = blame.call_solver(
+            "minimize", lambda: _scipy().minimize(objective, x, jac=True, **given)
+        )
         slopes = np.abs(objective(found.x)[1])
         steep = float(np.max(slopes, initial=0.0))  # host array: SciPy's own
         if not steep <= FLAT * (1 + abs(float(found.fun))):

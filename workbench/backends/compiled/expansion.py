@@ -63,7 +63,8 @@ def _hoist_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
     if isinstance(op, DeferredOp):
         op, operands, params = op.measure_lengths(operands, params)
     if op.hoist is not None:
-        return tuple(op.hoist(operands, params))
+        made = op.hoist(operands, params)
+        return tuple(made) if isinstance(spec_of(node), tuple) else made[0]
     if op.name == "item" and isinstance(operands[0], tuple):
         return operands[0][params["index"]]
     return apply(op, operands, params)

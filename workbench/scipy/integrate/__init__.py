@@ -1,9 +1,9 @@
 """`scipy.integrate` for Tensors: differential equations, integrals, sums.
 
-`odeint` and `solve_ivp` are SciPy's solvers with derivatives by the adjoint method
-(`initial.py`), `quad` is SciPy's with those of Leibniz (`quadrature.py`), and the
-rules for samples are plain NumPy. On arrays outside every trace each is SciPy's own
-function.
+`odeint` and `solve_ivp` are SciPy's solvers, whose derivatives are such solves too
+(`initial.py`, on the rates of `rates.py`), `quad` is SciPy's with the derivatives of
+Leibniz (`quadrature.py`), and the rules for samples are plain NumPy. On arrays outside
+every trace each is SciPy's own function.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from workbench.errors import (
 )
 from workbench.ops.define import shape_of
 from workbench.ops.lengths import defer_functions
-from workbench.scipy.integrate.initial import Problem
 from workbench.scipy.integrate.initial import integrate as integrate_states
 from workbench.scipy.integrate.quadrature import (
     Integrand,
@@ -37,6 +36,7 @@ from workbench.scipy.integrate.quadrature import (
     simpson,
     trapezoid,
 )
+from workbench.scipy.integrate.rates import Problem, explain_plain, solve, watch
 
 __all__ = [
     "cumulative_trapezoid",
@@ -48,6 +48,9 @@ __all__ = [
 ]
 
 Function = Callable[..., Any]
+
+#: SciPy's tolerances of `odeint`.
+DEFAULT = 1.49012e-8
 
 
 def _scipy() -> ModuleType:
@@ -91,10 +94,18 @@ def odeint(
     what ``func`` reads, of any order and in both modes; under `vmap` the solver
     runs example by example.
 
+    Reverse mode by few numbers p, where n (1 + p) is at most 128, solves for their
+    sensitivities beside the states, once. By more it solves the adjoint equation
+    backward, from each time to the one before, and keeps one dense solve of the
+    states: memory for n numbers, times the solver's order, for each of its steps,
+    however far apart the times are. Derivatives of that adjoint run the states back
+    from step to step, and are refused where a stiff system does not let them.
+
     Raises
     ------
     ConvergenceError
-        If the solver does not reach the last time.
+        If the solver does not reach the last time, or a rate of change or a
+        derivative of one is not finite on the way; the error names the op and line.
     ShapeError
         If ``func`` returns another shape than ``y0`` has.
 
@@ -118,7 +129,8 @@ def odeint(
     rate = func if tfirst else lambda t, y, *rest: func(y, t, *rest)
     y0, t = _convert_state(y0), _convert_times(t)
     closed = _record_rate(rate, t[0], y0, args, "odeint")
-    problem = Problem(closed.run, _solve_lsoda, settings)
+    settings = {"method": "LSODA", "rtol": DEFAULT, "atol": DEFAULT, **settings}
+    problem = Problem(closed, _solve_lsoda, settings, "odeint")
     return integrate_states(problem, closed.inputs[:-2], t, y0)
 
 
@@ -129,6 +141,7 @@ def _solve_lsoda(
     import warnings
 
     integrate = _scipy()
+    settings = {k: v for k, v in settings.items() if k != "method"}
     with warnings.catch_warnings():
         warnings.simplefilter("error", integrate.ODEintWarning)
         try:
@@ -184,7 +197,9 @@ def solve_ivp(
     Raises
     ------
     ConvergenceError
-        If the solver does not reach the last time.
+        Inside a derivative if the solver does not reach the last time, and always if
+        it would not end: a rate of change is not finite from the first on, or steps
+        are shorter than the last digit of the time.
     UsageError
         For ``events`` and ``dense_output`` inside a derivative.
 
@@ -200,9 +215,13 @@ def solve_ivp(
     """
     integrate = _scipy()
     if not traces.has_open_trace():
-        return integrate.solve_ivp(
-            fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args,
-            **options,
+        function = watch("solve_ivp", fun, explain_plain)
+        return solve(
+            "solve_ivp", function, explain_plain,
+            lambda: integrate.solve_ivp(
+                function, t_span, y0, method, t_eval, dense_output, events, vectorized,
+                args, **options,
+            ),
         )  # fmt: skip
     for name, given in (("events", events), ("dense_output", dense_output)):
         if given:
@@ -214,6 +233,10 @@ def solve_ivp(
     first, last = (_convert_times(t) for t in t_span)
     closed = _record_rate(fun, first, y0, args or (), "solve_ivp")
     settings = {"method": method, **options}
+    if callable(jac := settings.get("jac")):
+        # It only helps the solver on; what it reads need not vary.
+        settings["jac"] = lambda t, y: value_of(admit(jac(t, y)))
+    problem = Problem(closed, _solve_stepwise, settings, "solve_ivp")
     if t_eval is None:
         values = [value_of(x) for x in (first, last, y0, *closed.inputs[:-2])]
         if any(x is None for x in values):
@@ -222,9 +245,10 @@ def solve_ivp(
                 " depend on values, which this trace does not have. Give t_eval."
             )
         start, stop, y, *parameters = values
-        found = integrate.solve_ivp(
-            lambda t, y: closed.run([*parameters, np.float64(t), y])[0],
-            (start, stop), y, **settings,
+        function = problem.bind(parameters)
+        found = solve(
+            "solve_ivp", function, lambda *ty: problem.explain(parameters, *ty),
+            lambda: integrate.solve_ivp(function, (start, stop), y, **settings),
         )  # fmt: skip
         times = np.concatenate(
             [np.reshape(first, 1), found.t[1:-1], np.reshape(last, 1)]
@@ -235,7 +259,6 @@ def solve_ivp(
             [np.reshape(first, 1), _convert_times(t_eval), np.reshape(last, 1)]
         )
         shown = slice(1, -1)
-    problem = Problem(closed.run, _solve_stepwise, settings)
     rows = integrate_states(problem, closed.inputs[:-2], times, y0)
     optimize: Any = import_module("scipy.optimize")
     report = {**(problem.report or {}), "t": times[shown], "y": rows[shown].T}
@@ -249,7 +272,9 @@ def _solve_stepwise(
     made = _scipy().solve_ivp(
         function, (times[0], times[-1]), y0, t_eval=times[1:], **settings
     )
-    return np.concatenate([y0[None], made.y.T]), made
+    # A solve that failed may have no state at all: a list.
+    rows = np.reshape(np.asarray(made.y).T, (-1, y0.size))
+    return np.concatenate([y0[None], rows]), made
 
 
 def _record_rate(rate: Function, t: Array, y0: Array, args: Any, name: str) -> Recorder:
