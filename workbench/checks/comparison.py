@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -262,18 +263,29 @@ class Check:
         entries = sum(len(self.choose_entries(x)) for x in arrays)
         self.meter.total += entries * functions
         level = [(f, "", 0.0)]
+        following: list[tuple[Callable[..., Any], str, float]] = []
+
+        def compare(
+            n: int, g: Callable[..., Any], over: str, grain: float
+        ) -> None:
+            cotangent, noise = self.compare_first_order(
+                g, values, arrays, n, over, grain
+            )
+            if n < order:
+                made = self.make_derivatives(g, values, cotangent, over)
+                following.extend((h, name, noise) for h, name in made)
+
         for n in range(1, order + 1):
             following = []
             for g, over, grain in level:
-                cotangent, noise = self.compare_first_order(
-                    g, values, arrays, n, over, grain
-                )
-                if n < order:
-                    made = self.make_derivatives(g, values, cotangent, over)
-                    following += [(h, name, noise) for h, name in made]
+                what = f"derivatives of order {n}{over}"
+                self.meter.attempt(what, partial(compare, n, g, over, grain))
             level = following
         if order > 1:
-            self.compare_second_differences(f, values, arrays)
+            self.meter.attempt(
+                "the second derivative along a line",
+                partial(self.compare_second_differences, f, values, arrays),
+            )
 
     def make_derivatives(
         self, f: Callable[..., Any], values: list[Any], cotangent: Any, over: str
@@ -333,21 +345,53 @@ class Check:
                 row = Comparison(self.names[i], x.shape, order, mode + over)
                 rows[i, mode] = row
                 self.report.comparisons.append(row)
-        for i, x in enumerate(arrays):
-            for k in self.choose_entries(x):
-                self.meter.step()
-                found = self.measure_entry(flat, arrays, i, k, grain=grain)
-                if "rev" in self.modes:
-                    row = rows[i, "rev"]
-                    truth = self.weigh_entry(flat, arrays, i, k, found, weights, real)
-                    got = np.asarray(gradients[i]).flat[k]
-                    row.entries.append(self.judge_entry(row, k, got, truth, noise[i]))
-                if "fwd" in self.modes:
-                    row = rows[i, "fwd"]
-                    row.entries.append(self.push_entry(row, derivative, i, k, x, found))
+
+        def compare(i: int, k: int) -> None:
+            """Compare one entry in each mode."""
+            self.meter.step()
+            found = self.measure_entry(flat, arrays, i, k, grain=grain)
+            made = []
+            if "rev" in self.modes:
+                row = rows[i, "rev"]
+                truth = self.weigh_entry(flat, arrays, i, k, found, weights, real)
+                got = np.asarray(gradients[i]).flat[k]
+                made.append((row, self.judge_entry(row, k, got, truth, noise[i])))
+            if "fwd" in self.modes:
+                row = rows[i, "fwd"]
+                pushed = self.push_entry(row, derivative, i, k, arrays[i], found)
+                made.append((row, pushed))
+            for row, entry in made:
+                row.entries.append(entry)
+
+        # The modes in one equation first: it costs less than an entry.
         if set(self.modes) == {"fwd", "rev"}:
-            self.compare_adjoint(f, values, gradients, cotangents, noise, over)
+            self.meter.attempt(
+                f"the adjoint test{over}",
+                partial(
+                    self.compare_adjoint,
+                    f, values, gradients, cotangents, noise, over,
+                ),
+            )  # fmt: skip
+        for i, x in enumerate(arrays):
+            row = rows[i, self.modes[0]]
+            self.attempt_entries(row, self.choose_entries(x), partial(compare, i))
         return cotangent, max(noise, default=0.0)
+
+    def attempt_entries(
+        self, row: Comparison, chosen: Array, compare: Callable[[int], None]
+    ) -> None:
+        """Compare the chosen entries of an argument, and note those there is no time for."""
+        done = 0
+        for k in chosen.tolist():
+            if not self.meter.attempt("", partial(compare, k)):
+                break
+            done += 1
+        if done < len(chosen):
+            over = "" if row.order == 1 else f" at order {row.order}, {row.mode}"
+            left = len(chosen) - done
+            self.meter.list_unchecked(
+                f"{left} of {len(chosen)} chosen entries of {row.argument}{over}"
+            )
 
     def measure_entry(
         self,

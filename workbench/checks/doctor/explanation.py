@@ -45,6 +45,7 @@ from workbench.checks.doctor.spelling import (
 )
 from workbench.checks.doctor.vectors import BASES
 from workbench.checks.doctor.zeros import find_dropped
+from workbench.checks.progress import BudgetSpent, is_spent, tick
 from workbench.core import types, walk
 from workbench.core.tensor import Tensor, make_leaf, value_of
 from workbench.errors import WorkbenchError
@@ -71,6 +72,8 @@ ENOUGH = 1e-2
 def choose_rule(case: Case, node: Tensor, rules: list[str]) -> str | None:
     """Return the first of some rules that mends a node, or None."""
     for rule in rules:
+        if is_spent():
+            return None  # a rule that was not tried is none to offer
         if _is_mended(case, node, rule):
             return rule
     return None
@@ -121,7 +124,7 @@ def _find_limits(case: Case) -> list[Any] | None:
     if "limits" not in case.forms:
         try:
             case.forms["limits"] = _average_neighbours(case)
-        except (ArithmeticError, TypeError, ValueError, WorkbenchError):
+        except (ArithmeticError, BudgetSpent, TypeError, ValueError, WorkbenchError):
             case.forms["limits"] = None
     found: list[Any] | None = case.forms["limits"]
     return found
@@ -168,6 +171,7 @@ def _draw_shift(x: Tensor, rng: np.random.Generator) -> Any:
 
 def _differentiate_beside(case: Case, shifts: list[Any], sign: int) -> list[Any]:
     """Return the true gradients at a point beside that of the case."""
+    tick()
     leaves = [
         make_leaf(x._value + sign * shift)
         for x, shift in zip(case.wrt, shifts, strict=True)

@@ -9,12 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.autodiff import reverse
 from workbench.checks.doctor.case import Case, Step, is_finite, is_leaf, measure_norm
 from workbench.checks.doctor.equivalence import offer_fix
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import constant_value, is_op, skip_reshapes
 from workbench.checks.doctor.spelling import LEFT_OUT, quote_operand
-from workbench.core.tensor import Tensor, value_of
+from workbench.checks.progress import tick
+from workbench.core import types, walk
+from workbench.core.tensor import Tensor, make_leaf, value_of
+from workbench.errors import WorkbenchError
 
 # Units that do not learn: dead ReLUs, saturated sigmoids and tanhs.
 #
@@ -300,6 +304,7 @@ def find_changing_gradients(
     """
     ways = _find_ways(case)
     blamed = {node.serial for node in known}
+    rounded: list[Any] | None = None
     for sign in (-1, 1):
         found = []
         for x, g in zip(case.wrt, case.gradients, strict=True):
@@ -311,8 +316,13 @@ def find_changing_gradients(
             if sign * way.total < DECADES or not (single or gradual):
                 continue
             looped = way.where is not None and way.where.op.name == "scan"
-            if looped or not _is_unit_scaling(case, x, g, sign, ways, gradual):
-                found.append((sign * way.total, x))
+            if not looped and _is_unit_scaling(case, x, g, sign, ways, gradual):
+                continue
+            if sign < 0:
+                rounded = differentiate_rounded(case) if rounded is None else rounded
+                if _is_rounding(g, dict(zip(case.wrt, rounded, strict=False)).get(x)):
+                    continue  # it is 0 but for rounding: nothing has shrunk
+            found.append((sign * way.total, x))
         hidden = _find_growing_line(case, ways) if sign > 0 and not found else None
         if hidden is not None:
             found.append((hidden[0], hidden[1]))
@@ -323,6 +333,72 @@ def find_changing_gradients(
         if any(node.serial in blamed for node in nodes):
             continue
         yield _explain_way(case, worst, nodes, ways, sign, len(found) - 1)
+
+
+# A gradient that is 0 but for rounding, as that of cos(x) at pi, of a loss at its
+# least value, or of a sum that does not depend on the input. Inputs and constants that
+# are a rounding away give another such gradient, while one that has shrunk on its way,
+# by however much, stays nearly as it is.
+
+#: Of the gradient, what a rounding of the inputs changes if it is nothing else.
+NOISE = 0.1
+#: Constants that are a whole number of these are meant as they stand: 2.0, 0.5.
+FINEST = 1024
+
+
+def differentiate_rounded(case: Case) -> list[Any]:
+    """Return the gradients for inputs and constants that are some roundings away.
+
+    Empty where they cannot be computed.
+    """
+    rng = np.random.default_rng(0)
+
+    def move(value: Any) -> Any:
+        kind = getattr(value, "dtype", np.dtype(float))
+        if types.is_weak(value) and not isinstance(value, float):
+            return value
+        if not isinstance(kind, np.dtype) or kind.kind != "f":
+            return value
+        signs = 4 * rng.choice([-1.0, 1.0], np.shape(value))
+        with np.errstate(all="ignore"):
+            exact = np.floor(value * FINEST) == value * FINEST
+            off = value * (1 + np.where(exact, 0, signs * np.finfo(kind).eps))
+        if types.is_weak(value):
+            return float(off)
+        return np.asarray(off).astype(kind)
+
+    made: dict[int, Tensor] = {}
+    try:
+        for node in case.nodes:
+            tick()
+            inputs = tuple(
+                [made[x.serial] if isinstance(x, Tensor) else move(x)
+                 for x in node.inputs]
+            )  # fmt: skip
+            if is_leaf(node):
+                new = make_leaf(move(node._value), node.name)
+            else:
+                args = tuple([value_of(x) for x in inputs])
+                value = node.op.compute(*args, **node.params)
+                new = walk.copy_node(node, inputs, args, value)
+            made[node.serial] = new
+        gradients = reverse.pull_back(
+            [made[y.serial] for y in case.outputs],
+            case.seeds,
+            [made[x.serial] for x in case.wrt],
+            nulls_pass=True,
+        )
+    except (ArithmeticError, TypeError, ValueError, WorkbenchError):
+        return []  # as where another branch would be taken
+    return [None if g is None else value_of(g) for g in gradients]
+
+
+def _is_rounding(g: Any, moved: Any) -> bool:
+    """Return whether a gradient is nothing but rounding, as another one tells."""
+    if moved is None or np.shape(moved) != np.shape(g):
+        return False
+    off, size = measure_norm(value_of(g) - moved)[0], measure_norm(g)[0]
+    return off > NOISE * size
 
 
 def _find_growing_line(case: Case, ways: dict[int, Way]) -> tuple[float, Tensor] | None:
