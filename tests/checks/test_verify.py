@@ -235,7 +235,8 @@ def test_it_can_be_stopped(rng: np.random.Generator) -> None:
     report = check_grads(np.sin, rng.standard_normal(10), order=1, progress=progress)
     assert report.stopped
     assert "stopped early" in report.summary()
-    assert seen == [(0, 10), (1, 10), (2, 10), (3, 10)]
+    # Once for each piece, and again during one that is long.
+    assert [*dict.fromkeys(seen)] == [(0, 10), (1, 10), (2, 10), (3, 10)]
     assert len(report.comparisons[0].entries) == 3
 
 

@@ -43,6 +43,7 @@ from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import record
 from workbench.core.types import Spec, is_weak
+from workbench.errors import UsageError
 from workbench.ops.define import flatten_parts, linear
 from workbench.overrides.override_blocks import resolve_call
 
@@ -55,6 +56,8 @@ from workbench.overrides.override_blocks import resolve_call
 Array = np.ndarray[Any, Any]
 #: How far the program may be off at the points where it is tried, relatively.
 ROUNDING = 1e-9
+#: How far the values of two calls may differ, relatively, where sums run in threads.
+REPEATS = 1e-6
 #: The relative step to the second point.
 NEARBY = 1e-3
 
@@ -320,6 +323,12 @@ class Check:
             else np.zeros_like(np.asarray(x), dtype=float)
             for x in outputs
         ]  # fmt: skip
+        if not any(types.is_differentiable(np.asarray(x).dtype) for x in outputs):
+            kinds = ", ".join(dict.fromkeys(str(np.asarray(x).dtype) for x in outputs))
+            raise UsageError(
+                f"check_grads: the function returns {kinds or 'nothing'}, and only"
+                " floats have a derivative. Return an array or a number of float dtype."
+            )
         cotangent = structure(cotangents)
         real = all(np.asarray(x).dtype.kind != "c" for x in outputs)
         weights = np.concatenate([np.ravel(c) for c in cotangents] or [np.zeros(0)])
@@ -332,6 +341,8 @@ class Check:
             leaves = tree.flatten(evaluated(*new))[0]
             return np.concatenate([np.ravel(np.asarray(x)) for x in leaves])
 
+        if not over:
+            _check_repeatable(flat(*arrays), flat(*arrays))
         gradients = pullback(cotangent)
         noise = measure_rounding(
             lambda w: pullback(structure(w)), cotangents, gradients
@@ -586,6 +597,20 @@ class Check:
                 float(np.sum(weights * expected)),
                 rtol * size + 10 * uncertainty + 1e-7 + NOISES * slack,
             )
+        )
+
+
+def _check_repeatable(first: Array, second: Array) -> None:
+    """Raise an error if a function returns other values when it is called again."""
+    with np.errstate(all="ignore"):
+        same = first.shape == second.shape and np.allclose(
+            first, second, REPEATS, REPEATS * max_finite(first), equal_nan=True
+        )
+    if not same:
+        raise UsageError(
+            "check_grads: the function returns other values when it is called again, so"
+            " differences of its values tell nothing. If it draws random numbers, let it"
+            " draw the same ones: np.random.default_rng(0) inside of it, say."
         )
 
 

@@ -172,8 +172,11 @@ class Identity:
 
     @property
     def holds(self) -> bool:
-        """True if the two sides differ by no more than the tolerance."""
-        return bool(self.error <= self.tolerance)
+        """True if the two sides differ by no more than the tolerance.
+
+        Or if there is none, as where a derivative is infinite: that is for the entries.
+        """
+        return bool(self.error <= self.tolerance or np.isinf(self.tolerance))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -569,6 +572,12 @@ class Report:
                 f"{self.function}: {compared}differences cannot tell at {worst.place},"
                 f" where the gradient is {worst.analytic:.10g} ({notes}){idle}"
                 + ("" if np.isfinite(worst.analytic) else f". {self._ask_doctor()}")
+            )
+        if worst.verdict == "kink":
+            return (
+                f"{self.function}: {compared}nothing is wrong, but every entry lies at a"
+                " kink, where there is no derivative: compared are the derivatives of"
+                f" its two sides ({notes}){idle}"
             )
         agree = "it agrees" if changes else "gradients agree"
         return (
