@@ -18,7 +18,7 @@ import numpy as np
 from workbench.autodiff import reverse
 from workbench.checks.isolated_node import to_host
 from workbench.checks.progress import Progress, ProgressMeter, tick
-from workbench.core import types, walk
+from workbench.core import source, types, walk
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops.define import flatten_parts
 
@@ -109,6 +109,16 @@ class Case:
             for x in node.inputs:
                 if isinstance(x, Tensor):
                     found.setdefault(x.serial, []).append(node)
+        return found
+
+    @cached_property
+    def ops_of_call(self) -> dict[tuple[Any, int], set[str]]:
+        """The names of the ops that one instruction of the user's makes."""
+        found: dict[tuple[Any, int], set[str]] = {}
+        for node in self.nodes:
+            if node.code is not None and node.inputs:
+                here = source.instruction_of(node)
+                found.setdefault(here, set()).add(node.op.name)
         return found
 
     @cached_property

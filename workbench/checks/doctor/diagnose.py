@@ -264,19 +264,19 @@ def _name_library_call(case: Case, finding: Finding) -> Finding:
     node, fix = finding.node, finding.fix
     if finding.site is not None or is_leaf(node):
         return finding
-    call = find_library_call(node)
+    call = find_library_call(case, node)
     if call is None:
         return finding
     if fix is not None and fix.rule is None:
-        readers = case.readers.get(node.serial, ())
-        installed = fix.edit is not None and is_inner_step(readers, node)
+        installed = fix.edit is not None and is_inner_step(case, node)
         if LEFT_OUT in fix.code or installed:
             fix = None
     title, evidence = finding.title, finding.evidence
     if not title.startswith(call):
         title += f", inside {call}"
         given = values.describe_inputs(node)
-        evidence += f" {call} depends on {given}." if given else ""
+        if given and given not in evidence:
+            evidence = f"{evidence.rstrip('.')}; {call} depends on {given}."
     return replace(finding, title=title, evidence=evidence, fix=fix)
 
 

@@ -159,11 +159,11 @@ def prove(
         return None  # a line that was not tried is none to offer
     used = sorted({int(name[1:]) for name in SLOT.findall(draft.code)})
     slots = {f"_{i}": operands.slots[i] for i in used}
-    readers = case.readers.get(draft.target.serial, ())
-    if is_inner_step(readers, draft.target):
+    if is_inner_step(case, draft.target):
         return None  # no line of the user's computes it
-    if any(x.text == LEFT_OUT and find_library_call(x.node) for x in slots.values()):
-        return None  # the user has no name for it
+    for slot in slots.values():
+        if slot.text == LEFT_OUT and find_library_call(case, slot.node):
+            return None  # the user has no name for it
     try:
         part = _Part(draft, slots)
         key = (

@@ -40,6 +40,7 @@ from workbench.checks.doctor.singular import (
 )
 from workbench.checks.doctor.spelling import (
     LEFT_OUT,
+    find_own_logarithm,
     parenthesize,
     quote_operand,
 )
@@ -283,8 +284,12 @@ def diagnose_value(case: Case, node: Tensor) -> Diagnosis:
             k = len(node.inputs) - 1 if row.kind == "division-by-zero" else 0
             k = 0 if name in ("power", "float_power") else k
             fix = _offer_row_fix(case, row, node) if form is None else form.fix
-            numbers = _format_operands(node, mask, k)
-            return Diagnosis(row.kind, row.trouble, numbers, row.cause, fix, k, mask)
+            numbers, cause = _format_operands(node, mask, k), row.cause
+            if row.kind == "log-of-zero" and name == "log" and form is None:
+                own = find_own_logarithm(node)
+                if own is not None:
+                    cause += f" {own} takes that logarithm itself, and stays finite."
+            return Diagnosis(row.kind, row.trouble, numbers, cause, fix, k, mask)
     dtype = types.spec_of(value_of(first_nonfinite(node._value))).dtype
     how = count_nonfinite(node._value)
     pole = _diagnose_pole(case, node, args, form)

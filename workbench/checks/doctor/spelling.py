@@ -10,12 +10,12 @@ import ast
 import linecache
 import re
 import sys
-from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
 from types import CodeType, ModuleType
 from typing import Any
 
+from workbench.checks.doctor.case import Case
 from workbench.core import source
 from workbench.core.spelling import (
     ATOM,
@@ -59,18 +59,22 @@ def quote_operand(node: Tensor, k: int = 0) -> str:
 INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/](\w+)")
 
 
-def find_library_call(node: Tensor) -> str | None:
+def find_library_call(case: Case, node: Tensor) -> str | None:
     """Return the function of a library that a node is a step of: ``"st.norm.logpdf"``.
 
     Of a package that calls NumPy in its own files its name. None for a node that a line
-    of the user's own computes.
+    of the user's own computes: an operator, or a call that makes one op by whatever
+    name.
     """
     if node.code is None or node.op.custom:
         return None
     found = INSTALLED.search(node.code.co_filename)
-    return found[2] if found is not None else _find_outer_call(
-        *source.instruction_of(node), node.op.name
-    )
+    if found is not None:
+        return found[2]
+    here = source.instruction_of(node)
+    if len(case.ops_of_call.get(here, ())) < 2:
+        return None
+    return _find_outer_call(*here, node.op.name)
 
 
 @lru_cache(maxsize=1024)
@@ -85,17 +89,43 @@ def _find_outer_call(code: CodeType | None, lasti: int, op: str) -> str | None:
     return None if _is_call_of(tree.func, op, False) else ast.unparse(tree.func)
 
 
-def is_inner_step(case_readers: Iterable[Tensor], node: Tensor) -> bool:
-    """Return whether a node is a step of a library's function, and not its result.
+def find_own_logarithm(node: Tensor) -> str | None:
+    """Return the function that takes the logarithm of what a node takes it of.
 
-    ``case_readers`` are the nodes that read it.
+    For the logarithm of ``st.norm.cdf(x)`` that is ``st.norm.logcdf``, where the object
+    before the last dot has a function of that name; else None.
     """
-    if find_library_call(node) is None:
+    text = quote_operand(node)
+    try:
+        tree = ast.parse(f"({text})", mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    if node.code is None or not isinstance(tree, ast.Call):
+        return None
+    called = tree.func
+    if not isinstance(called, ast.Attribute):
+        return None
+    owner = ast.unparse(called.value)
+    root, *path = owner.split(".")
+    for module in find_modules(node.code.co_filename):
+        found = vars(module).get(root)
+        for name in path:
+            found = getattr(found, name, None)
+        for prefix in ("log", "log_"):
+            if found is not None and hasattr(found, prefix + called.attr):
+                return f"{owner}.{prefix}{called.attr}"
+    return None
+
+
+def is_inner_step(case: Case, node: Tensor) -> bool:
+    """Return whether a node is a step of a library's function, and not its result."""
+    if find_library_call(case, node) is None:
         return False
     if node.code is not None and INSTALLED.search(node.code.co_filename):
         return True
     here = source.instruction_of(node)
-    return any(source.instruction_of(x) == here for x in case_readers)
+    readers = case.readers.get(node.serial, ())
+    return any(source.instruction_of(x) == here for x in readers)
 
 
 def _quote_nested(node: Tensor, x: Tensor) -> str | None:
@@ -112,9 +142,11 @@ def _quote_nested(node: Tensor, x: Tensor) -> str | None:
         return None
     starts = outer[0], outer[2], inner[0], inner[2]
     ends = outer[1], outer[3], inner[1], inner[3]
-    if starts[:2] > starts[2:] or ends[:2] < ends[2:] or find_library_call(x):
+    if starts[:2] > starts[2:] or ends[:2] < ends[2:]:
         return None
     text = quote_line(x)
+    if _find_outer_call(*source.instruction_of(x), x.op.name):
+        return None  # one of several steps that have this text
     try:
         return ast.unparse(ast.parse(f"({text})", mode="eval").body)
     except (SyntaxError, ValueError):

@@ -133,9 +133,11 @@ def _find_bad_data(case: Case, node: Tensor) -> int | None:
     return None
 
 
-def _explain_data(node: Tensor, name: str, k: int, path: tuple[Tensor, ...]) -> Finding:
+def _explain_data(
+    case: Case, node: Tensor, k: int, path: tuple[Tensor, ...]
+) -> Finding:
     """Return the finding for a constant of the program that is not finite."""
-    call = find_library_call(node)
+    call = find_library_call(case, node)
     if call is not None and types.is_weak(node.inputs[k]):
         return _explain_outside(node, call, path)
     text = parenthesize(quote_operand(node, k))
@@ -147,7 +149,7 @@ def _explain_data(node: Tensor, name: str, k: int, path: tuple[Tensor, ...]) -> 
         "error",
         node,
         "forward",
-        f"{name} reads data that is not finite",
+        f"{case.name_node(node)} reads data that is not finite",
         f"{text[0].upper()}{text[1:]} holds {how}."
         if text == "the data"
         else f"{text} holds {how}.",
@@ -258,7 +260,7 @@ def explain_value(case: Case, node: Tensor, path: tuple[Tensor, ...]) -> Finding
     more = _has_new_nonfinite(node)
     given = None if more else _find_bad_data(case, node)
     if given is not None:
-        return _explain_data(node, name, given, path)
+        return _explain_data(case, node, given, path)
     if bad and not more:
         diagnosis = explanation.diagnose_infinity(case, node)
     else:

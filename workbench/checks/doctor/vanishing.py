@@ -304,7 +304,7 @@ def find_changing_gradients(
     """
     ways = _find_ways(case)
     blamed = {node.serial for node in known}
-    rounded: list[Any] | None = None
+    nearby: list[dict[Tensor, Any]] | None = None
     for sign in (-1, 1):
         found = []
         for x, g in zip(case.wrt, case.gradients, strict=True):
@@ -319,9 +319,9 @@ def find_changing_gradients(
             if not looped and _is_unit_scaling(case, x, g, sign, ways, gradual):
                 continue
             if sign < 0:
-                rounded = differentiate_rounded(case) if rounded is None else rounded
-                if _is_rounding(g, dict(zip(case.wrt, rounded, strict=False)).get(x)):
-                    continue  # it is 0 but for rounding: nothing has shrunk
+                nearby = _differentiate_nearby(case) if nearby is None else nearby
+                if _is_stationary(g, *[some.get(x) for some in nearby]):
+                    continue  # nothing has shrunk: it is 0 at a point beside this one
             found.append((sign * way.total, x))
         hidden = _find_growing_line(case, ways) if sign > 0 and not found else None
         if hidden is not None:
@@ -335,34 +335,49 @@ def find_changing_gradients(
         yield _explain_way(case, worst, nodes, ways, sign, len(found) - 1)
 
 
-# A gradient that is 0 but for rounding, as that of cos(x) at pi, of a loss at its
-# least value, or of a sum that does not depend on the input. Inputs and constants that
-# are a rounding away give another such gradient, while one that has shrunk on its way,
-# by however much, stays nearly as it is.
+# A gradient that is 0 but for rounding, as that of cos(x) at pi, or of a sum that does
+# not depend on the input; or that is almost 0 near to where it is, as that of a loss
+# that a solver has made small. Inputs and constants that are a rounding away give
+# another gradient of the first kind, and those that are a little more away one of the
+# second kind that is far larger; while one that has shrunk on its way stays nearly as
+# it is.
 
 #: Of the gradient, what a rounding of the inputs changes if it is nothing else.
 NOISE = 0.1
+#: The relative change of inputs and constants, and how many times a gradient is larger
+#: there that is almost 0 here.
+AWAY, GROWTH = 1e-4, 100.0
 #: Constants that are a whole number of these are meant as they stand: 2.0, 0.5.
 FINEST = 1024
 
 
-def differentiate_rounded(case: Case) -> list[Any]:
-    """Return the gradients for inputs and constants that are some roundings away.
+def _differentiate_nearby(case: Case) -> list[dict[Tensor, Any]]:
+    """Return the gradients some roundings away, and somewhat more than that."""
+    return [_differentiate_moved(case, step) for step in (None, AWAY)]
 
-    Empty where they cannot be computed.
+
+def _differentiate_moved(case: Case, step: float | None) -> dict[Tensor, Any]:
+    """Return the gradients for inputs and constants that are a relative step away.
+
+    By default that is some roundings. Empty where they cannot be computed.
     """
     rng = np.random.default_rng(0)
+    inputs_moved = {x.serial for x in case.wrt}
 
-    def move(value: Any) -> Any:
+    def move(value: Any, is_input: bool = False) -> Any:
         kind = getattr(value, "dtype", np.dtype(float))
         if types.is_weak(value) and not isinstance(value, float):
             return value
         if not isinstance(kind, np.dtype) or kind.kind != "f":
             return value
-        signs = 4 * rng.choice([-1.0, 1.0], np.shape(value))
+        signs = rng.choice([-1.0, 1.0], np.shape(value))
+        size = np.abs(value)
+        if is_input and step is not None:
+            size = np.maximum(size, 1)  # an input near 0 moves too
         with np.errstate(all="ignore"):
-            exact = np.floor(value * FINEST) == value * FINEST
-            off = value * (1 + np.where(exact, 0, signs * np.finfo(kind).eps))
+            exact = not is_input and np.floor(value * FINEST) == value * FINEST
+            far = 4 * np.finfo(kind).eps if step is None else step
+            off = value + np.where(exact, 0, signs * size * far)
         if types.is_weak(value):
             return float(off)
         return np.asarray(off).astype(kind)
@@ -376,7 +391,8 @@ def differentiate_rounded(case: Case) -> list[Any]:
                  for x in node.inputs]
             )  # fmt: skip
             if is_leaf(node):
-                new = make_leaf(move(node._value), node.name)
+                moved = move(node._value, node.serial in inputs_moved)
+                new = make_leaf(moved, node.name)
             else:
                 args = tuple([value_of(x) for x in inputs])
                 value = node.op.compute(*args, **node.params)
@@ -389,16 +405,19 @@ def differentiate_rounded(case: Case) -> list[Any]:
             nulls_pass=True,
         )
     except (ArithmeticError, TypeError, ValueError, WorkbenchError):
-        return []  # as where another branch would be taken
-    return [None if g is None else value_of(g) for g in gradients]
+        return {}  # as where an op refuses such values
+    pairs = zip(case.wrt, gradients, strict=True)
+    return {x: value_of(g) for x, g in pairs if g is not None}
 
 
-def _is_rounding(g: Any, moved: Any) -> bool:
-    """Return whether a gradient is nothing but rounding, as another one tells."""
-    if moved is None or np.shape(moved) != np.shape(g):
-        return False
-    off, size = measure_norm(value_of(g) - moved)[0], measure_norm(g)[0]
-    return off > NOISE * size
+def _is_stationary(g: Any, rounded: Any, away: Any) -> bool:
+    """Return whether a gradient is 0 beside this point, as those nearby tell."""
+    size = measure_norm(g)[0]
+    if rounded is not None and measure_norm(value_of(g) - rounded)[0] > NOISE * size:
+        return True
+    return away is not None and is_finite(away) and (
+        measure_norm(away)[0] > GROWTH * size
+    )
 
 
 def _find_growing_line(case: Case, ways: dict[int, Way]) -> tuple[float, Tensor] | None:
