@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -26,7 +26,7 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def ticks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def ticks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count how often a check computes something."""
     seen: list[int] = []
     tick = ProgressMeter.tick
@@ -36,7 +36,7 @@ def ticks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         tick(meter)
 
     monkeypatch.setattr(ProgressMeter, "tick", counted)
-    yield seen
+    return seen
 
 
 def process(n: int, weigh: Callable[[Any], Any] = lambda K: K) -> Any:

@@ -268,9 +268,7 @@ class Check:
         level = [(f, "", 0.0)]
         following: list[tuple[Callable[..., Any], str, float]] = []
 
-        def compare(
-            n: int, g: Callable[..., Any], over: str, grain: float
-        ) -> None:
+        def compare(n: int, g: Callable[..., Any], over: str, grain: float) -> None:
             cotangent, noise = self.compare_first_order(
                 g, values, arrays, n, over, grain
             )
@@ -391,7 +389,7 @@ class Check:
     def attempt_entries(
         self, row: Comparison, chosen: Array, compare: Callable[[int], None]
     ) -> None:
-        """Compare the chosen entries of an argument, and note those there is no time for."""
+        """Compare the chosen entries of an argument; note those without time."""
         done = 0
         for k in chosen.tolist():
             if not self.meter.attempt("", partial(compare, k)):
@@ -608,9 +606,9 @@ def _check_repeatable(first: Array, second: Array) -> None:
         )
     if not same:
         raise UsageError(
-            "check_grads: the function returns other values when it is called again, so"
-            " differences of its values tell nothing. If it draws random numbers, let it"
-            " draw the same ones: np.random.default_rng(0) inside of it, say."
+            "check_grads: the function returns other values when it is called again,"
+            " so differences of its values tell nothing. If it draws random numbers,"
+            " let it draw the same ones: np.random.default_rng(0) inside of it, say."
         )
 
 

@@ -575,9 +575,9 @@ class Report:
             )
         if worst.verdict == "kink":
             return (
-                f"{self.function}: {compared}nothing is wrong, but every entry lies at a"
-                " kink, where there is no derivative: compared are the derivatives of"
-                f" its two sides ({notes}){idle}"
+                f"{self.function}: {compared}nothing is wrong, but every entry lies at"
+                " a kink, where there is no derivative: compared are the derivatives"
+                f" of its two sides ({notes}){idle}"
             )
         agree = "it agrees" if changes else "gradients agree"
         return (

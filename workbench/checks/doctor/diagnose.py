@@ -127,9 +127,7 @@ def diagnose(
         if all(a is b for a, b in zip(flat, doubles, strict=True)):
             raise
         # Python's own numbers raise where NumPy's become infinite and go on.
-        return _diagnose_leaves(
-            f, doubles, structure, chosen, names, progress, budget
-        )
+        return _diagnose_leaves(f, doubles, structure, chosen, names, progress, budget)
 
 
 def _to_numpy_number(x: Any) -> Any:
@@ -345,21 +343,25 @@ def _list_doctors(
     def nodes() -> list[Tensor]:
         return [f.node for f in found]
 
-    yield "values that are not finite", lambda: inner_nodes.refine_findings(
-        case, values.find_bad_values(case)
+    yield (
+        "values that are not finite",
+        lambda: inner_nodes.refine_findings(case, values.find_bad_values(case)),
     )
     yield "gradients that are not finite", find_bad_slopes
     yield "units that do not learn", lambda: vanishing.find_idle_units(case)
-    yield "vectors of repeated values", lambda: vectors.find_undetermined_vectors(
-        case, nodes()
+    yield (
+        "vectors of repeated values",
+        lambda: vectors.find_undetermined_vectors(case, nodes()),
     )
     yield "gradients that are 0", lambda: zeros.find_zero_gradients(case, nodes())
     yield "singular matrices", find_singular
-    yield "vanishing and exploding gradients, lost digits", lambda: _examine_sizes(
-        case, found, singular
+    yield (
+        "vanishing and exploding gradients, lost digits",
+        lambda: _examine_sizes(case, found, singular),
     )
-    yield "exponentials that soon overflow", lambda: forms.find_near_overflow(
-        case, nodes()
+    yield (
+        "exponentials that soon overflow",
+        lambda: forms.find_near_overflow(case, nodes()),
     )
 
 

@@ -415,8 +415,8 @@ def _is_stationary(g: Any, rounded: Any, away: Any) -> bool:
     size = measure_norm(g)[0]
     if rounded is not None and measure_norm(value_of(g) - rounded)[0] > NOISE * size:
         return True
-    return away is not None and is_finite(away) and (
-        measure_norm(away)[0] > GROWTH * size
+    return (
+        away is not None and is_finite(away) and (measure_norm(away)[0] > GROWTH * size)
     )
 
 
