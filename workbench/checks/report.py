@@ -670,6 +670,9 @@ class Report:
                 f" worst {worst.place}: {_describe_error(worst)}"
             )
         for i in self.identities:
+            if i.holds and not np.isfinite(i.error):
+                rows.append(f"{'?':<{WIDTH}} {i.name}: not finite on both sides")
+                continue
             rows.append(
                 f"{OUTCOMES[self.judge(i)]:<{WIDTH}} {i.name}: {i.error:.2g}"
                 f" (tolerance {i.tolerance:.2g})"

@@ -384,12 +384,7 @@ def verify_grad(
         Draw u in single precision where the output is.
     budget
         The seconds that each projection may take; None: no limit. Then some entries,
-        chosen at random, are compared, and a warning tells how many are not.
-
-    Warns
-    -----
-    UserWarning
-        If there was no time to compare all entries.
+        chosen at random, are compared, and a UserWarning tells how many are not.
 
     Raises
     ------
@@ -399,7 +394,8 @@ def verify_grad(
     DtypeError
         If one of ``pt`` is not of float dtype.
     UsageError
-        If ``pt`` is not a list, or ``mode`` is not a mode of Theano's.
+        If ``pt`` is not a list, ``mode`` is not a mode of Theano's, or ``budget`` is no
+        number above 0.
 
     Examples
     --------

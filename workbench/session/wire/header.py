@@ -257,6 +257,8 @@ def encode_gradients(report: Report) -> list[GradientCheckData]:
     for one in report.identities:
         words = "holds" if one.holds else f"fails: off by {one.error:.2g}"
         text = f"{words} (tolerance {one.tolerance:.2g})"
+        if one.holds and not np.isfinite(one.error):
+            text = "not finite on both sides"
         lines.append(encode_gradient(report, one, one.name, "", text))
     return lines
 
