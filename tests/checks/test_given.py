@@ -82,7 +82,8 @@ def test_G5_a_session_of_many_inputs_runs_a_bounded_number_of_times() -> None:
         assert session.check(nodes=False, progress=lambda *a: told.append(a)).ok
         runs.append(len(calls))
         assert len({total for _, total in told}) == 1
-        assert [done for done, _ in told] == list(range(told[0][1]))
+        # Once for each piece, and again during one that is long.
+        assert [*dict.fromkeys(done for done, _ in told)] == list(range(told[0][1]))
     assert runs[1] <= runs[0] < 1000
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import record
 from workbench.core.types import Spec, is_weak
+from workbench.errors import UsageError
 from workbench.ops.define import flatten_parts, linear
 from workbench.overrides.override_blocks import resolve_call
 
@@ -54,6 +56,8 @@ from workbench.overrides.override_blocks import resolve_call
 Array = np.ndarray[Any, Any]
 #: How far the program may be off at the points where it is tried, relatively.
 ROUNDING = 1e-9
+#: How far the values of two calls may differ, relatively, where sums run in threads.
+REPEATS = 1e-6
 #: The relative step to the second point.
 NEARBY = 1e-3
 
@@ -262,18 +266,27 @@ class Check:
         entries = sum(len(self.choose_entries(x)) for x in arrays)
         self.meter.total += entries * functions
         level = [(f, "", 0.0)]
+        following: list[tuple[Callable[..., Any], str, float]] = []
+
+        def compare(n: int, g: Callable[..., Any], over: str, grain: float) -> None:
+            cotangent, noise = self.compare_first_order(
+                g, values, arrays, n, over, grain
+            )
+            if n < order:
+                made = self.make_derivatives(g, values, cotangent, over)
+                following.extend((h, name, noise) for h, name in made)
+
         for n in range(1, order + 1):
             following = []
             for g, over, grain in level:
-                cotangent, noise = self.compare_first_order(
-                    g, values, arrays, n, over, grain
-                )
-                if n < order:
-                    made = self.make_derivatives(g, values, cotangent, over)
-                    following += [(h, name, noise) for h, name in made]
+                what = f"derivatives of order {n}{over}"
+                self.meter.attempt(what, partial(compare, n, g, over, grain))
             level = following
         if order > 1:
-            self.compare_second_differences(f, values, arrays)
+            self.meter.attempt(
+                "the second derivative along a line",
+                partial(self.compare_second_differences, f, values, arrays),
+            )
 
     def make_derivatives(
         self, f: Callable[..., Any], values: list[Any], cotangent: Any, over: str
@@ -308,6 +321,12 @@ class Check:
             else np.zeros_like(np.asarray(x), dtype=float)
             for x in outputs
         ]  # fmt: skip
+        if not any(types.is_differentiable(np.asarray(x).dtype) for x in outputs):
+            kinds = ", ".join(dict.fromkeys(str(np.asarray(x).dtype) for x in outputs))
+            raise UsageError(
+                f"check_grads: the function returns {kinds or 'nothing'}, and only"
+                " floats have a derivative. Return an array or a number of float dtype."
+            )
         cotangent = structure(cotangents)
         real = all(np.asarray(x).dtype.kind != "c" for x in outputs)
         weights = np.concatenate([np.ravel(c) for c in cotangents] or [np.zeros(0)])
@@ -320,6 +339,8 @@ class Check:
             leaves = tree.flatten(evaluated(*new))[0]
             return np.concatenate([np.ravel(np.asarray(x)) for x in leaves])
 
+        if not over:
+            _check_repeatable(flat(*arrays), flat(*arrays))
         gradients = pullback(cotangent)
         noise = measure_rounding(
             lambda w: pullback(structure(w)), cotangents, gradients
@@ -333,21 +354,53 @@ class Check:
                 row = Comparison(self.names[i], x.shape, order, mode + over)
                 rows[i, mode] = row
                 self.report.comparisons.append(row)
-        for i, x in enumerate(arrays):
-            for k in self.choose_entries(x):
-                self.meter.step()
-                found = self.measure_entry(flat, arrays, i, k, grain=grain)
-                if "rev" in self.modes:
-                    row = rows[i, "rev"]
-                    truth = self.weigh_entry(flat, arrays, i, k, found, weights, real)
-                    got = np.asarray(gradients[i]).flat[k]
-                    row.entries.append(self.judge_entry(row, k, got, truth, noise[i]))
-                if "fwd" in self.modes:
-                    row = rows[i, "fwd"]
-                    row.entries.append(self.push_entry(row, derivative, i, k, x, found))
+
+        def compare(i: int, k: int) -> None:
+            """Compare one entry in each mode."""
+            self.meter.step()
+            found = self.measure_entry(flat, arrays, i, k, grain=grain)
+            made = []
+            if "rev" in self.modes:
+                row = rows[i, "rev"]
+                truth = self.weigh_entry(flat, arrays, i, k, found, weights, real)
+                got = np.asarray(gradients[i]).flat[k]
+                made.append((row, self.judge_entry(row, k, got, truth, noise[i])))
+            if "fwd" in self.modes:
+                row = rows[i, "fwd"]
+                pushed = self.push_entry(row, derivative, i, k, arrays[i], found)
+                made.append((row, pushed))
+            for row, entry in made:
+                row.entries.append(entry)
+
+        # The modes in one equation first: it costs less than an entry.
         if set(self.modes) == {"fwd", "rev"}:
-            self.compare_adjoint(f, values, gradients, cotangents, noise, over)
+            self.meter.attempt(
+                f"the adjoint test{over}",
+                partial(
+                    self.compare_adjoint,
+                    f, values, gradients, cotangents, noise, over,
+                ),
+            )  # fmt: skip
+        for i, x in enumerate(arrays):
+            row = rows[i, self.modes[0]]
+            self.attempt_entries(row, self.choose_entries(x), partial(compare, i))
         return cotangent, max(noise, default=0.0)
+
+    def attempt_entries(
+        self, row: Comparison, chosen: Array, compare: Callable[[int], None]
+    ) -> None:
+        """Compare the chosen entries of an argument; note those without time."""
+        done = 0
+        for k in chosen.tolist():
+            if not self.meter.attempt("", partial(compare, k)):
+                break
+            done += 1
+        if done < len(chosen):
+            over = "" if row.order == 1 else f" at order {row.order}, {row.mode}"
+            left = len(chosen) - done
+            self.meter.list_unchecked(
+                f"{left} of {len(chosen)} chosen entries of {row.argument}{over}"
+            )
 
     def measure_entry(
         self,
@@ -542,6 +595,20 @@ class Check:
                 float(np.sum(weights * expected)),
                 rtol * size + 10 * uncertainty + 1e-7 + NOISES * slack,
             )
+        )
+
+
+def _check_repeatable(first: Array, second: Array) -> None:
+    """Raise an error if a function returns other values when it is called again."""
+    with np.errstate(all="ignore"):
+        same = first.shape == second.shape and np.allclose(
+            first, second, REPEATS, REPEATS * max_finite(first), equal_nan=True
+        )
+    if not same:
+        raise UsageError(
+            "check_grads: the function returns other values when it is called again,"
+            " so differences of its values tell nothing. If it draws random numbers,"
+            " let it draw the same ones: np.random.default_rng(0) inside of it, say."
         )
 
 

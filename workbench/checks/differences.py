@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from workbench.checks.progress import tick
 from workbench.checks.report import Verdict
 from workbench.core import tree
 from workbench.core.trace import check_float
@@ -40,6 +41,8 @@ NEAR_STEPS = tuple(2.0**-k for k in (24, 28, 32, 36, 40, 44, 48))
 NEARER_STEPS = tuple(2.0**-k for k in (20, 27, 34, 40))
 #: Steps of the central differences that an extrapolated derivative must agree with.
 CENTRAL_STEPS = (2.0**-20, 2.0**-21)
+#: Scales of steps, where the function has no value at those of the usual one.
+SMALLER_SCALES = (2.0**-8, 2.0**-16, 2.0**-22)
 #: A step that is no power of 2: across jumps at equal distances these agree.
 UNEVEN_STEP = 0.83 * KINK_STEPS[0]
 #: What the extrapolation is content with, relatively: alone, and to confirm.
@@ -82,7 +85,7 @@ def slope(
     analytic: bool = True,
     known: bool = False,
     target: float = TIGHT,
-    grain: float = 0.0,
+    grain: Array | float = 0.0,
     center: Array | None = None,
 ) -> Slope:
     """Return the derivative at 0 of a function of one real step.
@@ -108,6 +111,7 @@ def slope(
     center
         The function's values at 0, if they are known.
     """
+    line = _ask_before(line)
     with np.errstate(all="ignore"):
         center = np.asarray(line(0.0)) if center is None else center
         exact = _complex_step(line, center, scale, known) if analytic else None
@@ -118,7 +122,7 @@ def slope(
             nowhere = np.zeros(exact.shape, bool)
             return Slope(exact, error, exact, exact, nowhere, nowhere, "complex step")
         wanted = LOOSE if exact is not None else target
-        near = [(h, line(h), line(-h)) for h in (step * scale for step in KINK_STEPS)]
+        near, scale = _evaluate_near(line, center, scale)
         rounding = (
             np.maximum(_rounding(center), _cancellation_error(center, near)) + grain
         )
@@ -152,11 +156,41 @@ def slope(
     return Slope(value, error, left, right, kink, jump, method)
 
 
+def _evaluate_near(
+    line: Line, center: Array, scale: float
+) -> tuple[list[tuple[float, Array, Array]], float]:
+    """Return steps with the function's values on both sides, and the scale of steps.
+
+    Where the function has no value at any of them, as the factor of a matrix that is
+    barely positive definite, the scale is a smaller one, for which it has.
+    """
+    made = []
+    for smaller in (1.0, *SMALLER_SCALES):
+        steps = [step * scale * smaller for step in KINK_STEPS]
+        made.append(([(h, line(h), line(-h)) for h in steps], scale * smaller))
+        _, ahead, behind = made[-1][0][0]
+        found = np.isfinite(ahead) & np.isfinite(behind)
+        if np.any(found) or not np.any(np.isfinite(center)):
+            return made[-1]
+    return made[0]
+
+
+def _ask_before(line: Line) -> Line:
+    """Return the function; before it is computed, the check may end."""
+
+    def ask(t: complex) -> Array:
+        tick()
+        return line(t)
+
+    return ask
+
+
 def curvature(line: Line, scale: float = 1.0) -> tuple[Array, Array]:
     """Return the second derivative at 0 from values alone, and its possible error.
 
     The error is infinite where the two sides differ.
     """
+    line = _ask_before(line)
     with np.errstate(all="ignore"):
         center = np.asarray(line(0.0))
         value, error = _ridders(

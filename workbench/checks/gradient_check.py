@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,15 @@ import numpy as np
 from workbench.autodiff.jacobian import vjp
 from workbench.checks.check_rule import find_by_halving
 from workbench.checks.comparison import Check, find_nonfinite, run_from_host
-from workbench.checks.differences import NOISES, Tolerance, slope, to_double
+from workbench.checks.differences import (
+    NOISES,
+    Tolerance,
+    measure_rounding,
+    slope,
+    to_double,
+)
 from workbench.checks.nodes import check_nodes, is_checkable
-from workbench.checks.progress import Progress, ProgressMeter
+from workbench.checks.progress import BUDGET, Progress, ProgressMeter
 from workbench.checks.report import (
     Comparison,
     Identity,
@@ -43,6 +49,9 @@ Array = np.ndarray[Any, Any]
 
 #: Directions of many arguments together; along one an error may be near 0 by chance.
 DIRECTIONS = 2
+#: The part of the time that is left which one direction may take, with the search for
+#: an argument; and the comparison of all entries, before a wrong rule is looked for.
+GROUP_SHARE, ENTRIES_SHARE = 0.5, 0.7
 
 
 class GivenGradients:
@@ -102,12 +111,25 @@ class GivenGradients:
     def run(self) -> None:
         """Compare all groups along directions, then all chosen entries."""
         off: list[int] = []
-        for group in self.groups:
-            self.check.meter.step()
+        meter = self.check.meter
+
+        def compare(group: list[int]) -> None:
+            nonlocal off
+            meter.step()
             if group != off and not self.compare_group(group):
                 off = group
+
+        for group in self.groups:
+            names = self.name_arguments(group)
+            what = f"the gradient by {names}, all entries along a direction"
+            meter.attempt(what, partial(compare, group), GROUP_SHARE)
         for i in range(len(self.arrays)):
             self.compare_entries(i)
+
+    def name_arguments(self, group: Sequence[int]) -> str:
+        """Return the names of some arguments: the first and the last of many."""
+        names = [self.check.names[i] for i in group]
+        return names[0] if len(names) == 1 else f"{names[0]}, ... {names[-1]}"
 
     @cached_property
     def center(self) -> Array:
@@ -124,7 +146,8 @@ class GivenGradients:
         check, x = self.check, self.arrays[which]
         row = Comparison(check.names[which], x.shape, 1, "given")
         check.report.comparisons.append(row)
-        for k in self.chosen_entries[which]:
+
+        def compare(k: int) -> None:
             check.meter.step()
             noise, got = self.noise[which], self.gradients[which].flat[k]
             # What rounding does is measured only where something may be wrong.
@@ -140,6 +163,8 @@ class GivenGradients:
                 if entry.verdict == "right":
                     break
             row.entries.append(entry)
+
+        check.attempt_entries(row, self.chosen_entries[which], compare)
 
     def compare_group(self, group: list[int]) -> bool:
         """Return whether the gradients by some arguments agree along a direction."""
@@ -199,7 +224,7 @@ class GivenGradients:
             most += NOISES * self.noise[i] * float(np.sum(np.abs(direction)))
             most += 4e3 * float(np.finfo(kind).eps * np.sum(np.abs(terms)))
         names = [self.check.names[i] for i in directions]
-        what = names[0] if len(names) == 1 else f"{names[0]}, ... {names[-1]}"
+        what = self.name_arguments([*directions])
         name = f"the gradient by {what}, all entries along a direction"
         slack = 4 * float(found.error[0])
         return Identity(name, got, expected, most + slack, tuple(names))
@@ -219,6 +244,7 @@ def check_grads(
     entries: int = 64,
     seed: int | None = None,
     progress: Progress | None = None,
+    budget: float | None = BUDGET,
 ) -> Report:
     """Compare the derivatives of a function with differences of its values.
 
@@ -243,6 +269,9 @@ def check_grads(
     progress
         Called with (done, all) before each entry; true stops the check, and so does
         an interrupt: the report then holds what was checked.
+    budget
+        The seconds that the check may take; None: no limit. What it has not come to
+        stands in the report, and in its ``unchecked``.
 
     Returns
     -------
@@ -301,7 +330,7 @@ def check_grads(
     labels = [names[i] for i in range(len(chosen))]
 
     def run_check() -> Report:
-        meter = ProgressMeter(progress)
+        meter = ProgressMeter(progress, budget=budget)
         check = Check(
             Report(_describe_function(f), seed),
             labels,
@@ -312,18 +341,58 @@ def check_grads(
         )
         # The report names what is not finite; NumPy need not warn of it too.
         with meter, np.errstate(all="ignore"):
-            check.run(function, values, order)
+            with meter.limit_share(ENTRIES_SHARE):
+                check.run(function, values, order)
+            _compare_sampled(check, function, values)
             if not check.report.ok or (
                 atol is None and _has_faint_derivative(check.report)
             ):
                 _find_wrong_rules(check.report, function, values, order, meter)
-        check.report.stopped = meter.stopped
+        check.report.end(meter)
         return check.report
 
     report = run_check()
     if not report.stopped:
         report = _check_true_gradients(report, run_check, function, values, labels)
     return report.raise_if_wrong()
+
+
+def _compare_sampled(check: Check, f: Callable[..., Any], values: list[Any]) -> None:
+    """Compare the gradients by arguments of which only some entries are compared.
+
+    Along a direction of all their entries, so that one wrong entry among many is found.
+    """
+    arrays = [np.asarray(x) for x in values]
+    sampled = [i for i, x in enumerate(arrays) if x.size > check.limit]
+    if not sampled or "rev" not in check.modes:
+        return
+
+    def compare() -> None:
+        """Compare the weighted outputs, a function that returns one number."""
+        check.meter.step()
+        outputs = tree.flatten(f(*values))[0]
+        weights = [check.draw_like(y) for y in outputs]
+
+        def number(*moved: Any) -> Any:
+            leaves = tree.flatten(f(*moved))[0]
+            pairs = zip(weights, leaves, strict=True)
+            total = sum(np.sum(w * np.asarray(y)) for w, y in pairs)
+            return np.real(total)
+
+        y, pullback = vjp(number, *values)
+        one = [np.ones_like(y)]
+        gradients = pullback(one[0])
+        noise = measure_rounding(lambda g: pullback(g[0]), one, gradients)
+        total = check.meter.total
+        given = GivenGradients(check, number, arrays, gradients, noise=noise)
+        check.meter.total = total  # its entries are not compared again
+        for i in sampled:
+            given.compare_group([i])
+
+    names = ", ".join(check.names[i] for i in sampled)
+    check.meter.total += 1
+    what = f"the gradient by {names}, all entries along a direction"
+    check.meter.attempt(what, compare, GROUP_SHARE)
 
 
 def _check_true_gradients(
@@ -428,9 +497,7 @@ def _find_wrong_rules(
     """Check each node of a program by itself, to find a wrong rule."""
     nodes = _trace_nodes(f, values)
     to.total += sum(map(is_checkable, nodes))
-    check_nodes(
-        nodes, seed=report.seed, order=order, step=to.step, found=report.nodes
-    )  # fmt: skip
+    check_nodes(nodes, seed=report.seed, order=order, meter=to, found=report.nodes)
     worst = report.worst
     if not report.faulty and worst is not None and not np.isfinite(worst.analytic):
         report.blamed = find_nonfinite(f, values)
@@ -450,6 +517,7 @@ def compare_gradients(
     progress: Progress | None = None,
     most: int | None = None,
     known: bool = False,
+    budget: float | None = BUDGET,
 ) -> Report:
     """Compare given gradients with differences of a function's values.
 
@@ -473,6 +541,8 @@ def compare_gradients(
         them; by default each argument has its own.
     known
         The function takes complex numbers and has no kink where it is finite.
+    budget
+        The seconds that the check may take; None: no limit.
 
     Returns
     -------
@@ -487,14 +557,14 @@ def compare_gradients(
     """
     seed = draw_seed() if seed is None else seed
     labels = [f"arg{i}" for i in range(len(values))] if names is None else list(names)
-    meter = ProgressMeter(progress)
+    meter = ProgressMeter(progress, budget=budget)
     check = Check(
         Report(name, seed), labels, ("given",), Tolerance(rtol, atol), entries, meter
     )
     arrays = [np.asarray(x) for x in values]
     with meter:
         GivenGradients(check, function, arrays, gradients, most=most, known=known).run()
-    check.report.stopped = meter.stopped
+    check.report.end(meter)
     return check.report
 
 

@@ -23,6 +23,7 @@ from workbench.autodiff.jacobian import jvp, vjp
 from workbench.autodiff.reverse import choose_pull
 from workbench.autodiff.steps import Rules, inner_rules, with_inner_nodes
 from workbench.checks.differences import EXACT_STEP, Slope, slope
+from workbench.checks.progress import tick
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops import gradients
 from workbench.ops.define import Parts
@@ -237,11 +238,16 @@ class IsolatedNode:
         return found
 
     def measure_derivative(
-        self, argnum: int, directions: Array, target: float = TARGET
+        self,
+        argnum: int,
+        directions: Array,
+        target: float = TARGET,
+        grain: Array | float = 0.0,
     ) -> Slope:
         """Return the derivative along directions of one input, one row for each.
 
         No rule takes part in it. Where the op cannot be computed the row is NaN.
+        ``grain`` is what rounding does to each output, beyond a rounding of its own.
         """
         start = np.asarray(self.values[argnum])
         steps = [self.as_direction(direction, start) for direction in directions]
@@ -270,6 +276,7 @@ class IsolatedNode:
             analytic=start.dtype.kind == "f" and not self.single_only,
             known=is_analytic(self.node),
             target=target,
+            grain=grain,
             center=np.broadcast_to(self.outputs, (len(steps), len(self.outputs))),
         )
 
@@ -351,6 +358,7 @@ class IsolatedNode:
 
         ``rule`` replaces that of the op, ``values`` those of the inputs.
         """
+        tick()
         whole = self.whole if values is None else self.compute(values)
         values = self.values if values is None else values
         g = self.cotangents(weights, whole)
@@ -409,6 +417,7 @@ class IsolatedNode:
 
     def push_forward(self, argnum: int, direction: Array) -> Array:
         """Return the tangent of all compared outputs along a direction of one input."""
+        tick()
         push, inside = choose_push(self.node, None, self.rules)
         if push is None:
             return np.zeros(len(self.outputs))

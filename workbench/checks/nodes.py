@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,12 @@ from workbench.autodiff.steps import Part, Rule, ends_of
 from workbench.checks.alike_nodes import AlikeNodes
 from workbench.checks.check_rule import RuleCheck, Suspect, check_second_order
 from workbench.checks.isolated_node import IsolatedNode, NoGradient
+from workbench.checks.progress import (
+    BudgetSpent,
+    ProgressMeter,
+    Unchecked,
+    find_meter,
+)
 from workbench.checks.report import (
     MODES,
     PURPOSE,
@@ -142,6 +149,8 @@ COVERED = "an override of the pattern around it replaces its rule."
 EXACT = 32
 #: Inputs of up to so many entries have their second order checked at each node.
 SECOND = 256
+#: The part of the time that is left which one node may take.
+SHARE = 0.5
 #: Bytes that the allocator is to keep for the next arrays.
 KEPT = 2**23
 
@@ -186,7 +195,8 @@ def check_nodes(
     rules: Mapping[int, Any] | None = None,
     covered: Collection[int] = (),
     cotangent_of: Callable[[Tensor], Any] | None = None,
-    step: Callable[[], object] | None = None,
+    meter: ProgressMeter | None = None,
+    name_of: Callable[[Tensor], str] | None = None,
     found: list[NodeCheck] | None = None,
 ) -> list[NodeCheck]:
     """Check the rule of every node of a program by itself.
@@ -208,13 +218,17 @@ def check_nodes(
         change; that is no error.
     covered
         The serials of nodes whose rule does not run, since that of another node does.
-    arriving
+    cotangent_of
         Returns the cotangent of a node in the run, for what an override changes; by
         default it is ones.
-    step
-        Called before each node; what it raises ends the check.
+    meter
+        Counts the nodes, and says how long the check may take. What it has not come to
+        is listed there; no node takes more than half of the time that is left, so that
+        a slow one leaves some for the others.
+    name_of
+        Returns the name of a node in that list.
     found
-        The list to fill; after a check that ends early it holds what was found.
+        The list to fill.
 
     Returns
     -------
@@ -229,6 +243,7 @@ def check_nodes(
     [('tanh', 'right'), ('sum', 'right')]
     """
     made: list[NodeCheck] = [] if found is None else found
+    to = ProgressMeter(None) if meter is None else meter
     keep_freed_memory()
     rng = np.random.default_rng(seed)
     kinds: set[Any] = set()
@@ -277,14 +292,25 @@ def check_nodes(
             text = f"{describe_node(node)} depends on a wrong rule inside it."
             made[place] = replace(made[place], status="unsure", text=text)
 
-    for node in checkable:
-        if step is not None:
-            step()
+    def check_whole(node: Tensor) -> None:
+        """Check one node of the program and those inside it."""
+        to.step()
         if alike.is_right(node):
             made.append(NodeCheck(node, "right", "rev", None, ""))
-            continue
+            return
         check(node, node)
         check_inner_nodes(node)
+
+    name = describe_node if name_of is None else name_of
+    for node in checkable:
+        before = len(made)
+        if not to.attempt("", partial(check_whole, node), SHARE):
+            inside = "nodes inside " if len(made) > before else ""
+            to.list_unchecked(f"{inside}{name(node)}")
+    plain = [x for x in checkable if orders.get(x.serial) == 1 and order > 1]
+    if plain and not to.is_over:
+        count = blame.format_count(len(plain), "large node")
+        to.unchecked.append(Unchecked(f"the second derivatives of {count}", "size"))
     return made
 
 
@@ -329,6 +355,9 @@ def check_node(
         return NodeCheck(
             node, "unsure", check.mode, None, f"{describe_node(node)}: {error}"
         )
+    except BudgetSpent:
+        if not check.has_wrong():
+            raise
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         subject = f"The rule of {describe_node(node)}"
@@ -336,7 +365,12 @@ def check_node(
         return NodeCheck(node, "wrong", check.mode, None, text)
     note = ""
     if order > 1 and not any(e.verdict in ("wrong", "kink") for e in check.entries):
-        note = check_second_order(isolated, check, rng)
+        try:
+            note = check_second_order(isolated, check, rng)
+        except BudgetSpent:
+            meter = find_meter()
+            if meter is not None:
+                meter.list_unchecked(f"the second derivative of {describe_node(node)}")
     return _summarize_check(node, check, note)
 
 
@@ -394,7 +428,8 @@ def describe_entry(node: Tensor, e: Entry) -> str:
             f"{reported}. Look for a division by 0 in it; choose with np.where before"
             " dividing."
         )
-    return f"{reported}; off by {e.error:.3g}, tolerance {e.tolerance:.2g}."
+    entry = " Which entry it is was not found in time." if e.along else ""
+    return f"{reported}; off by {e.error:.3g}, tolerance {e.tolerance:.2g}.{entry}"
 
 
 def format_number(x: complex) -> str:

@@ -11,6 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from workbench.autodiff.steps import with_inner_nodes
+from workbench.checks.progress import ProgressMeter, Unchecked, describe_unchecked
+from workbench.core.blame import format_count
 from workbench.core.tensor import Tensor
 from workbench.errors import GradientError, UnknownNodeError
 from workbench.overrides.override import Override, override
@@ -32,7 +34,9 @@ class Entry:
     ``left`` and ``right`` are one-sided; at a kink they disagree, and any value
     between them is a subgradient. ``output`` is the entry of a node's output,
     ``"y[3]"``; empty where all outputs are weighed together. ``jump``: it is the value
-    that differs from one side to the other, not its slope alone.
+    that differs from one side to the other, not its slope alone. ``along``: the
+    derivative along a direction of all entries of the argument, as the budget was spent
+    before the entry was found.
     """
 
     argument: str
@@ -49,6 +53,7 @@ class Entry:
     method: str
     output: str = ""
     jump: bool = False
+    along: bool = False
 
     @property
     def error(self) -> float:
@@ -64,6 +69,8 @@ class Entry:
     @property
     def place(self) -> str:
         """The entry as text: ``W[3, 1]``."""
+        if self.along:
+            return f"{self.argument} along a direction"
         where = f"[{', '.join(map(str, self.index))}]" if self.index else ""
         return f"{self.argument}{where}"
 
@@ -165,8 +172,11 @@ class Identity:
 
     @property
     def holds(self) -> bool:
-        """True if the two sides differ by no more than the tolerance."""
-        return bool(self.error <= self.tolerance)
+        """True if the two sides differ by no more than the tolerance.
+
+        Or if there is none, as where a derivative is infinite: that is for the entries.
+        """
+        return bool(self.error <= self.tolerance or np.isinf(self.tolerance))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -320,6 +330,11 @@ class Report:
         Chose the entries and directions; the same seed repeats the check.
     stopped
         Whether it was stopped before it was done.
+    unchecked
+        What was not looked at, each with the reason: the budget was spent, or it was
+        stopped, or that is large.
+    budget
+        The seconds that it could take; None: no limit.
     overridden
         The overrides that ran, and the ops of the program that are there to change a
         gradient (`workbench.stop_gradient`).
@@ -356,6 +371,8 @@ class Report:
     comparisons: list[Comparison] = field(default_factory=list)
     identities: list[Identity] = field(default_factory=list)
     stopped: bool = False
+    unchecked: list[Unchecked] = field(default_factory=list)
+    budget: float | None = None
     overridden: tuple[str, ...] = ()
     blamed: str | None = None
     nodes: list[NodeCheck] = field(default_factory=list)
@@ -363,6 +380,11 @@ class Report:
     changed: dict[str, float] = field(default_factory=dict)
     changers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     diagnosis: str = "wb.diagnose(f, *args)"
+
+    @property
+    def spent(self) -> bool:
+        """True if the budget was spent before it was done; then see ``unchecked``."""
+        return any(one.reason == "budget" for one in self.unchecked)
 
     @property
     def faulty(self) -> list[NodeCheck]:
@@ -470,6 +492,25 @@ class Report:
         some = {name: self.changed[name] for name in chosen if name in self.changed}
         return describe_changes(some, self.changers)
 
+    def describe_unchecked(self) -> list[str]:
+        """Return in words what was not looked at: one text for each reason.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(3)))
+        >>> session.check(budget=1e-9).describe_unchecked()[0][:35]
+        'not looked at, as the budget of 1e-'
+        >>> session.check(budget=None).describe_unchecked()
+        []
+        """
+        return describe_unchecked(self.unchecked, self.budget)
+
+    def end(self, meter: ProgressMeter) -> None:
+        """Take from the meter of the check how it ended, and what it left out."""
+        self.stopped, self.budget = meter.stopped, meter.budget
+        self.unchecked = list(meter.unchecked)
+
     def raise_if_wrong(self) -> Report:
         """Return the report itself, or a `GradientError` that carries it."""
         if not self.ok:
@@ -532,6 +573,12 @@ class Report:
                 f" where the gradient is {worst.analytic:.10g} ({notes}){idle}"
                 + ("" if np.isfinite(worst.analytic) else f". {self._ask_doctor()}")
             )
+        if worst.verdict == "kink":
+            return (
+                f"{self.function}: {compared}nothing is wrong, but every entry lies at"
+                " a kink, where there is no derivative: compared are the derivatives"
+                f" of its two sides ({notes}){idle}"
+            )
         agree = "it agrees" if changes else "gradients agree"
         return (
             f"{self.function}: {compared}{agree} with differences; worst"
@@ -563,6 +610,11 @@ class Report:
             notes.append(f"rules of {len(self.nodes)} nodes: {found}")
         if self.stopped:
             notes.append("stopped early")
+        left = sum(one.reason == "budget" for one in self.unchecked)
+        if left:
+            budget = "" if self.budget is None else f" of {self.budget:g} s"
+            parts = format_count(left, "part")
+            notes.append(f"{parts} not looked at: the budget{budget} is spent")
         return notes
 
     def _describe_other_changes(self) -> str:
@@ -618,6 +670,9 @@ class Report:
                 f" worst {worst.place}: {_describe_error(worst)}"
             )
         for i in self.identities:
+            if i.holds and not np.isfinite(i.error):
+                rows.append(f"{'?':<{WIDTH}} {i.name}: not finite on both sides")
+                continue
             rows.append(
                 f"{OUTCOMES[self.judge(i)]:<{WIDTH}} {i.name}: {i.error:.2g}"
                 f" (tolerance {i.tolerance:.2g})"
@@ -627,6 +682,7 @@ class Report:
             rows.append(f"{WORDS[check.status]:<{WIDTH}} {check.text}")
         if len(shown) > MOST_NODES:
             rows.append(f"... and {len(shown) - MOST_NODES} more nodes")
+        rows += [f"{'-':<{WIDTH}} {text}" for text in self.describe_unchecked()]
         return "\n".join(rows)
 
     def _repr_html_(self) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from workbench.checks.differences import EXACT_STEP, Slope, slope
 from workbench.checks.isolated_node import IsolatedNode
 from workbench.checks.nodes import describe_node
+from workbench.checks.progress import BUDGET, ProgressMeter, describe_unchecked
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
 from workbench.ops import define
@@ -50,6 +51,8 @@ class Steps:
         The derivative that the errors are measured from.
     method
         How that was found.
+    unchecked
+        Which steps the budget has left out, in words; their errors are NaN.
     """
 
     what: str
@@ -58,6 +61,7 @@ class Steps:
     chosen: tuple[str, float]
     value: float
     method: str
+    unchecked: str = ""
 
     def best(self, way: str) -> tuple[float, float]:
         """Return the step at which a method has the least error, and that error."""
@@ -69,7 +73,11 @@ class Steps:
 
 
 def sweep_steps(
-    line: Line, what: str = "the function", *, analytic: bool = True
+    line: Line,
+    what: str = "the function",
+    *,
+    analytic: bool = True,
+    budget: float | None = BUDGET,
 ) -> Steps:
     """Measure one derivative with every step.
 
@@ -82,6 +90,8 @@ def sweep_steps(
         The name of the function.
     analytic
         Try complex steps. They count if differences confirm them.
+    budget
+        The seconds that the steps may take; None: no limit.
 
     Examples
     --------
@@ -97,15 +107,24 @@ def sweep_steps(
     size = abs(value) or 1.0
     center = float(np.real(line(0.0)[0]))
 
+    turns = (1, -1, 1j) if found.method == "complex step" else (1, -1)
+    meter = ProgressMeter(None, len(turns) * len(STEPS), budget)
+    left = 0
+
     def at(t: complex) -> complex:
+        nonlocal left
+        if meter.is_over:
+            left += 1
+            return complex(np.nan)
+        meter.report(meter.done + 1, meter.total)
         try:
             return complex(line(t)[0])
         except Exception:
             return complex(np.nan)
 
-    with np.errstate(all="ignore"):
-        ahead = np.array([at(h).real for h in STEPS])
-        behind = np.array([at(-h).real for h in STEPS])
+    with meter, np.errstate(all="ignore"):
+        rows = np.array([[at(turn * h) for turn in turns] for h in STEPS])
+        ahead, behind = rows[:, 0].real, rows[:, 1].real
         central = (ahead - behind) / (2 * STEPS)
         halved = np.append(central[1:], np.nan)
         ways = {
@@ -115,15 +134,20 @@ def sweep_steps(
         }
         chosen = "extrapolated"
         if found.method == "complex step":
-            ways["complex step"] = np.array([at(1j * h).imag for h in STEPS]) / STEPS
+            ways["complex step"] = rows[:, 2].imag / STEPS
             chosen = "complex step"
         errors = {way: np.abs(x - value) / size for way, x in ways.items()}
+    if meter.stopped:
+        raise KeyboardInterrupt
     made = Steps(what, STEPS, errors, (chosen, 0.0), value, found.method)
     step = EXACT_STEP if chosen == "complex step" else made.best(chosen)[0]
-    return Steps(what, STEPS, errors, (chosen, step), value, found.method)
+    if left:
+        meter.list_unchecked(f"{left} of {meter.total} steps")
+    unchecked = "; ".join(describe_unchecked(meter.unchecked, budget))
+    return Steps(what, STEPS, errors, (chosen, step), value, found.method, unchecked)
 
 
-def sweep_node(node: Tensor, seed: int = 0) -> Steps:
+def sweep_node(node: Tensor, seed: int = 0, budget: float | None = BUDGET) -> Steps:
     """Measure one node with every step: weighted outputs, along a random direction.
 
     Each entry moves by a part of its own size, so the steps are relative.
@@ -170,4 +194,4 @@ def sweep_node(node: Tensor, seed: int = 0) -> Steps:
         return np.array([np.sum(np.where(weights != 0, weights * y, 0))])
 
     real = all(x.dtype.kind == "f" for x in starts) and not isolated.single_only
-    return sweep_steps(line, describe_node(node), analytic=real)
+    return sweep_steps(line, describe_node(node), analytic=real, budget=budget)

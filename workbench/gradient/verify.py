@@ -6,7 +6,9 @@ reports every entry.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy.typing as npt
 from workbench.autodiff.jacobian import vjp
 from workbench.checks.comparison import run_from_host
 from workbench.checks.differences import RTOL, perturb_entry, slope
+from workbench.checks.progress import BUDGET, ProgressMeter, describe_unchecked
 from workbench.core import tree
 from workbench.core.arguments import check_arguments
 from workbench.core.tensor import Tensor, value_of
@@ -43,11 +46,16 @@ class numeric_grad:
         `workbench.checks.differences`).
     out_type
         Taken for the sake of old programs; the precision of f is seen in its values.
+    budget
+        The seconds that it may take; None: no limit. Entries that it has not come to
+        are NaN.
 
     Attributes
     ----------
     gf
         The gradient: an array for an array, else a list of them.
+    unchecked
+        Which entries it has not come to, in words.
 
     Raises
     ------
@@ -74,6 +82,8 @@ class numeric_grad:
         pt: ArrayLike | Sequence[ArrayLike],
         eps: float | None = None,
         out_type: npt.DTypeLike | None = None,
+        *,
+        budget: float | None = None,
     ) -> None:
         check_function(f, "numeric_grad")
         points = pt if isinstance(pt, (list, tuple)) else [pt]
@@ -109,10 +119,18 @@ class numeric_grad:
                 value(*(x.astype(np.result_type(x, np.float64)) for x in arrays))
             except DtypeError:
                 narrow = True  # a function of single precision, and of nothing else
-        found = [_difference_slopes(value, arrays, i, eps) for i in range(len(arrays))]
+        found = []
+        with ProgressMeter(None, sum(x.size for x in arrays), budget) as meter:
+            for i in range(len(arrays)):
+                found.append(_difference_slopes(value, arrays, i, eps, meter))
+        if meter.stopped:
+            raise KeyboardInterrupt
+        self.unchecked = meter.unchecked
+        #: Where it was measured.
+        self.measured = [done for _, _, done in found]
         #: What each entry may be off by.
-        self.uncertain = [error for _, error in found]
-        self._each = [g for g, _ in found]
+        self.uncertain = [error for _, error, _ in found]
+        self._each = [g for g, _, _ in found]
         self.gf: Any = self._each if points is pt else self._each[0]
 
     @staticmethod
@@ -209,13 +227,24 @@ def as_array(x: object) -> Any:
 
 
 def _difference_slopes(
-    value: Callable[..., Array], arrays: list[Array], which: int, eps: float | None
-) -> tuple[Array, Array]:
-    """Return the slope by each entry of an array, and what it may be off by."""
+    value: Callable[..., Array],
+    arrays: list[Array],
+    which: int,
+    eps: float | None,
+    meter: ProgressMeter,
+) -> tuple[Array, Array, Array]:
+    """Return the slope by each entry of an array, what it may be off by, and where.
+
+    Entries for which there is no time are NaN. They are taken in a random order, the
+    same at each call, so that what is left out has no pattern.
+    """
     x = arrays[which]
-    found = np.empty(x.shape, np.result_type(x.dtype, np.float64))
-    error = np.zeros(x.shape)
-    for i in range(x.size):
+    found = np.full(x.shape, np.nan, np.result_type(x.dtype, np.float64))
+    error, known = np.zeros(x.shape), np.zeros(x.shape, bool)
+
+    def measure(i: int) -> None:
+        """Measure the slope by one entry."""
+        meter.step()
         directions = (1, 1j) if x.dtype.kind == "c" else (1,)
         parts = []
         for direction in directions:
@@ -231,7 +260,15 @@ def _difference_slopes(
             parts.append(measured.value[0])
             error.flat[i] = max(error.flat[i], float(measured.error[0]))
         found.flat[i] = parts[0] - (1j * parts[1] if len(parts) > 1 else 0)
-    return found, error
+        known.flat[i] = True
+
+    for i in np.random.default_rng(0).permutation(x.size).tolist():
+        if not meter.attempt("", partial(measure, i)):
+            break
+    left = x.size - np.count_nonzero(known)
+    if left:
+        meter.list_unchecked(f"{left} of {x.size} entries of pt[{which}]")
+    return found, error, known
 
 
 # `verify_grad`
@@ -315,6 +352,8 @@ def verify_grad(
     mode: object = None,
     cast_to_output_type: bool = False,
     no_debug_ref: bool = True,
+    *,
+    budget: float | None = BUDGET,
 ) -> None:
     """Compare the gradient of a function with differences of its values.
 
@@ -343,6 +382,9 @@ def verify_grad(
         Taken for the sake of old programs; they change nothing.
     cast_to_output_type
         Draw u in single precision where the output is.
+    budget
+        The seconds that each projection may take; None: no limit. Then some entries,
+        chosen at random, are compared, and a UserWarning tells how many are not.
 
     Raises
     ------
@@ -352,7 +394,8 @@ def verify_grad(
     DtypeError
         If one of ``pt`` is not of float dtype.
     UsageError
-        If ``pt`` is not a list, or ``mode`` is not a mode of Theano's.
+        If ``pt`` is not a list, ``mode`` is not a mode of Theano's, or ``budget`` is no
+        number above 0.
 
     Examples
     --------
@@ -416,7 +459,21 @@ def verify_grad(
             np.zeros_like(x) if g is None else np.asarray(as_array(g))
             for g, x in zip(pullback(structure(seeds)), arrays, strict=True)
         ]
-        _compare(numeric_grad(projected, arrays, eps), claimed, tolerances, seed)
+        truth = numeric_grad(projected, arrays, eps, budget=budget)
+        if truth.unchecked:
+            warnings.warn(
+                "verify_grad: "
+                + "; ".join(describe_unchecked(truth.unchecked, budget)),
+                UserWarning,
+                stacklevel=2,
+            )
+        for g, off, done in zip(truth.gf, truth.uncertain, truth.measured, strict=True):
+            off[~done], g[~done] = np.inf, 0
+        claimed = [
+            np.where(done | ~np.isfinite(g), g, 0)
+            for g, done in zip(claimed, truth.measured, strict=True)
+        ]
+        _compare(truth, claimed, tolerances, seed)
 
 
 def _draw_projection(rng: Any, y: Array, narrow: bool) -> Array:

@@ -138,7 +138,8 @@ def _make_caption(report: Report) -> str:
     rules = f", {format_count(len(report.nodes), 'rule')}" if report.nodes else ""
     entries = format_count(checked, "entry")
     stopped = "; stopped early" if report.stopped else ""
-    return f"{_describe_outcome(report)} ({entries}{rules}{stopped})"
+    left = "".join(f"; {text}" for text in report.describe_unchecked())
+    return f"{_describe_outcome(report)} ({entries}{rules}{stopped}{left})"
 
 
 def _describe_outcome(report: Report) -> str:
@@ -270,6 +271,8 @@ def plot_sweep(sweep: Steps, label: str) -> Plot:
         f"derivative {sweep.value:.6g} along a direction ({sweep.method}); a check"
         f" takes {way}, here with a step of {step:.1e}"
     )
+    if sweep.unchecked:
+        note += f"; {sweep.unchecked}"
     settings = make_layout(title, note)
     log: dict[str, Any] = {
         "type": "log",

@@ -19,7 +19,7 @@ from workbench.checks.doctor.case import Case
 from workbench.checks.doctor.diagnose import examine, require_fix
 from workbench.checks.doctor.finding import Finding, Findings
 from workbench.checks.isolated_node import to_host
-from workbench.checks.progress import Progress
+from workbench.checks.progress import BUDGET, Progress
 from workbench.core import types, walk
 from workbench.core.graph import Graph
 from workbench.core.schedule import compute_node
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 WORK, FEWEST, MOST = 1e8, 4, 64
 #: The runs of the program for one entry.
 RUNS = 16
+#: The part of the time that the rules of the nodes may take, before the whole.
+NODES_SHARE = 0.7
 #: The cost of calling an op, in numbers computed.
 CALL = 1e4
 
@@ -61,6 +63,7 @@ def check(
     *,
     nodes: bool = True,
     progress: Progress | None = None,
+    budget: float | None = BUDGET,
     **settings: Any,
 ) -> Report:
     """Check each node's rule by itself, and the gradients as a whole.
@@ -79,6 +82,10 @@ def check(
         Called with (done, all) before each node and each entry; true stops the
         check, and so does an interrupt: the report then holds the results so far. By
         default a check of more than a second shows its progress.
+    budget
+        The seconds that the check may take; None: no limit. What it has not come to
+        stands in the report, and in its ``unchecked``. A slow node leaves time for the
+        others, and the nodes leave time for the gradients as a whole.
     settings
         ``entries``, ``rtol``, ``atol``, ``seed``, as for `check_grads`, and
         ``order``: 1 leaves out the derivatives of the rules. Of a large program
@@ -143,7 +150,9 @@ def check(
     affordable = int(WORK / (RUNS * max(work, len(program) * CALL)))
     entries = settings.pop("entries", None)
     rtol, atol = settings.pop("rtol", None), settings.pop("atol", None)
-    meter = ProgressMeter(progress, sum(map(is_checkable, program)) if nodes else 0)
+    meter = ProgressMeter(
+        progress, sum(map(is_checkable, program)) if nodes else 0, budget
+    )
     gradients = [
         to_host(true.get(i, np.zeros_like(x)))
         for i, x in zip(part.wrt, part.values, strict=True)
@@ -170,21 +179,23 @@ def check(
     with meter:
         if nodes:
             covered = [] if resolution is None else getattr(resolution, "covered", [])
-            check_nodes(
-                program,
-                seed=report.seed,
-                order=order,
-                rtol=rtol,
-                rules=None if resolution is None else resolution.rules,
-                covered={x.serial for some in covered for x in some},
-                cotangent_of=lambda node: cotangents.get(
-                    forward.ids.get(node.serial, -1)
-                ),
-                step=meter.step,
-                found=report.nodes,
-            )
+            with meter.limit_share(NODES_SHARE):
+                check_nodes(
+                    program,
+                    seed=report.seed,
+                    order=order,
+                    rtol=rtol,
+                    rules=None if resolution is None else resolution.rules,
+                    covered={x.serial for some in covered for x in some},
+                    cotangent_of=lambda node: cotangents.get(
+                        forward.ids.get(node.serial, -1)
+                    ),
+                    meter=meter,
+                    name_of=_make_namer(session, state),
+                    found=report.nodes,
+                )
         comparison.run()
-    report.stopped = meter.stopped
+    report.end(meter)
     if report.overridden:
         for label, i, g in zip(part.labels, part.wrt, gradients, strict=True):
             passed_on = cotangents.get(i, np.zeros_like(g))
@@ -385,7 +396,12 @@ class MovedParts(ByPart):
 # The doctor
 
 
-def diagnose(session: HasState, progress: Progress | None = None) -> Findings:
+def diagnose(
+    session: HasState,
+    progress: Progress | None = None,
+    *,
+    budget: float | None = BUDGET,
+) -> Findings:
     """Find the nodes to blame for what is wrong with values and gradients.
 
     The doctor examines the program with its overrides. The findings are kept as
@@ -396,6 +412,9 @@ def diagnose(session: HasState, progress: Progress | None = None) -> Findings:
     progress
         Called with (done, all) now and then; if it returns true, the search stops and
         returns what it has found.
+    budget
+        The seconds that the search may take beyond one gradient; None: no limit. What
+        was not looked at stands in the findings, and in their ``unchecked``.
 
     Returns
     -------
@@ -426,6 +445,7 @@ def diagnose(session: HasState, progress: Progress | None = None) -> Findings:
         None if state.resolution is None else state.resolution.rules,
         name_of=_make_namer(session, state),
         progress=progress,
+        budget=budget,
         unread=_find_unread(state.forward.graph, nodes[output]),
     )
     found = examine(case)

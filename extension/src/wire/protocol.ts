@@ -50,14 +50,15 @@ export type INodeCheck = { node: number; status: Status; mode: string; place: st
 export type IGradientCheck = { name: string; mode: string; ok: boolean;
   verdict: Outcome; change: number | null; by: string[]; text: string };
 export type ICheck = { ok: boolean; verdict: Outcome; changes: string; stopped: boolean;
-  stale: boolean; summary: string; counts: IStatusCounts; nodes: INodeCheck[];
-  gradients: IGradientCheck[] };
+  unchecked: string[]; stale: boolean; summary: string; counts: IStatusCounts;
+  nodes: INodeCheck[]; gradients: IGradientCheck[] };
 export type IEdit = { cell: number; line: number; before: string[]; after: string[] };
 export type IFix = { text: string; code: string; attachable: boolean; edit?: IEdit };
 export type IFinding = { kind: string; severity: 'error' | 'warning' | 'note';
   node: number; path: number[]; sweep: 'forward' | 'backward'; title: string;
   evidence: string; cause: string; fix: IFix | null };
-export type IFindings = { stale: boolean; stopped: boolean; list: IFinding[] };
+export type IFindings = { stale: boolean; stopped: boolean; unchecked: string[];
+  list: IFinding[] };
 export type IProfileStep = { name: string; ops: string; count: number; time: number;
   bytes: number };
 export type IProfile = { stale: boolean; backend: string; time: number; bytes: number;

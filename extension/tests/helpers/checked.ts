@@ -58,10 +58,12 @@ export function checkedNetwork(
     /** What is changed on purpose of the gradient by W. */
     changed?: { change: number | null; by: string[]; words: string };
     changes?: Partial<IHeader>;
+    /** What was not looked at, in words. */
+    unchecked?: string[];
   } = {}
 ): INetwork {
   const { findings = null, overrides = [], stale = false, changes = {} } = options;
-  const { changed } = options;
+  const { changed, unchecked = [] } = options;
   const counts = Object.fromEntries(STATUSES.map(status => [status, 0])) as Record<
     Status,
     number
@@ -78,6 +80,7 @@ export function checkedNetwork(
       verdict,
       changes: changed?.words ?? '',
       stopped: false,
+      unchecked: [...unchecked],
       stale,
       summary: counts.wrong === 0 ? 'all rules are right' : '1 rule is wrong',
       counts,
@@ -94,7 +97,10 @@ export function checkedNetwork(
         }
       ]
     },
-    findings: findings === null ? null : { stale, stopped: false, list: [...findings] },
+    findings:
+      findings === null
+        ? null
+        : { stale, stopped: false, unchecked: [], list: [...findings] },
     ...changes
   });
   const status = new Uint8Array(header.nodes);
@@ -118,10 +124,10 @@ export function checkedNetwork(
 /** The network with findings alone. */
 export function diagnosed(
   findings: IFinding[],
-  options: { stale?: boolean; overrides?: IOverride[] } = {}
+  options: { stale?: boolean; overrides?: IOverride[]; unchecked?: string[] } = {}
 ): INetwork {
-  const { stale = false, overrides = [] } = options;
+  const { stale = false, overrides = [], unchecked = [] } = options;
   return network(overrides, {
-    findings: { stale, stopped: false, list: findings }
+    findings: { stale, stopped: false, unchecked: [...unchecked], list: findings }
   });
 }

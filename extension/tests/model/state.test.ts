@@ -116,13 +116,15 @@ describe('GraphState', () => {
     };
     const words = { title: 'h', evidence: '', cause: '', fix: null };
     const list = [{ ...finding, ...words }] as IFinding[];
-    const found = graphOf({ findings: { stale: false, stopped: false, list } });
+    const found = graphOf({
+      findings: { stale: false, stopped: false, unchecked: [], list }
+    });
     state.setGraph(found);
     state.showTrail([...path]);
     state.setGraph(found, 'values');
     expect(state.trail).not.toBeNull();
     state.setGraph(
-      graphOf({ findings: { stale: false, stopped: false, list: [] } }),
+      graphOf({ findings: { stale: false, stopped: false, unchecked: [], list: [] } }),
       'values'
     );
     expect(state.trail).toBeNull();

@@ -9,7 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench.errors import UsageError
-from workbench.scipy import special
+from workbench.scipy import special, stats
 
 
 def told(f: Any, *args: Any, **settings: Any) -> list[tuple[str, str]]:
@@ -385,3 +385,167 @@ def test_a_nearly_singular_matrix_is_told_so() -> None:
     assert (found.kind, found.node.op.name) == ("lost-digits", "cholesky")
     assert found.fix is not None
     assert found.fix.code == "K + 1e-8 * np.eye(K.shape[-1])"
+
+
+# Gradients that are 0, and gradients that have vanished
+
+
+def at_its_least(f: Any, x: Any) -> Any:
+    """Return where a loss is least, by Newton's steps."""
+    for _ in range(30):
+        x = x - np.linalg.solve(wb.hessian(f)(x), wb.grad(f)(x))
+    return x
+
+
+A = np.sin(np.arange(24.0)).reshape(8, 3)
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (np.cos, np.pi),
+        (lambda x: np.cos(x + np.pi), 1e-9),
+        (lambda x: np.sin(x) ** 1, np.pi / 2),
+        (lambda x: np.sum(np.sin(x) ** 2 + np.cos(x) ** 2), np.array([0.3, 2.0])),
+        (lambda x: np.sum(np.linalg.qr(x)[0] ** 2), A[:3]),
+        (lambda x: np.sum(np.exp(x - np.max(x)) / np.sum(np.exp(x - np.max(x)))), A[0]),
+        (lambda b: np.sum((b + A[0] - np.mean(b + A[0])) ** 3), 0.3),
+        (lambda w: np.sum(np.log(np.cosh(A @ w - A[:, 0]))), np.array([1.0, 0, 0])),
+        (lambda x: x**4, 0.0),
+    ],
+)
+def test_a_gradient_that_is_0_has_not_vanished(f: Any, x: Any) -> None:
+    assert all(kind != "vanishing" for kind, _ in told(f, x))
+
+
+def test_at_the_least_loss_nothing_has_vanished() -> None:
+    target = np.array([1.0, 0, 0, 1, 1, 0, 1, 0])
+
+    def loss(w: Any) -> Any:
+        z = A @ w
+        return np.mean(np.logaddexp(0, z) - target * z) + 0.1 * np.sum(w**2)
+
+    w = at_its_least(loss, np.zeros(3))
+    assert np.linalg.norm(wb.grad(loss)(w)) < 1e-12
+    assert told(loss, w) == []
+
+
+def squash(x: Any, squashed: Any, count: int) -> Any:
+    """Return the sum after a function was applied some times."""
+    for _ in range(count):
+        x = squashed(x)
+    return np.sum(x)
+
+
+@pytest.mark.parametrize(
+    ("squashed", "count", "x"),
+    [
+        (lambda x: 1 / (1 + np.exp(-x)), 50, np.array([0.3, -1.0])),
+        (special.expit, 50, np.array([0.3, -1.0])),
+        (lambda x: np.tanh(0.1 * x), 40, np.array([0.3, 0.0])),
+        (special.expit, 1, np.array([-36.0])),
+        (lambda x: np.exp(-(x**2)), 1, np.array([6.0])),
+    ],
+)
+def test_a_gradient_that_shrinks_is_still_told(
+    squashed: Any, count: int, x: Any
+) -> None:
+    def f(x: Any) -> Any:
+        return 1 + squash(x, squashed, count)
+
+    assert "vanishing" in [kind for kind, _ in told(f, x)]
+
+
+def test_a_gradient_of_0_is_told_as_what_it_is() -> None:
+    [one] = wb.diagnose(lambda x: np.sum(np.where(x > 0, 3.0, x)), np.ones(3))
+    assert (one.kind, one.severity) == ("zero-gradient", "note")
+    assert "takes the other operand in all entries" in one.cause
+
+
+# Steps of a library's function
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "call", "shown"),
+    [
+        (lambda x, s: np.sum(stats.norm.logpdf(x, 0.0, s)), (np.ones(3), 0.0),
+         "stats.norm.logpdf", "s = 0"),
+        (lambda s: np.sum(stats.expon.logpdf(np.ones(2), scale=s)), (0.0,),
+         "stats.expon.logpdf", "s = 0"),
+        (lambda x: np.sum(stats.lognorm.logpdf(x, 0.5)), (np.array([0.0, 1.0]),),
+         "stats.lognorm.logpdf", "x from 0 to 1"),
+        (lambda x: np.sum(stats.gamma.logpdf(x, 2.0)), (np.array([0.0, 1.0]),),
+         "stats.gamma.logpdf", "x from 0 to 1"),
+        (lambda x: np.sum(np.corrcoef(x)), (np.ones((2, 5)),), "np.corrcoef", "x = 1"),
+    ],
+)  # fmt: skip
+def test_a_step_of_a_library_is_told_by_the_users_call(
+    f: Any, args: Any, call: str, shown: str
+) -> None:
+    found = wb.diagnose(f, *args)
+    assert found
+    for one in found:
+        assert call in one.title
+        assert shown in one.evidence
+        # No line of ours to write, and no text that nobody can copy.
+        assert one.fix is None
+        assert "test_causes.py" in one.place
+
+
+def test_a_fix_for_a_step_of_a_library_is_in_the_users_names() -> None:
+    def f(B: Any) -> Any:
+        return stats.multivariate_normal.logpdf(np.ones(3), np.zeros(3), B @ B.T)
+
+    one = wb.diagnose(f, np.ones((3, 3)))[0]
+    assert one.fix is not None
+    assert one.fix.code == "(B @ B.T) + 1e-8 * np.eye((B @ B.T).shape[-1])"
+    [slope] = wb.diagnose(
+        lambda a: stats.dirichlet.logpdf(np.array([0.0, 1.0]), a), np.ones(2)
+    )
+    assert slope.fix is not None
+    assert slope.fix.rule == "sanitise_entries"
+
+
+@pytest.mark.parametrize(
+    ("f", "own"),
+    [
+        (lambda x: np.sum(np.log(stats.norm.cdf(x))), "stats.norm.logcdf"),
+        (lambda x: np.sum(np.log(stats.norm.pdf(x))), "stats.norm.logpdf"),
+        (lambda x: np.sum(np.log(special.softmax(x))), "special.log_softmax"),
+    ],
+)
+def test_the_logarithm_that_a_library_takes_itself_is_named(f: Any, own: str) -> None:
+    one = wb.diagnose(f, np.array([-1000.0, 0.0]))[0]
+    assert one.kind == "log-of-zero"
+    assert f"{own} takes that logarithm itself" in one.cause
+
+
+PACKAGE = """\
+import numpy as np
+
+def length(v):
+    return np.sqrt(np.sum(v ** 2))
+
+def softplus(x):
+    return np.log(1 + np.exp(x))
+"""
+
+
+def test_the_files_of_an_installed_package_are_not_to_be_changed(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "site-packages" / "foreign_lengths"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(PACKAGE)
+    monkeypatch.syspath_prepend(str(folder.parent))
+    import foreign_lengths  # type: ignore[import-not-found]
+
+    [slope] = wb.diagnose(lambda x: foreign_lengths.length(x), np.zeros(3))
+    assert "inside foreign_lengths" in slope.title
+    assert slope.fix is not None
+    assert slope.fix.rule == "safe_sqrt"
+    assert slope.fix.edit is None
+    assert "write" not in slope.fix.text
+    [value] = wb.diagnose(lambda x: foreign_lengths.softplus(x), 800.0)
+    assert value.kind == "overflow"
+    assert value.fix is None

@@ -17,8 +17,8 @@ import numpy as np
 
 from workbench.autodiff import reverse
 from workbench.checks.isolated_node import to_host
-from workbench.checks.progress import CheckStopped, Progress
-from workbench.core import types, walk
+from workbench.checks.progress import Progress, ProgressMeter, tick
+from workbench.core import source, types, walk
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops.define import flatten_parts
 
@@ -86,6 +86,10 @@ class Case:
     name_of: Callable[[Tensor], str] | None = None
     unread: list[Tensor] = field(default_factory=list)
     progress: Progress | None = None
+    #: The seconds that the doctors may take beyond the two passes; None: no limit.
+    budget: float | None = None
+    #: Counts the progress; set while the doctors are at work.
+    meter: ProgressMeter | None = None
     #: How many loops this program is nested in.
     depth: int = 0
     #: Results of `forms.py` and `equivalence.py`, so that each is computed once.
@@ -105,6 +109,16 @@ class Case:
             for x in node.inputs:
                 if isinstance(x, Tensor):
                     found.setdefault(x.serial, []).append(node)
+        return found
+
+    @cached_property
+    def ops_of_call(self) -> dict[tuple[Any, int], set[str]]:
+        """The names of the ops that one instruction of the user's makes."""
+        found: dict[tuple[Any, int], set[str]] = {}
+        for node in self.nodes:
+            if node.code is not None and node.inputs:
+                here = source.instruction_of(node)
+                found.setdefault(here, set()).add(node.op.name)
         return found
 
     @cached_property
@@ -177,10 +191,8 @@ class Case:
 
         ``passes`` is the length of one of the two passes; some work follows them.
         """
-        if self.progress is not None and self.progress(
-            done, max(1, int((2 + AFTER) * passes))
-        ):
-            raise CheckStopped
+        if self.meter is not None:
+            self.meter.report(done, max(1, int((2 + AFTER) * passes)))
 
     def name_node(self, node: Tensor) -> str:
         """Return the name of a node: ``log 'h'``, ``log``, ``the input 'x'``."""
@@ -367,6 +379,7 @@ def rerun_wider(
     made: dict[int, Tensor] = {}
     total = len(case.nodes)
     for i, node in enumerate(nodes):
+        tick()
         if report and not i % 256:
             case.report_progress(2 * total + i // 4, total)
         inputs = tuple(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import index
 from types import CodeType
 from typing import Any
@@ -27,11 +28,16 @@ from workbench.checks.doctor import (
     vectors,
     zeros,
 )
-from workbench.checks.doctor.case import Case, hold_on_host
+from workbench.checks.doctor.case import Case, hold_on_host, is_leaf
 from workbench.checks.doctor.finding import Finding, Findings, Fix
 from workbench.checks.doctor.singular import ENTRIES, SAFE
+from workbench.checks.doctor.spelling import (
+    LEFT_OUT,
+    find_library_call,
+    is_inner_step,
+)
 from workbench.checks.isolated_node import to_host
-from workbench.checks.progress import CheckStopped, Progress
+from workbench.checks.progress import BUDGET, Progress, ProgressMeter
 from workbench.core import source, tree, types
 from workbench.core.arguments import check_arguments
 from workbench.core.blame import shorten
@@ -49,6 +55,7 @@ def diagnose(
     *args: Any,
     argnums: int | Sequence[int] | None = None,
     progress: Progress | None = None,
+    budget: float | None = BUDGET,
 ) -> Findings:
     """Run a function and its gradient, and find the nodes to blame for what is wrong.
 
@@ -64,6 +71,10 @@ def diagnose(
     progress
         Called with (done, all) now and then. If it returns true, or at an interrupt,
         the search stops and returns what it has found.
+    budget
+        The seconds that the search may take; None: no limit. The run and its gradient
+        are done whatever they take; what was not looked at stands in the findings, and
+        in their ``unchecked``.
 
     Returns
     -------
@@ -108,7 +119,7 @@ def diagnose(
             )
     names = ArgumentNames(f, range(len(args)), structure.children, chosen)
     try:
-        return _diagnose_leaves(f, flat, structure, chosen, names, progress)
+        return _diagnose_leaves(f, flat, structure, chosen, names, progress, budget)
     except ArithmeticError:
         doubles = list(flat)
         for i in chosen:
@@ -116,7 +127,7 @@ def diagnose(
         if all(a is b for a, b in zip(flat, doubles, strict=True)):
             raise
         # Python's own numbers raise where NumPy's become infinite and go on.
-        return _diagnose_leaves(f, doubles, structure, chosen, names, progress)
+        return _diagnose_leaves(f, doubles, structure, chosen, names, progress, budget)
 
 
 def _to_numpy_number(x: Any) -> Any:
@@ -133,6 +144,7 @@ def _diagnose_leaves(
     chosen: Sequence[int],
     names: ArgumentNames,
     progress: Progress | None,
+    budget: float | None,
 ) -> Findings:
     """Run a function on these leaves, and all doctors on the program."""
     started: list[Tensor] = []
@@ -160,7 +172,7 @@ def _diagnose_leaves(
                 if failed is None or failed.op.name not in matrices.CONDITIONED:
                     raise
                 computed = []
-            return _diagnose_failure(of, error, computed, started, progress)
+            return _diagnose_failure(of, error, computed, started, progress, budget)
     _check_outputs(made.outputs)
     outputs = [
         y
@@ -176,6 +188,7 @@ def _diagnose_leaves(
         None if resolution is None else resolution.rules,
         unread=[] if outputs else [*made.inputs],
         progress=progress,
+        budget=budget,
     )
     return examine(case)
 
@@ -221,20 +234,62 @@ def _check_outputs(outputs: Sequence[Any]) -> None:
 def examine(case: Case) -> Findings:
     """Run all doctors on a case; if it is stopped, return what was found until then."""
     found: list[Finding] = []
-    stopped = False
-    with _IgnoreWarnings(), hold_on_host(case.nodes):
+
+    def run_doctor(doctor: Callable[[], Iterator[Finding]]) -> None:
+        for finding in doctor():
+            found.append(_name_library_call(case, finding))
+
+    with _open_meter(case) as meter, _IgnoreWarnings(), hold_on_host(case.nodes):
         case.seeds = [to_host(seed) for seed in case.seeds]
         try:
-            for finding in _run_doctors(case, found):
-                found.append(finding)
-        except (CheckStopped, KeyboardInterrupt):
-            stopped = True
+            for what, doctor in _list_doctors(case, found):
+                meter.attempt(what, partial(run_doctor, doctor))
         except Exception as error:
             node = _failed_rule(error)
             if node is None:
                 raise
             found += _explain_raised(case, error, node)
-    return Findings(tuple(_sort_findings(_fold_similar(found))), case.of, stopped)
+    found = _sort_findings(_fold_similar(found))
+    return _make_findings(found, case, meter)
+
+
+def _name_library_call(case: Case, finding: Finding) -> Finding:
+    """Return the finding for a step of a library's function in the user's terms.
+
+    It names the function, and has no fix for a line that is not the user's: a line in
+    the user's own names, or a rule to attach.
+    """
+    node, fix = finding.node, finding.fix
+    if finding.site is not None or is_leaf(node):
+        return finding
+    call = find_library_call(case, node)
+    if call is None:
+        return finding
+    if fix is not None and fix.rule is None:
+        installed = fix.edit is not None and is_inner_step(case, node)
+        if LEFT_OUT in fix.code or installed:
+            fix = None
+    title, evidence = finding.title, finding.evidence
+    if not title.startswith(call):
+        title += f", inside {call}"
+        given = values.describe_inputs(node)
+        if given and given not in evidence:
+            evidence = f"{evidence.rstrip('.')}; {call} depends on {given}."
+    return replace(finding, title=title, evidence=evidence, fix=fix)
+
+
+def _open_meter(case: Case) -> ProgressMeter:
+    """Return the meter of the doctors, whose time begins now."""
+    case.meter = ProgressMeter(case.progress, budget=case.budget)
+    return case.meter
+
+
+def _make_findings(
+    found: Sequence[Finding], case: Case, meter: ProgressMeter
+) -> Findings:
+    """Return findings with what was not looked at."""
+    left = tuple(meter.unchecked)
+    return Findings(tuple(found), case.of, meter.stopped, left, meter.budget)
 
 
 def _failed_rule(error: BaseException) -> Tensor | None:
@@ -271,16 +326,49 @@ def _get_notes(error: Exception) -> list[str]:
     return list(getattr(error, "__notes__", ()))
 
 
-def _run_doctors(case: Case, found: list[Finding]) -> Iterator[Finding]:
-    yield from inner_nodes.refine_findings(case, values.find_bad_values(case))
-    yield from inner_nodes.refine_findings(
-        case, values.find_bad_slopes(case, [*_list_blamed(found)])
+def _list_doctors(
+    case: Case, found: list[Finding]
+) -> Iterator[tuple[str, Callable[[], Iterator[Finding]]]]:
+    """Yield each doctor and what it looks for; ``found`` holds what others found."""
+    singular: list[Finding] = []
+
+    def find_bad_slopes() -> Iterator[Finding]:
+        slopes = values.find_bad_slopes(case, [*_list_blamed(found)])
+        yield from inner_nodes.refine_findings(case, slopes)
+
+    def find_singular() -> Iterator[Finding]:
+        singular.extend(matrices.find_singular_matrices(case))
+        yield from singular
+
+    def nodes() -> list[Tensor]:
+        return [f.node for f in found]
+
+    yield (
+        "values that are not finite",
+        lambda: inner_nodes.refine_findings(case, values.find_bad_values(case)),
     )
-    yield from vanishing.find_idle_units(case)
-    yield from vectors.find_undetermined_vectors(case, [f.node for f in found])
-    yield from zeros.find_zero_gradients(case, [f.node for f in found])
-    singular = [*matrices.find_singular_matrices(case)]
-    yield from singular
+    yield "gradients that are not finite", find_bad_slopes
+    yield "units that do not learn", lambda: vanishing.find_idle_units(case)
+    yield (
+        "vectors of repeated values",
+        lambda: vectors.find_undetermined_vectors(case, nodes()),
+    )
+    yield "gradients that are 0", lambda: zeros.find_zero_gradients(case, nodes())
+    yield "singular matrices", find_singular
+    yield (
+        "vanishing and exploding gradients, lost digits",
+        lambda: _examine_sizes(case, found, singular),
+    )
+    yield (
+        "exponentials that soon overflow",
+        lambda: forms.find_near_overflow(case, nodes()),
+    )
+
+
+def _examine_sizes(
+    case: Case, found: list[Finding], singular: list[Finding]
+) -> Iterator[Finding]:
+    """Yield findings on the sizes of gradients and the digits of values."""
     # Values that are not finite have neither size nor digits to examine.
     if all(f in singular or f.severity != "error" for f in found):
         grown = [*vanishing.find_changing_gradients(case, [f.node for f in found])]
@@ -294,7 +382,6 @@ def _run_doctors(case: Case, found: list[Finding]) -> Iterator[Finding]:
             lost = []
         yield from grown
         yield from lost
-    yield from forms.find_near_overflow(case, [f.node for f in found])
 
 
 def _list_blamed(found: Sequence[Finding]) -> Iterator[Tensor]:
@@ -370,20 +457,20 @@ def _diagnose_failure(
     computed: list[Tensor],
     leaves: list[Tensor],
     progress: Progress | None,
+    budget: float | None,
 ) -> Findings:
     """Explain a function that raised, from the values that it had computed."""
-    case = Case(of, computed, [], leaves, progress=progress)
+    case = Case(of, computed, [], leaves, progress=progress, budget=budget)
     found: list[Finding] = []
-    stopped = False
     failed, site = _find_failed_op(error)
-    with _IgnoreWarnings(), hold_on_host(case.nodes):
-        try:
-            for finding in inner_nodes.refine_findings(
-                case, values.find_bad_values(case)
-            ):
-                found.append(finding)
-        except (CheckStopped, KeyboardInterrupt):
-            stopped = True
+
+    def find_bad_values() -> None:
+        bad = values.find_bad_values(case)
+        for finding in inner_nodes.refine_findings(case, bad):
+            found.append(_name_library_call(case, finding))
+
+    with _open_meter(case) as meter, _IgnoreWarnings(), hold_on_host(case.nodes):
+        meter.attempt("values that are not finite", find_bad_values)
     text = f"{type(error).__name__}: {error}".strip()
     cause = (
         "The values that it had computed were no longer finite; see the finding above."
@@ -408,7 +495,7 @@ def _diagnose_failure(
             site=site,
         )
     )
-    return Findings(tuple(found), of, stopped)
+    return _make_findings(found, case, meter)
 
 
 # Order

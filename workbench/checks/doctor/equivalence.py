@@ -26,12 +26,15 @@ from workbench.checks.doctor.finding import Edit, Fix
 from workbench.checks.doctor.spelling import (
     LEFT_OUT,
     MODULES,
+    find_library_call,
+    is_inner_step,
     is_literal,
     quote_line,
     quote_operand,
     quote_subscript,
     to_expression,
 )
+from workbench.checks.progress import is_spent
 from workbench.core import hooks, types, walk
 from workbench.core.spelling import fill_names
 from workbench.core.tensor import Tensor, make_leaf, value_of
@@ -152,8 +155,15 @@ def prove(
 
     ``sloped`` asks for finite slopes at the operands' own values too.
     """
+    if is_spent():
+        return None  # a line that was not tried is none to offer
     used = sorted({int(name[1:]) for name in SLOT.findall(draft.code)})
     slots = {f"_{i}": operands.slots[i] for i in used}
+    if is_inner_step(case, draft.target):
+        return None  # no line of the user's computes it
+    for slot in slots.values():
+        if slot.text == LEFT_OUT and find_library_call(case, slot.node):
+            return None  # the user has no name for it
     try:
         part = _Part(draft, slots)
         key = (

@@ -40,11 +40,13 @@ from workbench.checks.doctor.singular import (
 )
 from workbench.checks.doctor.spelling import (
     LEFT_OUT,
+    find_own_logarithm,
     parenthesize,
     quote_operand,
 )
 from workbench.checks.doctor.vectors import BASES
 from workbench.checks.doctor.zeros import find_dropped
+from workbench.checks.progress import BudgetSpent, is_spent, tick
 from workbench.core import types, walk
 from workbench.core.tensor import Tensor, make_leaf, value_of
 from workbench.errors import WorkbenchError
@@ -71,6 +73,8 @@ ENOUGH = 1e-2
 def choose_rule(case: Case, node: Tensor, rules: list[str]) -> str | None:
     """Return the first of some rules that mends a node, or None."""
     for rule in rules:
+        if is_spent():
+            return None  # a rule that was not tried is none to offer
         if _is_mended(case, node, rule):
             return rule
     return None
@@ -121,7 +125,7 @@ def _find_limits(case: Case) -> list[Any] | None:
     if "limits" not in case.forms:
         try:
             case.forms["limits"] = _average_neighbours(case)
-        except (ArithmeticError, TypeError, ValueError, WorkbenchError):
+        except (ArithmeticError, BudgetSpent, TypeError, ValueError, WorkbenchError):
             case.forms["limits"] = None
     found: list[Any] | None = case.forms["limits"]
     return found
@@ -168,6 +172,7 @@ def _draw_shift(x: Tensor, rng: np.random.Generator) -> Any:
 
 def _differentiate_beside(case: Case, shifts: list[Any], sign: int) -> list[Any]:
     """Return the true gradients at a point beside that of the case."""
+    tick()
     leaves = [
         make_leaf(x._value + sign * shift)
         for x, shift in zip(case.wrt, shifts, strict=True)
@@ -279,8 +284,12 @@ def diagnose_value(case: Case, node: Tensor) -> Diagnosis:
             k = len(node.inputs) - 1 if row.kind == "division-by-zero" else 0
             k = 0 if name in ("power", "float_power") else k
             fix = _offer_row_fix(case, row, node) if form is None else form.fix
-            numbers = _format_operands(node, mask, k)
-            return Diagnosis(row.kind, row.trouble, numbers, row.cause, fix, k, mask)
+            numbers, cause = _format_operands(node, mask, k), row.cause
+            if row.kind == "log-of-zero" and name == "log" and form is None:
+                own = find_own_logarithm(node)
+                if own is not None:
+                    cause += f" {own} takes that logarithm itself, and stays finite."
+            return Diagnosis(row.kind, row.trouble, numbers, cause, fix, k, mask)
     dtype = types.spec_of(value_of(first_nonfinite(node._value))).dtype
     how = count_nonfinite(node._value)
     pole = _diagnose_pole(case, node, args, form)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal, overload
 
+from workbench.checks.progress import Unchecked, describe_unchecked
 from workbench.core import blame
 from workbench.core.blame import format_count
 from workbench.core.source import Site
@@ -194,11 +195,27 @@ class Findings(Sequence[Finding]):
         The name of the program.
     stopped
         Whether the search was stopped early.
+    unchecked
+        What was not looked at, since it was stopped or its budget was spent.
+    budget
+        The seconds that the search could take; None: no limit.
     """
 
     found: tuple[Finding, ...]
     of: str
     stopped: bool = False
+    unchecked: tuple[Unchecked, ...] = ()
+    budget: float | None = None
+
+    def describe_unchecked(self) -> list[str]:
+        """Return in words what was not looked at: one text for each reason."""
+        return describe_unchecked(self.unchecked, self.budget)
+
+    def _format_end(self) -> str:
+        """Return how the search ended, as sentences that follow another."""
+        early = " Stopped before it was done." if self.stopped else ""
+        left = self.describe_unchecked()
+        return early + "".join(f" {one[0].upper()}{one[1:]}." for one in left)
 
     @overload
     def __getitem__(self, index: int) -> Finding: ...
@@ -214,7 +231,7 @@ class Findings(Sequence[Finding]):
         return iter(self.found)
 
     def __repr__(self) -> str:
-        early = " Stopped before it was done." if self.stopped else ""
+        early = self._format_end()
         if not self.found:
             return f"{self.of}: nothing to report.{early}"
         head = f"{self.of}: {count_severities(self.found)}.{early}"
@@ -226,7 +243,7 @@ class Findings(Sequence[Finding]):
 
     def _repr_html_(self) -> str:
         """Return the findings as an HTML table; texts of the program are escaped."""
-        early = " Stopped before it was done." if self.stopped else ""
+        early = escape(self._format_end())
         words = count_severities(self.found) if self.found else "nothing to report"
         head = f"<p><b>{escape(self.of)}</b>: {words}.{early}</p>"
         if not self.found:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
 import sys
 from functools import lru_cache
 from itertools import islice
 from types import CodeType, ModuleType
 from typing import Any
 
+from workbench.checks.doctor.case import Case
 from workbench.core import source
 from workbench.core.spelling import (
     ATOM,
@@ -46,8 +48,109 @@ def quote_operand(node: Tensor, k: int = 0) -> str:
     if found is not None and (not named or found.isidentifier()):
         return found if len(found) <= MOST else LEFT_OUT
     if isinstance(x, Tensor):
-        return x.name or LEFT_OUT
+        text = x.name or _quote_nested(node, x) or LEFT_OUT
+        return text if len(text) <= MOST else LEFT_OUT
     return format_constant(x)
+
+
+# Steps of a library's function: their code is not the user's to change.
+
+#: The folders that packages are installed in, wherever their environment is.
+INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/](\w+)")
+
+
+def find_library_call(case: Case, node: Tensor) -> str | None:
+    """Return the function of a library that a node is a step of: ``"st.norm.logpdf"``.
+
+    Of a package that calls NumPy in its own files its name. None for a node that a line
+    of the user's own computes: an operator, or a call that makes one op by whatever
+    name.
+    """
+    if node.code is None or node.op.custom:
+        return None
+    found = INSTALLED.search(node.code.co_filename)
+    if found is not None:
+        return found[2]
+    here = source.instruction_of(node)
+    if len(case.ops_of_call.get(here, ())) < 2:
+        return None
+    return _find_outer_call(*here, node.op.name)
+
+
+@lru_cache(maxsize=1024)
+def _find_outer_call(code: CodeType | None, lasti: int, op: str) -> str | None:
+    text = _read_segment(code, lasti)
+    try:
+        tree = ast.parse(f"({text})", mode="eval").body if text else None
+    except (SyntaxError, ValueError):
+        return None
+    if not isinstance(tree, ast.Call) or isinstance(tree.func, ast.Call):
+        return None
+    return None if _is_call_of(tree.func, op, False) else ast.unparse(tree.func)
+
+
+def find_own_logarithm(node: Tensor) -> str | None:
+    """Return the function that takes the logarithm of what a node takes it of.
+
+    For the logarithm of ``st.norm.cdf(x)`` that is ``st.norm.logcdf``, where the object
+    before the last dot has a function of that name; else None.
+    """
+    text = quote_operand(node)
+    try:
+        tree = ast.parse(f"({text})", mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    if node.code is None or not isinstance(tree, ast.Call):
+        return None
+    called = tree.func
+    if not isinstance(called, ast.Attribute):
+        return None
+    owner = ast.unparse(called.value)
+    root, *path = owner.split(".")
+    for module in find_modules(node.code.co_filename):
+        found = vars(module).get(root)
+        for name in path:
+            found = getattr(found, name, None)
+        for prefix in ("log", "log_"):
+            if found is not None and hasattr(found, prefix + called.attr):
+                return f"{owner}.{prefix}{called.attr}"
+    return None
+
+
+def is_inner_step(case: Case, node: Tensor) -> bool:
+    """Return whether a node is a step of a library's function, and not its result."""
+    if find_library_call(case, node) is None:
+        return False
+    if node.code is not None and INSTALLED.search(node.code.co_filename):
+        return True
+    here = source.instruction_of(node)
+    readers = case.readers.get(node.serial, ())
+    return any(source.instruction_of(x) == here for x in readers)
+
+
+def _quote_nested(node: Tensor, x: Tensor) -> str | None:
+    """Return the user's text of an operand that stands inside the call of a node.
+
+    As ``A @ A.T`` in ``st.multivariate_normal.logpdf(y, m, A @ A.T)``, whose steps
+    have no text of their own.
+    """
+    if x.code is None or x.code is not node.code or not x.inputs:
+        return None
+    outer = find_position(*source.instruction_of(node))
+    inner = find_position(*source.instruction_of(x))
+    if outer is None or inner is None or inner == outer:
+        return None
+    starts = outer[0], outer[2], inner[0], inner[2]
+    ends = outer[1], outer[3], inner[1], inner[3]
+    if starts[:2] > starts[2:] or ends[:2] < ends[2:]:
+        return None
+    text = quote_line(x)
+    if _find_outer_call(*source.instruction_of(x), x.op.name):
+        return None  # one of several steps that have this text
+    try:
+        return ast.unparse(ast.parse(f"({text})", mode="eval").body)
+    except (SyntaxError, ValueError):
+        return None
 
 
 def to_expression(text: str) -> Expression:

@@ -26,7 +26,13 @@ from workbench.checks.doctor.case import (
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import find_form
 from workbench.checks.doctor.singular import BOUNDED
-from workbench.checks.doctor.spelling import LEFT_OUT, parenthesize, quote_operand
+from workbench.checks.doctor.spelling import (
+    LEFT_OUT,
+    find_library_call,
+    parenthesize,
+    quote_operand,
+)
+from workbench.core import types, walk
 from workbench.core.tensor import Tensor, value_of
 
 
@@ -127,8 +133,13 @@ def _find_bad_data(case: Case, node: Tensor) -> int | None:
     return None
 
 
-def _explain_data(node: Tensor, name: str, k: int, path: tuple[Tensor, ...]) -> Finding:
+def _explain_data(
+    case: Case, node: Tensor, k: int, path: tuple[Tensor, ...]
+) -> Finding:
     """Return the finding for a constant of the program that is not finite."""
+    call = find_library_call(case, node)
+    if call is not None and types.is_weak(node.inputs[k]):
+        return _explain_outside(node, call, path)
     text = parenthesize(quote_operand(node, k))
     name_of = LEFT_OUT if text == "constant" else text
     text = "the data" if name_of == LEFT_OUT else text
@@ -138,7 +149,7 @@ def _explain_data(node: Tensor, name: str, k: int, path: tuple[Tensor, ...]) -> 
         "error",
         node,
         "forward",
-        f"{name} reads data that is not finite",
+        f"{case.name_node(node)} reads data that is not finite",
         f"{text[0].upper()}{text[1:]} holds {how}."
         if text == "the data"
         else f"{text} holds {how}.",
@@ -150,6 +161,55 @@ def _explain_data(node: Tensor, name: str, k: int, path: tuple[Tensor, ...]) -> 
         ),
         path,
     )
+
+
+def _explain_outside(node: Tensor, call: str, path: tuple[Tensor, ...]) -> Finding:
+    """Return the finding for a library's function that has no value for its arguments.
+
+    Such a function puts NaN, or minus infinity, where an argument is not allowed.
+    """
+    nan = name_nonfinite(node._value) == "nan"
+    shown = describe_inputs(node)
+    return Finding(
+        "outside-domain",
+        "error",
+        node,
+        "forward",
+        f"{call} gives {'NaN' if nan else 'an infinite value'}",
+        f"Its result holds {count_nonfinite(node._value)}"
+        + (f"; it depends on {shown}." if shown else "."),
+        "An argument is outside of what it is defined for, such as a scale that is"
+        " not above 0."
+        if nan
+        else "A point is outside of the support, or at its edge, where the density is"
+        " 0: its logarithm is minus infinity.",
+        None,
+        path,
+    )
+
+
+#: How many arguments of a library's function are shown.
+MOST_SHOWN = 4
+
+
+def describe_inputs(node: Tensor) -> str:
+    """Return the named inputs of the program that a node depends on, and their values.
+
+    Empty if there are none; of many the first few.
+    """
+    given = [x for x in walk.order_nodes([node]) if is_leaf(x) and x.name is not None]
+    return ", ".join(map(_format_range, given[:MOST_SHOWN]))
+
+
+def _format_range(x: Tensor) -> str:
+    """Return the name of an input and its values: ``s = 0``, ``x from 0 to 1``."""
+    value = np.asarray(value_of(x))
+    if value.size == 0 or value.dtype.kind not in "iuf":
+        return str(x.name)
+    low, high = value.min(), value.max()
+    if low == high:
+        return f"{x.name} = {low:.6g}"
+    return f"{x.name} from {low:.6g} to {high:.6g}"
 
 
 def _has_new_nonfinite(node: Tensor) -> bool:
@@ -200,7 +260,7 @@ def explain_value(case: Case, node: Tensor, path: tuple[Tensor, ...]) -> Finding
     more = _has_new_nonfinite(node)
     given = None if more else _find_bad_data(case, node)
     if given is not None:
-        return _explain_data(node, name, given, path)
+        return _explain_data(case, node, given, path)
     if bad and not more:
         diagnosis = explanation.diagnose_infinity(case, node)
     else:

@@ -9,12 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.autodiff import reverse
 from workbench.checks.doctor.case import Case, Step, is_finite, is_leaf, measure_norm
 from workbench.checks.doctor.equivalence import offer_fix
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import constant_value, is_op, skip_reshapes
 from workbench.checks.doctor.spelling import LEFT_OUT, quote_operand
-from workbench.core.tensor import Tensor, value_of
+from workbench.checks.progress import tick
+from workbench.core import types, walk
+from workbench.core.tensor import Tensor, make_leaf, value_of
+from workbench.errors import WorkbenchError
 
 # Units that do not learn: dead ReLUs, saturated sigmoids and tanhs.
 #
@@ -300,6 +304,7 @@ def find_changing_gradients(
     """
     ways = _find_ways(case)
     blamed = {node.serial for node in known}
+    nearby: list[dict[Tensor, Any]] | None = None
     for sign in (-1, 1):
         found = []
         for x, g in zip(case.wrt, case.gradients, strict=True):
@@ -311,8 +316,13 @@ def find_changing_gradients(
             if sign * way.total < DECADES or not (single or gradual):
                 continue
             looped = way.where is not None and way.where.op.name == "scan"
-            if looped or not _is_unit_scaling(case, x, g, sign, ways, gradual):
-                found.append((sign * way.total, x))
+            if not looped and _is_unit_scaling(case, x, g, sign, ways, gradual):
+                continue
+            if sign < 0:
+                nearby = _differentiate_nearby(case) if nearby is None else nearby
+                if _is_stationary(g, *[some.get(x) for some in nearby]):
+                    continue  # nothing has shrunk: it is 0 at a point beside this one
+            found.append((sign * way.total, x))
         hidden = _find_growing_line(case, ways) if sign > 0 and not found else None
         if hidden is not None:
             found.append((hidden[0], hidden[1]))
@@ -323,6 +333,91 @@ def find_changing_gradients(
         if any(node.serial in blamed for node in nodes):
             continue
         yield _explain_way(case, worst, nodes, ways, sign, len(found) - 1)
+
+
+# A gradient that is 0 but for rounding, as that of cos(x) at pi, or of a sum that does
+# not depend on the input; or that is almost 0 near to where it is, as that of a loss
+# that a solver has made small. Inputs and constants that are a rounding away give
+# another gradient of the first kind, and those that are a little more away one of the
+# second kind that is far larger; while one that has shrunk on its way stays nearly as
+# it is.
+
+#: Of the gradient, what a rounding of the inputs changes if it is nothing else.
+NOISE = 0.1
+#: The relative change of inputs and constants, and how many times a gradient is larger
+#: there that is almost 0 here.
+AWAY, GROWTH = 1e-4, 100.0
+#: Constants that are a whole number of these are meant as they stand: 2.0, 0.5.
+FINEST = 1024
+
+
+def _differentiate_nearby(case: Case) -> list[dict[Tensor, Any]]:
+    """Return the gradients some roundings away, and somewhat more than that."""
+    return [_differentiate_moved(case, step) for step in (None, AWAY)]
+
+
+def _differentiate_moved(case: Case, step: float | None) -> dict[Tensor, Any]:
+    """Return the gradients for inputs and constants that are a relative step away.
+
+    By default that is some roundings. Empty where they cannot be computed.
+    """
+    rng = np.random.default_rng(0)
+    inputs_moved = {x.serial for x in case.wrt}
+
+    def move(value: Any, is_input: bool = False) -> Any:
+        kind = getattr(value, "dtype", np.dtype(float))
+        if types.is_weak(value) and not isinstance(value, float):
+            return value
+        if not isinstance(kind, np.dtype) or kind.kind != "f":
+            return value
+        signs = rng.choice([-1.0, 1.0], np.shape(value))
+        size = np.abs(value)
+        if is_input and step is not None:
+            size = np.maximum(size, 1)  # an input near 0 moves too
+        with np.errstate(all="ignore"):
+            exact = not is_input and np.floor(value * FINEST) == value * FINEST
+            far = 4 * np.finfo(kind).eps if step is None else step
+            off = value + np.where(exact, 0, signs * size * far)
+        if types.is_weak(value):
+            return float(off)
+        return np.asarray(off).astype(kind)
+
+    made: dict[int, Tensor] = {}
+    try:
+        for node in case.nodes:
+            tick()
+            inputs = tuple(
+                [made[x.serial] if isinstance(x, Tensor) else move(x)
+                 for x in node.inputs]
+            )  # fmt: skip
+            if is_leaf(node):
+                moved = move(node._value, node.serial in inputs_moved)
+                new = make_leaf(moved, node.name)
+            else:
+                args = tuple([value_of(x) for x in inputs])
+                value = node.op.compute(*args, **node.params)
+                new = walk.copy_node(node, inputs, args, value)
+            made[node.serial] = new
+        gradients = reverse.pull_back(
+            [made[y.serial] for y in case.outputs],
+            case.seeds,
+            [made[x.serial] for x in case.wrt],
+            nulls_pass=True,
+        )
+    except (ArithmeticError, TypeError, ValueError, WorkbenchError):
+        return {}  # as where an op refuses such values
+    pairs = zip(case.wrt, gradients, strict=True)
+    return {x: value_of(g) for x, g in pairs if g is not None}
+
+
+def _is_stationary(g: Any, rounded: Any, away: Any) -> bool:
+    """Return whether a gradient is 0 beside this point, as those nearby tell."""
+    size = measure_norm(g)[0]
+    if rounded is not None and measure_norm(value_of(g) - rounded)[0] > NOISE * size:
+        return True
+    return (
+        away is not None and is_finite(away) and (measure_norm(away)[0] > GROWTH * size)
+    )
 
 
 def _find_growing_line(case: Case, ways: dict[int, Way]) -> tuple[float, Tensor] | None:

@@ -296,6 +296,13 @@ def _explain_flatness(node: Tensor) -> str:
     if node.op.name in ("square", "power") and not np.any(value_of(node.inputs[0])):
         text = quote_operand(node)
         return f"Its operand {text} is 0 in all entries, where a square is flat."
+    if node.op.name == "where":
+        return "It takes the other operand in all entries: this one is not used."
+    if node.op.name in ("add", "subtract", "broadcast_to"):
+        return (
+            "What arrives there sums to 0: the result stays as it is when all entries"
+            " move alike."
+        )
     return (
         "Its slope is 0 at these values: a factor of 0, a flat place, or entries"
         " that are not used."

@@ -213,6 +213,7 @@ def encode_check(forward: Values, report: Report) -> EncodedCheck:
         verdict=report.verdict,
         changes=clean_text(report.changes()),
         stopped=report.stopped,
+        unchecked=clean_list(report.describe_unchecked()),
         stale=False,
         summary=clean_text(report.summary()),
         counts=cast(StatusCounts, dict(zip(STATUSES, counts, strict=True))),
@@ -220,6 +221,11 @@ def encode_check(forward: Values, report: Report) -> EncodedCheck:
         gradients=encode_gradients(report)[:MOST_LINES],
     )
     return EncodedCheck(status, ratio, data)
+
+
+def clean_list(texts: list[str]) -> list[str]:
+    """Return some sentences as the page shows them."""
+    return [clean_text(text, MOST_WORDS) for text in texts]
 
 
 def rank_node_check(one: NodeCheck) -> tuple[int, float]:
@@ -251,6 +257,8 @@ def encode_gradients(report: Report) -> list[GradientCheckData]:
     for one in report.identities:
         words = "holds" if one.holds else f"fails: off by {one.error:.2g}"
         text = f"{words} (tolerance {one.tolerance:.2g})"
+        if one.holds and not np.isfinite(one.error):
+            text = "not finite on both sides"
         lines.append(encode_gradient(report, one, one.name, "", text))
     return lines
 
@@ -325,6 +333,7 @@ def encode_findings(session: Session) -> FindingsData | None:
     return FindingsData(
         stale="findings" in session.stale,
         stopped=findings.stopped,
+        unchecked=clean_list(findings.describe_unchecked()),
         list=cached[1],
     )
 

@@ -60,7 +60,11 @@ const DOCTOR_HINT =
 function drawDoctor(host: IHost): JSX.Element {
   const { graph } = host.state;
   const findings = graph?.header.findings ?? null;
-  const whole = findings !== null && !findings.stale && !findings.stopped;
+  const whole =
+    findings !== null &&
+    !findings.stale &&
+    !findings.stopped &&
+    findings.unchecked.length === 0;
   return (
     <section className="workbench-Doctor" aria-label="Doctor">
       <h4>Doctor</h4>
@@ -88,16 +92,24 @@ function drawDoctor(host: IHost): JSX.Element {
   );
 }
 
-function foundText({ list, stale, stopped }: IFindings): string {
+function foundText({ list, stale, stopped, unchecked }: IFindings): string {
   return [
     list.length > 0
       ? `${formatPlural(list.length, 'finding')}, most important first.`
       : stopped
         ? 'Nothing found before it was stopped.'
-        : 'Nothing found: both passes are healthy.',
+        : unchecked.length > 0
+          ? 'Nothing found so far.'
+          : 'Nothing found: both passes are healthy.',
     ...(stopped && list.length > 0 ? ['Stopped before it was done.'] : []),
+    ...unchecked.map(toSentence),
     ...(stale ? ['From before the last change: diagnose again.'] : [])
   ].join(' ');
+}
+
+/** What was not looked at, as the kernel says it, as a sentence. */
+function toSentence(text: string): string {
+  return `${text[0].toUpperCase()}${text.slice(1)}.`;
 }
 
 // The gradient check: each node's rule against differences, and the whole program.
@@ -123,7 +135,8 @@ const MODES = new Map([['rev', 'reverse mode'], ['fwd', 'forward mode']]);
 function drawGradientCheck(host: IHost): JSX.Element {
   const { graph } = host.state;
   const check = graph?.header.check ?? null;
-  const whole = check !== null && !check.stale && !check.stopped;
+  const whole =
+    check !== null && !check.stale && !check.stopped && check.unchecked.length === 0;
   const verdict = whole && check.ok && check.verdict !== 'wrong' ? check.verdict : null;
   return (
     <section className="workbench-GradientCheck" aria-label="Gradient check">
@@ -267,13 +280,13 @@ function gradientsText({ gradients }: ICheck): string {
 
 /** What came of a check, in short; the kernel's own words stand below. */
 function checkText(check: ICheck): string {
-  const { ok, changes, counts, gradients, stopped, stale } = check;
+  const { ok, changes, counts, gradients, stopped, stale, unchecked } = check;
   return [
     counts.wrong > 0
       ? `${formatPlural(counts.wrong, 'rule')} of a node ${
           counts.wrong === 1 ? 'is' : 'are'
         } wrong.`
-      : ok && stopped
+      : ok && (stopped || unchecked.length > 0)
         ? 'Nothing is wrong so far.'
         : ok && changes !== ''
           ? 'Nothing is wrong.'
@@ -282,8 +295,9 @@ function checkText(check: ICheck): string {
             : gradients.some(one => !one.ok)
               ? 'Each rule agrees with differences, but a gradient of the whole does not.'
               : 'Something is wrong: see “In words” below.',
-    ...(changes === '' ? [] : [`${changes[0].toUpperCase()}${changes.slice(1)}.`]),
+    ...(changes === '' ? [] : [toSentence(changes)]),
     ...(stopped ? ['Stopped before it was done.'] : []),
+    ...unchecked.map(toSentence),
     ...(stale ? ['From before the last change: check again.'] : [])
   ].join(' ');
 }

@@ -132,6 +132,20 @@ describe('the panel of checks', () => {
     expect(second.querySelector('.workbench-Fix')).toBeNull();
   });
 
+  it('says what there was no time to look at', () => {
+    const unchecked = ['not looked at, as the budget of 30 s is spent: matmul 3'];
+    show(diagnosed([], { unchecked }));
+    const doctor = part('Doctor');
+    expect(doctor.textContent).toContain('Nothing found so far.');
+    expect(doctor.textContent).toContain(`Not${unchecked[0].slice(3)}.`);
+    expect(doctor.textContent).not.toContain('healthy');
+    show(checkedNetwork([], { unchecked }));
+    const gradients = part('Gradient check');
+    expect(gradients.textContent).toContain('Nothing is wrong so far.');
+    expect(gradients.textContent).toContain(`Not${unchecked[0].slice(3)}.`);
+    expect(gradients.textContent).not.toContain('All rules and gradients agree');
+  });
+
   it('shows a change of the cell, and makes it on a second click alone', async () => {
     const edit = { cell: 3, line: 2, before: ['  a = <b>'], after: ['  a = c', '  d'] };
     const fix = { text: 'a stable form', code: 'c', attachable: false, edit };

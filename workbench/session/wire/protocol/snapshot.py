@@ -22,6 +22,8 @@ from workbench.session.wire.protocol.fields import (
     Verdict,
 )
 
+Texts = list[Text]
+
 
 class NodeTarget(TypedDict):
     """An override of one node."""
@@ -145,6 +147,8 @@ class CheckData(TypedDict):
     changes: Annotated[Text, Meta(default="")]
     #: Whether it was stopped before its end.
     stopped: bool
+    #: What was not looked at and why: a sentence for each reason.
+    unchecked: Annotated[Texts, Meta(default=[])]
     #: Whether the session has changed since.
     stale: bool
     summary: Text
@@ -196,6 +200,8 @@ class FindingsData(TypedDict):
 
     stale: bool
     stopped: bool
+    #: What was not looked at and why: a sentence for each reason.
+    unchecked: Annotated[Texts, Meta(default=[])]
     list: list[FindingData]
 
 
