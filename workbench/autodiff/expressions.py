@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from workbench.autodiff import deferred, derivatives
 from workbench.autodiff.derivatives import find_connected, link_results
 from workbench.autodiff.forward import push_forward
@@ -24,6 +26,7 @@ from workbench.core.trace import is_live, record
 from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError, UsageError
 from workbench.ops import define, gradients
+from workbench.ops.define import shape_of
 from workbench.ops.gradients import DisconnectedType
 
 # All blocks of a Jacobian: those of a `LinearMap` that records.
@@ -293,14 +296,14 @@ def write_chain_rule(cost: object, wrt: object, mode: str = "reverse") -> Graph:
         x for x in walk.order_nodes([cost, *sources.tensors])
         if x.op is IDENTITY and not x.inputs and x._value is None
     ]  # fmt: skip
-    one = make_leaf(cost.dtype.type(1))
+    one = make_leaf(np.ones(shape_of(cost), cost.dtype)[()])
     if mode == "reverse":
         made = derivatives.pull({cost: one}, sources.tensors, name=name)
     else:
         for x in sources.tensors:
             derivatives.check_scalar(x, name)
         made = [
-            push_forward([cost], [x], [make_leaf(x.dtype.type(1))],
+            push_forward([cost], [x], [make_leaf(np.ones(shape_of(x), x.dtype)[()])],
                          record=True, spelled=True)[0]
             for x in sources.tensors
         ]  # fmt: skip

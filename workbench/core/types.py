@@ -204,6 +204,15 @@ def format_shape(shape: Shape) -> str:
     return "×".join(map(str, shape)) or "()"
 
 
+def is_one_number(shape: Shape) -> bool:
+    """Return whether an array of this shape has one entry, and so a gradient.
+
+    >>> is_one_number(()), is_one_number((1, 1)), is_one_number((2,))
+    (True, True, False)
+    """
+    return all(isinstance(n, int) and n == 1 for n in shape)
+
+
 def is_device_array(x: object) -> bool:
     """Return whether an object is an array in the memory of a GPU: one of CuPy's."""
     kind: Any = type(x)
