@@ -32,7 +32,7 @@ from workbench.core import (
 )
 from workbench.core.deferred import DeferredOp
 from workbench.core.infer import infer_with_facts
-from workbench.core.methods import ArrayMethods, Conversions
+from workbench.core.methods import ArrayMethods, Conversions, refuse_assignment
 from workbench.core.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load_ops
 from workbench.core.refusals import name_of, unsupported_error
 from workbench.core.types import Array, Spec
@@ -148,6 +148,7 @@ class Tensor(ArrayMethods, Conversions):
 
     def __init_subclass__(cls) -> None:
         TENSORS.add(cls)
+        refuse_assignment(cls)
 
     def __getattr__(self, attribute: str) -> Any:
         # A slot that nobody has set costs nothing when a Tensor is made.
@@ -302,6 +303,7 @@ class Tensor(ArrayMethods, Conversions):
 
 
 TENSORS.add(Tensor)
+refuse_assignment(Tensor)
 
 
 class MaskedTensor(Tensor):
