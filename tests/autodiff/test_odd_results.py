@@ -53,7 +53,10 @@ ONE_NUMBER: dict[str, Callable[[Any], Any]] = {
     "numeric_grad": lambda f: wb.gradient.numeric_grad(f, X).gf,
     "session": lambda f: wb.Session(wb.trace(f)(X)).grads["x"],
     "session without values": lambda f: (
-        s := wb.Session(wb.trace(f)(wb.Spec((3,), float))), s.run(x=X), s.grads["x"])[2],
+        s := wb.Session(wb.trace(f)(wb.Spec((3,), float))),
+        s.run(x=X),
+        s.grads["x"],
+    )[2],
     "expression": lambda f: wb.grad(f(V), V).eval({V: X}),
     "function": lambda f: wb.function([V], wb.value_and_grad(f(V), V)[1])(X),
     "chain rule": lambda f: wb.write_chain_rule(f(V), V).run([X])[0],

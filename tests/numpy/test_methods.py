@@ -31,16 +31,17 @@ GIVEN: dict[str, list[Any]] = {
     "kth": [1], "max": [2.0], "mean": [np.mean(A)], "min": [0.0],
     "mode": ["wrap", "clip"], "offset": [1], "order": ["C", None], "other": [A.T],
     "out": [None], "refcheck": [True], "repeats": [2], "sep": [" "], "side": ["right"],
-    "sorter": [None], "stable": [True], "stream": [None], "subok": [False], "uic": [None],
-    "v": [2.0], "val": [1.0], "value": [0.0], "values": [1.0], "where": [A > 0], "write": [None],
+    "sorter": [None], "stable": [True], "stream": [None], "subok": [False],
+    "uic": [None], "v": [2.0], "val": [1.0], "value": [0.0], "values": [1.0],
+    "where": [A > 0], "write": [None],
 }  # fmt: skip
 
 #: What NumPy hides behind ``*args`` and ``**kwargs``.
 HIDDEN: dict[str, list[str]] = {
-    **dict.fromkeys(["max", "min", "prod", "sum"], ["initial", "keepdims", "where"]),
+    **{n: ["initial", "keepdims", "where"] for n in ("max", "min", "prod", "sum")},
     "clip": ["casting", "dtype", "order", "subok"],
     "mean": ["keepdims", "where"],
-    **dict.fromkeys(["std", "var"], ["keepdims", "where", "mean"]),
+    **{n: ["keepdims", "where", "mean"] for n in ("std", "var")},
 }
 OWN: dict[tuple[str, str], list[Any]] = {
     ("argsort", "kind"): ["stable"], ("argsort", "order"): [None],
