@@ -190,6 +190,13 @@ def strip_subclass(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.asarray(array)
 
 
+def is_lazy(x: Any) -> bool:
+    """Return whether an array is yet to be computed, elsewhere perhaps: Dask's."""
+    ask = getattr(type(x), "__dask_graph__", None)
+    # An xarray object has the method, and no graph unless its data are lazy.
+    return ask is not None and ask(x) is not None
+
+
 def is_differentiable(dtype: npt.DTypeLike) -> bool:
     """Return whether values of this dtype have derivatives: floats and complex."""
     return np.dtype(dtype).kind in "fc"
