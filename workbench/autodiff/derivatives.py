@@ -221,10 +221,10 @@ def fold_unit_seed(
     """
     ones = {g.serial for g in seeds}
     for g in seeds:
-        if g._value is None:
+        if g._value is None and shape_of(g) == ():
             # Serials stay as they are: they are the order of the program.
             g.op, g.inputs, g.args, g.params = IDENTITY, (), (), NO_PARAMS
-            g._value = np.ones(g.spec.shape, g.spec.dtype)[()]
+            g._value = g.spec.dtype.type(1)
     became: dict[int, Tensor] = {}
     #: What has another value now, or stands for another Tensor.
     changed = set(ones)
