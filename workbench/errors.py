@@ -83,9 +83,9 @@ class WorkbenchError(Exception):
 
     def __reduce__(self) -> Any:
         """Pickle with what it carries, but for places in a program of this process."""
-        kind, args, *state = super().__reduce__()
-        kept = {k: v for k, v in dict(*state).items() if k not in ("node", "function")}
-        return kind, args, kept
+        places = ("node", "function")
+        kept = {k: v for k, v in self.__dict__.items() if k not in places}
+        return type(self), self.args, kept
 
     def _render_traceback_(self) -> list[str]:
         """Return what IPython shows: its own traceback, with long lines broken.

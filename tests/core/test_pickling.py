@@ -142,6 +142,8 @@ SENT: dict[str, tuple[str, str]] = {
                          "type(o).__name__, str(o), str(o.report)"),
     "an error with its node": (
         "catch(wb.trace(lambda x: x @ np.ones((3, 3))), X)", "str(o)"),
+    "a profile": ("wb.compile(wb.grad(loss), backend='numpy').profile(X)",
+                  "str(o), [r.ops for r in o], [str(r.sites) for r in o]"),
     # Rules
     "an override": ("wb.override(np.sin, 'd * 2')", "str(o)"),
     "a shipped rule": ("wb.override('sin', wb.rules.clip_by_norm(1.0))", "str(o)"),
@@ -171,7 +173,7 @@ WITH_FUNCTIONS: dict[str, tuple[str, str]] = {
         "o(X).toarray().tolist()"),
     "custom_vjp": ("doubled", "wb.grad(lambda x: np.sum(o(x)))(X).tolist()"),
     "an override by a function": ("wb.override(np.sin, lambda node, g: 3 * g)",
-                                  "wb.grad(lambda x: np.sum(np.sin(x)), overrides=[o])(X).tolist()"),
+                                  "str(wb.trace(wb.grad(np.sin, overrides=[o]))(1.0))"),
     "a problem": ("wb.optimize.problem(loss, X)", "o.n, o.solve('BFGS').success"),
 }  # fmt: skip
 

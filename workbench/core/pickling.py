@@ -23,7 +23,7 @@ from workbench.errors import TraceError
 class Place(NamedTuple):
     """Which of the nodes of the program an operand is."""
 
-    index: int
+    position: int
 
 
 class PlacedLength(dims.Atom):
@@ -152,7 +152,7 @@ def build_graph(
     nodes: list[Tensor] = []
 
     def find(told: Any) -> Any:
-        return nodes[told.index] if isinstance(told, Place) else told
+        return nodes[told.position] if isinstance(told, Place) else told
 
     def length(atom: Any) -> Any:
         if not isinstance(atom, PlacedLength):
@@ -208,7 +208,10 @@ class NodeText:
     def __reduce__(self) -> tuple[Any, ...]:
         node = self.node
         operands = [_tell(x) for x in node.inputs if isinstance(x, Tensor)]
-        return build_text, (_tell(node), operands)
+        origin = node.origin
+        if origin is not None:
+            origin = origin._replace(forward=NodeText(origin.forward), of=())
+        return build_text, (_tell(node), operands, origin)
 
 
 def _tell(node: Tensor) -> tuple[Any, ...]:
@@ -236,10 +239,17 @@ class NamedLength(dims.Atom):
         return NamedLength, (self.text,)
 
 
-def build_text(told: tuple[Any, ...], operands: Sequence[tuple[Any, ...]]) -> Tensor:
+def build_text(
+    told: tuple[Any, ...],
+    operands: Sequence[tuple[Any, ...]] = (),
+    origin: Any = None,
+) -> Tensor:
     """Return a Tensor as `NodeText` has told of it."""
-    inputs = tuple([build_text(x, ()) for x in operands])
+    inputs = tuple([build_text(x) for x in operands])
     name, spec, label, site, scope = told
     op = OPS.get(name) or Op(name)
     record = Record(op, (), {}, spec, label, site, scope, False, None, None)
-    return _build_node(record, inputs)
+    node = _build_node(record, inputs)
+    if origin is not None:
+        node.origin = origin
+    return node

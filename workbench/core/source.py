@@ -393,7 +393,7 @@ def find_in_place_operator() -> tuple[str, str] | None:
     return step.argrepr, b"".join(lines).decode(errors="replace")
 
 
-def dotted_call_name(code: CodeType, lasti: int) -> tuple[str, ...]:
+def dotted_call_name(code: CodeType | Site, lasti: int) -> tuple[str, ...]:
     """Return the parts of the dotted name that an instruction calls.
 
     They start where the call does: those of its arguments start later.
@@ -417,7 +417,7 @@ OPERATORS = {
 }  # fmt: skip
 
 
-def function_at(code: CodeType, lasti: int) -> str | None:
+def function_at(code: CodeType | Site, lasti: int) -> str | None:
     """Return the function or the operator that an instruction calls, by NumPy's name.
 
     None where that does not show.
@@ -439,7 +439,7 @@ def instruction_of(node: Any) -> tuple[CodeType | None, int]:
     return node.code, node.lasti
 
 
-def decode(code: CodeType | None, lasti: int) -> Site | None:
+def decode(code: CodeType | Site | None, lasti: int) -> Site | None:
     """Return the line, column and text behind a code object and offset."""
     if code is None:
         return None

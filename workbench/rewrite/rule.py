@@ -20,13 +20,12 @@ from collections.abc import (
     Sequence,
 )
 from functools import cached_property, partial
-from importlib import import_module
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core import types
+from workbench.core import hooks, types
 from workbench.core.graph import Graph
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import record
@@ -504,7 +503,7 @@ RULES: dict[str, Rule] = {}
 
 def find_rule(name: str) -> Rule:
     """Return the rule of a table by its name, with all tables loaded."""
-    import_module("workbench.rewrite.driver")
+    hooks.load_rewrites()
     return RULES[name]
 
 

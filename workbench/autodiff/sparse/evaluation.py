@@ -104,7 +104,7 @@ class SparseDerivative:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what pickle keeps: not what was prepared, which is made again."""
-        fresh = {"_prepared": {}, "_last": None, "_recent": _NOTHING}
+        fresh: dict[str, Any] = {"_prepared": {}, "_last": None, "_recent": _NOTHING}
         return {**self.__dict__, **fresh}
 
     def prepare(self, *args: Any, **kwargs: Any) -> SparseDerivative:
