@@ -81,6 +81,12 @@ __all__ = [
 class WorkbenchError(Exception):
     """The root of the tree: everything Workbench raises on purpose."""
 
+    def __reduce__(self) -> Any:
+        """Pickle with what it carries, but for places in a program of this process."""
+        places = ("node", "function")
+        kept = {k: v for k, v in self.__dict__.items() if k not in places}
+        return type(self), self.args, kept
+
     def _render_traceback_(self) -> list[str]:
         """Return what IPython shows: its own traceback, with long lines broken.
 

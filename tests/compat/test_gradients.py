@@ -6,6 +6,8 @@ own documentation says of each method.
 
 from __future__ import annotations
 
+import inspect
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -369,3 +371,120 @@ def test_names_that_cost_nothing() -> None:
     assert at(T.elemwise.Sum()(x), x=points) == 7
     assert theano.scalar.constant(2.0).value == 2
     assert theano.config.compute_test_value_opt == "off"
+
+
+# Every signature that Theano documents for its gradients, by place and by keyword
+
+DOCUMENTED = """
+Lop(f, wrt, eval_points, consider_constant=None, disconnected_inputs='raise')
+Rop(f, wrt, eval_points)
+consider_constant(x)
+disconnected_grad(x)
+format_as(use_list, use_tuple, outputs)
+grad(cost, wrt, consider_constant=None, disconnected_inputs='raise', add_names=True, \
+known_grads=None, return_disconnected='zero', null_gradients='raise')
+grad_clip(x, lower_bound, upper_bound)
+grad_not_implemented(op, x_pos, x, comment='')
+grad_undefined(op, x_pos, x, comment='')
+hessian(cost, wrt, consider_constant=None, disconnected_inputs='raise')
+jacobian(expression, wrt, consider_constant=None, disconnected_inputs='raise')
+numeric_grad(f, pt, eps=None, out_type=None)
+subgraph_grad(wrt, end, start=None, cost=None, details=False)
+verify_grad(fun, pt, n_tests=2, rng=None, eps=None, out_type=None, abs_tol=None, \
+rel_tol=None, mode=None, cast_to_output_type=False)
+zero_grad(x)
+GradientError(arg, err_pos, abs_err, rel_err, abs_tol, rel_tol)
+numeric_grad.abs_rel_err(a, b)
+numeric_grad.abs_rel_errors(self, g_pt)
+numeric_grad.max_err(self, g_pt, abs_tol, rel_tol)
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("module", [theano.gradient, wb.gradient])
+@pytest.mark.parametrize("line", DOCUMENTED, ids=lambda line: line.partition("(")[0])
+def test_every_documented_signature(module: Any, line: str) -> None:
+    name, _, parameters = line.partition("(")
+    scope: dict[str, Any] = {}
+    exec(f"def told({parameters}: pass", scope)
+    told = [*inspect.signature(scope["told"]).parameters.values()]
+    function = attrgetter(name)(module)
+    ours = [*inspect.signature(function).parameters.values()]
+    for want, have in zip(told, ours, strict=False):
+        assert (want.name, want.default) == (have.name, have.default)
+    # What runs, not what a wrapper says of it.
+    runs = inspect.signature(function, follow_wrapped=False)
+    runs.bind(*[p.name for p in told])
+    runs.bind(**{p.name: p.name for p in told})
+
+
+x, y, i = T.dscalar("x"), T.dvector("y"), T.iscalar("i")
+h = x * x
+two = np.array([1.0, 10.0])
+
+BY_KEYWORD: dict[str, tuple[Any, Any]] = {
+    "grad": (lambda m: m.grad(cost=x**2, wrt=x), 6.0),
+    "grad by an integer": (
+        lambda m: theano.grad(cost=(i * 1.5) ** 2, wrt=i), 13.5),
+    "grad of all": (
+        lambda m: m.grad(
+            cost=h + x, wrt=x, consider_constant=[h], disconnected_inputs="ignore",
+            add_names=False, known_grads=None, return_disconnected="zero",
+            null_gradients="return"),
+        1.0),
+    "known_grads by place": (
+        lambda m: m.grad(None, x, None, "raise", True, {h: T.constant(10.0)}), 60.0),
+    "known_grads of an integer by place": (
+        lambda m: theano.grad(None, i, None, "raise", True, {i * 1.5: 10.0}), 15.0),
+    "Lop": (
+        lambda m: m.Lop(f=y * x, wrt=x, eval_points=T.constant(two),
+                        consider_constant=None, disconnected_inputs="raise"), 52.0),
+    "Lop of an integer": (
+        lambda m: theano.Lop(f=i * y, wrt=i, eval_points=T.constant(two)), 52.0),
+    "Rop": (lambda m: m.Rop(f=y * x, wrt=x, eval_points=T.constant(2.0)), [4.0, 10.0]),
+    "jacobian": (
+        lambda m: m.jacobian(expression=y * x, wrt=x, consider_constant=[y],
+                             disconnected_inputs="raise"), [2.0, 5.0]),
+    "hessian": (
+        lambda m: m.hessian(cost=T.sum(y**3), wrt=y, consider_constant=None,
+                            disconnected_inputs="raise"), np.diag([12.0, 30.0])),
+    "subgraph_grad": (
+        lambda m: m.subgraph_grad(wrt=[x], end=[y], start={h: T.constant(1.0)},
+                                  cost=T.sum(y * x), details=False)[0][0], 13.0),
+    "grad_clip": (
+        lambda m: m.grad(m.grad_clip(x=x, lower_bound=-1, upper_bound=1) ** 2, x), 1.0),
+    "zero_grad": (lambda m: m.grad(m.zero_grad(x=x) * x, x), 3.0),
+    "disconnected_grad": (lambda m: m.grad(m.disconnected_grad(x=x) * x, x), 3.0),
+    "consider_constant": (lambda m: m.grad(m.consider_constant(x=x) * x, x), 3.0),
+    "format_as": (
+        lambda m: m.format_as(use_list=False, use_tuple=True, outputs=x)[0], 3.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("module", [theano.gradient, wb.gradient])
+@pytest.mark.parametrize("name", BY_KEYWORD)
+def test_every_documented_keyword_gives_its_value(module: Any, name: str) -> None:
+    make, want = BY_KEYWORD[name]
+    f = theano.function([x, y, i], make(module), on_unused_input="ignore")
+    np.testing.assert_allclose(f(3.0, [2.0, 5.0], 3), want, rtol=1e-12)
+
+
+def test_the_other_documented_keywords() -> None:
+    for module in (theano, T, theano.gradient):
+        assert at(module.grad(cost=x**2, wrt=x), x=3.0) == 6.0
+    for make in (theano.gradient.grad_undefined, theano.gradient.grad_not_implemented):
+        null = make(op=T.tanh, x_pos=0, x=x, comment="said so")
+        with pytest.raises(NullTypeGradError, match="said so"):
+            T.grad(cost=x**2, wrt=x, known_grads={x: null})
+    theano.gradient.verify_grad(
+        fun=T.tanh, pt=[np.array([0.3, -0.7])], n_tests=1, rng=np.random, eps=1e-6,
+        out_type="float64", abs_tol=1e-4, rel_tol=1e-4, mode="FAST_RUN",
+        cast_to_output_type=True,
+    )  # fmt: skip
+    found = theano.gradient.numeric_grad(
+        f=lambda x: x**2, pt=np.array(3.0), eps=1e-6, out_type="float64"
+    )
+    np.testing.assert_allclose(found.gf, 6.0, rtol=1e-6)
+    told = theano.gradient.GradientError(
+        arg=1, err_pos=2, abs_err=3.0, rel_err=4.0, abs_tol=5.0, rel_tol=6.0
+    )
+    assert (told.arg, told.err_pos, told.abs_tol, told.rel_tol) == (1, 2, 5.0, 6.0)

@@ -367,6 +367,11 @@ class Call(Op):
         self.variants: dict[Hashable, Any] = {}
         self.specs = [types.spec_of(y) for y in graph.outputs]
 
+    def __reduce__(self) -> Any:
+        if type(self) is not Call:
+            return super().__reduce__()
+        return Call, (self.name, self.graph)
+
     def _graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
         return [self.graph]
 

@@ -221,7 +221,7 @@ def fold_unit_seed(
     """
     ones = {g.serial for g in seeds}
     for g in seeds:
-        if g._value is None:
+        if g._value is None and shape_of(g) == ():
             # Serials stay as they are: they are the order of the program.
             g.op, g.inputs, g.args, g.params = IDENTITY, (), (), NO_PARAMS
             g._value = g.spec.dtype.type(1)
@@ -549,9 +549,9 @@ def list_constants(
 
 
 def check_scalar(cost: object, name: str) -> Tensor:
-    """Return the cost, if it is one number."""
+    """Return the cost, if it is one number; its shape may be ``(1,)`` or longer."""
     y = check_expression(cost, name, "the cost")
-    if shape_of(y) != ():
+    if not types.is_one_number(shape_of(y)):
         raise NonScalarOutputError(
             f"{name} needs one number; the cost is {blame.describe(y)}"
             f"{blame.quote_site(y.site)}. Reduce it (np.sum, np.mean), give"

@@ -24,6 +24,7 @@ from workbench.core.trace import is_live, record
 from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError, UsageError
 from workbench.ops import define, gradients
+from workbench.ops.define import shape_of
 from workbench.ops.gradients import DisconnectedType
 
 # All blocks of a Jacobian: those of a `LinearMap` that records.
@@ -293,18 +294,24 @@ def write_chain_rule(cost: object, wrt: object, mode: str = "reverse") -> Graph:
         x for x in walk.order_nodes([cost, *sources.tensors])
         if x.op is IDENTITY and not x.inputs and x._value is None
     ]  # fmt: skip
-    one = make_leaf(cost.dtype.type(1))
+    one = _make_one(cost)
     if mode == "reverse":
         made = derivatives.pull({cost: one}, sources.tensors, name=name)
     else:
         for x in sources.tensors:
             derivatives.check_scalar(x, name)
         made = [
-            push_forward([cost], [x], [make_leaf(x.dtype.type(1))],
-                         record=True, spelled=True)[0]
+            push_forward([cost], [x], [_make_one(x)], record=True, spelled=True)[0]
             for x in sources.tensors
         ]  # fmt: skip
     return Graph(leaves, list(map(derivatives.as_expression, made)))
+
+
+def _make_one(x: Tensor) -> Tensor:
+    """Return the 1 that a chain rule begins with; an array of it where x is one."""
+    if shape_of(x) == ():
+        return make_leaf(x.dtype.type(1))
+    return derivatives.unit_seed(x)
 
 
 def jacobian(

@@ -611,7 +611,8 @@ def scalar_seed(call: RecordedCall, *, holomorphic: bool) -> Array | None:
         raise NonScalarOutputError(
             f"grad needs one number; the function returned {y!r}.{forgot}"
         )
-    if shape_of(y if hasattr(y, "shape") else np.asarray(y)) != ():  # host array: list
+    shape = shape_of(y if hasattr(y, "shape") else np.asarray(y))  # host array: list
+    if shape and not types.is_one_number(shape):
         where = blame.quote_site(y.site) if isinstance(y, Tensor) else ""
         what = blame.describe(y) if isinstance(y, Tensor) else "the output"
         raise NonScalarOutputError(
@@ -670,9 +671,10 @@ def value_and_grad(
     Parameters
     ----------
     f
-        A function of arrays that returns one number; with ``has_aux`` a pair of
-        that number and anything else. Or an expression: then ``argnums`` is ``wrt``
-        and ``options`` are as for :func:`workbench.grad`.
+        A function of arrays that returns one number, an array of one entry too, and
+        the value is that array; with ``has_aux`` a pair of that and anything else. Or
+        an expression: then ``argnums`` is ``wrt`` and ``options`` are as for
+        :func:`workbench.grad`.
     argnums
         The position, or positions, of what is differentiated by; the first by
         default. An argument may be a nest of arrays; its gradient is nested alike.
@@ -762,8 +764,8 @@ def grad(
     Parameters
     ----------
     f
-        A function of arrays that returns one number; with ``has_aux`` a pair of
-        that number and anything else. Or an expression of symbols.
+        A function of arrays that returns one number, an array of one entry too; with
+        ``has_aux`` a pair of that and anything else. Or an expression of symbols.
     argnums
         The position, or positions, of what is differentiated by; the first by
         default. An argument may be a nest of arrays; its gradient is nested alike.

@@ -30,6 +30,7 @@ from workbench.backends.compiled.steps import (
 from workbench.backends.compiled.systems import SystemStep
 from workbench.backends.cupy.actions import Action
 from workbench.backends.cupy.program import Program as DeviceProgram
+from workbench.core.pickling import NodeText
 from workbench.core.schedule import compute_node
 from workbench.core.source import Site
 from workbench.core.tensor import Tensor
@@ -70,6 +71,10 @@ class Row(NamedTuple):
     share: float
     traffic: int
     parts: tuple[float, ...]
+
+    def __reduce__(self) -> Any:
+        """Pickle with what is told of the nodes, not with their program."""
+        return Row, (self.step, tuple(map(NodeText, self.nodes)), *self[2:])
 
     @property
     def ops(self) -> str:

@@ -22,6 +22,7 @@ from workbench.checks.progress import tick
 from workbench.checks.report import Verdict
 from workbench.core import tree
 from workbench.core.trace import check_float
+from workbench.core.types import is_one_number
 from workbench.errors import NonScalarOutputError
 
 Array = np.ndarray[Any, Any]
@@ -245,7 +246,7 @@ def numeric_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Any
             def value(*new: Any, n: int = n, structure: Any = structure) -> Array:
                 changed = (*args[:n], structure(list(new)), *args[n + 1 :])
                 y = np.asarray(f(*changed, **kwargs))
-                if y.shape != ():
+                if not is_one_number(y.shape):
                     raise NonScalarOutputError(
                         "numeric_grad needs a function that returns one number; it"
                         f" returned shape {y.shape}. Reduce it, with np.sum say."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from html import escape
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ import numpy as np
 from workbench.autodiff.steps import with_inner_nodes
 from workbench.checks.progress import ProgressMeter, Unchecked, describe_unchecked
 from workbench.core.blame import format_count
+from workbench.core.pickling import NodeText
 from workbench.core.tensor import Tensor
 from workbench.errors import GradientError, UnknownNodeError
 from workbench.overrides.override import Override, override
@@ -205,6 +206,11 @@ class NodeCheck:
     entry: Entry | None
     text: str
 
+    def __reduce__(self) -> Any:
+        """Pickle with what is told of the node, not with its program."""
+        told = NodeText(self.node), self.status, self.mode, self.entry, self.text
+        return NodeCheck, told
+
     @property
     def ratio(self) -> float:
         """The error of its worst entry in tolerances; more than 1 is too much."""
@@ -380,6 +386,12 @@ class Report:
     changed: dict[str, float] = field(default_factory=dict)
     changers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     diagnosis: str = "wb.diagnose(f, *args)"
+
+    def __reduce__(self) -> Any:
+        """Pickle with the labels by node: serials are others elsewhere."""
+        told = {f.name: getattr(self, f.name) for f in fields(self)}
+        told["labels"] = [self.labels.get(check.node.serial) for check in self.nodes]
+        return _rebuild_report, (told,)
 
     @property
     def spent(self) -> bool:
@@ -716,3 +728,9 @@ def _describe_error(entry: Entry) -> str:
 def _derivative_name(entry: Entry) -> str:
     ordinal = {1: "the gradient", 2: "the second derivative"}
     return ordinal.get(entry.order, f"the derivative of order {entry.order}")
+
+
+def _rebuild_report(told: dict[str, Any]) -> Report:
+    pairs = zip(told["nodes"], told["labels"], strict=True)
+    labels = {check.node.serial: label for check, label in pairs if label is not None}
+    return Report(**{**told, "labels": labels})

@@ -119,6 +119,14 @@ class Loop:
         count = len(self.body.interior)
         return f"<a loop of {count} op{'s' * (count != 1)} a step>"
 
+    def __reduce__(self) -> Any:
+        """Pickle without what has been made to run it."""
+        body = self.body
+        whole = Graph(body.inputs, [*body.outputs, *self.stored], body.captures)
+        made = {"body", "stored", "runners"}
+        settings = {k: v for k, v in vars(self).items() if k not in made}
+        return _rebuild_loop, (whole, len(body.outputs), settings)
+
     def _add_hidden_outputs(self, body: Graph) -> Graph:
         """Return the body with outputs for what its own reverse mode reads."""
         needed = needed_values(body)
@@ -222,6 +230,16 @@ class Loop:
         if self.steps is not None:
             return self.steps
         return shape_of(seqs[0])[0] if seqs else ENDLESS
+
+
+def _rebuild_loop(whole: Graph, count: int, settings: dict[str, Any]) -> Loop:
+    """Return the loop of what pickle has sent: its body's outputs, then its stores."""
+    loop = object.__new__(Loop)
+    vars(loop).update(settings)
+    loop.body = Graph(whole.inputs, whole.outputs[:count], whole.captures)
+    loop.stored = list(whole.outputs[count:])
+    loop.runners = {}
+    return loop
 
 
 #: Ops that cost more to compute again than to store, besides those of many entries.

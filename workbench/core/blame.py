@@ -485,6 +485,27 @@ NO_ARRAY = tuple(
 )
 
 
+def lazy_error(x: Any) -> TraceError:
+    """Return the error for an array of Dask's, which would be brought here whole."""
+    kind = type(x).__name__
+    named = "a Dask array" if kind == "Array" else f"a lazy {kind}"
+    shape, size = getattr(x, "shape", None), getattr(x, "nbytes", None)
+    if isinstance(shape, tuple):
+        named += f" of shape {shape}"
+    if isinstance(size, (int, float)) and size >= 2**20:  # NaN: a length is unknown
+        named += f" and {size / 2**20:,.0f} MiB"
+    cure = "Write X.compute() where it fits into memory"
+    if kind == "Array":
+        cure += (
+            "; else differentiate chunk by chunk. Of a loss that is a sum over rows:"
+            " sum(wb.grad(loss)(W, part.compute()) for part in X.blocks.ravel())"
+        )
+    return TraceError(
+        f"{named} meets a program that runs here{user_line()}, and all of it would be"
+        f" brought here. {cure}."
+    )
+
+
 def timedelta_error(x: object) -> DtypeError:
     """Return the error for lengths of time among the operands."""
     return DtypeError(

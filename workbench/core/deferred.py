@@ -71,6 +71,9 @@ class DeferredOp(Op):
         self.repeats = base.repeats
         self.lower = base.lower
 
+    def __reduce__(self) -> Any:
+        return deferred_op, (self.base, self.count)
+
     def measure_lengths(
         self, inputs: Sequence[Any], params: Params
     ) -> tuple[Op, tuple[Any, ...], Params]:

@@ -173,6 +173,14 @@ write_page: Hook[[Any], str] = Hook(
 
 # Leaving with One Graph. From `core` to `ops`:
 
+#: Set by `rewrite.driver`; called where a pickled rule of a table is read.
+load_rewrites: Hook[[], None] = Hook(
+    "load_rewrites", "Load the tables of rewrite rules.", "workbench.rewrite.driver"
+)
+#: Set by `core.pickling`; called where a Graph is pickled.
+reduce_graph: Hook[[Any], tuple[Any, ...]] = Hook(
+    "reduce_graph", "Return a Graph as data for pickle.", "workbench.core.pickling"
+)
 #: Set by `ops.joining`; called where a Tensor meets an array of objects.
 gather: Hook[[Any], Any] = Hook(
     "gather", "Return one Tensor for an object array of Tensors and numbers."

@@ -7,6 +7,7 @@ NumPy calls those on the entries of an object array.
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 import sys
@@ -15,10 +16,11 @@ from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import blame, hooks, source, traces, types
 from workbench.core.op import FUNCTIONS, CopyParams, Op
-from workbench.errors import TraceError
+from workbench.errors import DtypeError, TraceError
 
 T = TypeVar("T")
 
@@ -80,11 +82,14 @@ class ArrayMethods:
         """The entries in C order, as a Tensor with one axis."""
         return np.ravel(cast(Any, self))
 
-    def reshape(self, *shape: Any, order: str = "C") -> Any:
+    def reshape(
+        self, *shape: Any, order: str | None = "C", copy: bool | None = None
+    ) -> Any:
         """Return the entries in another shape, given as one tuple or as its lengths."""
         if len(shape) == 1:
             shape = shape[0]
-        return np.reshape(cast(Any, self), shape, order=cast(Any, order))
+        settings: Any = {"order": order, "copy": copy}
+        return np.reshape(cast(Any, self), shape, **settings)
 
     def transpose(self, *axes: Any) -> Any:
         """Return a view with the axes in another order; reversed if none is given."""
@@ -92,7 +97,66 @@ class ArrayMethods:
             axes = axes[0]
         return np.transpose(self, axes or None)
 
-    def flatten(self, order: str = "C") -> Any:
+    def astype(
+        self,
+        dtype: npt.DTypeLike | None,
+        order: str | None = "K",
+        casting: Any = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
+    ) -> Any:
+        """Return the entries in another dtype; their gradient comes back in this one.
+
+        As of `numpy.ndarray`; a Tensor has no subclass, and no layout that could be
+        asked for by ``order``.
+
+        Raises
+        ------
+        DtypeError
+            If ``casting`` does not allow it.
+        """
+        wanted = np.dtype(dtype)
+        if casting != "unsafe" and not np.can_cast(self.dtype, wanted, casting):
+            raise DtypeError(
+                f"x.astype({wanted}, casting={casting!r}){blame.user_line()}: the"
+                f" values are {self.dtype}, and that rule does not let them become"
+                f" {wanted}. Write casting='unsafe', or leave it out."
+            )
+        check_order(order)
+        # NumPy's stubs take no arrays but its own.
+        return cast(Any, np.astype)(self, wanted, copy=copy)
+
+    def clip(
+        self, min: Any = None, max: Any = None, out: Any = None, **settings: Any
+    ) -> Any:
+        """Return the entries limited to an interval; None sets no bound."""
+        return np.clip(cast(Any, self), min, max, out=out, **settings)
+
+    def view(self, *wanted: Any, dtype: Any = None, type: Any = None) -> Any:
+        """Return the entries as they are: the same values under another dtype.
+
+        Raises
+        ------
+        DtypeError
+            For another dtype, or a subclass: that would read the bytes.
+        """
+        for kind in (*wanted, dtype, type):
+            if kind is None or kind is np.ndarray:
+                continue
+            if inspect.isclass(kind) and issubclass(kind, np.ndarray):
+                told = f"a Tensor is no {kind.__name__}. Write x without the view"
+            elif np.dtype(kind) == self.dtype:
+                continue
+            else:
+                told = (
+                    f"the bytes of {self.dtype} read as {np.dtype(kind)} have no"
+                    " derivative. Write x.astype(...) for the same numbers, np.real(z)"
+                    " and np.imag(z) for parts, a + 1j * b for a whole"
+                )
+            raise DtypeError(f"x.view(...){blame.user_line()}: {told}.")
+        return cast(Any, self)[...]
+
+    def flatten(self, order: str | None = "C") -> Any:
         """Return the entries as one axis: a copy, whoever changes what it came from."""
         made: Any = np.ravel(cast(Any, self), order=cast(Any, order))
         made.params = CopyParams(made.params)
@@ -111,8 +175,9 @@ class ArrayMethods:
             message = f"a Tensor has no attribute {name!r}"
             if name == "at":
                 message += ": write wb.at(x)[index].set(value), which gives a new array"
-            if hasattr(np.ndarray, name):
-                message += f"; x.value.{name} reads it from the plain array"
+            elif name in NOT_THERE:
+                why, cure = NOT_THERE[name]
+                message += f": {why}. Write {cure}."
             raise AttributeError(message)
 
         def method(*args: Any, **kwargs: Any) -> Any:
@@ -127,6 +192,9 @@ class ArrayMethods:
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
         return self // other, self % other
 
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return other // self, other % self
+
     def __round__(self, digits: int = 0) -> Any:
         return np.round(self, digits)
 
@@ -134,11 +202,67 @@ class ArrayMethods:
         return sorted({*object.__dir__(self), *FUNCTION_METHODS})
 
 
+_MEMORY = "where an array lies in memory is no part of a program"
+_BYTES = "bytes have no derivative"
+
+#: What `numpy.ndarray` has and a Tensor has not: why, and what to write.
+NOT_THERE: dict[str, tuple[str, str]] = {
+    **{
+        name: (_MEMORY, f"x.value.{name} for the plain array")
+        for name in ("base", "ctypes", "data", "flags", "strides")
+    },
+    **{
+        name: (_BYTES, f"x.value.{name}(...) for the plain array")
+        for name in ("byteswap", "dump", "dumps", "getfield", "tobytes", "tofile")
+    },
+    "setfield": ("a traced value never changes in place", "wb.at(x)[i].set(v)"),
+    "setflags": ("a traced value never changes in place", "np.copy(x) for another"),
+}
+
+#: What is assigned to an attribute of an array, and what to write for a Tensor.
+ASSIGNED = {
+    "dtype": "x = x.astype(dtype)",
+    "flat": "x = np.broadcast_to(v, x.shape)",
+    "imag": "x = np.real(x) + 1j * v",
+    "real": "x = v + 1j * np.imag(x)",
+    "shape": "x = np.reshape(x, shape)",
+}
+
+
+def refuse_assignment(kind: type) -> None:
+    """Let the attributes of a class that arrays let assign say what to write."""
+    for name, cure in ASSIGNED.items():
+        found = vars(kind).get(name)
+        if isinstance(found, property):
+
+            def refuse(
+                self: object, value: object, name: str = name, cure: str = cure
+            ) -> NoReturn:
+                raise TraceError(
+                    f"x.{name} = ... of {blame.describe(cast(Any, self))}"
+                    f"{blame.user_line()}: a traced value never changes in place."
+                    f" Write {cure}."
+                )
+
+            setattr(kind, name, found.setter(refuse))
+
+
+refuse_assignment(ArrayMethods)
+
+
+def check_order(order: object) -> None:
+    """Refuse what NumPy does not know as an order of entries in memory."""
+    if order not in (None, "C", "F", "A", "K"):
+        raise ValueError(
+            f"order must be one of 'C', 'F', 'A' or 'K'{blame.user_line()}"
+        )
+
+
 #: Methods whose arguments are those of the NumPy function after the array.
 FUNCTION_METHODS: dict[str, Any] = {
     name: getattr(np, name)
     for name in """
-    all any argmax argmin argpartition argsort astype clip copy cumprod
+    all any argmax argmin argpartition argsort copy cumprod
     cumsum diagonal dot max mean min nonzero prod ptp ravel repeat round searchsorted
     sort squeeze std sum swapaxes take trace var
     """.split()

@@ -328,6 +328,26 @@ class Op:
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
+    def __copy__(self) -> Op:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Op:
+        return self
+
+    def __reduce__(self) -> Any:
+        """Pickle an op of the table by its name; others say how themselves."""
+        if OPS.get(self.name) is self:
+            homes = {
+                str(getattr(f, "__module__", None))
+                for f in (self.compute, self.pull, self.push)
+            }
+            own = sorted(home for home in homes if home.startswith("workbench."))
+            return find_op, (self.name, *own)
+        raise TypeError(
+            f"{self!r} cannot be pickled: a function has made it while a program was"
+            " recorded. Pickle the function itself, and record it anew there."
+        )
+
 
 #: Held while the rules of an op are filled in, which may look at other ops.
 FILLING = RLock()
@@ -398,6 +418,15 @@ def declare(name: str) -> Op:
     if op is None:
         op = OPS[name] = Op(name)
     return op
+
+
+def find_op(name: str, *homes: str) -> Op:
+    """Return the op of this name; where it is not known, its modules are loaded."""
+    if name not in OPS or OPS[name].compute is _raise_undefined:
+        for home in homes:
+            import_module(home)
+        load_all_ops()
+    return OPS[name]
 
 
 def load_ops(function: object) -> bool:

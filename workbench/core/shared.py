@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.core import blame, types
-from workbench.core.tensor import IDENTITY, NO_PARAMS, Tensor
+from workbench.core.tensor import IDENTITY, NO_PARAMS, Tensor, read_argument
 from workbench.core.tree import is_sparse
 from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError, UsageError
@@ -127,6 +127,7 @@ class Shared(Tensor):
         if isinstance(new, Tensor):
             new = new.value
         refuse_sparse(new, self.describe())
+        new = read_argument(new)
         if not hasattr(new, "dtype"):
             new = self._plain(new)
         elif isinstance(new, np.ndarray) and type(new) is not np.ndarray:

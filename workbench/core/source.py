@@ -393,11 +393,13 @@ def find_in_place_operator() -> tuple[str, str] | None:
     return step.argrepr, b"".join(lines).decode(errors="replace")
 
 
-def dotted_call_name(code: CodeType, lasti: int) -> tuple[str, ...]:
+def dotted_call_name(code: CodeType | Site, lasti: int) -> tuple[str, ...]:
     """Return the parts of the dotted name that an instruction calls.
 
     They start where the call does: those of its arguments start later.
     """
+    if not isinstance(code, CodeType):
+        return ()
     before = [step for step in get_instructions(code) if step.offset <= lasti]
     starts = [step.positions and step.positions[::2] for step in before]
     return tuple(
@@ -415,11 +417,13 @@ OPERATORS = {
 }  # fmt: skip
 
 
-def function_at(code: CodeType, lasti: int) -> str | None:
+def function_at(code: CodeType | Site, lasti: int) -> str | None:
     """Return the function or the operator that an instruction calls, by NumPy's name.
 
     None where that does not show.
     """
+    if not isinstance(code, CodeType):
+        return None
     step = next((x for x in get_instructions(code) if x.offset == lasti), None)
     if step is not None and step.opname == "BINARY_OP":
         return OPERATORS.get(step.argrepr.removesuffix("="))
@@ -435,10 +439,12 @@ def instruction_of(node: Any) -> tuple[CodeType | None, int]:
     return node.code, node.lasti
 
 
-def decode(code: CodeType | None, lasti: int) -> Site | None:
+def decode(code: CodeType | Site | None, lasti: int) -> Site | None:
     """Return the line, column and text behind a code object and offset."""
     if code is None:
         return None
+    if isinstance(code, Site):  # of a program that was made in another process
+        return code
     position = next(islice(code.co_positions(), max(lasti, 0) // 2, None), None)
     line = (position[0] if position else None) or code.co_firstlineno
     column = (position[2] if position else None) or 0

@@ -32,7 +32,7 @@ from workbench.core import (
 )
 from workbench.core.deferred import DeferredOp
 from workbench.core.infer import infer_with_facts
-from workbench.core.methods import ArrayMethods, Conversions
+from workbench.core.methods import ArrayMethods, Conversions, refuse_assignment
 from workbench.core.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load_ops
 from workbench.core.refusals import name_of, unsupported_error
 from workbench.core.types import Array, Spec
@@ -148,6 +148,7 @@ class Tensor(ArrayMethods, Conversions):
 
     def __init_subclass__(cls) -> None:
         TENSORS.add(cls)
+        refuse_assignment(cls)
 
     def __getattr__(self, attribute: str) -> Any:
         # A slot that nobody has set costs nothing when a Tensor is made.
@@ -302,6 +303,7 @@ class Tensor(ArrayMethods, Conversions):
 
 
 TENSORS.add(Tensor)
+refuse_assignment(Tensor)
 
 
 class MaskedTensor(Tensor):
@@ -563,6 +565,31 @@ def _move_lists(given: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[Any, .
     )
 
 
+#: What an array has that NumPy's functions compute with where it is.
+COMPUTING = (
+    "__array_ufunc__", "__array_function__", "__array_namespace__",
+    "__cuda_array_interface__",
+)  # fmt: skip
+
+
+def read_argument(value: Any) -> Any:
+    """Return an argument whose numbers can be computed with.
+
+    An array in a file, such as h5py's and zarr's, is read: once, and not by each op
+    that meets it. Anything else is returned as it is.
+
+    Raises
+    ------
+    TraceError
+        For an array of Dask's.
+    """
+    if types.is_lazy(value):
+        raise blame.lazy_error(value)
+    if hasattr(value, "__array__") and not any(hasattr(value, n) for n in COMPUTING):
+        return np.asarray(value)
+    return value
+
+
 def admit(x: Any) -> Array:
     """Make a constant fit to stand beside Tensors: gather, convert, lock.
 
@@ -587,6 +614,8 @@ def admit(x: Any) -> Array:
         array = hooks.length(x)
     elif isinstance(x, np.ndarray):
         array = admit(types.strip_subclass(x))
+    elif types.is_lazy(x):
+        raise blame.lazy_error(x)
     elif hasattr(x, "__array_namespace__") or hasattr(x, "__cuda_array_interface__"):
         return array
     elif hasattr(type(x), "tocsr"):

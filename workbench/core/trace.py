@@ -17,7 +17,14 @@ from workbench.core.blame import find_library_call, find_numpy_call, suggest_rep
 from workbench.core.dims import Dim, Length, Size, atoms_of, dim_of_atom
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph, Integers
-from workbench.core.tensor import Tensor, admit, make_leaf, make_lean, take_name
+from workbench.core.tensor import (
+    Tensor,
+    admit,
+    make_leaf,
+    make_lean,
+    read_argument,
+    take_name,
+)
 from workbench.core.traces import OpenTrace
 from workbench.core.types import Spec
 from workbench.errors import (
@@ -195,8 +202,10 @@ def wrap(
         if type(value) is not np.ndarray:
             value = types.strip_subclass(value)
         traces.lock(value)
-    elif not hasattr(value, "dtype") and not types.is_weak(value):
-        value = np.asarray(value)
+    elif not types.is_weak(value):
+        value = read_argument(value)
+        if not hasattr(value, "dtype"):
+            value = np.asarray(value)
     return make_leaf(value, name, line=line)
 
 

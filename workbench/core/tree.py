@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from workbench.core import hooks
-from workbench.core.types import Spec
+from workbench.core import blame, hooks
+from workbench.core.types import Spec, is_lazy
 
 _NAMESPACE = "workbench"
 
@@ -364,6 +364,8 @@ def _kind_of(cls: Any, value: object) -> Kind | None:
     if cls in KINDS:
         found: Kind | None = KINDS[cls]
         return found
+    if is_lazy(value):
+        raise blame.lazy_error(value)
     found = None
     if hasattr(cls, "tocsr"):
         found = KINDS[Stored]
@@ -373,11 +375,18 @@ def _kind_of(cls: Any, value: object) -> Kind | None:
         found = _kind_of_fields(cls.__match_args__, lambda kind, parts: kind(parts))
     elif (registered := _kind_of_registered(value)) is not None:
         found = registered
-    elif hasattr(cls, "__dataclass_fields__") and not issubclass(cls, Spec):
+    elif _is_dataclass(cls):
         found = _kind_of_dataclass(cls)
     if found is not None or cls.__module__.partition(".")[0] in SETTLED:
         KINDS[cls] = found
     return found
+
+
+def _is_dataclass(cls: Any) -> bool:
+    """Return whether the fields of a dataclass are parts; not those of an array."""
+    return hasattr(cls, "__dataclass_fields__") and not (
+        issubclass(cls, Spec) or hasattr(cls, "__array__")
+    )
 
 
 def _are_alike(kind: type, other: type) -> bool:

@@ -190,6 +190,13 @@ def strip_subclass(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.asarray(array)
 
 
+def is_lazy(x: Any) -> bool:
+    """Return whether an array is yet to be computed, elsewhere perhaps: Dask's."""
+    ask = getattr(type(x), "__dask_graph__", None)
+    # An xarray object has the method, and no graph unless its data are lazy.
+    return ask is not None and ask(x) is not None
+
+
 def is_differentiable(dtype: npt.DTypeLike) -> bool:
     """Return whether values of this dtype have derivatives: floats and complex."""
     return np.dtype(dtype).kind in "fc"
@@ -202,6 +209,15 @@ def format_shape(shape: Shape) -> str:
     ('569×16', '()')
     """
     return "×".join(map(str, shape)) or "()"
+
+
+def is_one_number(shape: Shape) -> bool:
+    """Return whether an array of this shape has one entry, and so a gradient.
+
+    >>> is_one_number(()), is_one_number((1, 1)), is_one_number((2,))
+    (True, True, False)
+    """
+    return all(isinstance(n, int) and n == 1 for n in shape)
 
 
 def is_device_array(x: object) -> bool:

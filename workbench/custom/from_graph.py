@@ -122,6 +122,10 @@ class OpFromGraph(Call):
         name: str | None = None,
     ) -> None:
         name = "op_from_graph" if name is None else name
+        self._given = {
+            "inline": inline, "vjp": vjp, "jvp": jvp,
+            "connection_pattern": connection_pattern, "name": name,
+        }  # fmt: skip
         single = not isinstance(outputs, (list, tuple))
         self.inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         self.outputs = [outputs] if single else list(outputs)
@@ -162,6 +166,10 @@ class OpFromGraph(Call):
         self.connection = self._connection
         self.pull, self.push = self._pull, self._push
         enter(self.entry, f'Write name="my_{self.name}".')
+
+    def __reduce__(self) -> Any:
+        graph = Graph(self.inputs, self.outputs)
+        return rebuild_op, (graph, self.single, self._given)
 
     @property
     def __op__(self) -> str:
@@ -300,6 +308,12 @@ class OpFromGraph(Call):
     def __repr__(self) -> str:
         takes = ", ".join(x.name or f"x{i}" for i, x in enumerate(self.inputs))
         return f"<OpFromGraph {self.name}({takes})>"
+
+
+def rebuild_op(graph: Graph, single: bool, given: dict[str, Any]) -> OpFromGraph:
+    """Return the op of what pickle has sent of one."""
+    outputs = graph.outputs[0] if single else graph.outputs
+    return OpFromGraph(graph.inputs, outputs, on_unused_input="ignore", **given)
 
 
 def _find_place() -> tuple[str, int] | None:

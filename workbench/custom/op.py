@@ -10,7 +10,7 @@ from functools import cached_property as Kept
 from functools import partial
 from math import inf
 from typing import Any, ClassVar, Self, dataclass_transform
-from weakref import WeakValueDictionary, ref
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 import numpy as np
 
@@ -86,6 +86,9 @@ class BoundOp(Core):
     owner: Op
     settings: dict[str, Any]
 
+    def __reduce__(self) -> Any:
+        return _get_bound_op, (self.owner,)
+
 
 @dataclass_transform(frozen_default=True, eq_default=False)
 class Op:
@@ -136,10 +139,8 @@ class Op:
     n_outputs: ClassVar[int | None] = None
     #: The op's name, where an override asks what a class or an instance means.
     __op__: ClassVar[str] = ""
-    _entry: ClassVar[Entry]
     #: The least and the most inputs that `compute` takes.
     _takes: ClassVar[tuple[float, float]]
-    _bounds: ClassVar[WeakValueDictionary[Any, BoundOp]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -158,7 +159,6 @@ class Op:
         if "name" not in cls.__dict__:
             cls.name = snake(cls.__name__)
         cls.__op__ = cls.name
-        cls._bounds = WeakValueDictionary()
         if cls.compute is Op.compute:
             return  # a base for further classes, no op itself
         cls._takes = count_inputs(cls)
@@ -170,17 +170,7 @@ class Op:
                     f" Write def {rule}(self, node, {'g' if rule == 'vjp' else 't'}):"
                     " ..."
                 )
-        brings = next((n for n in ("vjp", "jvp") if cls._gives(n)), None)
-        declared = cls.__dict__.get("n_outputs")
-        cls._entry = enter(
-            Entry(
-                cls.name,
-                home_of(cls),
-                None if brings is None else f"{cls.__name__}.{brings}",
-                set() if declared is None else {declared},
-                ref(cls),
-            )
-        )
+        entry_of(cls)
 
     @classmethod
     def _gives(cls, method: str) -> bool:
@@ -194,6 +184,7 @@ class Op:
                 " def compute(self, *arrays) in it, which returns an array or several."
             )
         _make_fields(cls)
+        entry_of(cls)  # of a class that pickle has filled after it was made
         return super().__new__(cls)
 
     # What a user writes
@@ -373,9 +364,10 @@ class Op:
                     " annotated attributes are settings without it."
                 )
             key = self._key()
-            found = cls._bounds.get(key)
+            bounds = BOUNDS.setdefault(cls, WeakValueDictionary())
+            found = bounds.get(key)
             if found is None:
-                cls._bounds[key] = found = _bind(self)
+                bounds[key] = found = _bind(self)
             object.__setattr__(self, "_made", found)
         return found
 
@@ -404,6 +396,32 @@ class Op:
         return {key: v for key, v in self.__dict__.items() if key not in held}
 
 
+#: What is known of each class, and its ops by their settings: beside the classes, which
+#: can be pickled then.
+ENTRIES: WeakKeyDictionary[type[Op], Entry] = WeakKeyDictionary()
+BOUNDS: WeakKeyDictionary[type[Op], WeakValueDictionary[Any, BoundOp]] = (
+    WeakKeyDictionary()
+)
+
+
+def entry_of(cls: type[Op]) -> Entry:
+    """Return the entry of a class in the list of user's ops, entered if it is not."""
+    found = ENTRIES.get(cls)
+    if found is None:
+        brings = next((n for n in ("vjp", "jvp") if cls._gives(n)), None)
+        declared = cls.__dict__.get("n_outputs")
+        found = ENTRIES[cls] = enter(
+            Entry(
+                cls.name,
+                home_of(cls),
+                None if brings is None else f"{cls.__name__}.{brings}",
+                set() if declared is None else {declared},
+                ref(cls),
+            )
+        )
+    return found
+
+
 def _make_fields(cls: type) -> None:
     """Make a dataclass of an op's class, if it is none yet.
 
@@ -416,6 +434,10 @@ def _make_fields(cls: type) -> None:
     if maker is object or "__dataclass_fields__" in vars(maker):
         # Equality is that of `Op.__eq__`, which knows 1 from 1.0.
         dataclasses.dataclass(frozen=True, eq=False)(cls)
+
+
+def _get_bound_op(op: Op) -> BoundOp:
+    return op._bound_op
 
 
 def _bind(op: Op) -> BoundOp:
@@ -673,7 +695,7 @@ def _note_count(op: Op, count: int) -> None:
     known = op.__dict__.get("_count", type(op).n_outputs)
     if known is None:
         object.__setattr__(op, "_count", count)
-        op._entry.counts.add(count)
+        entry_of(type(op)).counts.add(count)
     elif count != known:
         said = "declares" if type(op).n_outputs is not None else "had"
         raise UsageError(

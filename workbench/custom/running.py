@@ -114,6 +114,9 @@ class BatchedOp(Op):
         self.pattern = self._relate
         self.graphs = None if op.graphs is None else self._graphs
 
+    def __reduce__(self) -> Any:
+        return BatchedOp, (self.example_op, self.batched, self.run)
+
     def _examples(self, values: Sequence[Any]) -> list[Spec]:
         """Return the specs of one example."""
         given = [x if isinstance(x, Spec) else spec_of(x) for x in values]

@@ -18,7 +18,7 @@ from workbench.autodiff.jacobian import vjp
 from workbench.checks.comparison import run_from_host
 from workbench.checks.differences import RTOL, perturb_entry, slope
 from workbench.checks.progress import BUDGET, ProgressMeter, describe_unchecked
-from workbench.core import tree
+from workbench.core import tree, types
 from workbench.core.arguments import check_arguments
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import check_function, record
@@ -107,7 +107,7 @@ class numeric_grad:
                     g.astype(x.dtype) for g, x in zip(given, arrays, strict=True)
                 )
             y = np.asarray(evaluate_array(f, given))
-            if y.shape != ():
+            if not types.is_one_number(y.shape):
                 raise NonScalarOutputError(
                     "numeric_grad needs a function that returns one number; it"
                     f" returned shape {y.shape}. Reduce it, with np.sum say."

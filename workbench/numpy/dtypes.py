@@ -41,8 +41,7 @@ def join_trace(made: Any, like: object = None, *, fresh: bool = True) -> Any:
         traces.has_open_trace() or isinstance(like, Tensor)
     ):
         return made
-    if type(made) is np.ndarray:
-        made = admit(made)  # what another library has made is that library's
+    made = admit(made)
     op = declare("stop_gradient")
     params = FRESH if fresh else NO_PARAMS
     return Tensor(op, (made,), (made,), params, made, *source.caller())

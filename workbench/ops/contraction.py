@@ -241,7 +241,7 @@ TENSORDOT = multilinear(
 
 
 @implements(np.tensordot, np.linalg.tensordot)
-def tensordot(a: Array, b: Array, /, axes: Any = 2) -> Array:
+def tensordot(a: Array, b: Array, axes: Any = 2) -> Array:
     """Sum products over pairs of axes, as `numpy.tensordot` does."""
     a, b = admit(a), admit(b)
     ranks = len(shape_of(a)), len(shape_of(b))

@@ -38,9 +38,10 @@ from workbench.core.types import (
     Shape,
     Spec,
     Tangent,
+    is_differentiable,
     is_weak,
 )
-from workbench.errors import TraceError
+from workbench.errors import DtypeError, TraceError
 from workbench.ops.spelling import format_rule
 
 #: The value of an op: ``compute(*arrays, **params)``.
@@ -91,6 +92,27 @@ def refuse_out(name: str, out: object) -> None:
             " into an array that exists, its gradient would be lost. Write y ="
             f" {name}(...) without out=."
         )
+
+
+def refuse_where(name: str, where: Array | bool) -> None:
+    """Refuse ``where=`` of a ufunc, which leaves entries of memory as they were."""
+    if where is not True:
+        raise TraceError(
+            f"{name}(..., where=...){blame.user_line()} leaves memory as it was where"
+            f" the condition fails, which a traced value does not have. Write"
+            f" np.where(condition, {name}(...), 0)."
+        )
+
+
+def convert_for_mean(name: str, a: Array, dtype: npt.DTypeLike) -> Array:
+    """Return an array in the dtype that a mean is to be computed in."""
+    if not is_differentiable(dtype):
+        raise DtypeError(
+            f"{name}(..., dtype={np.dtype(dtype)}){blame.user_line()}: NumPy rounds"
+            " what it adds and what it divides there, and that has no derivative."
+            f" Write {name}(x).astype({np.dtype(dtype)}) for the rounded result."
+        )
+    return convert_dtype(a, dtype)
 
 
 def elementwise(

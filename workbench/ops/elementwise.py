@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import blame
 from workbench.core.op import (
@@ -28,11 +29,13 @@ from workbench.errors import TraceError
 from workbench.ops.define import (
     RULE_NAMES,
     Compute,
+    convert_dtype,
     dtype_of,
     elementwise,
     linear,
     op,
     refuse_out,
+    refuse_where,
     shape_of,
 )
 from workbench.ops.device import on_cupy
@@ -210,9 +213,18 @@ def clip(
     *,
     min: Array | None = None,
     max: Array | None = None,
+    where: Array | bool = True,
+    dtype: npt.DTypeLike | None = None,
+    **settings: Any,
 ) -> Array:
-    """Clip to bounds, as `numpy.clip` does; None sets no bound."""
+    """Clip to bounds, as `numpy.clip` does; None sets no bound.
+
+    Of the settings of a ufunc, ``casting``, ``order`` and ``subok`` change nothing.
+    """
     refuse_out("np.clip", out)
+    refuse_where("np.clip", where)
+    if dtype is not None:
+        a = convert_dtype(a, dtype)
     low, high = a_min if min is None else min, a_max if max is None else max
     if low is None and high is None:
         return apply(declare("positive"), (a,))

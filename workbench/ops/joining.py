@@ -31,6 +31,7 @@ from workbench.core.types import (
     Shape,
     Spec,
     is_device_array,
+    is_lazy,
     is_weak,
 )
 from workbench.errors import DtypeError, TraceError
@@ -653,6 +654,9 @@ def _gather_list(items: Sequence[Any]) -> Array:
     """Return one array or Tensor from a list of numbers, arrays and Tensors."""
     if _holds_tensor(items):
         return np.stack([admit(x) for x in items])
+    lazy = next(filter(is_lazy, items), None)
+    if lazy is not None:
+        raise blame.lazy_error(lazy)
     array = np.array(items)  # host array: a list of numbers
     return _gather(array) if array.dtype == object else array
 

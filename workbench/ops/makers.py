@@ -307,9 +307,10 @@ def full(
     shape: int | Shape,
     fill_value: ArrayLike,
     dtype: npt.DTypeLike | None = None,
+    order: str = "C",
     *,
     like: Array,
-    **_: Any,
+    device: object = None,
 ) -> Array:
     """Return an array of one value, whose gradient is kept if it is a Tensor."""
     if is_weak(fill_value):
@@ -322,19 +323,20 @@ MAKERS.add(np.full)
 
 
 def _answer_array(name: str) -> Callable[..., Array]:
-    def answer(
-        a: Array,
-        dtype: npt.DTypeLike | None = None,
-        *,
-        like: Array | None = None,
-        **settings: Any,
-    ) -> Array:
-        made = admit(a)
+    first = "object" if name == "array" else "a"
+
+    def answer(*args: Any, like: Array | None = None, **settings: Any) -> Array:
+        given = dict(zip((first, "dtype", "order"), args, strict=False))
+        given.update(settings)
+        made, dtype = admit(given[first]), given.get("dtype")
         if not isinstance(made, Tensor):
             value = value_of(like)
             more = {"like": value} if hasattr(value, "__array_function__") else {}
-            return getattr(np, name)(a, dtype, **more, **settings)
-        return made if dtype is None else made.astype(dtype)
+            return getattr(np, name)(given.pop(first), **more, **given)
+        made = made if dtype is None else made.astype(dtype)
+        rank = len(shape_of(made))
+        least = given.get("ndmin", int(name in ("ascontiguousarray", "asfortranarray")))
+        return np.reshape(made, (1,) * (least - rank) + shape_of(made))
 
     return answer
 
@@ -390,7 +392,6 @@ def astype(
     *,
     copy: bool = True,
     device: object = None,
-    **_: Any,
 ) -> Array:
     """Convert to a dtype; the gradient comes back in the dtype of ``x``."""
     if not copy and dtype_of(x) == dtype:
@@ -448,10 +449,16 @@ def isrealobj(x: Array) -> bool:
     return bool(x.dtype.kind != "c")
 
 
-@implements(np.array_repr, np.array_str, np.array2string)
+@implements(np.array_str, np.array2string)
 def array_text(a: Array, *args: Any, **settings: Any) -> str:
     """Return the text of a Tensor, which takes no gradient away."""
     return str(a)
+
+
+@implements(np.array_repr)
+def array_repr(arr: Array, *args: Any, **settings: Any) -> str:
+    """Return the text of a Tensor, as `array_text`; NumPy names it otherwise here."""
+    return str(arr)
 
 
 # Evenly spaced numbers: `linspace`, and its powers `logspace` and `geomspace`.

@@ -24,6 +24,7 @@ from workbench.core.types import Array, ArrayLike, Axis, Params, Spec
 from workbench.ops.define import (
     Compute,
     convert_dtype,
+    convert_for_mean,
     dtype_of,
     linear,
     op,
@@ -249,7 +250,7 @@ def mean(
     """Return the mean along axes, as `numpy.mean` does."""
     refuse_out("np.mean", out)
     if dtype is not None:
-        a = convert_dtype(a, dtype)
+        a = convert_for_mean("np.mean", a, dtype)
     if where is not True:
         wide = promote_half(a)
         total = np.sum(wide, axis=axis, keepdims=keepdims, where=where)  # a Tensor: so

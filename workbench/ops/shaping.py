@@ -15,6 +15,7 @@ import numpy as np
 
 from workbench.core import blame, dims
 from workbench.core.dims import Dim, broadcast_shapes, is_same_shape
+from workbench.core.methods import check_order
 from workbench.core.op import CopyParams, declare, implements, is_always_view
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Array, ArrayLike, Axis, Batched, Params, Shape, Spec
@@ -130,7 +131,7 @@ def reshape(
     a: Array,
     /,
     shape: int | Shape | None = None,
-    order: str = "C",
+    order: str | None = "C",
     *,
     copy: bool | None = None,
 ) -> Array:
@@ -148,17 +149,14 @@ def _normalize_free_length(n: int | Dim) -> int | Dim:
 
 
 @implements(np.ravel)
-def ravel(a: Array, order: str = "C") -> Array:
+def ravel(a: Array, order: str | None = "C") -> Array:
     """Flatten an array to one axis, as `numpy.ravel` does."""
     return np.reshape(a, (-1,), order=_check_order(a, order))
 
 
-def _check_order(a: Array, order: str) -> Literal["C", "F"]:
+def _check_order(a: Array, order: str | None) -> Literal["C", "F"]:
     """Return the order in which entries are read, "C" or "F"."""
-    if order not in ("A", "C", "F", "K"):
-        raise ValueError(
-            f"order must be one of 'C', 'F', 'A' or 'K'{blame.user_line()}"
-        )
+    check_order(order)
     if order in ("A", "K") and len(shape_of(a)) > 1:
         raise TraceError(
             f"order={order!r}{blame.user_line()} looks at how an array lies in memory,"

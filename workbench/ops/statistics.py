@@ -19,7 +19,7 @@ from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Axis, Shape, is_weak
 from workbench.ops.define import (
     admit_like,
-    convert_dtype,
+    convert_for_mean,
     convert_like,
     dtype_of,
     refuse_out,
@@ -90,7 +90,7 @@ def _answer_moment(made: Op) -> None:
         refuse_out(f"np.{made.name}", out)
         ddof = ddof if correction is None else correction
         if dtype is not None:
-            a = convert_dtype(a, dtype)
+            a = convert_for_mean(f"np.{made.name}", a, dtype)
         if where is True and mean is None:
             return apply(made, (a,), settings(axis, keepdims, a, ddof=ddof))
         wide = promote_half(a)

@@ -19,7 +19,7 @@ from workbench.core.methods import FUNCTION_METHODS
 from workbench.core.op import FUNCTIONS, CopyParams, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Shape
-from workbench.errors import GradientLostError, ShapeError, TraceError
+from workbench.errors import DtypeError, GradientLostError, ShapeError, TraceError
 from workbench.ops.define import (
     Casting,
     dtype_of,
@@ -208,6 +208,11 @@ def choose(
     if isinstance(a, (list, tuple)):
         a = np.asarray(a, like=choices[0])
     index, *arrays = np.broadcast_arrays(a, *choices)
+    if dtype_of(index).kind not in "biu":
+        raise DtypeError(
+            f"np.choose{blame.user_line()}: the indices are {dtype_of(index)}. Write"
+            " integers: x.astype(int)."
+        )
     last = len(arrays) - 1
     if mode == "wrap":
         index = np.remainder(index, len(arrays))

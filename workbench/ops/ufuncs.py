@@ -20,7 +20,7 @@ from workbench.core.refusals import unsupported_error
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, ArrayLike, Axis, is_weak
 from workbench.errors import TraceError
-from workbench.ops.define import refuse_out, shape_of
+from workbench.ops.define import refuse_out, refuse_where, shape_of
 from workbench.ops.elementwise import frexp, modf, sign
 from workbench.ops.reductions import logsumexp, reduced_axes
 from workbench.ops.shaping import moveaxis, normal_axes, normal_axis
@@ -336,12 +336,7 @@ def _call(
     dtype: npt.DTypeLike | None = None,
     **settings: Any,
 ) -> Array:
-    if where is not True:
-        raise TraceError(
-            f"{name}(..., where=...){blame.user_line()} leaves memory as it was where"
-            f" the condition fails, which a traced value does not have. Write"
-            f" np.where(condition, {name}(...), 0)."
-        )
+    refuse_where(name, where)
     named = {}
     if ufunc is np.vecdot and "axis" in settings:
         named["axis"] = settings.pop("axis")

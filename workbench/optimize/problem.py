@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from workbench.core import blame
+from workbench.core.types import is_one_number
 from workbench.errors import UsageError
 from workbench.optimize import solvers
 from workbench.optimize.derivatives import (
@@ -110,8 +111,21 @@ def problem(
     value = try_call(f, layout.unpack(layout.start.copy()))
     if getattr(value, "shape", None) == () or np.isscalar(value):
         return Problem(f, layout, limits, _list_constraints(constraints), sparse)
+    if len(constraints) and is_one_number(np.shape(value)):  # residuals have none
+        f = _drop_axes(f)
+        return Problem(f, layout, limits, _list_constraints(constraints), sparse)
     _refuse_constraints(constraints, f"f, which returns {_describe(value)},")
     return System(f, layout, limits, None, sparse)
+
+
+def _drop_axes(f: Function) -> Function:
+    """Return a function whose one number has no axis."""
+
+    @wraps(f)
+    def objective(*args: Any) -> Any:
+        return np.reshape(f(*args), ())
+
+    return objective
 
 
 def _read_sparse(given: Any) -> Sparse:

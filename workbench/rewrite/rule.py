@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core import types
+from workbench.core import hooks, types
 from workbench.core.graph import Graph
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import record
@@ -143,6 +143,17 @@ class Rule:
         self.note = note
         frame = sys._getframe(depth)
         self.site = (frame.f_code.co_filename, frame.f_lineno)
+
+    def __reduce__(self) -> Any:
+        """Pickle a rule of a table by its name, a user's with its functions."""
+        if RULES.get(self.name) is self:
+            return find_rule, (self.name,)
+        kept = {
+            key: value
+            for key, value in self.__dict__.items()
+            if not isinstance(getattr(type(self), key, None), cached_property)
+        }
+        return object.__new__, (type(self),), kept
 
     @property
     def roots(self) -> set[str]:
@@ -488,6 +499,14 @@ class NodeRule(Rule):
 
 #: Every rule of the tables by its name, in the order of the tables.
 RULES: dict[str, Rule] = {}
+
+
+def find_rule(name: str) -> Rule:
+    """Return the rule of a table by its name, with all tables loaded."""
+    hooks.load_rewrites()
+    return RULES[name]
+
+
 #: What the expressions of rules may call besides `numpy`'s functions.
 FUNCTIONS: dict[str, Any] = dict(RULE_NAMES)
 

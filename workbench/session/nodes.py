@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.core import blame, types
 from workbench.core.graph import Graph
-from workbench.core.tensor import Tensor, value_of
+from workbench.core.tensor import Tensor, read_argument, value_of
 from workbench.core.walk import is_leaf
 from workbench.errors import DtypeError, ShapeError, UnknownNodeError, UsageError
 from workbench.ops import define
@@ -241,7 +241,7 @@ def fit_input(value: Any, node: Tensor, label: str) -> Any:
     ShapeError, DtypeError
         If the value has others.
     """
-    value = value_of(value)
+    value = read_argument(value_of(value))
     if not hasattr(value, "dtype"):
         known = node._value
         like = known if hasattr(known, "__array_function__") else None

@@ -13,6 +13,7 @@ from workbench.core.float_warnings import Warned
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.trace import is_float
+from workbench.core.types import is_one_number
 from workbench.errors import (
     DisconnectedInputError,
     DtypeError,
@@ -165,7 +166,7 @@ def check_seed(seed: Any, node: Tensor, wrt: Iterable[Tensor]) -> Any:
         If the seed has another shape.
     """
     if seed is None:
-        if shape_of(node) != ():
+        if not is_one_number(shape_of(node)):
             raise NonScalarOutputError(
                 f"a session needs one number; the output is {blame.describe(node)}"
                 f"{blame.quote_site(node.site)}. Reduce it (np.sum, np.mean), or give a"

@@ -17,7 +17,7 @@ from copy import copy as copied
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 
 import numpy as np
 
@@ -314,6 +314,14 @@ class Session:
 
     def __getitem__(self, node: Node) -> Tensor:
         return self.graph.nodes[self.nodes.find(node)]
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self!r} cannot be pickled: it holds the whole history of a program, and"
+            f" who looks at it. Pickle its program, {self.name}.graph, and write"
+            f" {self.name}.save(path) for its overrides, or {self.name}.to_html(path)"
+            " for the picture."
+        )
 
     def __repr__(self) -> str:
         state, labels = self._state, self.nodes.labels

@@ -385,7 +385,7 @@ class State:
         output, *wrt = (nodes[i] for i in (self.objective.output, *self.objective.wrt))
         seed = self.objective.seed
         if seed is None:
-            seed = np.ones((), output.dtype)
+            seed = np.ones(shape_of(output), output.dtype)
         with np.errstate(all="ignore"):  # of constants
             made = LinearMap([output], wrt, blank.resolution, record=True).pull([seed])
         reverse.refuse_nulls(made, wrt)

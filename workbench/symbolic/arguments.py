@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.core import blame, dims, tree, types
 from workbench.core.shared import Shared, copy_state, matches_lengths, refuse_sparse
-from workbench.core.tensor import IDENTITY, Tensor
+from workbench.core.tensor import IDENTITY, Tensor, read_argument
 from workbench.core.trace import is_live
 from workbench.core.types import Array, Spec
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
@@ -330,6 +330,7 @@ def check_value(value: Any, x: Tensor, position: int | None = None) -> Any:
     elif isinstance(value, Tensor) and not is_live(value):
         value = value._value
     refuse_sparse(value, f"the input {name}")
+    value = read_argument(value)
     plain = not (hasattr(value, "dtype") and hasattr(value, "shape"))
     given = value
     if isinstance(value, Tensor):

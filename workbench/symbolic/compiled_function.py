@@ -6,9 +6,10 @@ simplified; NumPy runs it until its compiled code is ready.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable
 from functools import partial, update_wrapper
-from types import MethodType
+from types import FrameType, MethodType
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -135,6 +136,19 @@ def compile(
     return wrap if f is None else wrap(f)
 
 
+def _is_cloudpickle(frame: FrameType) -> bool:
+    """Return whether cloudpickle is at work, which sends code of a notebook whole."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == "cloudpickle"
+
+
+def _find_by_name(home: str | None, name: str) -> Any:
+    """Return what pickle finds by a name in a module."""
+    found: Any = sys.modules.get(home or "")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
 class CompiledFunction:
     """A function of arrays as a compiled program; made by :func:`workbench.compile`.
 
@@ -259,10 +273,24 @@ class CompiledFunction:
         """Return the function as a method, whose object is a setting."""
         return self if instance is None else MethodType(self, instance)
 
-    def __reduce__(self) -> str:
-        """Copy and pickle as functions do: by name."""
-        name: str = getattr(self, "__qualname__", type(self.function).__name__)
-        return name
+    def __copy__(self) -> CompiledFunction:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CompiledFunction:
+        return self
+
+    def __reduce__(self) -> Any:
+        """Pickle as functions do: by name, where that leads here.
+
+        Else by what is compiled and how; so does cloudpickle with what a notebook has
+        defined, which no other process finds by name.
+        """
+        name: str = getattr(self, "__qualname__", "")
+        home = getattr(self, "__module__", None)
+        by_value = home == "__main__" and _is_cloudpickle(sys._getframe(1))
+        if not by_value and _find_by_name(home, name) is self:
+            return name
+        return CompiledFunction, (self.function, self._backend, self._rewrites)
 
     def _install_entry(self, form: type | None, program: Any) -> None:
         """Let a small program answer calls by position without Python code."""

@@ -23,7 +23,7 @@ from workbench.core.shared import (
     matches_lengths,
     refuse_sparse,
 )
-from workbench.core.tensor import Tensor, make_leaf
+from workbench.core.tensor import Tensor, make_leaf, read_argument
 from workbench.core.tree import is_sparse
 from workbench.core.types import ArrayLike, Spec
 from workbench.errors import DtypeError, ShapeError, UsageError
@@ -443,6 +443,7 @@ def shared(
     if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
         value = types.strip_subclass(value)
     refuse_sparse(value, "a shared value")
+    value = read_argument(value)
     given = value
     if not hasattr(value, "dtype") or isinstance(value, np.generic):
         value = as_numbers(value, "a shared value")

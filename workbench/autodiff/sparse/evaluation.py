@@ -102,6 +102,11 @@ class SparseDerivative:
         #: The forms of the floats of the last call, and what it ran.
         self._recent: tuple[list[Any], Prepared | None] = _NOTHING
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickle keeps: not what was prepared, which is made again."""
+        fresh: dict[str, Any] = {"_prepared": {}, "_last": None, "_recent": _NOTHING}
+        return {**self.__dict__, **fresh}
+
     def prepare(self, *args: Any, **kwargs: Any) -> SparseDerivative:
         """Find pattern and colouring for arguments of these shapes; return itself.
 

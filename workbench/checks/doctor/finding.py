@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from html import escape
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 from workbench.checks.progress import Unchecked, describe_unchecked
 from workbench.core import blame
 from workbench.core.blame import format_count
+from workbench.core.pickling import NodeText
 from workbench.core.source import Site
 from workbench.core.tensor import Tensor
 
@@ -155,6 +156,13 @@ class Finding:
     fix: Fix | None = None
     path: tuple[Tensor, ...] = ()
     site: Site | None = None
+
+    def __reduce__(self) -> Any:
+        """Pickle with what is told of the nodes, not with their program."""
+        told = {f.name: getattr(self, f.name) for f in fields(self)}
+        told["node"] = NodeText(self.node)
+        told["path"] = tuple(map(NodeText, self.path))
+        return Finding, tuple(told.values())
 
     @property
     def place(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
@@ -198,16 +199,19 @@ for _type in (DisconnectedType, NullType):
 def _by_reals(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a derivative be one by integers too, as far as ops make floats of them."""
 
+    signature = inspect.signature(function)
+    first = next(iter(signature.parameters))  # f, cost or expression
+
     @wraps(function)
-    def differentiate(f: Any, wrt: Any, *args: Any, **settings: Any) -> Any:
+    def differentiate(*args: Any, **settings: Any) -> Any:
+        given = signature.bind(*args, **settings).arguments
+        f, wrt = given[first], given["wrt"]
         chosen = integers(wrt)
         if not chosen:
-            return function(f, wrt, *args, **settings)
-        known = settings.get("known_grads") or {}
-        program = Reals([f, *known], chosen, [wrt, list(args), settings])
-        args = tuple(map(program.nest, args))
-        settings = program.nest(settings)
-        made = function(program.nest(f), program.nest(wrt), *args, **settings)
+            return function(*args, **settings)
+        known = given.get("known_grads") or {}
+        program = Reals([f, *known], chosen, given)
+        made = function(**program.nest(given))
         if made is not None and wrt is chosen[0] and getattr(f, "name", None):
             label_gradient(made, f, wrt)
         return made

@@ -23,6 +23,7 @@ from workbench.core.trace import is_live
 from workbench.core.types import Array, Spec
 from workbench.custom.from_graph import OpFromGraph as Ours
 from workbench.custom.op import Op as OurOp
+from workbench.custom.op import entry_of
 from workbench.custom.registry import snake
 from workbench.errors import RegistrationError, ShapeError, UsageError
 from workbench.ops import define
@@ -338,7 +339,7 @@ def adapter(kind: type[Op]) -> type[OurOp]:
             continue
     assert found is not None
     # Theano's ops have no names that are theirs alone: another may take it.
-    CUSTOM[found.name] = dataclasses.replace(found._entry, function=True)
+    CUSTOM[found.name] = dataclasses.replace(entry_of(found), function=True)
     ADAPTERS[kind] = found
     return found
 
