@@ -222,3 +222,49 @@ def test_a_session_shows_the_gradient_of_each_node() -> None:
     assert report.ok
     np.testing.assert_array_equal(session.cotangents["x"], ZERO)
     np.testing.assert_array_equal(wb.grad(f)(ZERO), ZERO)
+
+
+CONVENTIONS: dict[str, Callable[[Any], Any]] = {
+    "norm": lambda x: np.cos(norm(x)),
+    "hypot": lambda x: np.cos(np.hypot(x[0], x[1])),
+    "absolute": lambda x: np.sum(np.cos(np.abs(x))),
+    "std": lambda x: np.cos(np.std(x)),
+    "root_of_squares": lambda x: np.cos(np.nanstd(x)),
+}
+
+
+@pytest.mark.parametrize("op", CONVENTIONS)
+def test_what_is_a_convention_is_told(op: str) -> None:
+    f = CONVENTIONS[op]
+    np.testing.assert_array_equal(wb.hessian(f)(ZERO), 0 * I)
+    for asked in (f, wb.hessian(f)):
+        found = [x for x in wb.diagnose(asked, ZERO) if x.kind == "convention"]
+        assert [x.node.op.name for x in found] == [op]
+        assert "test_roots.py" in found[0].place
+        assert "by convention its second derivative is 0" in found[0].cause
+        assert found[0].fix is not None
+        assert "** 2 + 1e-16)" in found[0].fix.code
+
+
+def test_the_checks_blame_no_rule_for_a_convention() -> None:
+    with pytest.raises(wb.errors.GradientError) as caught:
+        wb.check_grads(CONVENTIONS["norm"], (ZERO,), order=2)
+    text = str(caught.value)
+    assert "No rule is wrong: norm" in text
+    assert "by convention its second derivative is 0" in text
+    assert "np.sqrt(y ** 2 + 1e-16)" in text
+    smooth = lambda x: np.cos(np.sqrt(norm(x) ** 2 + 1e-16))  # noqa: E731
+    np.testing.assert_allclose(wb.hessian(smooth)(ZERO), -I, rtol=1e-12)
+
+
+def test_the_doctor_is_silent_where_it_is_no_convention() -> None:
+    points = np.array([[0.5, 1.0], [2.0, 0.0]])  # only the diagonal is 0, always
+    distances = lambda x: norm(x[:, None] - x[None], axis=-1)  # noqa: E731
+    for f, x in (
+        (lambda x: norm(x) ** 2 + x[0], ZERO),
+        (lambda x: np.exp(-(norm(x) ** 2)) + x[0], ZERO),
+        (lambda x: norm(x) ** 3 + x[0], ZERO),
+        (lambda x: np.sum(np.cos(distances(x))), points),
+        (lambda x: np.sum(np.where(abs(x) > 0, np.sqrt(abs(x)), 0)), np.arange(2.0)),
+    ):
+        assert "convention" not in [found.kind for found in wb.diagnose(f, x)]

@@ -279,6 +279,7 @@ def _run_doctors(case: Case, found: list[Finding]) -> Iterator[Finding]:
     yield from vanishing.find_idle_units(case)
     yield from vectors.find_undetermined_vectors(case, [f.node for f in found])
     yield from zeros.find_zero_gradients(case, [f.node for f in found])
+    yield from zeros.find_conventions(case, [f.node for f in found])
     singular = [*matrices.find_singular_matrices(case)]
     yield from singular
     # Values that are not finite have neither size nor digits to examine.
