@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import workbench as wb
 from workbench.checks.differences import curvature, numeric_grad, perturb_entry, slope
 from workbench.errors import DtypeError, NonScalarOutputError
 
@@ -20,6 +21,32 @@ SMOOTH = {
     "tiny": (lambda t: 1e-12 * np.sin(t), 1e-12),
     "constant": (lambda t: 3.0 + 0 * t, 0.0),
 }
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_the_complex_step_leaves_of_a_cube_is_told(known: bool) -> None:
+    """Of x³ at 0 it gives minus the square of the step, and the derivative is 0."""
+    lines = (lambda t: np.array([t**3]), lambda t: np.array([t, t**3, t**5]))
+    for line in lines:
+        found = slope(line, 1.0, known=known)
+        truth = np.array([0.0]) if len(found.value) == 1 else np.array([1.0, 0.0, 0.0])
+        assert np.all(np.abs(found.value - truth) <= found.error)
+        assert np.all(found.error <= 1e-14)
+
+
+@pytest.mark.parametrize("power", [3, 4, 5])
+def test_checks_find_powers_right_at_0(power: int) -> None:
+    zero = np.zeros(2)
+    for f in (
+        lambda x: np.linalg.norm(x) ** power,
+        lambda x: np.hypot(x[0], x[1]) ** power,
+        lambda x: np.sum(np.abs(x) ** power),
+        lambda x: np.sum(x**power),
+    ):
+        for order in (1, 2):
+            assert wb.check_grads(f, (zero,), order=order).ok
+        assert wb.Session(wb.trace(f)(zero)).check().ok
+        wb.gradient.verify_grad(f, [zero], rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("analytic", [True, False])

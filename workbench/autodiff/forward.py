@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse
+from workbench.autodiff.roots import RootTangent, find_roots
 from workbench.autodiff.steps import (
     Rule,
     Rules,
@@ -43,6 +44,7 @@ def push_forward(
     only: Mapping[int, Tensor] | None = None,
     nulls_pass: bool = False,
     spelled: bool = False,
+    by_roots: bool = True,
 ) -> list[Any]:
     """Return the tangents of ``outputs``, None for one that does not depend on ``wrt``.
 
@@ -65,18 +67,24 @@ def push_forward(
         Return tangents that cannot be computed, in the place of an error.
     spelled
         Write the 0 of a constant in sums and differences, as a textbook does.
+    by_roots
+        Tell the tangents of lengths by their squares, as `roots.py` does.
     """
     if traces.MARKED and not traces.reads_old_values():
         with traces.OldValues():
             return push_forward(
                 outputs, wrt, tangents, rules=rules, record=record,
                 constant=constant, only=only, nulls_pass=nulls_pass,
-                spelled=spelled,
+                spelled=spelled, by_roots=by_roots,
             )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, constant) if rules else {}
-    steps = plan_steps(outputs, wrt, rules, constant, "push", only)
+    found: list[Tensor] = []
+    steps = plan_steps(outputs, wrt, rules, constant, "push", only, found)
     plain = record or only is not None
     outer = set() if plain else outer_steps(outputs, steps, wrt)
+    roots = None
+    if found and by_roots:
+        roots = find_roots(found, steps, outputs, rules, "push", record, outer)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
     try:
         for node, mask in steps:
@@ -89,6 +97,8 @@ def push_forward(
             )
             if all(t is None for t in incoming):
                 continue
+            if roots is not None and node not in roots:
+                incoming = tuple(map(roots.make_plain, incoming))
             if spelled and node.op.name in SUMS:
                 incoming = tuple([0 if t is None else t for t in incoming])
             ends = ends_of(node)
@@ -100,7 +110,9 @@ def push_forward(
                 continue
             recorded = record or node.serial in outer
             before = next_serial()
-            if recorded:
+            if roots is not None and node in roots:
+                t = roots.push(incoming, node)
+            elif recorded:
                 t = record_push(push, incoming, node, *inside)
             else:
                 t = push(incoming, node._value, node.args, node.params, *inside)
@@ -111,16 +123,27 @@ def push_forward(
                     continue  # one of several outputs of a part
                 tangent = fit_tangent(tangent, x)
                 if recorded:
+                    text = roots.name_rule(node) if roots is not None else None
                     reverse.mark_origin(
-                        [tangent], before, ends[-1], rule and rule.push and rule
+                        [tangent], before, ends[-1], rule and rule.push and rule, text
                     )
                 # A node that is in `wrt` itself moves on its own too.
                 old = moving.get(x.serial)
-                moving[x.serial] = tangent if old is None else old + tangent
+                if old is not None and type(tangent) is RootTangent:
+                    moving[x.serial] = tangent.move(old)
+                else:
+                    moving[x.serial] = tangent if old is None else old + tangent
     except Exception as error:
+        if roots is not None and reverse.needs_length(node, error, False):
+            return push_forward(
+                outputs, wrt, tangents, rules=rules, record=record, constant=constant,
+                only=only, nulls_pass=nulls_pass, spelled=spelled, by_roots=False,
+            )  # fmt: skip
         blame.note_derivative(error, node)
         raise
     moved = [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
+    if roots is not None:
+        moved = list(map(roots.make_plain, moved))
     if gradients.MADE and not nulls_pass:
         reverse.refuse_nulls(moved, outputs, "of")
     return moved
@@ -232,6 +255,8 @@ def zero_leaf(x: Tensor) -> Tensor:
 
 def fit_tangent(t: Any, primal: Array) -> Any:
     """Return a tangent in the shape and dtype of its primal, a Tensor or an array."""
+    if type(t) is RootTangent:
+        return t.map_parts(lambda part: fit_tangent(part, primal))
     if isinstance(t, tuple):
         return t  # one per output, each fitted when it is taken out
     value = array_of(primal)

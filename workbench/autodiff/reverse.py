@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.autodiff.roots import RootCotangent, Roots, find_roots
 from workbench.autodiff.steps import (
     Part,
     Rule,
@@ -35,6 +36,7 @@ from workbench.core import (
     walk,
 )
 from workbench.core.dims import Dim, is_same_with_facts
+from workbench.core.op import ROOTS
 from workbench.core.residuals import LEAN, is_private
 from workbench.core.tensor import (
     IDENTITY,
@@ -154,28 +156,37 @@ def pull_back(
                 last=last, steps=steps, earlier=earlier,
             )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, {*constant, *closed}) if rules else {}
+    found: list[Tensor] = []
     if steps is None:
-        steps = plan_steps(outputs, wrt, rules, constant, only=only)
+        steps = plan_steps(outputs, wrt, rules, constant, only=only, roots=found)
     else:
         steps = list(steps)
+        found = [node for node, _ in steps if node.op in ROOTS]
     wrt_serials = {x.serial for x in wrt}
     arrived = _seed(outputs, cotangents)
     plain = record or only is not None
     outer = set() if plain else outer_steps(outputs, steps, wrt)
+    roots = None
+    if found:
+        roots = find_roots(found, steps, outputs, rules, "pull", record, outer)
     if last:
         assert isinstance(outputs, list)
         outputs.clear()
     affected = None
-    if earlier is not None and not (plain or outer):
+    if earlier is not None and not (plain or outer or roots):
         steps, closed = _keep_steps(steps, arrived, earlier)
         affected = earlier.affected
-    if record or outer or rules or visit or constant or closed or affected is not None:
+    watched = rules or visit or constant or closed or affected is not None
+    if record or outer or roots or watched:
         sweep(
-            steps, arrived, wrt_serials, outer, record, rules, visit, constant, closed
-        )
+            steps, arrived, wrt_serials, outer, record, rules, visit, constant, closed,
+            roots,
+        )  # fmt: skip
     else:
         _sweep_plain(steps, arrived, wrt_serials)
     results = [arrived.get(x.serial) for x in wrt]
+    if roots:
+        results = [roots.make_dense(g, x) for g, x in zip(results, wrt, strict=True)]
     if earlier is not None and affected is not None:
         results = [
             g if x.serial in affected else earlier.find(x.serial)
@@ -462,8 +473,9 @@ def sweep(
     visit: Visit | None,
     constant: Collection[int],
     closed: Collection[int],
+    roots: Roots | None,
 ) -> None:
-    """Walk back: recorded where it must be, overridden, watched."""
+    """Walk back: recorded where it must be, overridden, watched; by roots."""
     get, pop, rule = arrived.get, arrived.pop, None
     try:
         for node, mask in reversed(steps):
@@ -484,8 +496,10 @@ def sweep(
                 continue
             recorded = record or serial in outer
             args = node.inputs if recorded else node.args
-            if recorded:
-                before = next_serial()
+            before = next_serial() if recorded else 0
+            if roots is not None and node in roots:
+                passed = pull_by_root(roots, mask, g, node)
+            elif recorded:
                 passed = record_pull(pull, mask, g, node, *inside)
             else:
                 passed = pull(mask, g, node._value, args, node.params, *inside)
@@ -505,11 +519,18 @@ def sweep(
                 if c is None or recorded or x.serial in closed:
                     continue
                 old = get(x.serial)
-                arrived[x.serial] = c if old is None else old + c
+                if type(c) is RootCotangent:
+                    arrived[x.serial] = c + old
+                else:
+                    arrived[x.serial] = c if old is None else old + c
             if recorded:
                 end = ends_of(node)[-1]
-                mark_origin(fitted, before, end, rule and rule.pull and rule)
+                text = roots.name_rule(node, g) if roots is not None else None
+                mark_origin(fitted, before, end, rule and rule.pull and rule, text)
                 _add_recorded(fitted, node, arrived, closed)
+            if visit is not None and roots is not None:
+                g = roots.make_dense(g, node)
+                fitted = list(map(roots.make_dense, fitted, node.inputs))
             if visit is not None:
                 visit(node, g, fitted)
     except Exception as error:
@@ -529,12 +550,17 @@ def _add_recorded(
             continue
         old = arrived.get(x.serial)
         arrived[x.serial] = total = c if old is None else _add_pair(old, c)
-        if isinstance(total, Tensor) and total.origin is None:
-            total.origin = Origin(x, "the sum of what its readers pass", False)
+        for part in total if type(total) is RootCotangent else (total,):
+            if isinstance(part, Tensor) and part.origin is None:
+                part.origin = Origin(x, "the sum of what its readers pass", False)
 
 
 def _add_pair(old: Any, c: Any) -> Any:
     """Return the sum of two cotangents of one shape; a repeated number stays one."""
+    if type(c) is RootCotangent:
+        return c + old
+    if type(old) is RootCotangent:
+        return old + c
     a, b = (x[(0,) * x.ndim] if types.is_repeated_number(x) else x for x in (old, c))
     if a is old and b is c:
         return old + c
@@ -597,6 +623,23 @@ def record_pull(
     return made
 
 
+def pull_by_root(
+    roots: Roots, mask: int, g: Any, node: Tensor
+) -> Sequence[Any]:
+    """Return what a node passes on by a root; as by itself where a length is missing.
+
+    Where a rule needs a length it may need it for the root too.
+    """
+    try:
+        return roots.pull(mask, g, node)
+    except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
+        if not needs_length(node, error, False):
+            raise
+        dense = roots.make_dense(g, node)
+        assert node.op.pull is not None  # it has a slope
+        return record_pull(node.op.pull, mask, dense, node)
+
+
 def _repeat(c: Any, shape: tuple[int, ...]) -> Any:
     """Return what a rule made of one number in the shape of the whole cotangent."""
     return c if shape_of(c) == shape else np.broadcast_to(c, shape)
@@ -655,6 +698,8 @@ def fit_cotangent(c: Any, x: Array, node: Tensor | None = None) -> Any:
     """
     if type(c) is np.ndarray is type(x) and c.dtype is x.dtype and c.shape == x.shape:
         return c  # as nearly all do
+    if type(c) is RootCotangent:
+        return c.map_parts(lambda part: fit_cotangent(part, x, node))
     if isinstance(c, define.Parts):
         return c  # each was fitted to the output that it belongs to
     if type(c) is Scattered:
@@ -704,11 +749,16 @@ def _state_lengths(c: Any, x: Any) -> Array:
 
 
 def mark_origin(
-    passed: Sequence[Any], before: int, node: Tensor, rule: Rule | None = None
+    passed: Sequence[Any],
+    before: int,
+    node: Tensor,
+    rule: Rule | None = None,
+    text: str | None = None,
 ) -> None:
     """Write down the provenance of all Tensors that a rule has just made.
 
-    ``rule`` is the one that stood in for the op's own, or None.
+    ``rule`` is the one that stood in for the op's own, or None; ``text`` what another
+    rule of the op says.
     """
     roots = [
         c
@@ -716,7 +766,7 @@ def mark_origin(
         if isinstance(c, Tensor) and c.serial > before
     ]
     if roots:
-        text = node.op.rule if rule is None else rule.label
+        text = (text or node.op.rule) if rule is None else rule.label
         origin = Origin(node, text, rule is not None)
         for made in walk.order_nodes(roots, before):
             if made.origin is None:

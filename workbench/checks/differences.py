@@ -36,6 +36,8 @@ LEVELS = 14
 KINK_STEPS = (2.0**-13, 2.0**-14)
 BEND_STEP = 2.0**-10
 EXACT_STEP = 1e-20
+#: A derivative below this, or this part of the largest, may be what such a step leaves.
+FAINT = 1e-12
 #: Steps that may still confirm the complex step where those above do not.
 NEAR_STEPS = tuple(2.0**-k for k in (24, 28, 32, 36, 40, 44, 48))
 #: Steps that tell a kink at the point from one nearby.
@@ -120,6 +122,7 @@ def slope(
             exact[~np.isfinite(center)] = np.nan
             error = np.maximum(np.abs(exact), _small_size(exact))
             error *= 16 * np.finfo(exact.dtype).eps
+            error += _truncation(line, exact, scale, known)
             nowhere = np.zeros(exact.shape, bool)
             return Slope(exact, error, exact, exact, nowhere, nowhere, "complex step")
         wanted = LOOSE if exact is not None else target
@@ -146,6 +149,7 @@ def slope(
                 method = "complex step"
                 # What the function rounds away on its way, at least.
                 value, error = exact, 16 * np.finfo(exact.dtype).eps * size
+                error += _truncation(line, exact, scale, known)
             else:
                 again, off, again_unknown = extrapolate(target)
                 better = (off < error) & ~again_unknown
@@ -308,14 +312,30 @@ def perturb_entry(
     return line, size if 1e-3 < size < 1e6 else (1.0 if size <= 1e-3 else size)
 
 
-def _complex_step(line: Line, center: Array, scale: float, known: bool) -> Array | None:
+def _truncation(line: Line, exact: Array, scale: float, known: bool) -> Array | float:
+    """Return how far off a complex step may be since its step is not 0.
+
+    It is as the third derivative times the square of the step: nothing beside a
+    derivative, but all that is left where that is 0, as of ``x**3`` at 0. A step of
+    twice the size tells it, which is made only where an entry is so small.
+    """
+    size = np.abs(exact)
+    if not np.any((size > 0) & (size < FAINT * max(1.0, float(np.max(size))))):
+        return 0.0
+    wide = _complex_step(line, exact, scale, known, 2 * EXACT_STEP)
+    return 0.0 if wide is None else np.nan_to_num(np.abs(wide - exact))
+
+
+def _complex_step(
+    line: Line, center: Array, scale: float, known: bool, step: float = EXACT_STEP
+) -> Array | None:
     """Return the complex step; None where the function takes no complex numbers.
 
     One that is ``known`` drops no imaginary part, for which NumPy has a warning.
     """
     if center.dtype.kind != "f":
         return None
-    step = EXACT_STEP * scale
+    step = step * scale
     try:
         with nullcontext() if known else warnings.catch_warnings():
             if not known:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.jacobian import vjp
+from workbench.checks import conventions
 from workbench.checks.check_rule import find_by_halving
 from workbench.checks.comparison import Check, find_nonfinite, run_from_host
 from workbench.checks.differences import (
@@ -495,12 +496,17 @@ def _find_wrong_rules(
     to: ProgressMeter,
 ) -> None:
     """Check each node of a program by itself, to find a wrong rule."""
-    nodes = _trace_nodes(f, values)
+    made = record(lambda leaves: f(*leaves), values)
+    outputs = [y for y in made.outputs if isinstance(y, Tensor)]
+    nodes = walk.order_nodes(outputs)
     to.total += sum(map(is_checkable, nodes))
     check_nodes(nodes, seed=report.seed, order=order, meter=to, found=report.nodes)
     worst = report.worst
     if not report.faulty and worst is not None and not np.isfinite(worst.analytic):
         report.blamed = find_nonfinite(f, values)
+    if order > 1 and not report.faulty:
+        found = conventions.find_conventions(outputs, made.inputs, None)
+        report.convention = conventions.tell_convention(found[0]) if found else ""
 
 
 def compare_gradients(

@@ -346,6 +346,9 @@ class Report:
         gradient (`workbench.stop_gradient`).
     blamed
         The op and line whose rule made a gradient that is not finite, or None.
+    convention
+        What a check of second derivatives says of a length of 0, whose own is a
+        convention; empty where there is none.
     nodes
         One per node whose rule was checked by itself, in the order of the program.
     labels
@@ -381,6 +384,7 @@ class Report:
     budget: float | None = None
     overridden: tuple[str, ...] = ()
     blamed: str | None = None
+    convention: str = ""
     nodes: list[NodeCheck] = field(default_factory=list)
     labels: dict[int, str] = field(default_factory=dict)
     changed: dict[str, float] = field(default_factory=dict)
@@ -645,6 +649,8 @@ class Report:
             )
         if not np.isfinite(worst.analytic):
             return self._ask_doctor()
+        if self.convention:
+            return self.convention
         return (
             f"Correct the gradient rule of an op between {worst.argument} and the"
             " output; if the function is only this noisy, raise rtol."

@@ -95,6 +95,54 @@ class CudaCall(NamedTuple):
     numbers: tuple[Any, ...]
 
 
+class Root:
+    """The derivatives of half the square of an op that is a root: ``y * dy``.
+
+    Attributes
+    ----------
+    fill
+        Makes its rules, called as ``pull`` and ``push`` of an op, when one is needed.
+    rule
+        Both rules in plain mathematics, for the picture.
+    squares
+        Whether half the square is half the sum of the squares of the operands, each
+        times its conjugate.
+    infinite
+        Whether the slope of the op is infinite where it is 0, not taken as 0.
+    holds
+        ``holds(inputs) -> bool``, whether it is a root with these operands.
+    """
+
+    __slots__ = ("_rules", "fill", "holds", "infinite", "rule", "squares")
+
+    def __init__(
+        self,
+        fill: Callable[[], tuple[Callable[..., Any], Callable[..., Any]]],
+        rule: str,
+        squares: bool = False,
+        infinite: bool = False,
+        holds: Callable[[tuple[Any, ...]], bool] = lambda inputs: True,
+    ) -> None:
+        self.fill, self.rule = fill, rule
+        self.squares, self.infinite, self.holds = squares, infinite, holds
+        self._rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+
+    @property
+    def pull(self) -> Callable[..., Any]:
+        """The rule of reverse mode."""
+        return self._find_rules()[0]
+
+    @property
+    def push(self) -> Callable[..., Any]:
+        """The rule of forward mode."""
+        return self._find_rules()[1]
+
+    def _find_rules(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        if self._rules is None:
+            self._rules = self.fill()
+        return self._rules
+
+
 class Op:
     """One kind of computation: value, result type, both derivatives, batching.
 
@@ -207,6 +255,22 @@ class Op:
     view
         ``view(params) -> bool``, whether NumPy's result shares memory with the
         operand. None: it has memory of its own.
+    root
+        What it is where its result is the root of something smooth (`Root`): a length,
+        which has a kink at 0 that its even powers have not. None: it is none.
+    carries
+        The operands, by place, of each of which an entry of the result is one entry,
+        or such an entry times what does not depend on it.
+    joins
+        The first of the operands, to the last, of which the result is put together:
+        each entry is one of theirs. None: it is not so.
+    even
+        ``even(inputs) -> scale`` of a function of the square of its first operand:
+        ``scale(g)`` is ``g`` times the derivative by that over that itself, as of
+        ``x**2`` it is ``2 * g``. None for one that is not even, here or as ``scale``.
+    pairs
+        ``pairs(inputs, params) -> bool``, whether it multiplies two operands entry by
+        entry, and may sum the products. None: it does not.
     maker
         What the user calls, of an op whose name others may have too. None: the name
         tells it.
@@ -223,11 +287,13 @@ class Op:
     __slots__ = (
         "batch",
         "calls_back",
+        "carries",
         "compute",
         "connection",
         "cure",
         "custom",
         "elementwise",
+        "even",
         "fill_rules",
         "graphs",
         "helper",
@@ -235,6 +301,7 @@ class Op:
         "infer",
         "inline",
         "inner_sources",
+        "joins",
         "keeps",
         "lengths",
         "lower",
@@ -242,6 +309,7 @@ class Op:
         "masked",
         "name",
         "output_names",
+        "pairs",
         "partial_reads",
         "pattern",
         "pull",
@@ -249,6 +317,7 @@ class Op:
         "push",
         "reads",
         "repeats",
+        "root",
         "rule",
         "scalar",
         "template",
@@ -283,6 +352,13 @@ class Op:
         self.pattern: Callable[[Any], Any] | None = None
         self.cure = self.helper = self.scalar = ""
         self.output_names: tuple[str, ...] = ()
+        self.root: Root | None = None
+        self.even: (
+            Callable[[tuple[Any, ...]], Callable[[Any], Any] | None] | None
+        ) = None
+        self.pairs: Callable[[tuple[Any, ...], dict[str, Any]], bool] | None = None
+        self.carries: tuple[int, ...] = ()
+        self.joins: int | None = None
         self.custom = False
         self.calls_back = False
         self.elementwise = False
@@ -390,6 +466,9 @@ class CopyParams(dict[str, Any]):
 
 #: Every op by its name.
 OPS: dict[str, Op] = {}
+
+#: Those that are roots (`Op.root`): a walk knows of each node whether it is one.
+ROOTS: set[Op] = set()
 
 #: What users have made (see `workbench/custom`), by the names of their ops.
 CUSTOM: dict[str, Any] = {}

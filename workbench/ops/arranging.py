@@ -55,6 +55,7 @@ FLIP = linear(
     np.flip,
     lambda g, x, *, axis: np.flip(g, axis),
     rule="g flipped",
+    carries=(0,),
     lengths=lambda x, *, axis: Spec(shape_of(x), dtype_of(x)),
     view=is_always_view,
     batch="shifted",
@@ -105,6 +106,7 @@ ROLL = linear(
     np.roll,
     lambda g, x, *, shift, axis: np.roll(g, tuple(-n for n in shift), axis),
     rule="g rolled back",
+    carries=(0,),
 )
 ROLL.batch, ROLL.lengths = "shifted", shape_of_first
 
@@ -155,7 +157,7 @@ def _tile_lengths(x: Array, *, reps: tuple[int, ...]) -> tuple[Any, ...]:
 
 TILE = linear(
     "tile", _tile_compute, _tile_transpose, rule="g summed over the tiles",
-    batch=_tile_batch, lengths=_tile_lengths,
+    batch=_tile_batch, lengths=_tile_lengths, carries=(0,),
 )  # fmt: skip
 
 
@@ -185,6 +187,7 @@ REPEAT = linear(
     _repeat_transpose,
     lengths=_repeat_lengths,
     rule="g summed over the repeats",
+    carries=(0,),
     template="np.repeat({0}, {repeats}, *{axis})",
     batch="shifted",
 )

@@ -137,6 +137,10 @@ def _matmul_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> 
     return (y[..., 0] if column else y[..., 0, :]) if row else y
 
 
+def _pairs_vectors(inputs: tuple[Any, ...], params: Params) -> bool:
+    return all(len(shape_of(x)) == 1 for x in inputs)
+
+
 MATMUL = multilinear(
     "matmul",
     operator.matmul,
@@ -150,6 +154,7 @@ MATMUL = multilinear(
     template="{0} @ {1}",
 )
 UFUNCS[np.matmul] = MATMUL
+MATMUL.pairs = _pairs_vectors
 
 
 # tensordot
@@ -238,6 +243,14 @@ TENSORDOT = multilinear(
     infer=_tensordot_infer,
     cure="The axes that meet must have equal lengths, pair by pair.",
 )
+
+
+def _pairs_all_axes(inputs: tuple[Any, ...], params: Params) -> bool:
+    left, right = params["axes"]
+    return bool(left == right) and len(left) == len(shape_of(inputs[0]))
+
+
+TENSORDOT.pairs = _pairs_all_axes
 
 
 @implements(np.tensordot, np.linalg.tensordot)
@@ -406,9 +419,16 @@ def _einsum_view(params: Params) -> bool:
     return len(terms) == 1 and set(terms[0]) == set(output)
 
 
+def _pairs_same_letters(inputs: tuple[Any, ...], params: Params) -> bool:
+    terms, _ = parse_subscripts(params["subscripts"])
+    return (
+        len(terms) == 2 and terms[0] == terms[1] and len({*terms[0]}) == len(terms[0])
+    )
+
+
 EINSUM = declare("einsum")
 EINSUM.compute, EINSUM.infer = _einsum_compute, _einsum_infer
-EINSUM.view = _einsum_view
+EINSUM.view, EINSUM.pairs = _einsum_view, _pairs_same_letters
 EINSUM.pull, EINSUM.push, EINSUM.batch = _einsum_pull, _einsum_push, _einsum_batch
 EINSUM.template = "np.einsum({subscripts}, {all}{more})"
 EINSUM.rule = "einsum of g and the other operands"

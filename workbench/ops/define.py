@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from workbench.core import blame, dims
 from workbench.core.dims import Dim
-from workbench.core.op import UFUNCS, Op, declare
+from workbench.core.op import ROOTS, UFUNCS, Op, Root, declare
 from workbench.core.tensor import (
     NO_PARAMS,
     ON_HOST,
@@ -58,6 +58,9 @@ Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 
 #: More operands than a linear op has.
 MOST_OPERANDS = 32
+
+#: How the picture writes the partial derivatives of half the square of a root.
+ROOT_PARTIALS = {"x0": "x₀", "x1": "x₁", "conj(x)": "x̄", "0.5": "½"}
 
 #: What the text of a partial derivative may call besides `numpy`'s functions.
 RULE_NAMES: dict[str, Any] = {"__name__": "workbench.ops.rules", "np": np}
@@ -120,6 +123,7 @@ def elementwise(
     compute: Compute,
     *partials: Partial,
     pretty_rule: str = "",
+    root: Root | None = None,
     **more: Any,
 ) -> Op:
     """Declare an op that works entry by entry, with broadcasting.
@@ -137,11 +141,15 @@ def elementwise(
         An expression that names ``g`` is the whole product with the cotangent
         ``g`` instead, for rules that are better written so (``"g / x1"``).
         No partials: no derivative, as for comparisons.
+    root
+        What `root_of` gives, where the square of the output is smooth and the output
+        has a kink.
     more
-        How it is spelled: ``template``, ``helper``.
+        How it is spelled: ``template``, ``helper``; ``carries``, as `Op` has it.
     """
     new_op = declare(name)
     new_op.compute = compute
+    set_root(new_op, root)
     _set_settings(new_op, more)
     new_op.elementwise = True
     if isinstance(compute, np.ufunc):
@@ -177,6 +185,34 @@ def elementwise(
         compute, np.ufunc
     ) and compute.types == _list_same_dtype_loops(compute)
     return new_op
+
+
+def set_root(new_op: Op, root: Root | None) -> None:
+    """Let an op be a root, or none."""
+    new_op.root = root
+    if root is not None:
+        ROOTS.add(new_op)
+
+
+def root_of(
+    *partials: Partial,
+    infinite: bool = False,
+    holds: Callable[[tuple[Any, ...]], bool] = lambda inputs: True,
+) -> Root:
+    """Return what an elementwise op is whose output is the root of something smooth.
+
+    ``partials`` are those of half the square of the output, by each input, written as
+    those of `elementwise`.
+    """
+    count = len(partials)
+    names = ["x"] if count == 1 else [f"x{i}" for i in range(count)]
+    return Root(
+        lambda: _compile_rules("half a square", names, partials),
+        "   ".join(f"(g / y) · {ROOT_PARTIALS.get(p, p)}" for p in partials),
+        all(p in (n, f"conj({n})") for p, n in zip(partials, names, strict=True)),
+        infinite,
+        holds,
+    )
 
 
 def _list_same_dtype_loops(ufunc: np.ufunc) -> list[str]:
@@ -302,8 +338,8 @@ def op(
 
 #: What a row may set besides derivatives.
 SETTINGS = set(
-    "batch cure helper infer lengths output_names pattern reads scalar template"
-    " view".split()
+    "batch carries cure helper infer lengths output_names pattern reads scalar"
+    " template view".split()
 )
 
 

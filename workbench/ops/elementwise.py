@@ -1,8 +1,9 @@
 """Elementwise ops: one row each, the partial derivatives with the output named.
 
 Kinks are fixed choices: `abs` has derivative 0 at 0, `hypot` at the origin, and so
-have both all higher ones; ties of `maximum` and `minimum` share evenly. A complex
-gradient is df/dx - i df/dy.
+have both all higher ones, while their even powers have the derivatives of squares
+(`Op.root`); ties of `maximum` and `minimum` share evenly. A complex gradient is
+df/dx - i df/dy.
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ from workbench.core.op import (
     implements,
     is_always_view,
 )
-from workbench.core.tensor import admit, apply, mask_cotangent, value_of
+from workbench.core.tensor import (
+    IDENTITY,
+    Tensor,
+    admit,
+    apply,
+    mask_cotangent,
+    value_of,
+)
+from workbench.core.trace import is_live
 from workbench.core.tree import map_tree
 from workbench.core.types import Array, ArrayLike, Tangent
 from workbench.errors import TraceError
@@ -36,6 +45,7 @@ from workbench.ops.define import (
     op,
     refuse_out,
     refuse_where,
+    root_of,
     shape_of,
 )
 from workbench.ops.device import on_cupy
@@ -60,29 +70,64 @@ def _as_numpy(
     return compute
 
 
+def always_pairs(inputs: tuple[Any, ...], params: dict[str, Any]) -> bool:
+    """Return the ``pairs`` of a product entry by entry."""
+    return True
+
+
+def _constant_exponent(inputs: tuple[Any, ...]) -> Any:
+    """Return the values of an exponent that is a constant, else None."""
+    p = inputs[1]
+    if isinstance(p, Tensor) and (p.inputs or p.op is not IDENTITY or is_live(p)):
+        return None
+    return value_of(p)
+
+
+def _is_half(inputs: tuple[Any, ...]) -> bool:
+    if type(inputs[1]) is int:  # a square, as it mostly is
+        return False
+    p = _constant_exponent(inputs)
+    return isinstance(p, (float, np.ndarray)) and np.ndim(p) == 0 and bool(p == 0.5)
+
+
+def _even_power(inputs: tuple[Any, ...]) -> Callable[[Any], Any] | None:
+    """Return the ``even`` of a power, if its exponent is even and a constant."""
+    p: Any = _constant_exponent(inputs)
+    if p is None or dtype_of(p).kind not in "iuf" or not np.all((p % 2 == 0) & (p > 0)):
+        return None
+    x, p = inputs
+    if np.ndim(p) == 0 and value_of(p) == 2:
+        return lambda g: 2 * g
+    return lambda g: g * (p * x ** (p - 2))
+
+
 _power = _as_numpy(operator.pow, np.power)
 elementwise("add", operator.add, "1", "1", template="{0} + {1}")
 elementwise("subtract", operator.sub, "1", "-1", template="{0} - {1}")
-elementwise("multiply", operator.mul, "x1", "x0", template="{0} * {1}")
+elementwise("multiply", operator.mul, "x1", "x0", template="{0} * {1}",
+    carries=(0, 1)).pairs = always_pairs  # fmt: skip
 elementwise("divide", _as_numpy(operator.truediv, np.divide),
-    "g / x1", "-g * y / x1", template="{0} / {1}")  # fmt: skip
-elementwise("negative", operator.neg, "-1", template="-{0}")
-elementwise("positive", operator.pos, "1", template="{0}")
+    "g / x1", "-g * y / x1", template="{0} / {1}", carries=(0,))  # fmt: skip
+elementwise("negative", operator.neg, "-1", template="-{0}", carries=(0,))
+elementwise("positive", operator.pos, "1", template="{0}", carries=(0,))
 elementwise("reciprocal", np.reciprocal, "-y * y")
+_ROOT = root_of("0.5", "0", infinite=True, holds=_is_half)
 elementwise(
     "power",
     _power,
     "g * power_less(x0, x1)",
     "g * (y * log(where(x0 == 0, 1, x0)))",
     pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · y · log(x₀)",
+    root=_ROOT,
     template="{0} ** {1}",
-)
+).even = _even_power
 elementwise("float_power", np.float_power,
     "g * float_power_less(x0, x1)",
     "g * (y * log(where(x0 == 0, 1, x0)))",
-    pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · y · log(x₀)")  # fmt: skip
-elementwise("square", np.square, "2 * x")
-elementwise("sqrt", np.sqrt, "0.5 * g / y")
+    root=_ROOT,
+    pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · y · log(x₀)").even = _even_power
+elementwise("square", np.square, "2 * x").even = lambda inputs: lambda g: 2 * g
+elementwise("sqrt", np.sqrt, "0.5 * g / y", root=root_of("0.5", infinite=True))
 elementwise("cbrt", np.cbrt, "g / (3 * y * y)")
 elementwise("floor_divide", _as_numpy(operator.floordiv, np.floor_divide),
     "0", "0", template="{0} // {1}")  # fmt: skip
@@ -141,8 +186,12 @@ elementwise("arctan2", np.arctan2,
     "by_length_twice(x1, x0, x1)", "-by_length_twice(x0, x0, x1)",
     pretty_rule="g · x₁ / (x₀² + x₁²)   −g · x₀ / (x₀² + x₁²)")  # fmt: skip
 _LENGTH = "where(y == 0, inf, y)"  # at the origin all derivatives are 0
+# The root of a sum of squares, as of a variance: 0 with all its derivatives at 0.
+elementwise("root_of_squares", lambda x: np.sqrt(x), f"0.5 * g / {_LENGTH}",
+    root=root_of("0.5"), pretty_rule="g / (2 y), 0 at 0", template="np.sqrt({0})",
+    scalar="sqrt(x)")  # fmt: skip
 elementwise("hypot", np.hypot, f"g * x0 / {_LENGTH}", f"g * x1 / {_LENGTH}",
-    pretty_rule="g · x₀ / y   g · x₁ / y")  # fmt: skip
+    root=root_of("x0", "x1"), pretty_rule="g · x₀ / y   g · x₁ / y")  # fmt: skip
 elementwise("sinh", np.sinh, "cosh(x)")
 elementwise("cosh", np.cosh, "sinh(x)")
 elementwise("tanh", np.tanh, "1 - y * y")
@@ -175,8 +224,8 @@ for _name, _beats in (("maximum", ">"), ("minimum", "<"), ("fmax", ">"), ("fmin"
         ),
         pretty_rule="g to the winner, halves at a tie",
     )
-elementwise("absolute", abs, "conj(sign(x))")
-elementwise("fabs", np.fabs, "sign(x)")
+elementwise("absolute", abs, "conj(sign(x))", root=root_of("conj(x)"))
+elementwise("fabs", np.fabs, "sign(x)", root=root_of("x"))
 elementwise("copysign", np.copysign, "g * (sign(x0) * sign(y))", "0")
 elementwise("sign", np.sign, "0")
 # Of complex arrays it is another function: `sign`, at the end of this file.
@@ -261,7 +310,7 @@ def _where_push(
 _where = elementwise("where", np.where)
 _where.pull, _where.push = _where_pull, _where_push
 _where.rule = "g where the condition holds   g where it does not"
-_where.reads = (0,)
+_where.reads, _where.joins = (0,), 1
 
 
 @implements(np.where)
@@ -364,7 +413,7 @@ RULE_NAMES.update(mul0=mul0, div0=div0, masked=mask_cotangent, where=_choose)
 
 elementwise("mul0", lambda a, b: _zero_wins(a, b, operator.mul),
     "masked(mul0(g, x1))", "masked(mul0(g, x0))",
-    scalar="where((x0 == 0) | (x1 == 0), 0, x0 * x1)", helper='''\
+    scalar="where((x0 == 0) | (x1 == 0), 0, x0 * x1)", carries=(0, 1), helper='''\
 def mul0(a, b):
     """a * b, and 0 where either is 0, be the other infinite or NaN."""
     with np.errstate(all="ignore"):
@@ -372,12 +421,13 @@ def mul0(a, b):
 ''')  # fmt: skip
 elementwise("div0", lambda a, b: _zero_wins(a, b, operator.truediv),
     "masked(div0(g, x1))", "masked(-mul0(g, div0(y, x1)))",
-    scalar="where(x0 == 0, 0, x0 / x1)", helper='''\
+    scalar="where(x0 == 0, 0, x0 / x1)", carries=(0,), helper='''\
 def div0(a, b):
     """a / b, and 0 where a is 0."""
     with np.errstate(all="ignore"):
         return np.where(a == 0, 0, a / b)
 ''')  # fmt: skip
+declare("mul0").pairs = always_pairs
 declare("multiply").masked = declare("mul0")
 declare("divide").masked = declare("div0")
 
@@ -391,7 +441,7 @@ def _zero_wins(a: Array, b: Array, compute: Compute) -> Array:
 
 
 linear(
-    "mask", lambda x: x, lambda g, x: mask_cotangent(g), template="{0}"
+    "mask", lambda x: x, lambda g, x: mask_cotangent(g), template="{0}", carries=(0,)
 ).elementwise = True
 
 

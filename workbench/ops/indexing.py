@@ -404,6 +404,7 @@ GETITEM = linear(
     _take,
     _take_transpose,
     rule="g at the index, else 0",
+    carries=(0,),
     template="{0}[{index:1}]",
     lengths=_take_lengths,
     view=_take_view,

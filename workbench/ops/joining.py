@@ -94,6 +94,7 @@ def _declare_joining(
 
     new_op.compute, new_op.pull, new_op.push, new_op.batch = compute, pull, push, batch
     new_op.rule, new_op.reads = "to each input its part of g", ()
+    new_op.joins = 0
 
 
 def _concatenate_compute(*arrays: Any, axis: int) -> Array:

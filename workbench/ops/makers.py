@@ -348,7 +348,7 @@ for _name in ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortrana
 
 # copy and astype: entry by entry, so they batch as any elementwise op
 
-COPY = linear("copy", np.copy, lambda g, x: g, rule="g")
+COPY = linear("copy", np.copy, lambda g, x: g, rule="g", carries=(0,))
 
 
 @implements(np.copy)
@@ -382,6 +382,7 @@ ASTYPE = op(
     template="np.astype({0}, {dtype})",
 )
 COPY.elementwise = ASTYPE.elementwise = True
+ASTYPE.carries = (0,)
 
 
 @implements(np.astype)

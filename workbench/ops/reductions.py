@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core.dims import largest
-from workbench.core.op import Op, implements
+from workbench.core.op import Op, Root, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Array, ArrayLike, Axis, Params, Spec
 from workbench.ops.define import (
@@ -29,6 +29,7 @@ from workbench.ops.define import (
     linear,
     op,
     refuse_out,
+    set_root,
     shape_of,
 )
 from workbench.ops.elementwise import stop_gradient
@@ -124,6 +125,7 @@ def reduction(
     *,
     rule: str,
     reads: tuple[int | str, ...] = (0, "y"),
+    root: Root | None = None,
 ) -> Op:
     """Declare a reduction by its weight.
 
@@ -136,15 +138,42 @@ def reduction(
 
     def push(tangents: tuple[Any, ...], y: Array, x: Array, **params: Any) -> Array:
         moved = tangents[0] * weight(expand(y, x, **params), x, **params)
-        axis, keepdims = params.get("axis"), params.get("keepdims", False)
-        return np.sum(moved, axis=axis, keepdims=keepdims)
+        return _sum_moved(moved, params)
 
     made = op(
         name, compute, pull, push=push, rule=rule, reads=reads,
         lengths=reduced_shape,
     )  # fmt: skip
     made.batch = batch_reduction(made)
+    set_root(made, root)
     return made
+
+
+def _sum_moved(moved: Array, params: Params) -> Array:
+    axis, keepdims = params.get("axis"), params.get("keepdims", False)
+    return np.sum(moved, axis=axis, keepdims=keepdims)
+
+
+def reduced_root(
+    text: str, weight: Callable[..., Any], squares: bool = False
+) -> Root:
+    """Return what a reduction is whose result is the root of something smooth.
+
+    ``weight(x, **params)`` is the partial derivative of half its square by each entry,
+    ``text`` the same in mathematics; ``squares`` as `Root` has it.
+    """
+
+    def pull(
+        mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
+    ) -> tuple[Any, ...]:
+        return (expand(g, inputs[0], **params) * weight(inputs[0], **params),)
+
+    def push(
+        tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
+    ) -> Array:
+        return _sum_moved(tangents[0] * weight(inputs[0], **params), params)
+
+    return Root(lambda: (pull, push), f"(g / y) · {text}", squares)
 
 
 def count(x: Array, axis: Axis) -> Array:

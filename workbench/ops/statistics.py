@@ -1,6 +1,7 @@
 """Moments and quantiles: variance, averages, covariance, medians.
 
-All derivatives of `std` are 0 where all entries are equal.
+All derivatives of `std` are 0 where all entries are equal; its square has those of
+`var`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from workbench.core.deferred import operand_shape
 from workbench.core.dims import Dim, always_differ, is_zero_length, largest
-from workbench.core.op import Op, implements
+from workbench.core.op import Op, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Axis, Shape, is_weak
 from workbench.ops.define import (
@@ -31,6 +32,7 @@ from workbench.ops.reductions import (
     count_chosen,
     promote_half,
     reduced_axes,
+    reduced_root,
     reduction,
     settings,
 )
@@ -47,7 +49,9 @@ def _freedom(x: Array, axis: Axis, ddof: float) -> Any:
     return largest(left, 0) if isinstance(left, Dim) else max(left, 0)
 
 
-def _weigh_deviations(x: Array, axis: Axis, ddof: float) -> Array:
+def _weigh_deviations(
+    x: Array, axis: Axis = None, ddof: float = 0, **_: Any
+) -> Array:
     """Return the conjugate deviations from the mean by the degrees of freedom."""
     axes = reduced_axes(axis, len(shape_of(x)))
     x = promote_half(x)
@@ -100,8 +104,7 @@ def _answer_moment(made: Op) -> None:
         variance = _variance(a, axis, ddof, keepdims, where, mean)
         if made.name == "var":
             return variance
-        flat = np.equal(variance, 0)
-        return np.where(flat, 0, np.sqrt(np.where(flat, 1, variance)))
+        return apply(declare("root_of_squares"), (variance,))
 
 
 def _variance(
@@ -135,7 +138,15 @@ _answer_moment(
         reads=(0,),
     )
 )
-_answer_moment(reduction("std", np.std, _std_weight, rule="g · (x − mean) / (n y)"))
+_answer_moment(
+    reduction(
+        "std",
+        np.std,
+        _std_weight,
+        rule="g · (x − mean) / (n y)",
+        root=reduced_root("(x − mean) / n", _weigh_deviations),
+    )
+)
 
 
 # Averages

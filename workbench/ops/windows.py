@@ -60,6 +60,7 @@ WINDOWS = linear(
     ),
     _windows_transpose,
     rule="g added up where windows overlap",
+    carries=(0,),
     template="np.lib.stride_tricks.sliding_window_view({0}, {window}, {axis})",
     infer=_windows_infer,
     view=is_always_view,

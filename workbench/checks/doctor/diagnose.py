@@ -354,6 +354,10 @@ def _list_doctors(
         lambda: vectors.find_undetermined_vectors(case, nodes()),
     )
     yield "gradients that are 0", lambda: zeros.find_zero_gradients(case, nodes())
+    yield (
+        "second derivatives that are conventions",
+        lambda: zeros.find_conventions(case, nodes()),
+    )
     yield "singular matrices", find_singular
     yield (
         "vanishing and exploding gradients, lost digits",

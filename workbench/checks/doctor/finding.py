@@ -47,6 +47,7 @@ KINDS = {
     "stopped": "an op that stops the gradient",
     "no-derivative": "an op without a derivative",
     "zero-gradient": "a gradient that is exactly 0 for another reason",
+    "convention": "a second derivative of a length of 0, which is taken as 0",
     "dead-relu": "units that no example switches on",
     "saturated": "units at the flat ends of their function",
     "vanishing": "a gradient that shrinks on its way",

@@ -7,13 +7,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.checks import conventions
 from workbench.checks.doctor.case import Case, measure_norm
 from workbench.checks.doctor.equivalence import Form, Operands, offer_fix, prove
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import constant_value
-from workbench.checks.doctor.spelling import LEFT_OUT, negate_text, quote_operand, spell
+from workbench.checks.doctor.spelling import (
+    LEFT_OUT,
+    negate_text,
+    quote_line,
+    quote_operand,
+    spell,
+    to_expression,
+)
+from workbench.checks.doctor.spelling import (
+    MOST as MOST_TEXT,
+)
 from workbench.checks.doctor.vanishing import PRODUCTS
 from workbench.core import blame, types, walk
+from workbench.core.spelling import fill_template
 from workbench.core.tensor import Tensor, value_of
 
 ROUNDING = {"rint", "round", "floor", "ceil", "trunc", "floor_divide"}
@@ -24,8 +36,8 @@ COMPARING = {
 CHOOSING = {"argmax", "argmin", "argsort", "searchsorted", "digitize"}
 STOPPING = {"stop_gradient", "zero_grad"}
 
-#: Lengths, which have a kink at 0.
-LENGTHS = {"absolute", "fabs", "hypot", "norm", "power_norm", "std", "svdvals"}
+#: Lengths, which have a kink at 0, besides those whose square has none.
+LENGTHS = {"power_norm", "svdvals"}
 
 #: Common numbers: a constant that equals one of them proves nothing.
 COMMON = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 10.0}
@@ -50,6 +62,33 @@ def find_zero_gradients(
             yield from _explain_zero(case, x, reported, known)
     for x in case.unread:
         yield _explain_unread(case, x)
+
+
+def find_conventions(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
+    """Yield a finding for each length of 0 whose second derivative is a convention."""
+    blamed = {node.serial for node in known}
+    for node in conventions.find_conventions(case.outputs, case.wrt, case.rules):
+        if node.serial in blamed:
+            continue
+        zeros = int(np.sum(np.equal(node._value, 0)))
+        text = quote_line(node) or "y"
+        if "\n" in text or len(text) > MOST_TEXT:
+            text = "y"
+        yield Finding(
+            "convention",
+            "note",
+            node,
+            "backward",
+            f"{case.name_node(node)} is 0 here, and its second derivative is a"
+            " convention",
+            f"Entries that are 0: {zeros} of {np.size(node._value)}. There the second"
+            " derivative is taken as 0.",
+            conventions.explain_convention(node.op.name),
+            Fix(
+                "a length that is smooth, and differs by 1e-8 at most",
+                fill_template(conventions.SMOOTH, [to_expression(text)]).code,
+            ),
+        )
 
 
 def _explain_unread(case: Case, x: Tensor) -> Finding:
@@ -287,7 +326,9 @@ def _explain_flatness(node: Tensor) -> str:
             if np.size(value_of(a)) and not np.any(value_of(a)):
                 text = quote_operand(node, k)
                 return f"It is a product, and its operand {text} is 0 in all entries."
-    if node.op.name in LENGTHS and not np.any(node._value):
+    root = node.op.root
+    is_length = node.op.name in LENGTHS or (root is not None and not root.infinite)
+    if is_length and not np.any(node._value):
         return (
             f"{node.op.name} is 0 here, where it has a kink and no derivative; the"
             " first and all higher ones are taken as 0. Use a square, a sum of squares"

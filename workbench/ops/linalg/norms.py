@@ -13,11 +13,12 @@ from workbench.ops.define import dtype_of, op, shape_of
 from workbench.ops.elementwise import conjugate, divide_by_length
 from workbench.ops.linalg.shared import eye_like, matrices
 from workbench.ops.linalg.spectra import singular_values
-from workbench.ops.reductions import reduction, settings
+from workbench.ops.reductions import reduced_root, reduction, settings
 from workbench.ops.shaping import moveaxis, normal_axes
 
 # norm: the Euclidean one is an op, and the one by powers; the others are written with
-# reductions. Where a length is 0, all its derivatives are.
+# reductions. Where a length is 0, all its derivatives are; its even powers have those
+# of a sum of squares.
 
 
 def _norm_compute(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Array:
@@ -29,7 +30,13 @@ def _norm_weight(y: Array, x: Array, **_: Any) -> Array:
     return divide_by_length(conjugate(x), y)
 
 
-NORM = reduction("norm", _norm_compute, _norm_weight, rule="g · x / y, 0 at 0")
+NORM = reduction(
+    "norm",
+    _norm_compute,
+    _norm_weight,
+    rule="g · x / y, 0 at 0",
+    root=reduced_root("x̄", lambda x, **_: conjugate(x), squares=True),
+)
 
 
 def _power_norm_compute(
@@ -71,7 +78,8 @@ def norm(
     """Return a norm of any order, of vectors or of matrices.
 
     Where a norm has a kink, the gradient is the subgradient of least size: 0 at 0,
-    where the second derivative, which is infinite, is taken as 0 too;
+    where the second derivative, which is infinite, is taken as 0 too (even powers of
+    the Euclidean norm have the derivatives of ``sum(x*x)``);
     the nuclear norm's is ``U @ Vh`` over the singular values that are not 0 (G. A.
     Watson, "Characterization of the subdifferential of some matrix norms", 1992).
     The orders 2 and -2 of a matrix share the gradient among values that tie.
