@@ -46,7 +46,7 @@ from workbench.ops.linalg.shared import (
     square,
     stacked,
 )
-from workbench.ops.linalg.spectra import singular_values
+from workbench.ops.linalg.singular import singular_values
 from workbench.ops.shaping import as_integers, normal_axis
 
 # inv

@@ -103,6 +103,11 @@ def fold(full: Any, lower: bool) -> Array:
     return below if lower else hermitian(below)
 
 
+def turn_of(seen: Array) -> Array:
+    """Return what a cotangent of vectors says of turns: what is not Hermitian in it."""
+    return (seen - hermitian(seen)) / 2
+
+
 def eye_like(x: Array) -> Array:
     """Return the identity matrix in the size and dtype of the last axis of ``x``."""
     identity: Any = np.identity
