@@ -5,14 +5,15 @@ vectors, has a derivative where eigenvalues are equal. The rule of `eigh` alone 
 know it: it divides what a cotangent says of a turn of two vectors, 0 there, by the
 distance of their eigenvalues, 0 too. The quotient is a limit: let the eigenvalues move
 apart by ``ε d`` while the vectors stay. The divisor is then ``ε (dⱼ - dᵢ)``, and the
-dividend ``ε`` times the derivative of the cotangent along d. That is one derivative more
-of the program that reads values and vectors, whatever it is, and gives ``f'``: the
+dividend ``ε`` times the derivative of the cotangent along d. That is one derivative
+more of the program that reads values and vectors, whatever it is, and gives ``f'``: the
 divided difference of Daleckii and Krein (N. J. Higham, "Functions of Matrices", 2008,
 theorem 3.11) at equal points. In forward mode it is the mixed second derivative of that
 program, along d and along the turns.
 
-Two directions d must give the same: else, or where the dividend is not 0, the result
-depends on which vectors were chosen, and is NaN.
+All that is computed at another choice of the vectors. There the dividend must be 0, and
+two directions d must give the same: else the result depends on the choice, and its
+derivative is NaN.
 
 Each of these is a node of the program, which costs next to nothing as long as no values
 are equal. The derivative of the limit itself is NaN where some are.
@@ -38,6 +39,7 @@ from workbench.core.types import Array, Params, Spec
 from workbench.errors import WorkbenchError
 from workbench.ops import define
 from workbench.ops.define import ITEM, Parts, dtype_of, list_positions, shape_of
+from workbench.ops.device import make_zeros
 from workbench.ops.linalg.shared import largest, noise
 
 #: The settings of the op whose limit a node computes, hashable.
@@ -70,6 +72,15 @@ def _capture_readers(
     return graph, captured, outputs
 
 
+def _list_reads(graph: Graph) -> list[bool]:
+    """Return which outputs of a node a graph of its readers depends on."""
+    reads = 0
+    for mask in graph.reads:
+        reads |= mask
+    first = len(graph.captures)
+    return [bool(reads >> first + i & 1) for i in range(len(graph.inputs))]
+
+
 def _directions(values: Array) -> list[Any]:
     """Return two directions along which equal values move apart."""
     n = shape_of(values)[-1]
@@ -93,6 +104,11 @@ def _tolerance(values: Array) -> Array:
 def _vectors(limit: Limit, parts: Sequence[Any]) -> list[Any]:
     """Return the parts of a cotangent that are of vectors."""
     return [c for i, c in enumerate(parts) if i != limit.values and c is not None]
+
+
+def _with_values(limit: Limit, parts: Sequence[Any], of_values: Any) -> Parts:
+    """Return cotangents of vectors with another one of the values."""
+    return Parts(of_values if i == limit.values else c for i, c in enumerate(parts))
 
 
 # Reverse mode
@@ -124,6 +140,7 @@ def _pulled_compute(
     closed = limit.coincide(y)
     if not bool(np.any(closed)):
         return np.zeros_like(x)
+    y = limit.turn(y)
 
     def run(values: Sequence[Any]) -> list[Any]:
         return graph.run([*captured, *values])
@@ -147,8 +164,8 @@ def _pulled_compute(
             moved.append(spread(push_through(run, y, tangents)))
         except WorkbenchError:  # what it reads has no second derivative
             return np.where(closed[..., None, None], np.nan, np.zeros_like(x))
-        still.append(pull(d, g))
-        made.append(pull(d, moved[-1]))
+        still.append(pull(d, _with_values(limit, g, None)))
+        made.append(pull(d, _with_values(limit, moved[-1], g[limit.values])))
     tiny = _tolerance(values)
     bent = largest(moved[0][limit.values][..., None, :])
     turns, swung = _vectors(limit, g), _vectors(limit, moved[0])
@@ -218,6 +235,7 @@ def _push_limit(
     None if it cannot be recorded.
     """
     of, inputs, settings = deferred.unwrap_deferred(node)
+    place = _limit_of(of).values
     try:
         graph, captured, y = _capture_readers(node, outputs)
     except WorkbenchError:
@@ -226,6 +244,7 @@ def _push_limit(
         "of": of,
         "graph": graph,
         "count": len(y),
+        "turns": any(r for i, r in enumerate(_list_reads(graph)) if i != place),
         "settings": tuple(settings.items()),
     }
     operands = (*captured, inputs[0], tangents[0], *y)
@@ -235,17 +254,16 @@ def _push_limit(
 
 
 def _pushed_compute(
-    *arrays: Any, of: Op, graph: Graph, count: int, settings: Settings
+    *arrays: Any, of: Op, graph: Graph, count: int, settings: Settings, turns: bool
 ) -> tuple[Array, ...]:
     limit, first = _limit_of(of), len(arrays) - count - 2
     captured, (x, t), y = arrays[:first], arrays[first:-count], arrays[-count:]
     closed = limit.coincide(y)
-    zeros = [
-        np.zeros(s.shape, s.dtype, like=x)
-        for s in outer_specs(graph, arrays[:first] + y)
-    ]
+    specs = outer_specs(graph, (*captured, *y))
+    zeros = [make_zeros(x, s.shape, s.dtype) for s in specs]
     if not bool(np.any(closed)):
         return tuple(zeros)
+    y = limit.turn(y) if turns else y
 
     def run(values: Sequence[Any]) -> list[Any]:
         return graph.run([*captured, *values])
@@ -261,33 +279,34 @@ def _pushed_compute(
     rounding = 1e3 * shape_of(values)[-1] * float(np.finfo(dtype_of(values)).eps)
     try:
         for d in _directions(values):
-            turned = limit.push(d, (t,), y, (x,), dict(settings))
-            largest_turn = max(
-                float(np.max(np.abs(v))) for v in _vectors(limit, turned)
-            )
-            if largest_turn <= float(np.max(noise(t))):
-                return tuple(zeros)  # no vectors of equal values turn
+            tangents = limit.push(d, (t,), y, (x,), dict(settings))
+            turned = _with_values(limit, tangents, None)
+            size = max(map(_peak, _vectors(limit, turned)))
+            rest = [v if i == limit.values else None for i, v in enumerate(tangents)]
+            own = push(run, y, rest)
+            if not turns or size <= float(np.max(noise(t))):
+                return tuple(own)  # no vectors of equal values turn
             apart = [d if i == limit.values else None for i in range(count)]
 
             def moved(v: Sequence[Any], apart: Sequence[Any] = apart) -> list[Any]:
                 return push(run, v, apart)
 
             firsts.append(push(run, y, turned))
-            made.append(push(moved, y, turned))
+            ends = push(moved, y, turned)
+            made.append([a + b for a, b in zip(own, ends, strict=True)])
         # How large the same is along what is no turn tells what rounding may leave.
-        mixed = _mix(limit, y, largest_turn)
+        mixed = _mix(limit, y, size)
         sizes = push(run, y, mixed), push(moved, y, mixed), push(moved, y, apart)
     except WorkbenchError:  # what it reads has no second derivative
         return tuple(z + np.nan for z in zeros)
     results = []
-    for one, other, still, size, bent, curved in zip(
+    for one, other, still, large, bent, curved in zip(
         *made, firsts[0], *sizes, strict=True
     ):
-        reach, bends = _peak(one), largest_turn * _peak(curved)
-        off = np.abs(still) > rounding * _peak(size) + tiny * (reach + bends)
-        off = off | (
-            np.abs(one - other) > rounding * (reach + _peak(bent)) + tiny * bends
-        )
+        reach, bends = _peak(one), size * _peak(curved)
+        off = np.abs(still) > rounding * _peak(large) + tiny * (reach + bends)
+        floor = rounding * (reach + _peak(bent)) + tiny * bends
+        off = off | (np.abs(one - other) > floor)
         results.append(np.where(off, np.nan, one).astype(dtype_of(one)))
     return tuple(results)
 

@@ -107,11 +107,14 @@ class Limit(NamedTuple):
     values: int
     #: ``coincide(y)``: whether values are equal, for each matrix of the stack.
     coincide: Callable[[Any], Any]
+    #: ``turn(y) -> y``: outputs that are as good, with values that are equal to the
+    #: last bit, and another choice of their vectors.
+    turn: Callable[[Any], tuple[Any, ...]]
     #: ``pull(along, g, y, inputs, params) -> cotangents``: where ``along`` is None, the
-    #: reverse rule, with 0 in the place of what is divided by 0. Else that part alone,
-    #: divided by what these tangents of the values are apart.
+    #: reverse rule without what goes through equal values. Else that part alone, with
+    #: what is divided by 0 divided by what these tangents of the values are apart.
     pull: Callable[..., Sequence[Any]]
-    #: ``push(along, tangents, y, inputs, params) -> tangents``, the same in forward mode.
+    #: ``push(along, tangents, y, inputs, params) -> tangents``: the same forward.
     push: Callable[..., tuple[Any, ...]]
 
 

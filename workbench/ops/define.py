@@ -657,7 +657,7 @@ def split_outputs(node: Tensor) -> Tensor | tuple[Any, ...]:
     return tuple(apply(ITEM, (node,), {"index": i}) for i in range(len(found)))
 
 
-#: The ops with a limit (see `Op.limit`) that have been applied: most programs have none.
+#: The ops with a limit (see `Op.limit`) that have been applied, if any.
 LIMITED: set[Op] = set()
 
 

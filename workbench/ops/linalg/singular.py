@@ -31,8 +31,10 @@ from workbench.ops.define import Parts, apply_and_split, dtype_of, op, shape_of
 from workbench.ops.device import on_cupy
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
+    average_equal,
     broadcast,
     complete,
+    draw_turn,
     eye_like,
     hermitian,
     largest,
@@ -328,8 +330,16 @@ def _svd_limit_pull(
     along: Array | None, g: Parts, y: tuple[Any, ...], inputs: Any, params: Params
 ) -> list[Any]:
     gaps, x = _open_or_closed_gaps(y[1], along), inputs[0]
-    kept = g if along is None else Parts((g[0], None, g[2]))
-    return [_svd_passed(kept, y, x, _svd_seen(g, y, x), gaps, strict=False)]
+    own = None if g[1] is None else _own_share(g[1], y[1], along)
+    seen = _svd_seen(g, y, x)
+    return [_svd_passed(Parts((None, own, None)), y, x, seen, gaps, strict=False)]
+
+
+def _own_share(moved: Array, s: Array, along: Array | None) -> Array:
+    """Return what is of values without equals; with ``along`` what is of the others."""
+    gaps = _gaps(s)
+    shared = np.any(gaps.equal & gaps.apart, axis=-1) | gaps.zero[..., 0, :]
+    return np.where(shared if along is not None else ~shared, moved, 0)
 
 
 def _open_or_closed_gaps(s: Array, along: Array | None) -> Gaps:
@@ -393,7 +403,20 @@ def _svd_limit_push(
 ) -> tuple[Any, ...]:
     gaps = _open_or_closed_gaps(y[1], along)
     du, ds, dv = _svd_moved(tangents[0], y, inputs[0], gaps, strict=False)
-    return du, ds if along is None else None, dv
+    return du, _own_share(ds, y[1], along), dv
+
+
+def _svd_turn(y: tuple[Any, ...]) -> tuple[Array, Array, Array]:
+    u, s, vh = y
+    few, gaps = shape_of(s)[-1], _gaps(s)
+    both = draw_turn(u, gaps.equal & gaps.apart)
+    alone = draw_turn(u, gaps.none & gaps.apart)
+    first, last = u[..., :few] @ both @ alone, hermitian(both) @ vh[..., :few, :]
+    return (
+        np.concatenate([first, u[..., few:]], axis=-1),
+        average_equal(np.where(gaps.zero[..., 0, :], 0, s).astype(s.dtype), gaps.equal),
+        np.concatenate([last, vh[..., few:, :]], axis=-2),
+    )
 
 
 def _svd_coincide(y: tuple[Any, ...]) -> Array:
@@ -419,7 +442,7 @@ SVD = stacked(
         output_names=("U", "S", "Vh"),
         reads=("y",),
         infer=_svd_infer,
-        limit=Limit(1, _svd_coincide, _svd_limit_pull, _svd_limit_push),
+        limit=Limit(1, _svd_coincide, _svd_turn, _svd_limit_pull, _svd_limit_push),
     )
 )
 on_cupy(SVD)(_svd_on_cupy)

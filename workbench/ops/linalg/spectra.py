@@ -33,8 +33,10 @@ from workbench.ops.contraction import swap
 from workbench.ops.define import Parts, apply_and_split, op
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
+    average_equal,
     broadcast,
     complete,
+    draw_turn,
     eye_like,
     fold,
     hermitian,
@@ -85,6 +87,23 @@ def _open_or_closed(
     if along is None:
         return gap, equal
     return along[..., None, :] - along[..., :, None], ~(equal & apart)
+
+
+def _own_share(
+    moved: Array, values: Array, along: Array | None, factor: float = 8
+) -> Array:
+    """Return what is of values without equals; with ``along`` what is of the others."""
+    _, equal, apart = _differences(values, factor)
+    shared = np.any(equal & apart, axis=-1)
+    return np.where(shared if along is not None else ~shared, moved, 0)
+
+
+def _turn_equal(
+    values: Array, vectors: Array, factor: float = 8
+) -> tuple[Array, Array]:
+    """Return equal values to the last bit, and other vectors of them."""
+    _, equal, apart = _differences(values, factor)
+    return average_equal(values, equal), vectors @ draw_turn(vectors, equal & apart)
 
 
 def _coincide(values: Array, factor: float = 8) -> Array:
@@ -256,8 +275,8 @@ def _eigh_limit_pull(
     values, v = y
     turn = turn_of(hermitian(v) @ conjugate(g[1]))
     inner = quotient(turn, *_open_or_closed(values, along), False)
-    kept = g if along is None else Parts((None, g[1]))
-    return [_eigh_passed(kept, v, inner, params["UPLO"])]
+    own = None if g[0] is None else _own_share(g[0], values, along)
+    return [_eigh_passed(Parts((own, None)), v, inner, params["UPLO"])]
 
 
 def _eigh_push(
@@ -282,7 +301,7 @@ def _eigh_limit_push(
     values, v = y
     inner = hermitian(v) @ complete(tangents[0], params["UPLO"] == "L") @ v
     moved = v @ quotient(inner, *_open_or_closed(values, along), False)
-    return np.real(_diagonal(inner)) if along is None else None, moved
+    return _own_share(np.real(_diagonal(inner)), values, along), moved
 
 
 EIGH = stacked(
@@ -295,7 +314,13 @@ EIGH = stacked(
         output_names=("values", "vectors"),
         reads=("y",),
         infer=_eigh_infer,
-        limit=Limit(0, lambda y: _coincide(y[0]), _eigh_limit_pull, _eigh_limit_push),
+        limit=Limit(
+            0,
+            lambda y: _coincide(y[0]),
+            lambda y: _turn_equal(*y),
+            _eigh_limit_pull,
+            _eigh_limit_push,
+        ),
     )
 )
 
@@ -403,7 +428,8 @@ def _eig_limit_pull(
 ) -> list[Any]:
     values, v = y
     inner = quotient(_eig_seen(g, v), *_open_or_closed(values, along, 64), False)
-    return [_eig_passed(g if along is None else Parts((None, g[1])), v, inner)]
+    own = None if g[0] is None else _own_share(g[0], values, along, 64)
+    return [_eig_passed(Parts((own, None)), v, inner)]
 
 
 def _eig_push(
@@ -428,6 +454,18 @@ def _keep_length(v: Array, w: Array) -> Array:
     return moved
 
 
+def _eig_turn(y: tuple[Any, ...]) -> tuple[Array, Array]:
+    values, v = _turn_equal(*y, 64)
+    v = v / np.linalg.norm(v, axis=-2, keepdims=True)
+    if v.dtype.kind == "c":
+        size = np.abs(v)
+        hit = np.equal(size, peak(size, axis=-2, keepdims=True))
+        lead = np.sum(np.where(hit, v, 0), axis=-2, keepdims=True)
+        v = v * (conjugate(lead) / np.abs(lead))
+        v = np.where(hit, np.real(v), v)
+    return values, v
+
+
 def _eig_limit_push(
     along: Array | None,
     tangents: tuple[Any, ...],
@@ -438,7 +476,8 @@ def _eig_limit_push(
     values, v = y
     inner = np.linalg.inv(v) @ tangents[0] @ v
     turned = v @ quotient(inner, *_open_or_closed(values, along, 64), False)
-    return _diagonal(inner) if along is None else None, _keep_length(v, turned)
+    own = _own_share(_diagonal(inner), values, along, 64)
+    return own, _keep_length(v, turned)
 
 
 EIG = stacked(
@@ -451,7 +490,13 @@ EIG = stacked(
         output_names=("values", "vectors"),
         reads=("y",),
         infer=_eig_infer,
-        limit=Limit(0, lambda y: _coincide(y[0], 64), _eig_limit_pull, _eig_limit_push),
+        limit=Limit(
+            0,
+            lambda y: _coincide(y[0], 64),
+            _eig_turn,
+            _eig_limit_pull,
+            _eig_limit_push,
+        ),
     )
 )
 
