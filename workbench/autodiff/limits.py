@@ -40,7 +40,7 @@ from workbench.errors import WorkbenchError
 from workbench.ops import define
 from workbench.ops.define import ITEM, Parts, dtype_of, list_positions, shape_of
 from workbench.ops.device import make_zeros
-from workbench.ops.linalg.shared import largest, noise
+from workbench.ops.linalg.shared import largest, noise, peak
 
 #: The settings of the op whose limit a node computes, hashable.
 Settings = tuple[tuple[str, Any], ...]
@@ -221,7 +221,7 @@ def _spread_poison(mask: int, poison: Array, inputs: Sequence[Any]) -> list[Any]
 
 PULLED.compute, PULLED.infer = _pulled_compute, _pulled_infer
 PULLED.pull, PULLED.push = _pulled_pull, _pulled_push
-PULLED.rule = "NaN where values are equal, else 0"
+PULLED.rule = "NaN where values are equal: this derivative is not known; else 0"
 
 
 # Forward mode
@@ -312,7 +312,7 @@ def _pushed_compute(
 
 
 def _peak(x: Any) -> float:
-    return float(np.max(np.abs(x), initial=0.0))
+    return float(peak(np.abs(x)))
 
 
 def _mix(limit: Limit, y: Sequence[Any], size: float) -> list[Any]:
@@ -357,7 +357,7 @@ def _pushed_push(
 
 PUSHED.compute, PUSHED.infer = _pushed_compute, _pushed_infer
 PUSHED.pull, PUSHED.push = _pushed_pull, _pushed_push
-PUSHED.rule = "NaN where values are equal, else 0"
+PUSHED.rule = PULLED.rule
 
 hooks.pull_limit.set(_pull_limit)
 hooks.push_limit.set(_push_limit)
