@@ -226,7 +226,8 @@ def pinv(
 
     Its derivative is that at constant rank; where a singular value crosses
     ``rcond``, the pseudoinverse jumps and has none. With an ``rcond`` that cuts values
-    which are not nearly 0 (above 1e-9), repeated singular values give NaN.
+    which are not nearly 0 (above 1e-9), its second derivative at repeated singular
+    values is NaN.
     """
     a = admit(a)
     if rcond is not None and rtol is not None:
