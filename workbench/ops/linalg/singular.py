@@ -352,7 +352,7 @@ def _open_or_closed_gaps(s: Array, along: Array | None) -> Gaps:
     return Gaps(row - column, row + column, *closed, gaps.apart, row)
 
 
-def _divide_over_gaps(rest: Array, s: Array, gaps: Gaps, floor: Array) -> Array:
+def _divide_over_gaps(rest: Array, s: Array, gaps: Gaps, floor: Array | float) -> Array:
     row = s[..., None, :] if gaps.row is None else gaps.row
     return quotient(rest, row, gaps.zero, np.abs(rest) > floor)
 

@@ -251,7 +251,7 @@ def _eigh_infer(x: Array, **_: Any) -> tuple[Spec, Spec]:
 
 
 def _eigh_pull(
-    g: Array, y: tuple[Any, ...], x: Array, *, UPLO: Literal["L", "U"]
+    g: Parts, y: tuple[Any, ...], x: Array, *, UPLO: Literal["L", "U"]
 ) -> Array:
     values, v = y
     if g[1] is None:
@@ -317,7 +317,7 @@ EIGH = stacked(
         limit=Limit(
             0,
             lambda y: _coincide(y[0]),
-            lambda y: _turn_equal(*y),
+            lambda y: _turn_equal(y[0], y[1]),
             _eigh_limit_pull,
             _eigh_limit_push,
         ),
@@ -396,7 +396,7 @@ def _largest(v: Array) -> Array:
     return hit & (np.cumsum(hit, axis=-2) == 1)
 
 
-def _eig_pull(g: Array, y: tuple[Any, ...], x: Array) -> Array:
+def _eig_pull(g: Parts, y: tuple[Any, ...], x: Array) -> Array:
     values, v = y
     if g[1] is None:
         return _eig_passed(g, v, 0)
@@ -456,7 +456,7 @@ def _keep_length(v: Array, w: Array) -> Array:
 
 
 def _eig_turn(y: tuple[Any, ...]) -> tuple[Array, Array]:
-    values, v = _turn_equal(*y, 64)
+    values, v = _turn_equal(y[0], y[1], 64)
     v = v / np.linalg.norm(v, axis=-2, keepdims=True)
     if v.dtype.kind == "c":
         size = np.abs(v)
