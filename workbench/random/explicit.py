@@ -233,6 +233,7 @@ class ExplicitLaws(Drawing):
             z = match_library(
                 self._draw("standard_normal", (*loop, *length)), mean, cov
             )
+            factor: Array
             if method == "cholesky":
                 factor = np.linalg.cholesky(cov).T
             elif method == "eigh" or method == "svd":

@@ -9,7 +9,7 @@ algorithms for square, wide, and deep matrices" (2020).
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -204,7 +204,7 @@ def qr(a: Array, mode: str = "reduced") -> Array | QRResult:
 # symmetric root would. So derivatives of expectations are right, to any order.
 
 
-def _factor_compute(x: Array, *, method: Literal["eigh", "svd"]) -> Array:
+def _factor_compute(x: Array, *, method: str) -> Array:
     if method == "eigh":
         values, vectors = np.linalg.eigh(x)
         return np.swapaxes(vectors * np.sqrt(values)[..., None, :], -1, -2)
@@ -258,6 +258,6 @@ def covariance_factor(x, method):
 )
 
 
-def covariance_factor(x: Array, method: Literal["eigh", "svd"]) -> Array:
-    """Return F with ``Fᵀ F = x``, of eigenvectors of a regular covariance."""
+def covariance_factor(x: Array, method: str) -> Array:
+    """Return F with ``Fᵀ F = x``, by `eigh` or `svd` of a regular covariance."""
     return apply(FACTOR, (x,), {"method": method})
