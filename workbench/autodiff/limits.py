@@ -38,7 +38,14 @@ from workbench.core.trace import detach
 from workbench.core.types import Array, Params, Spec
 from workbench.errors import WorkbenchError
 from workbench.ops import define
-from workbench.ops.define import ITEM, Parts, dtype_of, list_positions, shape_of
+from workbench.ops.define import (
+    ITEM,
+    Parts,
+    convert_dtype,
+    dtype_of,
+    list_positions,
+    shape_of,
+)
 from workbench.ops.device import make_zeros
 from workbench.ops.linalg.shared import largest, noise, peak
 
@@ -121,7 +128,7 @@ def _pull_limit(node: Tensor, mask: int, g: Any) -> list[Any] | None:
         graph, captured, y = _capture_readers(node, [c for c in g if c is not None])
     except WorkbenchError:
         return None
-    passed = list(of.limit.pull(None, g, y, inputs, settings))
+    passed = list(_limit_of(of).pull(None, g, y, inputs, settings))
     params = {
         "of": of,
         "graph": graph,
@@ -138,8 +145,9 @@ def _pulled_compute(
     limit, count = _limit_of(of), len(there)
     captured, x, y = arrays[: -count - 1], arrays[-count - 1], arrays[-count:]
     closed = limit.coincide(y)
+    zeros: Array = np.zeros_like(x)
     if not bool(np.any(closed)):
-        return np.zeros_like(x)
+        return zeros
     y = limit.turn(y)
 
     def run(values: Sequence[Any]) -> list[Any]:
@@ -153,7 +161,7 @@ def _pulled_compute(
             for c, v, given in zip(found, y, there, strict=True)
         )
 
-    def pull(along: Array, g: Parts) -> Array:
+    def pull(along: Array, g: Parts) -> Any:
         return limit.pull(along, g, y, (x,), dict(settings))[0]
 
     values = y[limit.values]
@@ -163,7 +171,7 @@ def _pulled_compute(
         try:
             moved.append(spread(push_through(run, y, tangents)))
         except WorkbenchError:  # what it reads has no second derivative
-            return np.where(closed[..., None, None], np.nan, np.zeros_like(x))
+            return _like(zeros + _mark(closed), x)
         still.append(pull(d, _with_values(limit, g, None)))
         made.append(pull(d, _with_values(limit, moved[-1], g[limit.values])))
     tiny = _tolerance(values)
@@ -180,7 +188,7 @@ def _like(found: Array, x: Array) -> Array:
     """Return a derivative in the dtype of what it is of."""
     if dtype_of(x).kind != "c" and dtype_of(found).kind == "c":
         found = np.real(found)
-    return found.astype(dtype_of(x))
+    return convert_dtype(found, dtype_of(x))
 
 
 def _limit_of(of: Op) -> Limit:
@@ -312,7 +320,8 @@ def _pushed_compute(
 
 
 def _peak(x: Any) -> float:
-    return float(peak(np.abs(x)))
+    found: Any = peak(np.abs(x))
+    return float(found)
 
 
 def _mix(limit: Limit, y: Sequence[Any], size: float) -> list[Any]:
