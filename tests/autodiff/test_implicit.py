@@ -324,11 +324,34 @@ def test_large_systems_without_a_matrix() -> None:
     np.testing.assert_allclose(gd, -w * x, rtol=1e-10, atol=1e-12)
 
 
-def test_an_iteration_that_leaves_the_finite_numbers() -> None:
-    def diverge(a: Any) -> Any:
-        return wb.fixed_point(lambda y: y * y + a, 2.0)
+@pytest.mark.parametrize("start", [2.0, -3.0])
+def test_iterates_that_are_not_finite(start: float) -> None:
+    """An infinite one would pass for converged, with gradient 0."""
 
-    with np.errstate(all="ignore"):
-        for f in (diverge, wb.grad(diverge), wb.jacfwd(diverge)):
-            with pytest.raises(ConvergenceError, match="left the finite numbers"):
-                f(0.3)
+    def diverges(a: Any) -> Any:
+        step = (lambda y: y * y + a) if start > 0 else (lambda y: np.log(y) - a)
+        return wb.fixed_point(step, start)
+
+    runs = {
+        "value": diverges,
+        "grad": wb.grad(diverges),
+        "jvp": lambda a: wb.jvp(diverges, (a,), (1.0,)),
+        "compiled": wb.compile(wb.grad(diverges), backend="compiled"),
+    }
+    for name, run in runs.items():
+        with (
+            np.errstate(all="ignore"),
+            pytest.raises(
+                ConvergenceError, match=r"after \d+ steps .* not finite"
+            ) as told,
+        ):
+            run(0.3)
+        assert "wb.custom_root" in str(told.value), name
+
+
+@pytest.mark.parametrize("found", [np.inf, np.nan])
+def test_a_root_that_is_not_finite(found: float) -> None:
+    f = lambda a: wb.custom_root(lambda y: y * y - a, 0.5, lambda f, y: found)  # noqa: E731
+    for run in (f, wb.grad(f)):
+        with pytest.raises(ConvergenceError, match=r"custom_root: .* not finite"):
+            run(2.0)

@@ -296,3 +296,49 @@ def test_bincount() -> None:
 def test_what_depends_on_values_says_so_under_vmap(f: Any, text: str) -> None:
     with pytest.raises(TraceError, match=text):
         wb.vmap(f)(np.ones((2, 3)))
+
+
+SKIPPING: dict[str, Any] = {
+    "nanmedian": lambda y: np.nanmedian(y),
+    "nanmedian of rows": lambda y: np.sum(np.nanmedian(y, axis=1, keepdims=True)),
+    "nanquantile": lambda y: np.sum(np.nanquantile(y, [0.3, 0.6], axis=0)),
+    "nanpercentile": lambda y: np.nanpercentile(y, 30),
+    "weighted": lambda y: np.nanquantile(
+        y, 0.4, weights=np.arange(1.0, 7.0).reshape(2, 3), method="inverted_cdf"
+    ),
+    "fmax": lambda y: np.sum(np.fmax(y, 0.7)),
+    "fmin": lambda y: np.sum(np.fmin(1.1, y)),
+    "fmax.reduce": lambda y: np.sum(np.fmax.reduce(y, axis=1)),
+}
+
+
+@pytest.mark.parametrize("name", SKIPPING)
+def test_what_made_a_skipped_nan_gets_0(name: str) -> None:
+    """It would be 0 times the slope of a root at -2, which is NaN."""
+    f = SKIPPING[name]
+    x = np.array([[1.0, -2.0, 3.0], [4.0, 0.5, 2.0]])
+    there = x > 0
+    whole = lambda x: f(np.sqrt(x))  # noqa: E731
+
+    def instead(p: Any) -> Any:
+        filled = wb.at(np.full(x.shape, np.nan, like=p))[there].set(np.sqrt(p))
+        return f(filled)
+
+    with np.errstate(invalid="ignore"):
+        gradient = wb.grad(whole)(x)
+        truth = wb.grad(instead)(x[there])
+        np.testing.assert_allclose(gradient[there], truth, rtol=1e-12)
+        assert gradient[0, 1] == 0
+        np.testing.assert_allclose(wb.jacfwd(whole)(x), gradient, rtol=1e-12)
+        compiled = wb.compile(wb.grad(whole), backend="compiled")(x)
+        np.testing.assert_allclose(compiled, gradient, rtol=1e-12)
+        second = wb.hvp(whole, (x,), (np.ones_like(x),))[0]
+    assert np.isfinite(second).all()
+    assert second[0, 1] == 0
+
+
+def test_a_slice_of_nothing_but_nan() -> None:
+    x = np.array([[-1.0, -2.0], [4.0, 9.0]])
+    f = lambda x: np.sum(np.nan_to_num(np.nanmedian(np.sqrt(x), axis=1)))  # noqa: E731
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(wb.grad(f)(x), [[0, 0], [1 / 8, 1 / 12]])

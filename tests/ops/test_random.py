@@ -25,6 +25,7 @@ from workbench.errors import (
     ShapeError,
     TraceError,
 )
+from workbench.ops.linalg.factors import covariance_factor
 from workbench.ops.random import BETA, GAMMA, GAMMA_SLOPE, beta_moments, gamma_moments
 from workbench.random import Generator, default_rng
 
@@ -460,3 +461,61 @@ def test_first_moments_alone_are_those_of_all(rng: np.random.Generator) -> None:
     ):
         assert alone.shape == (1, 40)
         np.testing.assert_allclose(alone[0], every[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("method", ["svd", "eigh"])
+@pytest.mark.parametrize("values", [[2.0, 2.0, 2.0], [1.0, 1.0, 3.0], [1.0, 2.0, 4.0]])
+def test_moments_of_draws_move_as_the_covariance(method: Any, values: Any) -> None:
+    """The draws are z F; what is right of Fᵀ F is right of all expectations."""
+    rng = np.random.default_rng(5)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    cov = (turn * values) @ turn.T if len(set(values)) > 1 else np.diag(values)
+    first, second = (m + m.T for m in rng.normal(size=(2, 3, 3)))
+    z = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+
+    def moment(s: Any) -> Any:
+        """Return Fᵀ F, from draws at noise whose second moments are exact."""
+        made = covariance_factor(cov + s * first + s * s * second, method)
+        x = z @ made
+        return x.T @ x
+
+    once = lambda s: wb.jvp(moment, (s,), (1.0,))[1]  # noqa: E731
+    twice = lambda s: wb.jvp(once, (s,), (1.0,))[1]  # noqa: E731
+    np.testing.assert_allclose(once(0.0), first, atol=1e-12)
+    np.testing.assert_allclose(twice(0.0), 2 * second, atol=1e-11)
+    np.testing.assert_allclose(wb.jvp(twice, (0.0,), (1.0,))[1], 0, atol=1e-10)
+    weights = rng.normal(size=(3, 3))
+    entry = lambda s: np.sum(  # noqa: E731
+        weights * covariance_factor(cov + s * first, method)
+    )
+    tangent = wb.jvp(entry, (0.0,), (1.0,))[1]
+    assert wb.grad(entry)(0.0) == pytest.approx(tangent, rel=1e-10)
+    second_grad = wb.grad(wb.grad(entry))(0.0)
+    along = wb.jvp(wb.grad(entry), (0.0,), (1.0,))[1]
+    assert second_grad == pytest.approx(along, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["svd", "eigh", "cholesky"])
+def test_draws_with_one_variance_in_all_directions(method: Any) -> None:
+    def f(a: Any) -> Any:
+        rng = default_rng(0)
+        cov = a * np.eye(2)
+        x = rng.multivariate_normal(np.zeros(2), cov, size=50, method=method)
+        return np.mean(x[:, 0] ** 2)
+
+    slope = f(2.0) / 2  # it is proportional to a
+    assert wb.grad(f)(2.0) == pytest.approx(slope, rel=1e-12)
+    assert wb.jvp(f, (2.0,), (1.0,))[1] == pytest.approx(slope, rel=1e-12)
+    assert wb.grad(wb.grad(f))(2.0) == pytest.approx(0, abs=1e-12)
+
+
+def test_a_singular_covariance_says_so() -> None:
+    def f(s: Any) -> Any:
+        cov = np.outer([1.0, 0.0], [1.0, 0.0]) * s
+        return np.sum(default_rng(0).multivariate_normal(np.zeros(2), cov))
+
+    with pytest.raises(
+        wb.errors.MatrixError, match="eigenvalues; a small multiple"
+    ) as told:
+        wb.grad(f)(2.0)
+    assert "default_rng(0).multivariate_normal" in str(told.value)

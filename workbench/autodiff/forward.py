@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,7 @@ def push_forward(
     if found and by_roots:
         roots = find_roots(found, steps, outputs, rules, "push", record, outer)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
+    closing: list[tuple[Tensor, tuple[Any, ...]]] = []
     try:
         for node, mask in steps:
             inputs = node.inputs
@@ -108,6 +110,9 @@ def push_forward(
             )
             if push is None:
                 continue
+            if node.op.limit is not None and _is_closed(node, outputs, rules):
+                push = partial(node.op.limit.push, None)
+                closing.append((node, incoming))
             recorded = record or node.serial in outer
             before = next_serial()
             if roots is not None and node in roots:
@@ -144,9 +149,37 @@ def push_forward(
     moved = [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
     if roots is not None:
         moved = list(map(roots.make_plain, moved))
+    for node, incoming in closing:
+        _add_limit(node, incoming, outputs, moved, record)
     if gradients.MADE and not nulls_pass:
         reverse.refuse_nulls(moved, outputs, "of")
     return moved
+
+
+def _is_closed(node: Tensor, outputs: Sequence[Any], rules: Rules) -> bool:
+    """Return whether the tangents of outputs need the limit of a node."""
+    return (
+        not rules
+        and define.has_limit(node)
+        and not any(map(define.is_tuple_tensor, outputs))
+    )
+
+
+def _add_limit(
+    node: Tensor,
+    incoming: tuple[Any, ...],
+    outputs: Sequence[Any],
+    moved: list[Any],
+    record: bool,
+) -> None:
+    """Add what equal values of a node contribute to the tangents of outputs."""
+    places = [k for k, t in enumerate(moved) if t is not None]
+    before = next_serial()
+    made = hooks.push_limit(node, incoming, [outputs[k] for k in places], record)
+    for i, k in enumerate(places):
+        moved[k] = moved[k] + (np.nan if made is None else made[i])
+        if record:
+            reverse.mark_origin([moved[k]], before, node)
 
 
 def choose_push(

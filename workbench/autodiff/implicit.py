@@ -409,6 +409,8 @@ def custom_root(
         If ``f`` or the solver return another shape than ``x0`` has.
     MatrixError
         If the derivative of ``f`` at the root is singular.
+    ConvergenceError
+        If the solver returns inf or NaN.
 
     Examples
     --------
@@ -449,7 +451,7 @@ def root(
     if beside is None:
         check_alike(name, "the function", closed.graph.tree, closed.specs, x0)
     if not any(map(is_live, closed.inputs)):
-        return check_solution(solve, target, x0, f"{name}: solve")
+        return _find_root(solve, target, x0, name)
     specs = [
         Spec(out.shape, out.dtype if types.is_weak(x) else types.spec_of(x).dtype)
         for x, out in zip(flat, closed.specs, strict=False)
@@ -457,6 +459,18 @@ def root(
     problem = Problem(closed, structure, specs, solve, tangent_solve, name)
     made = define.apply_and_split(ROOT, closed.inputs, {"problem": problem})
     return structure(list(made))
+
+
+def _find_root(solve: Function, f: Function, start: object, name: str) -> Any:
+    """Return what a solver found; what is not finite is no root."""
+    found = check_solution(solve, f, start, f"{name}: solve")
+    if not _is_finite(tree.flatten(found)[0]):
+        raise ConvergenceError(
+            f"{name}: the solver returned what is not finite{blame.user_line()}, and"
+            " no root has a derivative there. Start nearer by, or let the solver take"
+            " smaller steps."
+        )
+    return found
 
 
 class Problem:
@@ -567,7 +581,7 @@ def _compute(*inputs: Any, problem: Problem) -> tuple[Any, ...]:
         return problem.closed.graph.tree(problem.closed.run([*parameters, *leaves]))
 
     start = problem.structure(x0)
-    found = check_solution(problem.solve, f, start, f"{problem.name}: solve")
+    found = _find_root(problem.solve, f, start, problem.name)
     x = _cast(found, problem.specs)
     return tuple(_correct_root(problem, parameters, x) if problem.is_tight else x)
 
@@ -673,7 +687,7 @@ def fixed_point(
     Raises
     ------
     ConvergenceError
-        If it has not converged after ``max_steps``.
+        If it has not converged after ``max_steps``, or an iterate is not finite.
 
     Examples
     --------
@@ -693,21 +707,19 @@ def fixed_point(
 
     def iterate(residual: Function, x: object) -> Any:
         leaves, structure = tree.flatten(x)
-        for count in range(1, max_steps + 1):
+        for step in range(1, max_steps + 1):
             change = tree.flatten(residual(structure(leaves)))[0]
             leaves = [x + d for x, d in zip(leaves, change, strict=True)]
+            if not _is_finite(leaves):
+                raise ConvergenceError(
+                    f"fixed_point: after {step} steps the iterate is not finite"
+                    f"{blame.user_line()}. Start nearer by; a function that is not a"
+                    " contraction there needs another solver: see wb.custom_root."
+                )
             if all(
                 _has_converged(x, d, tol) for x, d in zip(leaves, change, strict=True)
             ):
                 return structure(leaves)
-            if not all(np.all(np.isfinite(x)) for x in leaves):
-                raise ConvergenceError(
-                    f"fixed_point: the iteration left the finite numbers after"
-                    f" {blame.format_count(count, 'step')}{blame.user_line()}: from"
-                    " there it does not converge. Give a start nearer by; a function"
-                    " that is not a contraction there needs another solver: see"
-                    " wb.custom_root."
-                )
         last = max(float(np.max(np.abs(d))) for d in change)
         raise ConvergenceError(
             f"fixed_point: after max_steps={max_steps} steps the last still changed"
@@ -717,6 +729,11 @@ def fixed_point(
         )
 
     return root(residual, x0, iterate, tangent_solve, "fixed_point")
+
+
+def _is_finite(leaves: Sequence[Any]) -> bool:
+    """Return whether all entries are finite; integers always are."""
+    return all(bool(np.all(np.isfinite(value_of(x)))) for x in leaves)
 
 
 def _has_converged(x: Array, change: Array, tol: float | None) -> bool:

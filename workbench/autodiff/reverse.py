@@ -164,6 +164,10 @@ def pull_back(
         found = [node for node, _ in steps if node.op in ROOTS]
     wrt_serials = {x.serial for x in wrt}
     arrived = _seed(outputs, cotangents)
+    detached = not record
+    if define.LIMITED and detached and _meets_limit(steps):
+        # The limit is a derivative of what the walk computes.
+        record, visit = True, visit and _detach_visit(visit)
     plain = record or only is not None
     outer = set() if plain else outer_steps(outputs, steps, wrt)
     roots = None
@@ -194,9 +198,26 @@ def pull_back(
         ]
     if gradients.MADE and not nulls_pass:
         refuse_nulls(results, wrt)
-    if record:
-        return results
-    return list(map(_detach_cotangent, results))
+    return list(map(_detach_cotangent, results)) if detached else results
+
+
+def _meets_limit(steps: Sequence[tuple[Tensor, int]]) -> bool:
+    """Return whether equal values are met (see `limits.py`), among what is known."""
+    return any(
+        node.op.limit is not None and node._value is not None and define.has_limit(node)
+        for node, _ in steps
+    )
+
+
+def _detach_visit(visit: Visit) -> Visit:
+    """Return a watcher of a walk that is recorded, for one that expects arrays."""
+
+    def watch(node: Tensor, g: Any, passed: list[Any]) -> None:
+        if isinstance(g, define.Parts):
+            g = define.Parts(map(_detach_cotangent, g))
+        visit(node, _detach_cotangent(g), list(map(_detach_cotangent, passed)))
+
+    return watch
 
 
 def _detach_cotangent(g: Any) -> Any:
@@ -610,6 +631,10 @@ def record_pull(
     given = g
     if node.op.elementwise and pull is node.op.pull and types.is_repeated_number(g):
         given = g[(0,) * g.ndim]  # the program has a number then, not an array of it
+    if node.op.limit is not None and pull is node.op.pull and define.has_limit(node, g):
+        found = hooks.pull_limit(node, mask, g)
+        if found is not None:
+            return found
     try:
         made: Sequence[Any] = pull(
             mask, given, outputs_of(node), node.inputs, node.params, *inside

@@ -285,6 +285,9 @@ def quote_site(site: source.Site | None) -> str:
     return "" if site is None else f" (at {site.place}: {site.text})"
 
 
+#: What to do about a matrix that cannot be factored.
+SINGULAR = "Look at its eigenvalues; a small multiple of np.eye(n) added may do."
+
 #: The error for a Tensor that would become an entry of a plain array, at a place.
 STORED = (
     "a Tensor was stored into a plain array{}, which would lose its gradient. Build"
@@ -641,7 +644,7 @@ def explain_refusal(
         kind = MatrixShapeError
     elif isinstance(error, np.linalg.LinAlgError):
         kind = MatrixError
-        cure = "Look at its eigenvalues; a small multiple of np.eye(n) added may do."
+        cure = SINGULAR
     elif isinstance(error, TypeError):
         cure = "Convert the operands to one numeric dtype with .astype."
     if op.custom:
@@ -728,11 +731,18 @@ def note_derivative(error: Exception, node: Any) -> None:
 
     The rule runs when the derivative is asked for, often lines later. An exception
     of NumPy's or of a user's rule keeps its text and gets a note.
+
+    Raises
+    ------
+    MatrixError
+        In the place of NumPy's error for a matrix that a rule cannot factor.
     """
     while node.origin is not None:
         node = node.origin.forward
     place = quote_site(node.site)
     said = f"In the derivative of {describe(node)}{place}."
+    if type(error) is np.linalg.LinAlgError and not node.op.custom:
+        raise MatrixError(f"{str(error).rstrip('.')}. {said} {SINGULAR}") from error
     if not isinstance(error, WorkbenchError):
         if said.partition(" of ")[0] not in "".join(getattr(error, "__notes__", ())):
             error.add_note(said)

@@ -253,6 +253,18 @@ push_deferred: Hook[[Any, tuple[Any, ...], Any, tuple[Any, ...]], Any] = Hook(
     "Return the tangent of a node, by a node that runs its forward rule.",
     "workbench.autodiff.deferred",
 )
+#: Set by `autodiff.limits`; called by `autodiff.reverse`.
+pull_limit: Hook[[Any, int, Any], list[Any] | None] = Hook(
+    "pull_limit",
+    "Return what a node passes on, also where values among its outputs are equal.",
+    "workbench.autodiff.limits",
+)
+#: Set by `autodiff.limits`; called by `autodiff.forward`.
+push_limit: Hook[[Any, tuple[Any, ...], Sequence[Any], bool], list[Any] | None] = Hook(
+    "push_limit",
+    "Return what equal values among a node's outputs add to tangents that follow it.",
+    "workbench.autodiff.limits",
+)
 #: Set by `autodiff.deferred`; called by `autodiff.batch`.
 batch_deferred: Hook[[Any, tuple[Any, ...], tuple[bool, ...], dict[str, Any]], Any] = (
     Hook(

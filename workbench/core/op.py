@@ -143,6 +143,29 @@ class Root:
         return self._rules
 
 
+class Limit(NamedTuple):
+    """The derivative of an op where values coincide, as those of eigenvalues may.
+
+    Its outputs are values and vectors. Where values are equal, what is made of both has
+    a derivative that no rule for them alone can know: it is the limit where the values
+    move apart and the vectors stay (see `autodiff/limits.py`).
+    """
+
+    #: Which output holds the values.
+    values: int
+    #: ``coincide(y)``: whether values are equal, for each matrix of the stack.
+    coincide: Callable[[Any], Any]
+    #: ``turn(y) -> y``: outputs that are as good, with values that are equal to the
+    #: last bit, and another choice of their vectors.
+    turn: Callable[[Any], tuple[Any, ...]]
+    #: ``pull(along, g, y, inputs, params) -> cotangents``: where ``along`` is None, the
+    #: reverse rule without what goes through equal values. Else that part alone, with
+    #: what is divided by 0 divided by what these tangents of the values are apart.
+    pull: Callable[..., Sequence[Any]]
+    #: ``push(along, tangents, y, inputs, params) -> tangents``: the same forward.
+    push: Callable[..., tuple[Any, ...]]
+
+
 class Op:
     """One kind of computation: value, result type, both derivatives, batching.
 
@@ -195,6 +218,8 @@ class Op:
         ``pattern(node) -> relations``, which entries of each operand an entry of the
         result depends on, as `autodiff.sparse.rules` has it. None: the rule of its
         name there, else dense.
+    limit
+        The derivative where values among the outputs coincide. None: the rules know.
     tighten
         ``tighten(params) -> params``, the settings with which the op and its rules give
         the last digits too, for checks, where a solver stops at a tolerance. None: they
@@ -304,6 +329,7 @@ class Op:
         "joins",
         "keeps",
         "lengths",
+        "limit",
         "lower",
         "maker",
         "masked",
@@ -334,6 +360,7 @@ class Op:
         self.connection: Callable[..., Sequence[Sequence[bool]]] | None = None
         self.infer: Callable[..., Any] | None = None
         self.lengths: Callable[..., Any] | None = None
+        self.limit: Limit | None = None
         self.maker: Any = None
         self.unfold: Callable[[Sequence[Any], dict[str, Any]], Sequence[Any]] | None = (
             None

@@ -338,7 +338,7 @@ def op(
 
 #: What a row may set besides derivatives.
 SETTINGS = set(
-    "batch carries cure helper infer lengths output_names pattern reads scalar"
+    "batch carries cure helper infer lengths limit output_names pattern reads scalar"
     " template view".split()
 )
 
@@ -715,10 +715,29 @@ def split_outputs(node: Tensor) -> Tensor | tuple[Any, ...]:
     return tuple(apply(ITEM, (node,), {"index": i}) for i in range(len(found)))
 
 
+#: The ops with a limit (see `Op.limit`) that have been applied, if any.
+LIMITED: set[Op] = set()
+
+
+def has_limit(node: Tensor, g: Sequence[Any] | None = None) -> bool:
+    """Return whether values among the outputs of a node are equal, or not known.
+
+    With cotangents: and whether they arrive at the values and at vectors too.
+    """
+    limit = node.op.limit
+    if limit is None or (
+        g is not None and (g[limit.values] is None or sum(c is not None for c in g) < 2)
+    ):
+        return False
+    return node._value is None or bool(np.any(limit.coincide(node._value)))
+
+
 def apply_and_split(
     op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS
 ) -> tuple[Any, ...]:
     """Apply an op with several outputs: a tuple of arrays, or of their Tensors."""
+    if op.limit is not None:
+        LIMITED.add(op)
     whole = apply(op, inputs, params)
     return tuple(split_outputs(whole)) if isinstance(whole, Tensor) else tuple(whole)
 

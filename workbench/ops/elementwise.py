@@ -208,18 +208,19 @@ elementwise("degrees", np.degrees, "g * 57.29577951308232")
 # Choices between values
 
 # maximum, minimum, fmax, fmin: g goes to the winner, halves at a tie. A plain 0, and
-# not 0 * g, to the loser: sqrt(maximum(x, 0)) sends back inf where x < 0.
+# not 0 * g, to the loser: sqrt(maximum(x, 0)) sends back inf where x < 0. fmax and fmin
+# step over a NaN: what made it gets a masked 0, as from `where`.
 
 _SHARE = "where({0} == {1}, 0.5 * g, where({2}, g, 0))"
 for _name, _beats in (("maximum", ">"), ("minimum", "<"), ("fmax", ">"), ("fmin", "<")):
-    _wins = "{0} %s {1}" % _beats  # noqa: UP031
-    if _name.startswith("f"):  # which step over a NaN
-        _wins = f"({_wins}) | isnan({{1}})"
+    _wins, _share = "{0} %s {1}" % _beats, _SHARE  # noqa: UP031
+    if _name.startswith("f"):
+        _wins, _share = f"({_wins}) | isnan({{1}})", f"masked({_SHARE})"
     elementwise(
         _name,
         getattr(np, _name),
         *(
-            _SHARE.format(a, b, _wins.format(a, b))
+            _share.format(a, b, _wins.format(a, b))
             for a, b in (("x0", "x1"), ("x1", "x0"))
         ),
         pretty_rule="g to the winner, halves at a tie",
@@ -322,10 +323,11 @@ def where(
     What is not taken never poisons a derivative: ``0 * inf`` on the way back is 0, in
     both modes, at any order. So it is with `numpy.select`, `choose`, `piecewise`,
     ``where=``, with a boolean index (``x[mask]``, ``wb.at(x)[mask].set(v)``),
-    `compress`, `extract` and `delete` by a mask, and the branch of a `cond` that does
-    not run. It is not so, since nothing there says what is left out, with a product
-    (``mask * f(x)``), with `minimum`, `maximum`, `fmin`, `fmax`, `clip` of what is not
-    finite, and with entries taken by number: ``y[2]``, `take`.
+    `compress`, `extract` and `delete` by a mask, with the NaN that `fmin`, `fmax`,
+    `nanmedian` and their kin skip, and the branch of a `cond` that does not run. It is
+    not so, since nothing there says what is left out, with a product (``mask * f(x)``),
+    with `minimum`, `maximum`, `clip` of what is not finite, and with entries taken by
+    number: ``y[2]``, `take`.
     """
     if x is None and y is None:
         return np.nonzero(condition)

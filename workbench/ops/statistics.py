@@ -369,7 +369,10 @@ def _lines(a: Array, axis: Axis, keepdims: bool, skip: bool) -> _Lines:
     size: Any = shape_of(line)[-1]
     order = None
     if skip and dtype_of(a).kind in "fc":
-        size = np.sum(~np.isnan(line), axis=-1, keepdims=True)
+        missing = np.isnan(line)
+        size = np.sum(~missing, axis=-1, keepdims=True)
+        # What is skipped passes nothing back, not even 0, which times inf is NaN.
+        line = np.where(missing, np.nan, line)
         order = np.argsort(line, axis=-1)
     return _Lines(line, size, axes, keepdims, order)
 

@@ -16,6 +16,7 @@ from workbench.core.types import Array, ArrayLike
 from workbench.errors import ShapeError
 from workbench.ops import random
 from workbench.ops.define import shape_of
+from workbench.ops.linalg.factors import covariance_factor
 from workbench.random.drawing import (
     SIZE_TEXT,
     Drawing,
@@ -202,11 +203,17 @@ class ExplicitLaws(Drawing):
         ------
         ShapeError
             If the shapes of ``mean`` and ``cov`` do not fit together.
+        MatrixError
+            If a derivative by ``cov`` is asked for where it is singular.
 
         Notes
         -----
-        Where ``cov`` has equal eigenvalues, its factor by ``"svd"`` or ``"eigh"`` has
-        no derivative: write ``method="cholesky"``.
+        A draw is ``mean + z @ F`` with ``F.T @ F = cov``, and its gradients are those
+        at fixed ``z``. Where ``cov`` has equal eigenvalues, the draws of ``"svd"`` and
+        ``"eigh"`` jump with the choice of eigenvectors; F moves there as the symmetric
+        root of ``cov`` does, so that the derivatives of all expectations are right,
+        to any order. Near to such a point eigenvectors turn fast, and estimates with
+        few draws are noisy: ``method="cholesky"`` is smooth.
         """
         if not has_tensor(mean, cov):
             options = {"check_valid": check_valid, "tol": tol, "method": method}
@@ -226,14 +233,11 @@ class ExplicitLaws(Drawing):
             z = match_library(
                 self._draw("standard_normal", (*loop, *length)), mean, cov
             )
+            factor: Array
             if method == "cholesky":
                 factor = np.linalg.cholesky(cov).T
-            elif method == "eigh":
-                values, vectors = np.linalg.eigh(cov)
-                factor = (vectors * np.sqrt(values)).T
-            elif method == "svd":
-                _, values, vectors = np.linalg.svd(cov)
-                factor = np.sqrt(values)[:, None] * vectors
+            elif method == "eigh" or method == "svd":
+                factor = covariance_factor(cov, method)
             else:
                 raise ValueError("method must be 'svd', 'eigh' or 'cholesky'")
             return mean + z @ factor

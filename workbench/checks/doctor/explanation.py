@@ -500,7 +500,9 @@ def diagnose_slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Diagn
             f"has undetermined vectors of a repeated {BASES[name]}",
             f"A finite gradient of norm {_format_norm(g)} arrives; passed on: {how}.",
             "Every basis of their space is equally valid, rounding chooses one, and the"
-            " result depends on the choice: it has no slope.",
+            " result depends on the choice. What does not has a slope: write it with"
+            " the values and vectors of one call, or a function of a matrix as"
+            " workbench.scipy.linalg's expm, logm or sqrtm.",
             offer_rule(case, node, "nothing where there is no slope", ENTRIES),
         )
     if name_nonfinite(bad) == "inf" and not node.op.custom:

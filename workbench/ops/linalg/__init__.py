@@ -4,6 +4,6 @@ All work on stacks of matrices, real and complex. Each file says where its
 formulas are from.
 """
 
-from workbench.ops.linalg import factors, inverses, norms, shared, spectra
+from workbench.ops.linalg import factors, inverses, norms, shared, singular, spectra
 
-__all__ = ["factors", "inverses", "norms", "shared", "spectra"]
+__all__ = ["factors", "inverses", "norms", "shared", "singular", "spectra"]

@@ -1,4 +1,4 @@
-"""Cholesky and QR factors.
+"""Cholesky and QR factors, and the factor of a covariance.
 
 Formulas: I. Murray, "Differentiation of the Cholesky decomposition" (2016); S. F.
 Walter and L. Lehmann, "Algorithmic differentiation of linear algebra functions with
@@ -21,10 +21,14 @@ from workbench.ops.contraction import swap
 from workbench.ops.define import Parts, apply_and_split, op, shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
+    complete,
+    fold,
     half_lower,
     hermitian,
     matrices,
     mirrored,
+    noise,
+    quotient,
     square,
     stacked,
 )
@@ -191,3 +195,69 @@ def qr(a: Array, mode: str = "reduced") -> Array | QRResult:
             " Householder vectors, which have no derivative here)"
         )
     return QRResult(*apply_and_split(QR, (a,), {"mode": mode}))
+
+
+# The factor of a covariance, by its eigenvectors: F with ``Fᵀ F = x``, of which draws
+# are made. ``Fᵀ dF + dFᵀ F = dx`` holds for ``dF = F⁻ᵀ dx / 2 + K F`` with any K that
+# is antisymmetric. That of the eigenvectors divides by differences of eigenvalues;
+# where these are 0 the vectors are not determined, K is 0, and F moves there as a
+# symmetric root would. So derivatives of expectations are right, to any order.
+
+
+def _factor_compute(x: Array, *, method: str) -> Array:
+    if method == "eigh":
+        values, vectors = np.linalg.eigh(x)
+        return np.swapaxes(vectors * np.sqrt(values)[..., None, :], -1, -2)
+    _, values, rows = np.linalg.svd(x)
+    return np.sqrt(values)[..., :, None] * rows
+
+
+def _factor_turns(y: Array) -> Array:
+    """Return K for each entry of ``y dx yᵀ``."""
+    size = np.sum(y * y, axis=-1)
+    row, column = size[..., None, :], size[..., :, None]
+    gap = column - row
+    total = (row + column) / (2 * row * column)
+    return quotient(total, gap, np.abs(gap) <= noise(row, 64), False)
+
+
+def _factor_pull(g: Array, y: Array, x: Array, *, method: str) -> Array:
+    half = np.linalg.solve(y, g) / 2
+    made = half + swap(y) @ ((g @ swap(y)) * _factor_turns(y)) @ y
+    return fold(made, True) if method == "eigh" else (made + swap(made)) / 2
+
+
+def _factor_push(
+    tangents: tuple[Any, ...], y: Array, x: Array, *, method: str
+) -> Array:
+    t = tangents[0]
+    t = complete(t, True) if method == "eigh" else (t + swap(t)) / 2
+    half = np.linalg.solve(swap(y), t) / 2
+    return half + ((y @ t @ swap(y)) * _factor_turns(y)) @ y
+
+
+FACTOR = stacked(
+    op(
+        "covariance_factor",
+        _factor_compute,
+        _factor_pull,
+        push=_factor_push,
+        rule="y⁻¹ g / 2 + yᵀ (g yᵀ ∘ turns of the eigenvectors) y",
+        reads=("y",),
+        infer=square,
+        helper='''\
+def covariance_factor(x, method):
+    """F with F.T @ F = x, made of eigenvectors."""
+    if method == "eigh":
+        values, vectors = np.linalg.eigh(x)
+        return np.swapaxes(vectors * np.sqrt(values)[..., None, :], -1, -2)
+    _, values, rows = np.linalg.svd(x)
+    return np.sqrt(values)[..., :, None] * rows
+''',
+    )
+)
+
+
+def covariance_factor(x: Array, method: str) -> Array:
+    """Return F with ``Fᵀ F = x``, by `eigh` or `svd` of a regular covariance."""
+    return apply(FACTOR, (x,), {"method": method})

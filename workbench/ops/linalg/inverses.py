@@ -28,6 +28,7 @@ from workbench.core.types import (
     Tangent,
     as_spec,
 )
+from workbench.errors import MatrixError
 from workbench.ops.contraction import product_dtype, swap
 from workbench.ops.define import align_batch, dtype_of, op, shape_of, sum_to
 from workbench.ops.device import on_cupy
@@ -45,7 +46,7 @@ from workbench.ops.linalg.shared import (
     square,
     stacked,
 )
-from workbench.ops.linalg.spectra import singular_values
+from workbench.ops.linalg.singular import singular_values
 from workbench.ops.shaping import as_integers, normal_axis
 
 # inv
@@ -225,7 +226,8 @@ def pinv(
 
     Its derivative is that at constant rank; where a singular value crosses
     ``rcond``, the pseudoinverse jumps and has none. With an ``rcond`` that cuts values
-    which are not nearly 0 (above 1e-9), repeated singular values give NaN.
+    which are not nearly 0 (above 1e-9), its second derivative at repeated singular
+    values is NaN.
     """
     a = admit(a)
     if rcond is not None and rtol is not None:
@@ -666,12 +668,24 @@ def _logabsdet_infer(x: Array) -> Spec:
     return Spec(spec.shape, real_dtype(spec.dtype))
 
 
+def _slope_of_log(x: Array) -> Array:
+    """Return the transposed inverse: the derivative of ``log det``."""
+    try:
+        return swap(np.linalg.inv(x))
+    except np.linalg.LinAlgError as error:
+        raise MatrixError(
+            "the matrix is singular: the logarithm of its determinant is -inf there,"
+            " and has no derivative. Write np.linalg.det(x), whose derivatives are"
+            " right for singular matrices too, or add a small multiple of np.eye(n)."
+        ) from error
+
+
 LOGABSDET = stacked(
     op(
         "logabsdet",
         lambda x: np.linalg.slogdet(x)[1],
-        lambda g, y, x: g[..., None, None] * swap(np.linalg.inv(x)),
-        push=lambda t, y, x: np.sum(t[0] * swap(np.linalg.inv(x)), axis=(-2, -1)),
+        lambda g, y, x: g[..., None, None] * _slope_of_log(x),
+        push=lambda t, y, x: np.sum(t[0] * _slope_of_log(x), axis=(-2, -1)),
         rule="g · x⁻ᵀ",
         template="np.linalg.slogdet({0})[1]",
         reads=(0,),
@@ -683,13 +697,13 @@ LOGABSDET = stacked(
 def _sign_pull(g: Array, y: Array, x: Array) -> Cotangent:
     if dtype_of(x).kind != "c":
         return None
-    return 1j * np.imag(g * y)[..., None, None] * swap(np.linalg.inv(x))
+    return 1j * np.imag(g * y)[..., None, None] * _slope_of_log(x)
 
 
 def _sign_push(tangents: tuple[Any, ...], y: Array, x: Array) -> Array:
     if dtype_of(x).kind != "c":
         return np.zeros_like(y)
-    moved = np.sum(tangents[0] * swap(np.linalg.inv(x)), axis=(-2, -1))
+    moved = np.sum(tangents[0] * _slope_of_log(x), axis=(-2, -1))
     return 1j * y * np.imag(moved)
 
 
@@ -709,6 +723,12 @@ SIGN = stacked(
 
 @implements(np.linalg.slogdet)
 def slogdet(a: Array) -> SlogdetResult:
-    """Return the sign or phase of a determinant, and the logarithm of its size."""
+    """Return the sign or phase of a determinant, and the logarithm of its size.
+
+    Raises
+    ------
+    MatrixError
+        Where a derivative is asked for of a singular matrix, whose logarithm is -inf.
+    """
     a = admit(a)
     return SlogdetResult(apply(SIGN, (a,)), apply(LOGABSDET, (a,)))

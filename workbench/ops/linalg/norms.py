@@ -12,7 +12,7 @@ from workbench.core.types import Array, ArrayLike, Axis, Spec
 from workbench.ops.define import dtype_of, op, shape_of
 from workbench.ops.elementwise import conjugate, divide_by_length
 from workbench.ops.linalg.shared import eye_like, matrices
-from workbench.ops.linalg.spectra import singular_values
+from workbench.ops.linalg.singular import singular_values
 from workbench.ops.reductions import reduced_root, reduction, settings
 from workbench.ops.shaping import moveaxis, normal_axes
 

@@ -12,7 +12,7 @@ from workbench.core.dims import broadcast_shapes, unify_lengths
 from workbench.core.op import Op
 from workbench.core.types import Array, Axis, Spec, as_spec
 from workbench.ops.contraction import swap
-from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.define import dtype_of, list_positions, shape_of
 from workbench.ops.elementwise import conjugate
 
 # What `infer` says
@@ -101,6 +101,32 @@ def fold(full: Any, lower: bool) -> Array:
     whole = full + hermitian(full)
     below = half_lower(whole)
     return below if lower else hermitian(below)
+
+
+def turn_of(seen: Array) -> Array:
+    """Return what a cotangent of vectors says of turns: what is not Hermitian in it."""
+    return (seen - hermitian(seen)) / 2
+
+
+def average_equal(values: Array, equal: Array) -> Array:
+    """Return values that are equal to the last bit where they are marked as equal."""
+    count = np.sum(equal, axis=-1)
+    total = np.sum(np.where(equal, values[..., None, :], 0), axis=-1)
+    return (total / np.where(count == 0, 1, count)).astype(dtype_of(values))
+
+
+def draw_turn(like: Array, pairs: Array) -> Array:
+    """Return a unitary matrix in the dtype of ``like`` that mixes these pairs alone.
+
+    It is always the same: a Cayley transform of numbers that follow no simple law.
+    """
+    k = list_positions(shape_of(pairs)[-1], like=like)
+    noise = np.cos(3.0 * k[:, None] ** 2 + 5.0 * k)
+    if dtype_of(like).kind == "c":
+        noise = noise + 1j * np.cos(7.0 * k[:, None] + 2.0 * k**2)
+    change = np.where(pairs, noise - hermitian(noise), 0)
+    eye = eye_like(change)
+    return np.linalg.solve(eye - change, eye + change).astype(dtype_of(like))
 
 
 def eye_like(x: Array) -> Array:

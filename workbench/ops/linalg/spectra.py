@@ -1,4 +1,4 @@
-"""Eigenvalues and singular values, and their vectors.
+"""Eigenvalues and their vectors.
 
 Formulas: M. B. Giles, "An extended collection of matrix derivative results for
 forward and reverse mode AD" (2008), section 3.1; for complex matrices C. Boeddeker
@@ -9,14 +9,15 @@ eigenvalues move by the diagonal of P, and the vectors by ``V (F ∘ P)`` with
 
 Repeated eigenvalues. What is symmetric in equal eigenvalues (their sum, a trace,
 ``sum(h(w))``) has its derivative in both modes. The vectors of a repeated
-eigenvalue are not determined, and what is not either gets NaN, never a wrong
-number: a cotangent that sees the choice of vectors, and one that uses both these
-vectors and their eigenvalues, as ``V @ diag(h(w)) @ V.T`` does (the missing part is
-``h'``, which no rule for V and w can see; write `numpy.linalg.matrix_power`,
-`workbench.scipy.linalg.sqrtm`, `expm` or `logm` for those). What uses vectors alone and
-is the same for every choice, such as the projector ``V[:, 1:] @ V[:, 1:].T``, is
-right in reverse mode; forward mode has NaN in these vectors. `eig` of a matrix with
-equal eigenvalues has NaN whenever both values and vectors are used.
+eigenvalue are not determined. What is made of vectors and values and is the same for
+every choice of them, as ``V @ diag(h(w)) @ V.T`` or the projector
+``V[:, 1:] @ V[:, 1:].T``, has its derivative in both modes too: that takes a look at
+the program that reads them (`autodiff/limits.py`). Its second derivative is NaN there,
+and so is all that depends on the choice. A rule alone, without that program, gives NaN
+where both values and vectors are used. For functions of a matrix write
+`numpy.linalg.matrix_power`, `workbench.scipy.linalg.sqrtm`, `expm` or `logm`: they have
+derivatives of all orders there, and no digits are lost between eigenvalues that are
+nearly equal.
 """
 
 from __future__ import annotations
@@ -25,28 +26,28 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from workbench.core.dims import smallest
-from workbench.core.op import Op, implements
+from workbench.core.op import Limit, Op, implements
 from workbench.core.tensor import admit, apply
-from workbench.core.types import Array, Cotangent, Params, Spec, Tangent, as_spec
+from workbench.core.types import Array, Params, Spec, Tangent, as_spec
 from workbench.ops.contraction import swap
-from workbench.ops.define import Parts, apply_and_split, op, shape_of
-from workbench.ops.device import on_cupy
+from workbench.ops.define import Parts, apply_and_split, op
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
+    average_equal,
     broadcast,
     complete,
+    draw_turn,
     eye_like,
     fold,
     hermitian,
     largest,
-    matrices,
     noise,
     peak,
     quotient,
     real_dtype,
     square,
     stacked,
+    turn_of,
 )
 
 
@@ -73,6 +74,42 @@ def _differences(values: Array, factor: float = 8) -> tuple[Any, Any, Any]:
     gap = values[..., None, :] - values[..., :, None]
     equal = np.abs(gap) <= noise(values[..., None, :], factor)
     return gap, equal, eye_like(gap) == 0
+
+
+def _open_or_closed(
+    values: Array, along: Array | None, factor: float = 8
+) -> tuple[Any, Any]:
+    """Return gaps, and where they count as 0: those of the values that are not equal.
+
+    With ``along`` those of the equal ones, which move apart as it says.
+    """
+    gap, equal, apart = _differences(values, factor)
+    if along is None:
+        return gap, equal
+    return along[..., None, :] - along[..., :, None], ~(equal & apart)
+
+
+def _own_share(
+    moved: Array, values: Array, along: Array | None, factor: float = 8
+) -> Array:
+    """Return what is of values without equals; with ``along`` what is of the others."""
+    _, equal, apart = _differences(values, factor)
+    shared = np.any(equal & apart, axis=-1)
+    return np.where(shared if along is not None else ~shared, moved, 0)
+
+
+def _turn_equal(
+    values: Array, vectors: Array, factor: float = 8
+) -> tuple[Array, Array]:
+    """Return equal values to the last bit, and other vectors of them."""
+    _, equal, apart = _differences(values, factor)
+    return average_equal(values, equal), vectors @ draw_turn(vectors, equal & apart)
+
+
+def _coincide(values: Array, factor: float = 8) -> Array:
+    """Return whether values are equal, for each matrix."""
+    _, equal, apart = _differences(values, factor)
+    return np.any(equal & apart, axis=(-2, -1))
 
 
 def _diagonal(x: Array) -> Array:
@@ -214,25 +251,32 @@ def _eigh_infer(x: Array, **_: Any) -> tuple[Spec, Spec]:
 
 
 def _eigh_pull(
-    g: Array, y: tuple[Any, ...], x: Array, *, UPLO: Literal["L", "U"]
+    g: Parts, y: tuple[Any, ...], x: Array, *, UPLO: Literal["L", "U"]
 ) -> Array:
     values, v = y
     if g[1] is None:
         return conjugate(fold((v * g[0][..., None, :]) @ hermitian(v), UPLO == "L"))
     gap, equal, apart = _differences(values)
     seen = hermitian(v) @ conjugate(g[1])
-    turn = (seen - hermitian(seen)) / 2
-    floor = noise(seen)
-    wrong = np.abs(turn) > floor
-    if g[0] is not None:
-        row = g[0][..., None, :]
-        own = row - g[0][..., :, None]
-        wrong = wrong | (np.abs(seen) > floor) | (np.abs(own) > noise(row))
-        wrong = wrong | swap(wrong)
-    inner = quotient(turn, gap, equal, wrong & apart)
+    # With the eigenvalues in play nothing shows what is missing: see the top.
+    wrong = equal if g[0] is not None else np.abs(turn_of(seen)) > noise(seen)
+    return _eigh_passed(g, v, quotient(turn_of(seen), gap, equal, wrong & apart), UPLO)
+
+
+def _eigh_passed(g: Parts, v: Array, inner: Array, UPLO: Literal["L", "U"]) -> Array:
     if g[0] is not None:
         inner = inner + eye_like(inner) * g[0][..., None, :]
     return conjugate(fold(v @ inner @ hermitian(v), UPLO == "L"))
+
+
+def _eigh_limit_pull(
+    along: Array | None, g: Parts, y: tuple[Any, ...], inputs: Any, params: Params
+) -> list[Any]:
+    values, v = y
+    turn = turn_of(hermitian(v) @ conjugate(g[1]))
+    inner = quotient(turn, *_open_or_closed(values, along), False)
+    own = None if g[0] is None else _own_share(g[0], values, along)
+    return [_eigh_passed(Parts((own, None)), v, inner, params["UPLO"])]
 
 
 def _eigh_push(
@@ -247,6 +291,19 @@ def _eigh_push(
     return np.real(_diagonal(inner)), moved
 
 
+def _eigh_limit_push(
+    along: Array | None,
+    tangents: tuple[Any, ...],
+    y: tuple[Any, ...],
+    inputs: Any,
+    params: Params,
+) -> tuple[Any, ...]:
+    values, v = y
+    inner = hermitian(v) @ complete(tangents[0], params["UPLO"] == "L") @ v
+    moved = v @ quotient(inner, *_open_or_closed(values, along), False)
+    return _own_share(np.real(_diagonal(inner)), values, along), moved
+
+
 EIGH = stacked(
     op(
         "eigh",
@@ -257,6 +314,13 @@ EIGH = stacked(
         output_names=("values", "vectors"),
         reads=("y",),
         infer=_eigh_infer,
+        limit=Limit(
+            0,
+            lambda y: _coincide(y[0]),
+            lambda y: _turn_equal(y[0], y[1]),
+            _eigh_limit_pull,
+            _eigh_limit_push,
+        ),
     )
 )
 
@@ -266,9 +330,10 @@ def eigh(a: Array, UPLO: Literal["L", "U"] = "L") -> EighResult:
     """Return eigenvalues and eigenvectors; the gradient lies in the triangle read.
 
     Eigenvectors are determined up to a sign, complex ones up to a phase; their
-    derivative is the one without a turn of that phase. What depends on the vectors
-    of a repeated eigenvalue has NaN where it is not determined; the docstring of
-    this module says when.
+    derivative is the one without a turn of that phase. Where an eigenvalue repeats,
+    what is made of values and vectors and is the same for every choice of them, as
+    ``(v * np.log(w)) @ v.T``, has its first derivative, and NaN as its second; what
+    depends on the choice has NaN.
     """
     params: Params = {"UPLO": "L" if _is_lower(UPLO) else "U"}
     return EighResult(*apply_and_split(EIGH, (admit(a),), params))
@@ -331,25 +396,41 @@ def _largest(v: Array) -> Array:
     return hit & (np.cumsum(hit, axis=-2) == 1)
 
 
-def _eig_pull(g: Array, y: tuple[Any, ...], x: Array) -> Array:
+def _eig_pull(g: Parts, y: tuple[Any, ...], x: Array) -> Array:
     values, v = y
-    inverse = np.linalg.inv(v)
-    total = 0 if g[0] is None else g[0][..., None, :] * eye_like(v)
-    if g[1] is not None:
-        gap, equal, apart = _differences(values, 64)
-        to_v = conjugate(g[1])
-        # Each vector keeps its length 1, and its largest entry stays real.
-        along = np.sum(conjugate(v) * to_v, axis=-2, keepdims=True)
-        w = to_v - v * np.real(along)
-        if v.dtype.kind == "c":
-            hit = _largest(v)
-            w = w - np.where(hit, 1j * np.imag(along), 0) / np.where(hit, v, 1)
-        seen = swap(v) @ conjugate(w)
-        floor = noise(seen)
-        # With the eigenvalues in play nothing shows what is missing: see the top.
-        wrong = (np.abs(seen) > floor) if g[0] is None else equal
-        total = total + quotient(seen, gap, equal, wrong & apart)
-    return swap(inverse) @ total @ swap(v)
+    if g[1] is None:
+        return _eig_passed(g, v, 0)
+    gap, equal, apart = _differences(values, 64)
+    seen = _eig_seen(g, v)
+    # With the eigenvalues in play nothing shows what is missing: see the top.
+    wrong = (np.abs(seen) > noise(seen)) if g[0] is None else equal
+    return _eig_passed(g, v, quotient(seen, gap, equal, wrong & apart))
+
+
+def _eig_seen(g: Parts, v: Array) -> Array:
+    to_v = conjugate(g[1])
+    # Each vector keeps its length 1, and its largest entry stays real.
+    along = np.sum(conjugate(v) * to_v, axis=-2, keepdims=True)
+    w = to_v - v * np.real(along)
+    if v.dtype.kind == "c":
+        hit = _largest(v)
+        w = w - np.where(hit, 1j * np.imag(along), 0) / np.where(hit, v, 1)
+    return swap(v) @ conjugate(w)
+
+
+def _eig_passed(g: Parts, v: Array, inner: Any) -> Array:
+    if g[0] is not None:
+        inner = inner + g[0][..., None, :] * eye_like(v)
+    return swap(np.linalg.inv(v)) @ inner @ swap(v)
+
+
+def _eig_limit_pull(
+    along: Array | None, g: Parts, y: tuple[Any, ...], inputs: Any, params: Params
+) -> list[Any]:
+    values, v = y
+    inner = quotient(_eig_seen(g, v), *_open_or_closed(values, along, 64), False)
+    own = None if g[0] is None else _own_share(g[0], values, along, 64)
+    return [_eig_passed(Parts((own, None)), v, inner)]
 
 
 def _eig_push(
@@ -359,14 +440,45 @@ def _eig_push(
     gap, equal, apart = _differences(values, 64)
     inner = np.linalg.inv(v) @ tangents[0] @ v
     wrong = apart & (np.abs(inner) > noise(inner))
-    w = v @ quotient(inner, gap, equal, wrong)
+    moved = _keep_length(v, v @ quotient(inner, gap, equal, wrong))
+    return _diagonal(inner), moved
+
+
+def _keep_length(v: Array, w: Array) -> Array:
+    """Return tangents of vectors of length 1 whose largest entry stays real."""
     moved = w - v * np.real(np.sum(conjugate(v) * w, axis=-2, keepdims=True))
     if v.dtype.kind == "c":
         hit = _largest(v)
         turned = np.sum(np.where(hit, np.imag(w), 0), axis=-2, keepdims=True)
         real = np.sum(np.where(hit, np.real(v), 0), axis=-2, keepdims=True)
         moved = moved - 1j * v * (turned / real)
-    return _diagonal(inner), moved
+    return moved
+
+
+def _eig_turn(y: tuple[Any, ...]) -> tuple[Array, Array]:
+    values, v = _turn_equal(y[0], y[1], 64)
+    v = v / np.linalg.norm(v, axis=-2, keepdims=True)
+    if v.dtype.kind == "c":
+        size = np.abs(v)
+        hit = np.equal(size, peak(size, axis=-2, keepdims=True))
+        lead = np.sum(np.where(hit, v, 0), axis=-2, keepdims=True)
+        v = v * (conjugate(lead) / np.abs(lead))
+        v = np.where(hit, np.real(v), v)
+    return values, v
+
+
+def _eig_limit_push(
+    along: Array | None,
+    tangents: tuple[Any, ...],
+    y: tuple[Any, ...],
+    inputs: Any,
+    params: Params,
+) -> tuple[Any, ...]:
+    values, v = y
+    inner = np.linalg.inv(v) @ tangents[0] @ v
+    turned = v @ quotient(inner, *_open_or_closed(values, along, 64), False)
+    own = _own_share(_diagonal(inner), values, along, 64)
+    return own, _keep_length(v, turned)
 
 
 EIG = stacked(
@@ -379,6 +491,13 @@ EIG = stacked(
         output_names=("values", "vectors"),
         reads=("y",),
         infer=_eig_infer,
+        limit=Limit(
+            0,
+            lambda y: _coincide(y[0], 64),
+            _eig_turn,
+            _eig_limit_pull,
+            _eig_limit_push,
+        ),
     )
 )
 
@@ -393,361 +512,3 @@ def eig(a: Array) -> EigResult:
     determined; the docstring of this module says when.
     """
     return EigResult(*apply_and_split(EIG, (admit(a),)))
-
-
-# Singular values and vectors.
-#
-# Formulas: J. Townsend, "Differentiating the singular value decomposition" (2016); for
-# complex matrices Z.-Q. Wan and S.-X. Zhang, "Automatic differentiation for complex
-# valued SVD" (2019). With ``P = Uᴴ dA V`` the turns of both bases are ``Uᴴ dU = (K + L)
-# / 2`` and ``Vᴴ dV = (K - L) / 2``, where ``K = (P + Pᴴ) / (sⱼ - sᵢ)`` beside the
-# diagonal and ``L = (P - Pᴴ) / (sⱼ + sᵢ)``: only K knows of values that are equal. The
-# phase of a pair of complex vectors, which the matrix leaves open, is the one that does
-# not turn ``U`` and ``V`` together.
-#
-# Values that are equal. Singular values have a derivative wherever what is made of them
-# is symmetric in those that are equal, and it is right there. Vectors of a repeated
-# value are not determined, and what is not either gets NaN, never a wrong number:
-# a cotangent that sees the choice of vectors, and one that uses both the vectors
-# and the values (the missing part depends on how the two go together). What uses
-# vectors alone, and is the same for every choice, such as the projector ``U @ U.T`` or
-# ``U @ Vh``, is right in reverse mode; forward mode has NaN in these vectors.
-
-
-class SVDResult(NamedTuple):
-    """What `numpy.linalg.svd` returns."""
-
-    U: Any
-    S: Any
-    Vh: Any
-
-
-def _thin_svd(x: Array) -> tuple[Array, Array, Array]:
-    """Return U, s and V of the thin decomposition."""
-    u, s, vh = np.linalg.svd(x, full_matrices=False)
-    return u, s, hermitian(vh)
-
-
-class Gaps(NamedTuple):
-    """Differences and sums of singular values, and where they vanish."""
-
-    minus: Any
-    plus: Any
-    #: Pairs of equal values, those with themselves too.
-    equal: Any
-    #: Pairs of values that are both 0.
-    none: Any
-    #: Values that are 0, as a row.
-    zero: Any
-    #: Pairs of two.
-    apart: Any
-
-
-def _gaps(s: Array) -> Gaps:
-    row, column = s[..., None, :], s[..., :, None]
-    minus, plus = row - column, row + column
-    limit = noise(row, 8)
-    apart = eye_like(s) == 0
-    zero = row <= limit
-    return Gaps(minus, plus, np.abs(minus) <= limit, plus <= 2 * limit, zero, apart)
-
-
-# svdvals, and what its derivative is made of
-
-
-def _values_infer(x: Array, **_: Any) -> Spec:
-    spec = matrices(x)
-    *loop, rows, columns = spec.shape
-    return Spec((*loop, smallest(rows, columns)), real_dtype(spec.dtype))
-
-
-def _zero_at_kinks(weight: Any, s: Array) -> Array:
-    """Set weights to 0 where the singular value is 0: it has a kink there."""
-    limit = noise(s[..., None, :], 8)[..., 0]
-    return np.where(s <= limit, 0, weight)
-
-
-SVDVALS = stacked(
-    op(
-        "svdvals",
-        lambda x: np.linalg.svd(x, compute_uv=False),
-        lambda g, y, x: conjugate(apply_singular_weights(x, _zero_at_kinks(g, y))),
-        push=lambda t, y, x: _zero_at_kinks(_singular_diagonal(t[0], x), y),
-        rule="U diag(g) Vᴴ",
-        reads=(0, "y"),
-        infer=_values_infer,
-    )
-)
-
-
-def _singular_diagonal(t: Array, x: Array) -> Array:
-    """Return the real diagonal of ``Uᴴ t V``."""
-    u, _, v = _thin_svd(x)
-    return np.real(np.sum(conjugate(u) * (t @ v), axis=-2))
-
-
-def singular_values(x: Array) -> Array:
-    """Return the singular values of a stack of matrices, descending."""
-    return apply(SVDVALS, (x,))
-
-
-# U diag(w) Vᴴ of a matrix x and weights w. A pair of equal values with equal weights
-# stays what it is if the weights do not vary; if they do, the derivative depends
-# on how they go with the values, which is not known here: NaN.
-
-
-def _between_compute(x: Array, w: Array) -> Array:
-    u, _, v = _thin_svd(x)
-    return (u * w[..., None, :]) @ hermitian(v)
-
-
-def _turn_basis(inner: Any, w: Array, gaps: Gaps, varies: bool) -> Array:
-    """Return ``Uᴴ dy V`` for ``Uᴴ dx V`` at fixed weights; self-adjoint."""
-    row, column = w[..., None, :], w[..., :, None]
-    back = hermitian(inner)
-    whole, turn = (inner + back) / 2, (inner - back) / 2
-    step, total = row - column, row + column
-    wrong = np.abs(step * whole) > noise(row) * largest(whole)
-    if varies:
-        wrong = wrong | (np.abs(whole) > noise(inner))
-    wrong, odd = wrong & gaps.apart, np.abs(total * turn) > noise(row) * largest(inner)
-    return whole * quotient(step, gaps.minus, gaps.equal, wrong) + (
-        turn * quotient(total, gaps.plus, gaps.none, odd)
-    )
-
-
-def _between_moved(t: Array, x: Array, w: Array, varies: bool) -> Array:
-    """Return the change of ``U diag(w) Vᴴ`` along ``t``, at fixed weights."""
-    u, s, v = _thin_svd(x)
-    gaps = _gaps(s)
-    left, right = t @ v, hermitian(u) @ t
-    inner = right @ v
-    made = u @ _turn_basis(inner, w, gaps, varies) @ hermitian(v)
-    rows, columns = shape_of(x)[-2:]
-    row = w[..., None, :]
-    slope = quotient(row, s[..., None, :], gaps.zero, np.abs(row) > noise(row))
-    if rows > columns:
-        made = made + ((left - u @ inner) * slope) @ hermitian(v)
-    if columns > rows:
-        made = made + (u * slope) @ (right - inner @ hermitian(v))
-    return made
-
-
-def _between_pull(
-    mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
-) -> list[Any]:
-    x, w = inputs
-    g = conjugate(g)
-    moved = _between_moved(g, x, w, bool(mask & 2)) if mask & 1 else None
-    return [
-        None if moved is None else conjugate(moved),
-        _singular_diagonal(g, x) if mask & 2 else None,
-    ]
-
-
-def _between_push(
-    tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
-) -> Tangent:
-    x, w = inputs
-    total = None
-    if tangents[0] is not None:
-        total = _between_moved(tangents[0], x, w, tangents[1] is not None)
-    if tangents[1] is not None:
-        term = apply_singular_weights(x, tangents[1])
-        total = term if total is None else total + term
-    return total
-
-
-BETWEEN: Op = stacked(
-    op(
-        "singular_weights",
-        _between_compute,
-        infer=lambda x, w: broadcast(matrices(x), as_spec(w).shape[:-1]),
-        helper='''\
-def singular_weights(x, w):
-    """The matrix with the singular vectors of x and the singular values w."""
-    U, _, Vh = np.linalg.svd(x, full_matrices=False)
-    return (U * w[..., None, :]) @ Vh
-''',
-    )
-)
-BETWEEN.pull, BETWEEN.push = _between_pull, _between_push
-BETWEEN.rule, BETWEEN.reads = "(K ∘ Uᴴ g V) between U and Vᴴ   diag(Uᴴ g V)", (0, 1)
-
-
-def apply_singular_weights(x: Array, w: Array) -> Array:
-    """Return the matrix with the singular vectors of x and the singular values w."""
-    return apply(BETWEEN, (x, w))
-
-
-# svd
-
-
-def _svd_infer(
-    x: Array, *, full_matrices: bool = True, hermitian: bool = False
-) -> tuple[Spec, Spec, Spec]:
-    spec = matrices(x)
-    *loop, rows, columns = spec.shape
-    few = smallest(rows, columns)
-    tall, wide = (rows, columns) if full_matrices else (few, few)
-    return (
-        Spec((*loop, rows, tall), spec.dtype),
-        Spec((*loop, few), real_dtype(spec.dtype)),
-        Spec((*loop, wide, columns), spec.dtype),
-    )
-
-
-def _svd_compute(x: Array, **params: Any) -> tuple[Any, ...]:
-    return tuple(np.linalg.svd(x, **params))
-
-
-def _svd_on_cupy(
-    x: Array, *, full_matrices: bool = True, hermitian: bool = False
-) -> tuple[Any, ...]:
-    """Return the factors; by `numpy.linalg.eigh` those of a Hermitian matrix."""
-    if not hermitian:
-        return tuple(np.linalg.svd(x, full_matrices=full_matrices))
-    w, u = np.linalg.eigh(x)
-    order = np.flip(np.argsort(np.abs(w), axis=-1), -1)
-    w = np.take_along_axis(w, order, axis=-1)
-    u = np.take_along_axis(u, order[..., None, :], axis=-1)
-    signs = np.where(np.less(w, 0), -1, 1).astype(w.dtype)
-    return u, np.abs(w), conjugate(swap(u * signs[..., None, :]))
-
-
-def _narrow_cotangent(g: Cotangent, whole: Array, few: int) -> Any:
-    """Return the cotangent of the first columns of a square basis.
-
-    What is orthogonal to the first columns turns as they do: ``dW = -U dUᴴ W``.
-    """
-    first, last = whole[..., :few], whole[..., few:]
-    if g is None or shape_of(whole)[-1] == few:
-        return g
-    return g[..., :few] - last @ (hermitian(g[..., few:]) @ first)
-
-
-def _svd_pull(g: Parts, y: tuple[Any, ...], x: Array, **_: Any) -> Array:
-    few = min(shape_of(x)[-2:])
-    u, s, v = y[0], y[1], hermitian(y[2])
-    to_u = None if g[0] is None else _narrow_cotangent(conjugate(g[0]), u, few)
-    to_v = None if g[2] is None else _narrow_cotangent(swap(g[2]), v, few)
-    u, v, inner = u[..., :few], v[..., :few], None
-    if to_u is None and to_v is None:
-        return conjugate((u * g[1][..., None, :]) @ hermitian(v))
-    gaps = _gaps(s)
-    left = None if to_u is None else hermitian(u) @ to_u
-    right = None if to_v is None else hermitian(v) @ to_v
-    both = _add_parts(left, right)
-    across: Any = left if right is None else -right if left is None else left - right
-    floor = noise(both) if left is None or right is None else noise(left) + noise(right)
-    turn = (both - hermitian(both)) / 2
-    wrong = np.abs(turn) > floor
-    if g[1] is not None:
-        row = g[1][..., None, :]
-        own = row - g[1][..., :, None]
-        wrong = wrong | (np.abs(both) > floor) | (np.abs(own) > noise(row))
-    inner = quotient(turn, gaps.minus, gaps.equal, wrong & gaps.apart)
-    anti = (across - hermitian(across)) / 2
-    inner = inner + quotient(anti, gaps.plus, gaps.none, np.abs(anti) > floor)
-    if g[1] is not None:
-        inner = inner + eye_like(inner) * g[1][..., None, :]
-    made = u @ inner @ hermitian(v)
-    rows, columns = shape_of(x)[-2:]
-    if to_u is not None and rows > few:
-        rest = to_u - u @ left
-        made = made + _divide_over_gaps(rest, s, gaps, floor) @ hermitian(v)
-    if to_v is not None and columns > few:
-        rest = to_v - v @ right
-        made = made + u @ hermitian(_divide_over_gaps(rest, s, gaps, floor))
-    return conjugate(made)
-
-
-def _divide_over_gaps(rest: Array, s: Array, gaps: Gaps, floor: Array) -> Array:
-    return quotient(rest, s[..., None, :], gaps.zero, np.abs(rest) > floor)
-
-
-def _add_parts(a: Any, b: Any) -> Any:
-    return b if a is None else a if b is None else a + b
-
-
-def _svd_push(
-    tangents: tuple[Any, ...], y: tuple[Any, ...], x: Array, **_: Any
-) -> tuple[Array, Array, Array]:
-    few = min(shape_of(x)[-2:])
-    whole_u, s, whole_v = y[0], y[1], hermitian(y[2])
-    u, v, t = whole_u[..., :few], whole_v[..., :few], tangents[0]
-    gaps = _gaps(s)
-    left, right = t @ v, hermitian(t) @ u
-    inner = hermitian(u) @ left
-    back = hermitian(inner)
-    floor = noise(t)
-    both, anti = inner + back, inner - back
-    k = quotient(both, gaps.minus, gaps.equal, gaps.apart & (np.abs(both) > floor))
-    m = quotient(anti, gaps.plus, gaps.none, np.abs(anti) > floor)
-    du, dv = u @ (k + m) / 2, v @ (k - m) / 2
-    if shape_of(x)[-2] > few:
-        du = du + _divide_over_gaps(left - u @ inner, s, gaps, floor)
-    if shape_of(x)[-1] > few:
-        dv = dv + _divide_over_gaps(right - v @ back, s, gaps, floor)
-    ds = np.real(np.diagonal(inner, axis1=-2, axis2=-1))
-    return (
-        _widen_tangent(du, whole_u, few),
-        ds,
-        hermitian(_widen_tangent(dv, whole_v, few)),
-    )
-
-
-def _widen_tangent(moved: Array, whole: Array, few: int) -> Array:
-    """Return the tangent of a square basis from that of its first columns."""
-    if shape_of(whole)[-1] == few:
-        return moved
-    first, last = whole[..., :few], whole[..., few:]
-    return np.concatenate([moved, -(first @ (hermitian(moved) @ last))], axis=-1)
-
-
-SVD = stacked(
-    op(
-        "svd",
-        _svd_compute,
-        _svd_pull,
-        push=_svd_push,
-        rule="U (turns of U and V over the gaps of s + diag(g of s)) Vᴴ",
-        output_names=("U", "S", "Vh"),
-        reads=("y",),
-        infer=_svd_infer,
-    )
-)
-on_cupy(SVD)(_svd_on_cupy)
-
-
-@implements(np.linalg.svd)
-def svd(
-    a: Array,
-    full_matrices: bool = True,
-    compute_uv: bool = True,
-    hermitian: bool = False,
-) -> Array | SVDResult:
-    """Return ``U``, ``S`` and ``Vh``, or the singular values alone.
-
-    What depends on the vectors of a repeated singular value has NaN where it is
-    not determined; the docstring of this module says when. A singular value that is
-    0 moves with its vectors as if it could be negative, so that what is made of all
-    three is right there (in `svdvals` it has a kink, and gradient 0). The columns that
-    ``full_matrices`` adds are any basis of what is left, and move as the one that
-    turns least.
-    """
-    a = admit(a)
-    if hermitian:
-        a = complete(a, lower=True)
-    if not compute_uv:
-        return singular_values(a)
-    params: Params = {"full_matrices": full_matrices}
-    if hermitian:
-        params["hermitian"] = True
-    return SVDResult(*apply_and_split(SVD, (a,), params))
-
-
-@implements(np.linalg.svdvals)
-def svdvals(x: Array, /) -> Array:
-    """Return singular values; symmetric functions of equal ones are right."""
-    return singular_values(admit(x))

@@ -19,12 +19,12 @@ from workbench.ops.device import leave_device
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg import factors, systems
 from workbench.ops.linalg.shared import complete, hermitian, matrices, stacked
+from workbench.ops.linalg.singular import singular_values
+from workbench.ops.linalg.singular import svd as _svd
 from workbench.ops.linalg.spectra import eig as _eig
 from workbench.ops.linalg.spectra import eigh as _eigh
 from workbench.ops.linalg.spectra import eigvals as _eigvals
 from workbench.ops.linalg.spectra import eigvalsh as _eigvalsh
-from workbench.ops.linalg.spectra import singular_values
-from workbench.ops.linalg.spectra import svd as _svd
 from workbench.scipy.linalg.arguments import (
     require_floats,
     require_matrix,
