@@ -19,7 +19,7 @@ from workbench.control_flow.signature import (
 from workbench.core import blame, tree, types
 from workbench.core.graph import Graph
 from workbench.core.recorder import Recorder
-from workbench.core.tensor import Tensor, value_of
+from workbench.core.tensor import Tensor, gather_result, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import Array, ArrayLike, Spec
 from workbench.errors import ConvergenceError, DtypeError, ShapeError, UsageError
@@ -117,6 +117,7 @@ def while_loop(
 
 
 def _as_array(x: ArrayLike) -> Any:
+    x = gather_result(x)
     return x if hasattr(x, "dtype") else np.asarray(x)
 
 

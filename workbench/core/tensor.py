@@ -42,6 +42,7 @@ next_serial = count(1).__next__
 _frame = sys._getframe
 _new = object.__new__
 _context = source.CONTEXT.get
+NOTED = source.NOTED
 NO_PARAMS: dict[str, Any] = {}
 LARGE, LEAN = residuals.LARGE, residuals.LEAN
 IDENTITY = declare("identity")
@@ -208,6 +209,8 @@ class Tensor(ArrayMethods, Conversions):
     # What NumPy asks
 
     __array_priority__ = 1000
+    #: Above that of its tables, so that pandas gives us the operator.
+    __pandas_priority__ = 5000
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
@@ -243,8 +246,10 @@ class Tensor(ArrayMethods, Conversions):
                     node._value = op.compute(x)
                     node.serial = next_serial()
                     frame = _frame(1)
-                    node.code = frame.f_code
+                    node.code = code = frame.f_code
                     node.lasti = frame.f_lasti
+                    if code.co_filename not in NOTED:
+                        node.code, node.lasti = source.place_of(frame)
                     node.context = context = _context()
                     if context and context.block and context.block.moves:
                         node.context = source.prune_scopes(context)
@@ -563,6 +568,39 @@ def _move_lists(given: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[Any, .
     )
 
 
+def is_labelled(x: Any) -> bool:
+    """Return whether ``x`` wraps an array, as a table of pandas or a DataArray does.
+
+    It gives an array where NumPy asks for one, and has no part in NumPy's functions
+    or in the standard for arrays, as arrays of other libraries have.
+    """
+    kind = type(x)
+    return (
+        hasattr(kind, "__array__")
+        and not issubclass(kind, (np.ndarray, np.generic, Tensor))
+        and not hasattr(kind, "__array_function__")
+        and not hasattr(kind, "__array_namespace__")
+        and not hasattr(kind, "__cuda_array_interface__")
+    )
+
+
+def gather_result(x: Any) -> Any:
+    """Return one Tensor for a result that holds Tensors; any other as it is.
+
+    That is an array of objects, or what another library has wrapped around one.
+    """
+    if isinstance(x, np.ndarray):
+        return admit(x) if x.dtype == object else x
+    if is_labelled(x):
+        try:
+            array = np.asarray(x)
+        except Exception:  # it is no array after all, and no result of a function
+            return x
+        if array.dtype == object and any(isinstance(y, Tensor) for y in array.flat):
+            return admit(array)
+    return x
+
+
 def admit(x: Any) -> Array:
     """Make a constant fit to stand beside Tensors: gather, convert, lock.
 
@@ -599,5 +637,5 @@ def admit(x: Any) -> Array:
         number: Any = float(x) if isinstance(x, Real) else complex(x)
         array = number
     elif hasattr(x, "__array__"):
-        array = np.asarray(x)
+        array = admit(np.asarray(x))  # an array-like may hold Tensors
     return array

@@ -451,6 +451,7 @@ def _refusal(x: Array, error: Exception) -> Exception:
 
 
 _frame = sys._getframe
+NOTED = source.NOTED
 _plain_kinds = (int, slice)
 
 
@@ -463,6 +464,9 @@ def _tensor_getitem(self: Tensor, index: object) -> Array:
         except Unvalued:
             return _spanned(self, index)
         frame = _frame(1)
+        code, lasti = frame.f_code, frame.f_lasti
+        if code.co_filename not in NOTED:
+            code, lasti = source.place_of(frame)
         try:
             taken = _take(value, key=key)
         except UnknownLengthError:
@@ -475,8 +479,8 @@ def _tensor_getitem(self: Tensor, index: object) -> Array:
             (value,),
             {"key": key},
             taken,
-            frame.f_code,
-            frame.f_lasti,
+            code,
+            lasti,
             source.current_context(),
         )
         if type(taken) is np.ndarray:
