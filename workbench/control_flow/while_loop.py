@@ -95,6 +95,8 @@ def while_loop(
                 f" state's: {tree.describe_difference(nest, structure)}. Return the"
                 " same nest."
             )
+        flat = list(map(gather_result, flat))
+        new = structure(flat)
         stop = np.logical_not(check_condition(cond(new), "while_loop"))
         return [*map(_as_array, flat), stop]
 
@@ -117,7 +119,6 @@ def while_loop(
 
 
 def _as_array(x: ArrayLike) -> Any:
-    x = gather_result(x)
     return x if hasattr(x, "dtype") else np.asarray(x)
 
 

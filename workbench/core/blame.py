@@ -132,12 +132,15 @@ def _name_in_package(owner: object, path: str, name: str) -> str | None:
     kinds = () if owner is None else type(owner).__mro__[:-1]
     for place in dict.fromkeys((path.partition(".")[0], path)):
         module = sys.modules.get(place)
-        if not name.startswith("_") and callable(getattr(module, name, None)):
-            return f"{place}.{name}"
         for kind in kinds:
             public = name.endswith("__") or not name.startswith("_")
             if getattr(module, kind.__name__, None) is kind and public:
-                return f"{place}.{kind.__name__}.{name}"
+                is_class = name == kind.__name__  # a call of it, which is no method
+                return (
+                    f"{place}.{name}" if is_class else f"{place}.{kind.__name__}.{name}"
+                )
+        if not name.startswith("_") and callable(getattr(module, name, None)):
+            return f"{place}.{name}"
     return None
 
 

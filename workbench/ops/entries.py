@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from itertools import count, pairwise
+from itertools import count
 from operator import attrgetter
 from typing import Any
 from weakref import ReferenceType, ref
@@ -26,6 +26,7 @@ from workbench.core.op import UFUNCS, Op, ViewParams, declare
 from workbench.core.operators import OPERATORS
 from workbench.core.tensor import Tensor, apply, next_serial, note_view
 from workbench.core.types import WEAK_TYPES
+from workbench.ops.indexing import GETITEM
 
 _frame = sys._getframe
 _new = object.__new__
@@ -37,6 +38,8 @@ FOLDS: dict[Op, tuple[Callable[..., Any], Callable[..., Any]]] = {
     declare("add"): (np.sum, np.cumsum),
     declare("multiply"): (np.prod, np.cumprod),
 }
+#: Terms of different origin that are added one by one, as they are written.
+MOST_ADDED = 4
 #: Numbers that an entry may meet.
 NUMBERS = frozenset({*WEAK_TYPES, np.float64, np.float32, np.int64})
 
@@ -86,7 +89,9 @@ class Sheet:
         #: Of entries that stand for the memory of ``tensor``: a weak reference to the
         #: array that does, as long as somebody has it.
         self.holder: Any = None
-        self.depth = 1 + max((s.depth for s in operands if s is not None), default=-1)
+        self.depth: int = 1 + max(
+            (s.depth for s in operands if s is not None), default=-1
+        )
         self.context: Any = None
         if op is not None:
             outer = source.current_context()
@@ -100,7 +105,8 @@ class Sheet:
 
         One that somebody still has entries of goes on.
         """
-        key = op if len(operands) == 1 else (op, *operands)
+        # By their ids, for a key that holds a sheet would be a circle.
+        key = op if len(operands) == 1 else (op, *map(id, operands))
         known = self.derived.get(key)
         made = None if known is None else known()
         if made is None or made.op is None:
@@ -169,11 +175,16 @@ class Sheet:
         left, right = self.left, self.right
         head_sheet, row_sheet = self.operands
         assert head_sheet is not None
-        if len(flat) > 1 and all(left[b] == ~a for a, b in pairwise(flat)):
-            rest = [right[p] for p in flat[1:]]
-            start = np.reshape(self.gather(np.array(flat[0])), (1,))
-            steps = _gather_column(row_sheet, rest, (len(rest),))
-            return np.reshape(accumulate(np.concatenate([start, steps])), shape)
+        paths = np.array(self._find_paths(flat))
+        if paths.ndim == 2:
+            start = np.reshape(self.gather(paths[:, 0]), (-1, 1))
+            rest = [right[p] for p in paths[:, 1:].ravel().tolist()]
+            steps = _gather_column(row_sheet, rest, (len(paths), -1))
+            runs = accumulate(np.concatenate([start, steps], axis=1), axis=1)
+            where = {p: i for i, p in enumerate(paths.ravel().tolist())}
+            return _take_entries(
+                runs, np.array([where[p] for p in flat]).reshape(shape)
+            )
         rows: list[list[Any]] = []
         heads: list[int] = []
         for place in flat:
@@ -186,15 +197,36 @@ class Sheet:
             rows.append(row[::-1])
             if head < 0 or len(row) != len(rows[0]):
                 return np.reshape(np.stack(self._run(op, flat)), shape)
+        if head_sheet is not row_sheet and len(rows[0]) <= MOST_ADDED:
+            total = head_sheet.gather(np.array(heads).reshape(shape))
+            for column in zip(*rows, strict=True):
+                step = _gather_operand(row_sheet, list(column), shape)
+                total = apply(op, (total, step))
+            return _broadcast(total, shape)
         if head_sheet is row_sheet:
             rows = [[head, *row] for head, row in zip(heads, rows, strict=True)]
-        column = [x for row in rows for x in row]
-        total = reduce(
-            _gather_column(row_sheet, column, (*shape, len(rows[0]))), axis=-1
-        )
+        added = [x for row in rows for x in row]
+        whole = _gather_column(row_sheet, added, (*shape, len(rows[0])))
+        total = reduce(whole, axis=-1)
         if head_sheet is row_sheet:
             return total
         return apply(op, (head_sheet.gather(np.array(heads).reshape(shape)), total))
+
+    def _find_paths(self, flat: list[int]) -> list[list[int]]:
+        """Return running sums of which each goes on from the one before.
+
+        Nothing if there are none, or not equally many of each.
+        """
+        ends: dict[int, list[int]] = {}
+        paths: list[list[int]] = []
+        for place in sorted(set(flat)):
+            path = ends.pop(~self.left[place], None)
+            if path is None:
+                paths.append(path := [])
+            path.append(place)
+            ends[place] = path
+        lengths = set(map(len, paths))
+        return paths if len(lengths) == 1 and lengths != {1} else []
 
     def _run(self, op: Op, flat: list[int]) -> list[Any]:
         """Return running sums of several lengths, each from the one before."""
@@ -229,6 +261,9 @@ def _gather_operand(
     first = column[0]
     if all(x is first for x in column):
         return first
+    if column[0].__class__ is Entry and len(_find_sheets(column)) == 1:
+        column = [x.place for x in column]
+        return _gather_operand(first.sheet, column, shape)
     return _gather_column(None, column, shape)
 
 
@@ -358,26 +393,40 @@ class Entry(Tensor):
 
     def _become_node(self) -> None:
         sheet = self.sheet
-        place = np.array(self.place)
         sheet.check_memory()
-        if sheet.op is None:
-            node = _take_entries(sheet.tensor, place)
+        x = sheet.tensor
+        if sheet.op is None and type(x) not in STALE and x._value is not None:
+            self._take_value(x, x._value)
         else:
-            node = sheet.gather(place)
+            self._copy_node(sheet.gather(np.array(self.place)))
+        self.serial = next_serial()
+        if sheet.is_shared():
+            self.params = SharedEntry(self.params)
+            self.params.holder = sheet.holder
+            note_view(x, self)
+
+    def _take_value(self, x: Any, value: Any) -> None:
+        """Be the node that indexing would make."""
+        rest, index = self.place, []
+        for n in reversed(x.shape):
+            rest, i = divmod(rest, n)
+            index.append(i)
+        key = tuple(reversed(index))
+        self.op, self.inputs, self.args = GETITEM, (x,), (value,)
+        self.params, self._value = {"key": key}, value[key]
+        self.code, self.lasti = source.caller(4)
+        self.context = source.current_context()
+
+    def _copy_node(self, node: Any) -> None:
         for slot in NODE:
             setattr(self, slot, getattr(node, slot))
+        if self.sheet.is_fold():
+            self.sheet.sums[self.place] = node
         for slot in MORE:
             try:
                 setattr(self, slot, object.__getattribute__(node, slot))
             except AttributeError:
                 pass
-        self.serial = next_serial()
-        if sheet.is_fold():
-            sheet.sums[self.place] = node
-        if sheet.is_shared():
-            self.params = SharedEntry(node.params)
-            self.params.holder = sheet.holder
-            note_view(sheet.tensor, self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if (dtype is None or np.dtype(dtype) == object) and traces.OPEN:
@@ -420,15 +469,22 @@ def _note_binary(op: Op, x: Any, y: Any) -> Entry | None:
         return None
     owner = right if left is None else left
     target = None
-    if left is not None and left.op is op and left.is_fold():
-        if left.operands[1] is right:
+    goes_on = left is not None and left.op is op and left.is_fold()
+    if left is not None and goes_on and left is not right:
+        known_right = left.operands[1]
+        if known_right is None or known_right is right:
             target, a = left, ~a
-        elif left.operands[1] is None:
-            target, a, b = left, ~a, y
+        if known_right is not right or right is None:
+            right, b = None, y  # of a sum of anything the objects themselves
     if target is None:
-        if (left is None or left.is_single()) and (right is None or right.is_single()):
+        if goes_on:
+            pass
+        elif (left is None or left.is_single()) and (
+            right is None or right.is_single()
+        ):
             return None
-        known = owner.derived.get((op, left, right))
+        assert owner is not None
+        known = owner.derived.get((op, id(left), id(right)))
         target = None if known is None else known()
         if target is None or target.op is None:
             target = owner.derive(op, (left, right))
@@ -541,7 +597,7 @@ def gather(array: np.ndarray[Any, Any]) -> Any:
     sheets = _find_sheets(flat)
     if sheets == [None]:
         return np.reshape(np.stack(flat), array.shape)
-    if len(sheets) == 1:
+    if len(sheets) == 1 and sheets[0] is not None:
         return _gather_sheet(sheets[0], flat, array.shape)
     if None not in sheets and array.ndim > 1 and len(array) == len(sheets):
         rows = [row.ravel().tolist() for row in array]

@@ -550,8 +550,12 @@ def _entries(x: Tensor, copy: bool | None = None) -> np.ndarray[Any, Any]:
     # SciPy's sparse arrays step aside for what is an array of no axis.
     asking = frame.f_globals.get("__name__", "")
     sparse = asking.startswith("scipy.sparse")
-    compiled = called is not None and called.startswith(blame.LIBRARIES)
-    if compiled and not sparse and called not in BY_ENTRIES:
+    if (
+        called is not None
+        and called.startswith(blame.LIBRARIES)
+        and not sparse
+        and called not in BY_ENTRIES
+    ):
         raise blame.lost_gradient_error(x, called, called)
     if sparse:
         refuse_sparse_method(frame)
