@@ -69,7 +69,7 @@ def _make_operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, 
         frame = _frame(1)
         made.code = code = frame.f_code
         made.lasti = frame.f_lasti
-        if code.co_filename not in NOTED:
+        if code is not NOTED[0]:
             made.code, made.lasti = source.place_of(frame)
         made.context = context = _context()
         if context and context.block and context.block.moves:
@@ -89,7 +89,7 @@ def _make_operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, 
             return apply(op, (other, self))
         frame = _frame(1)
         code, lasti = frame.f_code, frame.f_lasti
-        if code.co_filename not in NOTED:
+        if code is not NOTED[0]:
             code, lasti = source.place_of(frame)
         context = source.current_context()
         inputs, args = (other, self), (other, a)
@@ -108,7 +108,7 @@ def _make_unary(name: str, compute: Callable[[Any], Any]) -> Callable[[Tensor], 
             return apply(op, (self,))
         frame = _frame(1)
         code, lasti = frame.f_code, frame.f_lasti
-        if code.co_filename not in NOTED:
+        if code is not NOTED[0]:
             code, lasti = source.place_of(frame)
         context = source.current_context()
         return Tensor(op, (self,), (a,), NO_PARAMS, compute(a), code, lasti, context)

@@ -226,7 +226,9 @@ STANDARD_LIBRARY = os.path.dirname(os.__file__).replace("\\", "/") + "/"
 
 
 #: Files whose frames a new Tensor may note as they are: the user's, and Workbench's.
-NOTED: set[str] = set()
+NOTED_FILES: set[str] = set()
+#: The code of one such frame, the last: an op looks only whether its own is that.
+NOTED: list[CodeType | None] = [None]
 
 
 class Scope(Block):
@@ -385,7 +387,7 @@ def find_user_frame(frame: FrameType) -> FrameType:
         name: str = frame.f_globals.get("__name__", "")
         if not (name.startswith(LIBRARIES) or name in PASSED):  # as `is_internal`
             filename = frame.f_code.co_filename
-            if filename in NOTED or not is_installed(filename):
+            if filename in NOTED_FILES or not is_installed(filename):
                 return frame
             nearest = nearest or frame
         outer = frame.f_back
@@ -396,19 +398,30 @@ def find_user_frame(frame: FrameType) -> FrameType:
 
 def caller(depth: int = 1) -> tuple[CodeType, int]:
     """Return the nearest frame of the user's own, as (code object, offset)."""
-    frame = find_user_frame(sys._getframe(depth))
+    frame = sys._getframe(depth)
+    while True:
+        name: str = frame.f_globals.get("__name__", "")
+        outside = not (name.startswith(LIBRARIES) or name in PASSED)  # as `is_internal`
+        if outside or (outer := frame.f_back) is None:
+            break
+        frame = outer
+    if frame.f_code.co_filename not in NOTED_FILES:
+        frame = find_user_frame(frame)
     return frame.f_code, frame.f_lasti
 
 
 def place_of(frame: FrameType) -> tuple[CodeType, int]:
-    """Return what a new Tensor notes of the frame that asks for it, not in `NOTED`."""
-    name: str = frame.f_globals.get("__name__", "")
-    filename = frame.f_code.co_filename
-    if name.startswith("workbench.") or not is_internal(frame):
-        NOTED.add(filename)
-    else:
-        frame = find_user_frame(frame)
-    return frame.f_code, frame.f_lasti
+    """Return what a new Tensor notes of the frame that asks for it."""
+    code = frame.f_code
+    filename = code.co_filename
+    if filename not in NOTED_FILES:
+        name: str = frame.f_globals.get("__name__", "")
+        if not name.startswith("workbench.") and is_internal(frame):
+            frame = find_user_frame(frame)
+            return frame.f_code, frame.f_lasti
+        NOTED_FILES.add(filename)
+    NOTED[0] = code
+    return code, frame.f_lasti
 
 
 def count_frames() -> int:

@@ -248,7 +248,7 @@ class Tensor(ArrayMethods, Conversions):
                     frame = _frame(1)
                     node.code = code = frame.f_code
                     node.lasti = frame.f_lasti
-                    if code.co_filename not in NOTED:
+                    if code is not NOTED[0]:
                         node.code, node.lasti = source.place_of(frame)
                     node.context = context = _context()
                     if context and context.block and context.block.moves:

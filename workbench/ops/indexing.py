@@ -465,7 +465,7 @@ def _tensor_getitem(self: Tensor, index: object) -> Array:
             return _spanned(self, index)
         frame = _frame(1)
         code, lasti = frame.f_code, frame.f_lasti
-        if code.co_filename not in NOTED:
+        if code is not NOTED[0]:
             code, lasti = source.place_of(frame)
         try:
             taken = _take(value, key=key)
