@@ -162,8 +162,8 @@ def explain_objects(error: Exception) -> TraceError:
     frame = next((s.tb_frame for s in _traceback_steps(error) if _is_in_numpy(s)), None)
     called = find_numpy_call(frame) if frame else None
     if called is None:
-        ufunc = re.search(r"ufunc '?(\w+)", str(error))
-        called = f"np.{ufunc[1]}" if ufunc else "a NumPy function"
+        ufunc = re.search(r"ufunc '(\w+)|no callable (\w+) method", str(error))
+        called = f"np.{ufunc[1] or ufunc[2]}" if ufunc else "a NumPy function"
     return TraceError(
         f"{called} meets an array of objects{quote_error_site(error)}: np.asarray(x),"
         " np.array([...]) and lists of Tensors are no array of numbers to it"
