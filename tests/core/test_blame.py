@@ -60,7 +60,7 @@ def test_a_rule_that_fails_tells_the_line_of_its_op(ask: Callable[[], Any]) -> N
 def test_a_function_of_one_argument_without_derivative() -> None:
     with pytest.raises(NotDifferentiableError, match=r"zeta.*no closed form") as error:
         wb.grad(lambda x: np.sum(scipy.special.zeta(x)))(X + 1)
-    assert "In the derivative of riemann_zeta float64[3] (at" in str(error.value)
+    assert "riemann_zeta (at test_blame.py" in str(error.value)
 
 
 def test_a_rule_of_ones_own_that_fails_keeps_its_error_and_gets_a_note() -> None:

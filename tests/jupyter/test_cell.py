@@ -399,6 +399,20 @@ def test_a_failure_keeps_the_last_good_session(cells: Notebook) -> None:
     assert cells.names["m"] is not good
 
 
+def test_a_table_of_another_library(cells: Notebook) -> None:
+    cells.run(
+        "class Table:\n"
+        "    def __init__(self, data):\n"
+        "        self.data = np.asarray(data)\n"
+        "    def __array__(self, dtype=None, copy=None):\n"
+        "        return np.asarray(self.data, dtype=dtype)"
+    )
+    cells.run("%%autodiff loss --show none\nloss = np.sum(w * Table(w)) + s * 0")
+    np.testing.assert_allclose(
+        cells.names["ad"].grads["w"], 2 * np.array([0.5, -1.0, 2.0])
+    )
+
+
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_keeps_the_last_good_session(cells: Notebook) -> None:
     cells.run("%%autodiff --name m --show none\nw.sum()")

@@ -35,6 +35,7 @@ HOOKS = "workbench.core.hooks"
 HOST_ARRAY = "# host array:"
 #: Modules that compute with indices alone, which lie in the memory of the host.
 INDEX_MODULES = {
+    "workbench.ops.entries",
     "workbench.ops.sparse.structure",
     *(
         f"workbench.autodiff.sparse.{name}"

@@ -19,7 +19,7 @@ from workbench.control_flow.signature import (
 from workbench.core import blame, tree, types
 from workbench.core.graph import Graph
 from workbench.core.recorder import Recorder
-from workbench.core.tensor import Tensor, value_of
+from workbench.core.tensor import Tensor, gather_result, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import Array, ArrayLike, Spec
 from workbench.errors import ConvergenceError, DtypeError, ShapeError, UsageError
@@ -95,6 +95,8 @@ def while_loop(
                 f" state's: {tree.describe_difference(nest, structure)}. Return the"
                 " same nest."
             )
+        flat = list(map(gather_result, flat))
+        new = structure(flat)
         stop = np.logical_not(check_condition(cond(new), "while_loop"))
         return [*map(_as_array, flat), stop]
 

@@ -49,8 +49,7 @@ def make_in_place(
         if result is NotImplemented:
             return result
         if result.code is own:  # the fast way of an operator has taken our frame
-            frame = _frame(1)
-            result.code, result.lasti = frame.f_code, frame.f_lasti
+            result.code, result.lasti = source.place_of(_frame(1))
         value = self._value
         if type(value) is np.ndarray:
             return _rebind(self, value, result, name) if traces.OPEN else result

@@ -29,11 +29,12 @@ from workbench.errors import (
     WorkbenchError,
 )
 
-# Which function of SciPy or scikit-learn asks a Tensor for its numbers.
+# Which function of another library asks a Tensor for its numbers.
 #
-# NumPy lets a Tensor answer; SciPy takes it for an array of Python objects. So the
-# error says which of its functions the user called, and what to call instead.
+# NumPy lets a Tensor answer; others take it for an array of Python objects. So the
+# error says which of their functions the user called, and what to call instead.
 
+#: Whose compiled code takes arrays of objects for what they are not.
 LIBRARIES = ("scipy.", "sklearn.")
 
 #: What SciPy appends to a distribution's name in those of its classes.
@@ -41,24 +42,19 @@ _FAMILY = re.compile("_(gen|frozen)$")
 
 
 def find_library_call(frame: FrameType | None) -> str | None:
-    """Return the function of SciPy or scikit-learn that asks; None if neither does.
+    """Return the function of an installed library that asks; None if none does.
 
-    It is the one that the user called: the outermost public one of the library, in
-    a run of frames that belong to the library or to NumPy.
+    It is the one that the user called: the outermost public one, up to the frame of
+    the user's own. NumPy and Workbench are no such library.
     """
-    first = True
     function: str | None = None
-    while frame is not None:
+    user = None if frame is None else source.find_user_frame(frame)
+    while frame is not None and frame is not user:
         module: str = frame.f_globals.get("__name__", "")
-        if module.startswith(LIBRARIES):
-            first = False
+        if not module.startswith(("numpy", "workbench", "contextlib")):
             function = (
                 _public_name(frame, module) or function or module.partition("._")[0]
             )
-        elif first and not module.startswith("numpy"):
-            return None
-        elif not module.startswith(("numpy", "contextlib")):
-            return function
         frame = frame.f_back
     return function
 
@@ -96,6 +92,8 @@ def _public_name(frame: FrameType, path: str) -> str | None:
             inner = frame.f_locals.get(free)
             if callable(inner) and hasattr(inner, "__name__"):
                 path, name = str(inner.__module__), inner.__name__
+    if not path.startswith(LIBRARIES):
+        return _name_in_package(owner, path, name)
     parts = path.split(".")
     count = next((i for i, p in enumerate(parts) if p.startswith("_")), len(parts))
     if code.co_freevars and owner is not None:
@@ -123,6 +121,27 @@ def _public_name(frame: FrameType, path: str) -> str | None:
         for kind in type(owner).__mro__[:-1] if owner is not None else ():
             if getattr(module, kind.__name__, None) is kind:
                 return f"{place}.{kind.__name__}.{public}"
+    return None
+
+
+def _name_in_package(owner: object, path: str, name: str) -> str | None:
+    """Return how a package itself calls a function, or a method of ``owner``.
+
+    As short as it can be: ``pandas.Series.mean`` of what stands in
+    ``pandas.core.series``.
+    """
+    kinds = () if owner is None else type(owner).__mro__[:-1]
+    for place in dict.fromkeys((path.partition(".")[0], path)):
+        module = sys.modules.get(place)
+        for kind in kinds:
+            public = name.endswith("__") or not name.startswith("_")
+            if getattr(module, kind.__name__, None) is kind and public:
+                is_class = name == kind.__name__  # a call of it, which is no method
+                return (
+                    f"{place}.{name}" if is_class else f"{place}.{kind.__name__}.{name}"
+                )
+        if not name.startswith("_") and callable(getattr(module, name, None)):
+            return f"{place}.{name}"
     return None
 
 
@@ -232,7 +251,13 @@ def suggest_replacement(called: str) -> str:
             return cure
     if home.startswith("scipy.sparse.linalg"):
         return "Call it in the `solve` of wb.custom_linear_solve, which has derivatives"
-    return "Write it with NumPy's functions, which do"
+    package = called.partition(".")[0]
+    if called.startswith(LIBRARIES) or package in sys.stdlib_module_names:
+        return "Write it with NumPy's functions, which do"
+    return (
+        "Write it with NumPy's functions, which do, on plain arrays:"
+        f" np.asarray(...) of what {package} holds"
+    )
 
 
 def _find_module(name: str) -> Any:
@@ -346,8 +371,8 @@ def lost_gradient_error(
 ) -> GradientLostError:
     """Return the error for a Tensor that would become a plain number.
 
-    ``called`` is the function of SciPy or scikit-learn that asks for the number;
-    found where none is given.
+    ``called`` is the function of another library that asks for the number; found
+    where none is given.
     """
     called = called or find_library_call(_outer_frame())
     if called is not None:
@@ -366,7 +391,7 @@ def lost_gradient_error(
             f" plain numbers of them, and {describe(x)} would lose its gradient. Make"
             f" one Tensor of them first: {made_by_numpy}(np.stack([...]))."
         )
-    if what.startswith("np.asarray") and source.is_assignment():
+    if what.startswith("np.asarray") and source.is_assignment(*source.caller()):
         return GradientLostError(STORED.format(user_line()))
     drawing = _find_random_draw() if what.startswith("np.asarray") else None
     if drawing is not None:

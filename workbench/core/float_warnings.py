@@ -134,6 +134,7 @@ def _warn_once(what: str, frame: FrameType | None, warned: Warned | None) -> Non
     op: Op | None = None
     node: Tensor | None = None
     in_sweep = False
+    first = frame
     while frame is not None and _is_internal(frame):
         if node is None:
             module = frame.f_globals.get("__name__", "")
@@ -145,6 +146,8 @@ def _warn_once(what: str, frame: FrameType | None, warned: Warned | None) -> Non
             found = frame.f_locals.get("op")
             op = found if op is None and isinstance(found, Op) else op
         frame = frame.f_back
+    if frame is None and first is not None:
+        frame = source.find_user_frame(first)  # installed packages are all there is
     site = None
     if node is not None:
         while node.origin is not None:

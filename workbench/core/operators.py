@@ -32,6 +32,7 @@ from workbench.core.tree import is_sparse
 _frame = sys._getframe
 _new = object.__new__
 _context = source.CONTEXT.get
+NOTED = source.NOTED
 _Array = np.ndarray
 
 
@@ -66,8 +67,10 @@ def _make_operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, 
         made._value = value
         made.serial = next_serial()
         frame = _frame(1)
-        made.code = frame.f_code
+        made.code = code = frame.f_code
         made.lasti = frame.f_lasti
+        if code is not NOTED[0]:
+            made.code, made.lasti = source.place_of(frame)
         made.context = context = _context()
         if context and context.block and context.block.moves:
             made.context = source.prune_scopes(context)
@@ -85,16 +88,12 @@ def _make_operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, 
         except ArithmeticError:
             return apply(op, (other, self))
         frame = _frame(1)
-        return Tensor(
-            op,
-            (other, self),
-            (other, a),
-            NO_PARAMS,
-            value,
-            frame.f_code,
-            frame.f_lasti,
-            source.current_context(),
-        )
+        code, lasti = frame.f_code, frame.f_lasti
+        if code is not NOTED[0]:
+            code, lasti = source.place_of(frame)
+        context = source.current_context()
+        inputs, args = (other, self), (other, a)
+        return Tensor(op, inputs, args, NO_PARAMS, value, code, lasti, context)
 
     return method, reflected
 
@@ -108,8 +107,11 @@ def _make_unary(name: str, compute: Callable[[Any], Any]) -> Callable[[Tensor], 
         if a is None or type(self) is not Tensor:
             return apply(op, (self,))
         frame = _frame(1)
-        site = (frame.f_code, frame.f_lasti, source.current_context())
-        return Tensor(op, (self,), (a,), NO_PARAMS, compute(a), *site)
+        code, lasti = frame.f_code, frame.f_lasti
+        if code is not NOTED[0]:
+            code, lasti = source.place_of(frame)
+        context = source.current_context()
+        return Tensor(op, (self,), (a,), NO_PARAMS, compute(a), code, lasti, context)
 
     return method
 

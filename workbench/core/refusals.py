@@ -75,6 +75,17 @@ def unsupported_error(function: object, part: str = "") -> TraceError:
     from difflib import get_close_matches
 
     name = name_of(function)
+    if isinstance(function, np.ufunc) and {*"".join(function.types)} == {*"O->"}:
+        own = function.__name__.removesuffix(" (vectorized)")
+        call = "the function" if own.startswith("<") else own
+        return TraceError(
+            f"np.frompyfunc({own}, ...){blame.user_line()} gives an array of Python"
+            f" objects, and gradients would be lost. Call {call} itself on the whole"
+            " array, if it is written with NumPy's functions; else entry by entry:"
+            " np.stack([f(v) for v in x]). Or declare u, which np.frompyfunc gave:"
+            ' workbench.ops.define.elementwise("name", u, "...") with its partial'
+            " derivatives as text; or cut the gradient on purpose: give it x.value."
+        )
     if name in REFUSED:
         why, instead = REFUSED[name]
         return TraceError(

@@ -14,6 +14,7 @@ from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from dis import get_instructions
+from functools import cache
 from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from itertools import count, islice
 from opcode import opmap
@@ -220,6 +221,14 @@ CONTEXT: ContextVar[Context | None] = ContextVar("CONTEXT", default=None)
 LIBRARIES = ("workbench.", "numpy.", "scipy.", "sklearn.")
 #: Whole modules that it is not in either.
 PASSED = ("numpy", "contextlib")
+#: Where Python's own modules are.
+STANDARD_LIBRARY = os.path.dirname(os.__file__).replace("\\", "/") + "/"
+
+
+#: Files whose frames a new Tensor may note as they are: the user's, and Workbench's.
+NOTED_FILES: set[str] = set()
+#: The code of one such frame, the last: an op looks only whether its own is that.
+NOTED: list[CodeType | None] = [None]
 
 
 class Scope(Block):
@@ -337,37 +346,95 @@ def current_context() -> Context | None:
     return context
 
 
-def is_internal(frame: FrameType) -> bool:
-    """Return whether a frame runs the code of Workbench, NumPy, SciPy or scikit-learn.
+@cache
+def is_installed(filename: str) -> bool:
+    """Return whether a file is one of Python's own or of an installed package.
 
-    That of `contextlib` stands between the two where a ``with`` opens a trace.
+    A package that its author works on in place, an editable install, is not.
+    """
+    if filename.startswith("<frozen "):
+        return True
+    path = filename.replace("\\", "/")
+    return (
+        "/site-packages/" in path
+        or "/dist-packages/" in path
+        or path.startswith(STANDARD_LIBRARY)
+    )
+
+
+def is_internal(frame: FrameType) -> bool:
+    """Return whether the code of a frame is not the user's own.
+
+    It is that of Workbench, NumPy, SciPy or scikit-learn, of another installed package,
+    or of Python's standard library.
     """
     name: str = frame.f_globals.get("__name__", "")
-    return name.startswith(LIBRARIES) or name in PASSED
+    return (
+        name.startswith(LIBRARIES)
+        or name in PASSED
+        or is_installed(frame.f_code.co_filename)
+    )
+
+
+def find_user_frame(frame: FrameType) -> FrameType:
+    """Return the nearest frame, from this one outwards, of the user's own code.
+
+    If there is none, the nearest outside Workbench and NumPy: a program may be an
+    installed package itself.
+    """
+    nearest: FrameType | None = None
+    while True:
+        name: str = frame.f_globals.get("__name__", "")
+        if not (name.startswith(LIBRARIES) or name in PASSED):  # as `is_internal`
+            filename = frame.f_code.co_filename
+            if filename in NOTED_FILES or not is_installed(filename):
+                return frame
+            nearest = nearest or frame
+        outer = frame.f_back
+        if outer is None:
+            return nearest or frame
+        frame = outer
 
 
 def caller(depth: int = 1) -> tuple[CodeType, int]:
-    """Return the nearest frame outside Workbench, as (code object, offset)."""
+    """Return the nearest frame of the user's own, as (code object, offset)."""
     frame = sys._getframe(depth)
     while True:
         name: str = frame.f_globals.get("__name__", "")
         outside = not (name.startswith(LIBRARIES) or name in PASSED)  # as `is_internal`
         if outside or (outer := frame.f_back) is None:
-            return frame.f_code, frame.f_lasti
+            break
         frame = outer
+    if frame.f_code.co_filename not in NOTED_FILES:
+        frame = find_user_frame(frame)
+    return frame.f_code, frame.f_lasti
+
+
+def place_of(frame: FrameType) -> tuple[CodeType, int]:
+    """Return what a new Tensor notes of the frame that asks for it."""
+    code = frame.f_code
+    filename = code.co_filename
+    if filename not in NOTED_FILES:
+        name: str = frame.f_globals.get("__name__", "")
+        if not name.startswith("workbench.") and is_internal(frame):
+            frame = find_user_frame(frame)
+            return frame.f_code, frame.f_lasti
+        NOTED_FILES.add(filename)
+    NOTED[0] = code
+    return code, frame.f_lasti
 
 
 def count_frames() -> int:
     """Return how many frames above its caller the user's is: the level of a warning."""
     level, frame = 1, sys._getframe(1)
-    while is_internal(frame) and frame.f_back is not None:
+    user = find_user_frame(frame)
+    while frame is not user and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
     return level
 
 
-def is_assignment() -> bool:
-    """Return whether the user's line is at an assignment to entries: ``x[i] = v``."""
-    code, lasti = caller()
+def is_assignment(code: CodeType, lasti: int) -> bool:
+    """Return whether an instruction is an assignment to entries: ``x[i] = v``."""
     return 0 <= lasti < len(code.co_code) and (
         code.co_code[lasti] == opmap["STORE_SUBSCR"]
     )

@@ -42,6 +42,7 @@ next_serial = count(1).__next__
 _frame = sys._getframe
 _new = object.__new__
 _context = source.CONTEXT.get
+NOTED = source.NOTED
 NO_PARAMS: dict[str, Any] = {}
 LARGE, LEAN = residuals.LARGE, residuals.LEAN
 IDENTITY = declare("identity")
@@ -209,6 +210,8 @@ class Tensor(ArrayMethods, Conversions):
     # What NumPy asks
 
     __array_priority__ = 1000
+    #: Above that of its tables, so that pandas gives us the operator.
+    __pandas_priority__ = 5000
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
@@ -244,8 +247,10 @@ class Tensor(ArrayMethods, Conversions):
                     node._value = op.compute(x)
                     node.serial = next_serial()
                     frame = _frame(1)
-                    node.code = frame.f_code
+                    node.code = code = frame.f_code
                     node.lasti = frame.f_lasti
+                    if code is not NOTED[0]:
+                        node.code, node.lasti = source.place_of(frame)
                     node.context = context = _context()
                     if context and context.block and context.block.moves:
                         node.context = source.prune_scopes(context)
@@ -565,18 +570,28 @@ def _move_lists(given: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[Any, .
     )
 
 
-#: What an array has that NumPy's functions compute with where it is.
-COMPUTING = (
-    "__array_ufunc__", "__array_function__", "__array_namespace__",
-    "__cuda_array_interface__",
-)  # fmt: skip
+def is_labelled(x: Any) -> bool:
+    """Return whether ``x`` wraps an array, as a table of pandas or a DataArray does.
+
+    It gives an array where NumPy asks for one, and has no part in NumPy's functions
+    or in the standard for arrays, as arrays of other libraries have.
+    """
+    kind = type(x)
+    return (
+        hasattr(kind, "__array__")
+        and not issubclass(kind, (np.ndarray, np.generic, Tensor))
+        and not hasattr(kind, "__array_function__")
+        and not hasattr(kind, "__array_namespace__")
+        and not hasattr(kind, "__cuda_array_interface__")
+    )
 
 
 def read_argument(value: Any) -> Any:
     """Return an argument whose numbers can be computed with.
 
-    An array in a file, such as h5py's and zarr's, is read: once, and not by each op
-    that meets it. Anything else is returned as it is.
+    A table is taken as the array that it wraps. An array in a file, such as h5py's and
+    zarr's, is read: once, and not by each op that meets it. Anything else is returned
+    as it is.
 
     Raises
     ------
@@ -585,9 +600,24 @@ def read_argument(value: Any) -> Any:
     """
     if types.is_lazy(value):
         raise blame.lazy_error(value)
-    if hasattr(value, "__array__") and not any(hasattr(value, n) for n in COMPUTING):
-        return np.asarray(value)
-    return value
+    return np.asarray(value) if is_labelled(value) else value
+
+
+def gather_result(x: Any) -> Any:
+    """Return one Tensor for a result that holds Tensors; any other as it is.
+
+    That is an array of objects, or what another library has wrapped around one.
+    """
+    if isinstance(x, np.ndarray):
+        return admit(x) if x.dtype == object else x
+    if is_labelled(x):
+        try:
+            array = np.asarray(x)
+        except Exception:  # it is no array after all, and no result of a function
+            return x
+        if array.dtype == object and any(isinstance(y, Tensor) for y in array.flat):
+            return admit(array)
+    return x
 
 
 def admit(x: Any) -> Array:
@@ -628,5 +658,5 @@ def admit(x: Any) -> Array:
         number: Any = float(x) if isinstance(x, Real) else complex(x)
         array = number
     elif hasattr(x, "__array__"):
-        array = np.asarray(x)
+        array = admit(np.asarray(x))  # an array-like may hold Tensors
     return array

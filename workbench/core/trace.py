@@ -18,8 +18,9 @@ from workbench.core.dims import Dim, Length, Size, atoms_of, dim_of_atom
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph, Integers
 from workbench.core.tensor import (
+    TENSORS,
     Tensor,
-    admit,
+    gather_result,
     make_leaf,
     make_lean,
     read_argument,
@@ -52,19 +53,51 @@ OBJECTS = (
     "from dtype('O')",  # np.linalg.det
     "not supported for the input types",  # np.fft.fft
 )
+#: What asks for plain numbers on a user's line.
+CONVERSIONS = re.compile(r"\b(dtype|astype|fromiter|otypes)\b")
+#: What code in C, and Python's own modules, say of a Tensor where they want numbers.
+NUMBERS = re.compile(
+    r"not '?Tensor'?|type '?Tensor'?|conversion from Tensor|NPY_ITER_REFS_OK"
+    r"|required argument is not a float|string or a Rational instance"
+    r"|^Unknown input type$"
+)
 
 
 #: What compiled code says that knows the types of its arguments.
-UNKNOWN_TYPE = re.compile(r"\bnot '?(workbench\.[\w.]+\.)?Tensor\b")
+UNKNOWN_TYPE = re.compile(r"ndarray, not '?(workbench\.[\w.]+\.)?Tensor\b")
 
 
 def quote_error_site(error: BaseException) -> str:
     """Return the user's line in a traceback, as an error quotes it."""
-    found = ""
+    return blame.quote_site(find_error_site(error))
+
+
+def _find_error_step(error: BaseException) -> TracebackType | None:
+    """Return the innermost step of a traceback in the user's own code."""
+    found: TracebackType | None = None
     for step in _traceback_steps(error):
         if not source.is_internal(step.tb_frame):
-            found = blame.quote_site(source.decode(step.tb_frame.f_code, step.tb_lasti))
+            found = step
     return found
+
+
+def _is_conversion(error: BaseException) -> bool:
+    """Return whether the user's line asks for plain numbers by a dtype."""
+    step = _find_error_step(error)
+    if step is None:
+        return False
+    code, lasti = step.tb_frame.f_code, step.tb_lasti
+    if source.is_assignment(code, lasti):
+        return False
+    site = source.decode(code, lasti)
+    asks = site is not None and CONVERSIONS.search(site.text)
+    return bool(asks) or source.function_at(code, lasti) in ("astype", "fromiter")
+
+
+def find_error_site(error: BaseException) -> source.Site | None:
+    """Return the user's own line in a traceback, the innermost one."""
+    found = _find_error_step(error)
+    return found and source.decode(found.tb_frame.f_code, found.tb_lasti)
 
 
 def explain_error(error: Exception, locked: bool) -> Exception | None:
@@ -80,7 +113,12 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
     stored = any(part in text for part in STORING) or isinstance(
         error.__cause__, GradientLostError
     )
-    if called is not None and (stored or _was_given_tensors(error)):
+    objects = any(part in text for part in OBJECTS)
+    named = objects or NUMBERS.search(text) is not None
+    compiled = called is not None and called.startswith(blame.LIBRARIES)
+    if called is not None and (
+        stored or named or (compiled and _was_given_tensors(error))
+    ):
         return GradientLostError(
             f"{called}{where} does not see Tensors, whose gradient would be lost"
             f" ({text.rstrip('.')}). {suggest_replacement(called)}, or give it x.value"
@@ -92,6 +130,13 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
             " Pad them to one length, or keep them apart in a list."
         )
     if stored:
+        if _is_conversion(error):
+            return GradientLostError(
+                f"Tensors become an array of plain numbers{where}, and their gradient"
+                " would be lost. Leave out the dtype; write np.stack([...]) of what"
+                " np.fromiter or np.vectorize would collect; or give x.value to cut the"
+                " gradient on purpose."
+            )
         return GradientLostError(blame.STORED.format(where))
     if UNKNOWN_TYPE.search(text):
         return GradientLostError(
@@ -100,15 +145,19 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
             " solves a linear system in the `solve` of wb.custom_linear_solve; or give"
             " it x.value to cut the gradient on purpose."
         )
-    if any(part in text for part in OBJECTS):
-        frame = next(
-            (s.tb_frame for s in _traceback_steps(error) if _is_in_numpy(s)), None
+    if objects:
+        return explain_objects(error)
+    if "NPY_ITER_REFS_OK" in text:
+        return GradientLostError(
+            f"np.nditer{where} goes through plain numbers, and the gradient of a Tensor"
+            " would be lost. Write it with NumPy's functions of whole arrays, or go"
+            " through np.ravel(x)."
         )
-        named = (find_numpy_call(frame) if frame else None) or "a NumPy function"
-        return TraceError(
-            f"{named} meets an array of objects{where}: np.array([...]) and lists of"
-            f" Tensors are no array of numbers to it ({text}). Make one Tensor of them"
-            " with np.array([...], like=x), where x is any Tensor or array."
+    if named:
+        return GradientLostError(
+            f"{text.rstrip('.')}{where}: a Tensor is a place in a program, not a plain"
+            " number or bytes, and its gradient would be lost. Write it with NumPy's"
+            " functions, or give x.value to cut the gradient on purpose."
         )
     if "read-only" in text and locked:
         return TraceError(
@@ -117,6 +166,21 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
             " step."
         )
     return None
+
+
+def explain_objects(error: Exception) -> TraceError:
+    """Return the error for a function of NumPy that an array of Tensors is given to."""
+    frame = next((s.tb_frame for s in _traceback_steps(error) if _is_in_numpy(s)), None)
+    called = find_numpy_call(frame) if frame else None
+    if called is None:
+        ufunc = re.search(r"ufunc '(\w+)|no callable (\w+) method", str(error))
+        called = f"np.{ufunc[1] or ufunc[2]}" if ufunc else "a NumPy function"
+    return TraceError(
+        f"{called} meets an array of objects{quote_error_site(error)}: np.asarray(x),"
+        " np.array([...]) and lists of Tensors are no array of numbers to it"
+        f" ({str(error).rstrip('.')}). Leave np.asarray(x) out, or make one Tensor of"
+        " the array with np.array([...], like=x), where x is any Tensor or array."
+    )
 
 
 def _traceback_steps(error: BaseException) -> Iterator[TracebackType]:
@@ -136,19 +200,55 @@ def _is_in_numpy(step: TracebackType) -> bool:
 
 
 def _find_library(error: BaseException) -> str | None:
-    """Return the function of SciPy or scikit-learn in which an error arose."""
+    """Return the function of another library in which an error arose."""
     last = list(_traceback_steps(error))[-1:]
     return find_library_call(last[0].tb_frame) if last else None
 
 
 def _was_given_tensors(error: BaseException) -> bool:
     """Return whether the library function in which an error arose was given Tensors."""
-    return any(
-        _holds_tensor(value) or _reads_tensor(value)
-        for step in _traceback_steps(error)
-        if _module_name(step).startswith(("scipy.", "sklearn."))
-        for value in step.tb_frame.f_locals.values()
-    )
+    given = False
+    for step in _traceback_steps(error):
+        if not source.is_internal(step.tb_frame):
+            given = False  # the user's own: the library is called further in
+        elif not _module_name(step).startswith(("workbench.", "numpy")):
+            given = given or any(
+                _holds_tensor(value) or _reads_tensor(value)
+                for value in step.tb_frame.f_locals.values()
+            )
+    return given
+
+
+def note_library(error: Exception) -> None:
+    """Tell an error of another library that Tensors were among what it was given.
+
+    The error may be about anything else, so it stays, with a note.
+    """
+    called = _find_library(error)
+    if called is None or isinstance(error, WorkbenchError):
+        return
+    if _was_given_tensors(error):
+        error.add_note(
+            f"{called}{quote_error_site(error)} was given Tensors, which it may not"
+            f" see. {suggest_replacement(called)}, or give it x.value to cut the"
+            " gradient on purpose."
+        )
+
+
+def _is_of_objects(error: Exception) -> bool:
+    """Return whether an error arose in NumPy's code that works on arrays of Tensors."""
+    if isinstance(error, WorkbenchError):
+        return False
+    found = False
+    for step in _traceback_steps(error):
+        if not _is_in_numpy(step):
+            found = False
+        else:
+            found = found or any(
+                isinstance(x, np.ndarray) and _holds_tensor(x)
+                for x in step.tb_frame.f_locals.values()
+            )
+    return found
 
 
 def _holds_tensor(value: object) -> bool:
@@ -293,9 +393,17 @@ class ProgramTrace(OpenTrace):
         taken = self._find_taken(error)
         if taken is not None:
             raise taken from None  # what the library made of it says less
-        if isinstance(error, (ValueError, TypeError)):
-            return explain_error(error, bool(self.arrays))
-        return None
+        explained = None
+        if isinstance(error, (ValueError, TypeError)) or (
+            type(error).__module__ in sys.stdlib_module_names
+            and NUMBERS.search(str(error))
+        ):
+            explained = explain_error(error, bool(self.arrays))
+        if explained is None and _is_of_objects(error):
+            return explain_objects(error)
+        if explained is None and not getattr(error, "__notes__", None):
+            note_library(error)
+        return explained
 
     def _find_taken(self, error: Exception) -> GradientLostError | None:
         """Return the error of ours in whose place a library raised another one."""
@@ -365,8 +473,8 @@ def record(
         if traces.MARKED:
             aliases.check_read(outputs, "is returned")
         for i, x in enumerate(outputs):
-            if isinstance(x, np.ndarray) and x.dtype == object:
-                outputs[i] = admit(x)
+            if type(x) not in TENSORS:
+                outputs[i] = gather_result(x)
         caught = trace.caught
     made = Graph(leaves, outputs, tree=structure, caught=caught)
     made.decisions = trace.decisions or ()

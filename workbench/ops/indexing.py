@@ -452,6 +452,7 @@ def _refusal(x: Array, error: Exception) -> Exception:
 
 
 _frame = sys._getframe
+NOTED = source.NOTED
 _plain_kinds = (int, slice)
 
 
@@ -464,6 +465,9 @@ def _tensor_getitem(self: Tensor, index: object) -> Array:
         except Unvalued:
             return _spanned(self, index)
         frame = _frame(1)
+        code, lasti = frame.f_code, frame.f_lasti
+        if code is not NOTED[0]:
+            code, lasti = source.place_of(frame)
         try:
             taken = _take(value, key=key)
         except UnknownLengthError:
@@ -476,8 +480,8 @@ def _tensor_getitem(self: Tensor, index: object) -> Array:
             (value,),
             {"key": key},
             taken,
-            frame.f_code,
-            frame.f_lasti,
+            code,
+            lasti,
             source.current_context(),
         )
         if type(taken) is np.ndarray:

@@ -11,18 +11,16 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
 from typing import Any, SupportsIndex
-from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
 
 from workbench.core import blame, dims, hooks
-from workbench.core.aliases import STALE
 from workbench.core.blame import find_library_call
 from workbench.core.deferred import operand_shape
 from workbench.core.dims import Dim, unify_lengths
-from workbench.core.op import ViewParams, declare, implements
-from workbench.core.tensor import Tensor, admit, apply, note_view
+from workbench.core.op import declare, implements
+from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import (
     Array,
     ArrayLike,
@@ -35,6 +33,7 @@ from workbench.core.types import (
     is_weak,
 )
 from workbench.errors import DtypeError, TraceError
+from workbench.ops import entries
 from workbench.ops.define import (
     Casting,
     Compute,
@@ -44,7 +43,7 @@ from workbench.ops.define import (
     shape_of,
 )
 from workbench.ops.device import make_zeros, on_cupy
-from workbench.ops.indexing import GETITEM, Slice, sliced_length
+from workbench.ops.indexing import Slice, sliced_length
 from workbench.ops.shaping import as_integers, moveaxis, normal_axis
 
 
@@ -540,14 +539,6 @@ BY_ENTRIES = {
 }
 
 
-class _Entry(dict[str, Any]):
-    """The params of an entry that NumPy asked for; no line of the user's has it."""
-
-
-class _SharedEntry(_Entry, ViewParams):
-    """The params of an entry in what NumPy would make no copy of, as `asarray`."""
-
-
 @hooks.entries.set
 def _entries(x: Tensor, copy: bool | None = None) -> np.ndarray[Any, Any]:
     """Return an object array of the entries of a Tensor.
@@ -561,7 +552,12 @@ def _entries(x: Tensor, copy: bool | None = None) -> np.ndarray[Any, Any]:
     # SciPy's sparse arrays step aside for what is an array of no axis.
     asking = frame.f_globals.get("__name__", "")
     sparse = asking.startswith("scipy.sparse")
-    if called is not None and not sparse and called not in BY_ENTRIES:
+    if (
+        called is not None
+        and called.startswith(blame.LIBRARIES)
+        and not sparse
+        and called not in BY_ENTRIES
+    ):
         raise blame.lost_gradient_error(x, called, called)
     if sparse:
         refuse_sparse_method(frame)
@@ -573,17 +569,10 @@ def _entries(x: Tensor, copy: bool | None = None) -> np.ndarray[Any, Any]:
             f" objects, and has {x.size} entries. Leave out np.asarray(x), or write"
             " np.stack in place of np.array."
         )
-    holder = np.empty(shape if apart else (), object)  # host array: of Python objects
-    if not apart:
-        holder[()] = x
-    else:
-        kind = _Entry if copy else _SharedEntry
-        for index in np.ndindex(*shape):
-            holder[index] = entry = apply(GETITEM, (x,), kind(key=index))
-            if not copy:
-                # Of a list of Tensors NumPy copies this and lets it go.
-                entry.params.holder = ref(holder)
-                note_view(x, entry)
+    if apart:
+        return entries.make_entries(x, copy)
+    holder = np.empty((), object)  # host array: of Python objects
+    holder[()] = x
     holder.flags.writeable = bool(copy)
     return holder
 
@@ -618,36 +607,10 @@ def _gather(array: np.ndarray[Any, Any]) -> Array:
             f"an object array of shape {array.shape} has no derivative"
             f"{blame.user_line()}. Make it a float array with .astype(float)."
         )
-    wholes = _find_sources(flat)
-    if wholes is None:
-        return np.reshape(np.stack(flat), array.shape + example.shape)
-    if len(wholes) == 1 and wholes[0].shape == array.shape:
-        return wholes[0]
-    return np.reshape(np.stack(wholes), array.shape)
-
-
-def _find_sources(flat: list[Any]) -> list[Tensor] | None:
-    """Return the Tensors that these entries are, all and in order; else None."""
-    found: list[Tensor] = []
-    at = 0
-    while at < len(flat):
-        first = flat[at]
-        if not isinstance(first, Tensor) or not isinstance(first.params, _Entry):
-            return None
-        whole = first.inputs[0]
-        if found and whole.shape != found[0].shape:
-            return None
-        if type(whole) in STALE:
-            return None  # what NumPy copied entry by entry is as it was
-        for key in np.ndindex(*whole.shape):
-            x = flat[at] if at < len(flat) else None
-            if not isinstance(x, Tensor) or not isinstance(x.params, _Entry):
-                return None
-            if x.inputs[0] is not whole or x.params["key"] != key:
-                return None
-            at += 1
-        found.append(whole)
-    return found
+    if entries.has_entries(flat) and example.shape == ():
+        made: Array = entries.gather(array)
+        return made
+    return np.reshape(np.stack(flat), array.shape + example.shape)
 
 
 @hooks.gather_list.set

@@ -342,6 +342,13 @@ def unique(
 
 def _refuse_writing(name: str, cure: str) -> Callable[..., Any]:
     def answer(*args: Any, **settings: Any) -> Any:
+        called = blame.find_numpy_caller()
+        if called not in (None, name):
+            raise GradientLostError(
+                f"{called}{blame.user_line()} calls {name}, which writes in place,"
+                " where a traced value never changes, and the gradient would be lost."
+                f" Write {cure}."
+            )
         raise GradientLostError(
             f"{name}{blame.user_line()} writes in place, where a traced value never"
             f" changes, and the gradient would be lost. Write {cure}."
@@ -351,8 +358,8 @@ def _refuse_writing(name: str, cure: str) -> Callable[..., Any]:
 
 
 FUNCTIONS[np.copyto] = _refuse_writing(
-    "np.copyto (np.full_like calls it)",
-    "np.broadcast_to(x, a.shape), np.where(mask, x, a) or np.full(a.shape, x)",
+    "np.copyto",
+    "a = np.broadcast_to(x, a.shape), or a = np.where(mask, x, a)",
 )
 for _function, _cure in (
     (np.put, "wb.at(x)[i].set(v)"),
