@@ -138,7 +138,7 @@ class ArrayMethods:
 FUNCTION_METHODS: dict[str, Any] = {
     name: getattr(np, name)
     for name in """
-    all any argmax argmin argpartition argsort astype clip copy cumprod
+    all any argmax argmin argpartition argsort clip cumprod
     cumsum diagonal dot max mean min nonzero prod ptp ravel repeat round searchsorted
     sort squeeze std sum swapaxes take trace var
     """.split()

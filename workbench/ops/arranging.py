@@ -42,6 +42,8 @@ from workbench.ops.shaping import (
     as_integer,
     as_integers,
     distinct_axes,
+    lay_out,
+    memory_order,
     moveaxis,
     normal_axes,
     normal_axis,
@@ -609,7 +611,12 @@ def pad(
     array = admit(array)
     if not shape_of(array):
         return array
-    width = _as_widths(pad_width, len(shape_of(array)))
+    padded = _pad(array, _as_widths(pad_width, len(shape_of(array))), mode, settings)
+    order = memory_order(array)
+    return np.copy(array, order=order) if padded is array else lay_out(padded, order)
+
+
+def _pad(array: Array, width: Widths, mode: str, settings: Params) -> Array:
     if mode == "constant":
         return _pad_constant(array, width, **settings)
     if mode == "empty":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import sys
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -316,13 +316,29 @@ def without_masks(
 # Taking: x[index]
 
 
-def _take(x: Array, *arrays: Any, key: Key) -> Array:
+#: How that lies in memory: as NumPy has it for an index, or as a copy in C order, that
+#: of `numpy.take`, or in the order of ``x``, that of `numpy.sort`.
+LaidOut = Literal["", "C", "K"]
+
+
+def _take(x: Array, *arrays: Any, key: Key, order: LaidOut = "") -> Array:
     if not hasattr(x, "__getitem__"):
         x = np.asarray(x)  # host array: a Python number
-    return x[as_index(key, arrays)]
+    if not order or not isinstance(x, np.ndarray):
+        return x[as_index(key, arrays)]
+    if order == "C" and key[-1] is ARRAY and key[:-1] == (WHOLE,) * (len(key) - 1):
+        return np.take(x, arrays[0], len(key) - 1)
+    taken = x[as_index(key, arrays)]
+    made = np.empty_like(x, shape=taken.shape, order=order)
+    if arrays and made.strides == taken.strides:
+        return taken
+    made[...] = taken
+    return made
 
 
-def _take_transpose(g: Array, x: Array, *arrays: Any, key: Key) -> Array | Scattered:
+def _take_transpose(
+    g: Array, x: Array, *arrays: Any, key: Key, order: LaidOut = ""
+) -> Array | Scattered:
     if not any(isinstance(a, Tensor) or is_mask(a) for a in (g, *arrays)):
         return Scattered(g, key, arrays, shape_of(x))
     spread = apply(SCATTER, (g, *arrays), {"key": key, "shape": shape_of(x)})
@@ -388,15 +404,14 @@ def has_distinct_entries(arrays: tuple[Any, ...]) -> bool:
     return all(is_mask(a) or dims.is_same_shape((a.size,), (1,)) for a in arrays)
 
 
-def _take_lengths(x: Array, *arrays: Any, key: Key) -> Spec:
+def _take_lengths(x: Array, *arrays: Any, key: Key, order: LaidOut = "") -> Spec:
     return Spec(indexed_shape(shape_of(x), key, arrays), dtype_of(x))
 
 
 def _take_view(params: Params) -> bool:
     """Return whether NumPy gives a view: no array in the index, or a diagonal."""
-    return (
-        all(part is not ARRAY for part in params["key"]) or type(params) is ViewParams
-    )
+    whole = all(part is not ARRAY for part in params["key"])
+    return (whole and "order" not in params) or type(params) is ViewParams
 
 
 GETITEM = linear(

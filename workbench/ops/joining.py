@@ -44,7 +44,13 @@ from workbench.ops.define import (
 )
 from workbench.ops.device import make_zeros, on_cupy
 from workbench.ops.indexing import GETITEM, Slice, sliced_length
-from workbench.ops.shaping import as_integers, moveaxis, normal_axis
+from workbench.ops.shaping import (
+    as_integers,
+    lay_out,
+    memory_order,
+    moveaxis,
+    normal_axis,
+)
 
 
 def _admit_parts(arrays: Iterable[Any]) -> tuple[Any, ...]:
@@ -333,9 +339,12 @@ def delete(arr: Array, obj: Any, axis: int | None = None) -> Array:
     line = np.arange(shape_of(arr)[axis])  # host array: positions, an index
     obj = _require_index(obj)
     kept = np.delete(line, obj)
-    if np.asarray(obj).dtype == bool:  # host array: a plain index
+    places = np.asarray(obj)  # host array: a plain index
+    if places.dtype == bool:
         return arr[(slice(None),) * axis + (np.isin(line, kept),)]
-    return np.take(arr, kept, axis)
+    if isinstance(obj, slice) or places.size == 1:
+        return lay_out(np.take(arr, kept, axis), memory_order(arr))
+    return arr[(slice(None),) * axis + (kept,)]
 
 
 def _insert_lengths(
@@ -388,7 +397,8 @@ def insert(arr: Array, obj: Any, values: ArrayLike, axis: int | None = None) -> 
     old = np.arange(length)  # host array: positions in what is joined
     added = np.arange(length, length + count)  # host array: positions, too
     order = np.insert(old, places, added)
-    return np.take(np.concatenate([arr, new], axis), order, axis)
+    y = np.take(np.concatenate([arr, new], axis), order, axis)
+    return lay_out(y, memory_order(arr))
 
 
 def _require_index(obj: object) -> Any:
@@ -652,7 +662,7 @@ def _find_sources(flat: list[Any]) -> list[Tensor] | None:
 def _gather_list(items: Sequence[Any]) -> Array:
     """Return one array or Tensor from a list of numbers, arrays and Tensors."""
     if _holds_tensor(items):
-        return np.stack([admit(x) for x in items])
+        return lay_out(np.stack([admit(x) for x in items]), "C")
     array = np.array(items)  # host array: a list of numbers
     return _gather(array) if array.dtype == object else array
 

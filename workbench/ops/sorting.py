@@ -30,6 +30,7 @@ from workbench.ops.define import (
 from workbench.ops.device import make_zeros, on_cupy
 from workbench.ops.reductions import batch_reduction, lengths_of, settings
 from workbench.ops.shaping import as_integers, normal_axis
+from workbench.ops.taking import take_along
 from workbench.ops.updates import at
 
 #: NumPy's algorithms of sorting.
@@ -119,7 +120,7 @@ def sort(
     if axis is None:
         a, axis = np.ravel(a), 0
     found = np.argsort(a, axis=axis, kind=kind, stable=stable)
-    return np.take_along_axis(a, found, axis)
+    return take_along(a, found, axis, order="K")
 
 
 @implements(np.sort_complex)
@@ -168,7 +169,7 @@ def partition(
     if axis is None:
         a, axis = np.ravel(a), 0
     found = np.argpartition(a, kth, axis=axis, kind=kind)
-    return np.take_along_axis(a, found, axis)
+    return take_along(a, found, axis, order="K")
 
 
 def _lexsort_compute(*keys: Any, axis: int) -> Array:
