@@ -1,7 +1,8 @@
 """Every sample in other clothes: strides, order, read-only; empty and of one entry.
 
-How an array lies in memory changes no value, and results lie as NumPy's do. On arrays without entries, or with one
-along each axis, an op gives what NumPy gives, if NumPy gives anything.
+How an array lies in memory changes no value, and results lie as NumPy's do. On arrays
+without entries, or with one along each axis, an op gives what NumPy gives, if NumPy
+gives anything.
 """
 
 from __future__ import annotations
@@ -247,7 +248,8 @@ np.array(x, copy=None, order="C", like=x)  np.asarray(x, order="F", like=x)
 np.asarray(x, order="C", like=x)  np.array(t, order="A", like=x)
 np.ascontiguousarray(x, like=x)  np.asfortranarray(t, like=x)  np.array([x, x], like=x)
 np.copy(x)  np.copy(t, order="C")  np.copy(x, order="F")  np.copy(t.swapaxes(0, 1))
-x.copy()  x.T.copy()  x.copy("F")  x.copy(order="K")  t.copy("A")  t.swapaxes(0, 1).copy()
+x.copy()  x.T.copy()  x.copy("F")  x.copy(order="K")  t.copy("A")
+t.swapaxes(0, 1).copy()
 x.astype(float)  x.astype(np.float32, order="C")  x.astype(np.float32, "F")
 x.astype(float, copy=False)  t.astype(float, order="F", copy=False)
 x.flatten()  x.flatten("F")  x.flatten("K")  x.ravel()  x.ravel("F")  t.ravel("K")
@@ -320,7 +322,7 @@ WRITING = {
     "delete": lambda x: (d := np.delete(x, 1, axis=1), d.reshape(-1)),
     "gradient": lambda x: (d := np.gradient(x, axis=0), d.T.reshape(-1)),
     "ravel of every second": lambda x: (d := x.copy()[0, ::2], d.ravel()),
-    "of an input": lambda x: (d := x, x.reshape(-1)),
+    "of an input": lambda x: (x, x.reshape(-1)),
 }
 
 
