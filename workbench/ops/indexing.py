@@ -213,7 +213,7 @@ def indexed_shape(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> 
         elif type(part) is Slice:
             found.append(sliced_length(next(lengths), part))
         else:
-            next(lengths)
+            _check_bounds(part, next(lengths), len(places))
             places.append(i)
             chosen.append(() if isinstance(part, (int, Dim)) else shape_of(part))
             if len(places) == 1:
@@ -226,6 +226,19 @@ def indexed_shape(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> 
     together = spelt[-1] - spelt[0] + 1 == len(spelt)
     start = first if together else 0
     return (*found[:start], *broadcast_shapes(*chosen), *found[start:])
+
+
+def _check_bounds(part: Any, length: int | Dim, axis: int) -> None:
+    """Refuse an index that is known to be outside of an axis, as NumPy does."""
+    known = isinstance(part, (int, np.ndarray)) and np.size(part) > 0
+    if not known or type(length) is not int:
+        return
+    low, high = np.min(part), np.max(part)
+    if low < -length or high >= length:
+        wrong = low if low < -length else high
+        raise IndexError(
+            f"index {wrong} is out of bounds for axis {axis} with size {length}"
+        )
 
 
 def sliced_length(n: int | Dim, part: Slice) -> int | Dim:

@@ -425,8 +425,8 @@ def resize(a: Array, new_shape: int | Shape) -> Array:
     size, have = math.prod(shape), shape_of(a)[0]
     if not have or not size:
         return make_zeros(a, shape)
-    line = np.arange(size) % have  # host array: positions, an index
-    return np.reshape(np.take(a, line), shape)
+    tiled = np.tile(a, -(-size // have))
+    return np.reshape(tiled[:size], shape)
 
 
 # split: slices, which are views
@@ -626,6 +626,9 @@ def _gather(array: np.ndarray[Any, Any]) -> Array:
             f"an object array of shape {array.shape} has no derivative"
             f"{blame.user_line()}. Make it a float array with .astype(float)."
         )
+    if len(flat) > 1 and all(x is example for x in flat):  # as of np.full(n, t)
+        shape = array.shape + example.shape
+        return np.copy(np.broadcast_to(example, shape), order="C")
     wholes = _find_sources(flat)
     if wholes is None:
         return np.reshape(np.stack(flat), array.shape + example.shape)

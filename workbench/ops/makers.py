@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core import blame
-from workbench.core.dims import Dim, largest
+from workbench.core.dims import Dim, broadcast_shapes, largest
 from workbench.core.methods import FUNCTION_METHODS
 from workbench.core.op import MAKERS, connect_nothing, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
@@ -552,6 +552,16 @@ def _compute(start: Any, stop: Any, *, num: int, endpoint: bool = True) -> Array
     return np.linspace(start, stop, num, endpoint=endpoint)  # host array: of numbers
 
 
+def _line_lengths(start: Any, stop: Any, *, num: int, endpoint: bool = True) -> Spec:
+    shape = broadcast_shapes(shape_of(start), shape_of(stop))
+    ends = [
+        x if is_weak(x) else spec_of(x).example() if spec_of(x).weak else
+        np.ones((), dtype_of(x))  # host array: of its dtype
+        for x in (start, stop)
+    ]  # fmt: skip
+    return Spec((num, *shape), np.linspace(*ends, 2).dtype)  # host array: of numbers
+
+
 def _pull(part: int) -> Callable[..., Array]:
     def pull(
         g: Array,
@@ -591,6 +601,7 @@ LINSPACE = op(
     batch=_batch,
     rule="Σ g (1 − t)   Σ g t",
     reads=(),
+    lengths=_line_lengths,
 )
 
 

@@ -134,11 +134,18 @@ def sort_complex(a: Array) -> Array:
     return y.astype(np.complex64 if small else np.complex128)
 
 
+def _argpartition_lengths(x: Array, *, kth: Sequence[int], axis: int) -> Spec:
+    length = shape_of(x)[axis]
+    if type(length) is int and any(not -length <= k < length for k in kth):
+        raise ValueError(f"kth={kth} is out of bounds ({length})")
+    return Spec(shape_of(x), np.dtype(np.intp))
+
+
 ARGPARTITION = op(
     "argpartition",
     np.argpartition,
     batch="shifted",
-    lengths=shape_of_first,
+    lengths=_argpartition_lengths,
 )
 
 
@@ -369,7 +376,12 @@ def _isin_batch(
     return NotImplemented if batched[1] else apply(ISIN, inputs, params)
 
 
-ISIN = op("isin", np.isin, batch=_isin_batch)
+ISIN = op(
+    "isin",
+    np.isin,
+    batch=_isin_batch,
+    lengths=lambda x, *_, **settings: Spec(shape_of(x), np.dtype(bool)),
+)
 
 
 @implements(np.isin)

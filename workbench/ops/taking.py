@@ -18,7 +18,7 @@ from workbench.core.dims import Dim, has_dim, is_zero_length
 from workbench.core.methods import FUNCTION_METHODS
 from workbench.core.op import FUNCTIONS, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
-from workbench.core.types import Array, ArrayLike, Shape
+from workbench.core.types import Array, ArrayLike, Shape, Spec
 from workbench.errors import GradientLostError, ShapeError, TraceError
 from workbench.ops.define import (
     Casting,
@@ -526,15 +526,38 @@ def _check_matrix(arr: Array) -> tuple[int, ...]:
 
 # Bits
 
+
+def _bit_lengths(x: Array, *, axis: int | None, change: Callable[[Any], Any]) -> Spec:
+    shape = shape_of(x) if axis is not None else (math.prod(shape_of(x)),)
+    at = normal_axis(axis or 0, len(shape))
+    changed = (*shape[:at], change(shape[at]), *shape[at + 1 :])
+    return Spec(changed, np.dtype(np.uint8))
+
+
 PACKBITS = op(
     "packbits",
     lambda x, *, axis=None, bitorder="big": np.packbits(x, axis, bitorder),
+    lengths=lambda x, *, axis=None, bitorder="big": _bit_lengths(
+        x, axis=axis, change=lambda n: (n + 7) // 8
+    ),
 )
+
+
+def _unpacked_lengths(
+    x: Array, *, axis: int | None = None, count: int | None = None, bitorder: str = ""
+) -> Spec:
+    def change(n: Any) -> Any:
+        return 8 * n if count is None else count if count >= 0 else 8 * n + count
+
+    return _bit_lengths(x, axis=axis, change=change)
+
+
 UNPACKBITS = op(
     "unpackbits",
     lambda x, *, axis=None, count=None, bitorder="big": np.unpackbits(
         x, axis, count, bitorder
     ),
+    lengths=_unpacked_lengths,
 )
 
 
