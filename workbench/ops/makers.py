@@ -377,7 +377,7 @@ def _answer_array(name: str) -> Callable[..., Array]:
             return getattr(np, name)(a, dtype, **more, **settings)
         if dtype is not None and dtype_of(made) != dtype:
             made = made.astype(dtype)
-        order = settings.get("order") or own
+        order: Any = settings.get("order") or own
         if made is a and settings.get("copy", copies):
             made = np.copy(made, order=order)
         elif order != "K":
@@ -471,7 +471,8 @@ def _convert_array(
             f"x.astype(...){blame.user_line()}: cannot cast {dtype_of(x)} to {dtype}"
             f" by the rule {casting!r}. Write casting='unsafe'."
         )
-    made = np.astype(x, dtype, copy=copy)
+    convert: Any = np.astype
+    made: Array = convert(x, dtype, copy=copy)
     if order == "A":
         order = memory_order(x)
     return made if order == "K" else lay_out(made, "F" if order == "F" else "C")
@@ -554,12 +555,13 @@ def _compute(start: Any, stop: Any, *, num: int, endpoint: bool = True) -> Array
 
 def _line_lengths(start: Any, stop: Any, *, num: int, endpoint: bool = True) -> Spec:
     shape = broadcast_shapes(shape_of(start), shape_of(stop))
-    ends = [
+    first, last = (
         x if is_weak(x) else spec_of(x).example() if spec_of(x).weak else
         np.ones((), dtype_of(x))  # host array: of its dtype
         for x in (start, stop)
-    ]  # fmt: skip
-    return Spec((num, *shape), np.linspace(*ends, 2).dtype)  # host array: of numbers
+    )  # fmt: skip
+    made: Any = np.linspace(first, last, 2)  # host array: of numbers
+    return Spec((num, *shape), made.dtype)
 
 
 def _pull(part: int) -> Callable[..., Array]:

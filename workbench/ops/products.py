@@ -135,7 +135,7 @@ def cross(
     ahead, behind = [1, 2, 0], [2, 0, 1]
     y = np.take(a, ahead, -1) * np.take(b, behind, -1)
     y = y - np.take(a, behind, -1) * np.take(b, ahead, -1)
-    return np.moveaxis(lay_out(y, "C"), -1, axisc)
+    return moveaxis(lay_out(y, "C"), -1, axisc)
 
 
 @implements(np.linalg.cross)

@@ -37,7 +37,13 @@ from workbench.ops.indexing import (
     has_symbolic_mask,
 )
 from workbench.ops.lengths import PLACES, is_symbolic, nonzero_places
-from workbench.ops.shaping import as_integer, as_integers, lay_out, normal_axis
+from workbench.ops.shaping import (
+    as_integer,
+    as_integers,
+    lay_out,
+    moveaxis,
+    normal_axis,
+)
 from workbench.ops.updates import at
 
 
@@ -349,7 +355,7 @@ def unique(
     )
     values = np.take(ar, index, axis)
     if axis:
-        values = np.moveaxis(lay_out(np.moveaxis(values, axis, 0), "C"), 0, axis)
+        values = moveaxis(lay_out(moveaxis(values, axis, 0), "C"), 0, axis)
     parts = [values, *([index] if return_index else []), *more]
     return tuple(parts) if len(parts) > 1 else parts[0]
 
