@@ -500,7 +500,7 @@ def copy_with_layout(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         extent, room = step * length, own * length
         strides[n] = own if x.strides[n] > 0 else -own
         start += 0 if x.strides[n] > 0 else own * (length - 1)
-    memory = np.empty(max(room, x.itemsize), np.uint8)
+    memory = np.empty(max(room, x.itemsize), np.uint8)  # host array: a copy of one
     made: np.ndarray[Any, Any] = np.ndarray(x.shape, x.dtype, memory, start, strides)
     made[...] = x
     return made

@@ -342,7 +342,8 @@ def _take(x: Array, *arrays: Any, key: Key, order: LaidOut = "") -> Array:
     if order == "C" and key[-1] is ARRAY and key[:-1] == (WHOLE,) * (len(key) - 1):
         return np.take(x, arrays[0], len(key) - 1)
     taken = x[as_index(key, arrays)]
-    made = np.empty_like(x, shape=taken.shape, order=order)
+    shape = taken.shape
+    made = np.empty_like(x, shape=shape, order=order)  # not (): NumPy's
     if arrays and made.strides == taken.strides:
         return taken
     made[...] = taken

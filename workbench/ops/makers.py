@@ -70,8 +70,8 @@ def _full_like_compute(
     shape: tuple[int, ...] | None = None,
     order: MemoryOrder = "K",
 ) -> Array:
-    # not (): or NumPy's
-    return np.full_like(x, fill, dtype=dtype, order=order, shape=shape)
+    more: Any = {"dtype": dtype, "order": order}
+    return np.full_like(x, fill, shape=shape, **more)  # not (): or NumPy's
 
 
 def _fill_elsewhere(
@@ -85,8 +85,8 @@ def _fill_elsewhere(
     """Return the same on CuPy, which takes the shape () for none given."""
     if shape == ():
         return np.reshape(np.full_like(x, fill, dtype=dtype, shape=(1,)), ())
-    # not (): see above
-    return np.full_like(x, fill, dtype=dtype, order=order, shape=shape)
+    more: Any = {"dtype": dtype, "order": order}
+    return np.full_like(x, fill, shape=shape, **more)  # not (): see above
 
 
 def _full_like_batch(
