@@ -470,9 +470,40 @@ def copy_arrays(primals: Sequence[Any]) -> tuple[Any, ...]:
     """Return the primals, each array a copy: the caller may change his afterwards."""
     return tuple(
         tree.map_tree(
-            lambda x: x.copy() if type(x) is np.ndarray else x, tuple(primals)
+            lambda x: copy_with_layout(x) if type(x) is np.ndarray else x,
+            tuple(primals),
         )
     )
+
+
+def copy_with_layout(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return a copy of which NumPy makes views wherever it makes views of ``x``.
+
+    Its axes lie in memory in the same order and direction, with a gap of one entry
+    wherever ``x`` has any.
+
+    >>> import numpy as np
+    >>> copy_with_layout(np.ones((4, 6))[::2, ::-2]).strides
+    (56, -16)
+    """
+    if x.flags.c_contiguous:
+        return x.copy()
+    if x.flags.f_contiguous:
+        return x.copy(order="F")
+    extent = room = x.itemsize  # of the axes so far, in x and in the copy
+    start, strides = 0, [0] * x.ndim
+    for n in sorted(range(x.ndim), key=lambda n: abs(x.strides[n])):
+        length, step = x.shape[n], abs(x.strides[n])
+        if length < 2 or not step:
+            continue
+        own = room if step == extent else room + x.itemsize
+        extent, room = step * length, own * length
+        strides[n] = own if x.strides[n] > 0 else -own
+        start += 0 if x.strides[n] > 0 else own * (length - 1)
+    memory = np.empty(max(room, x.itemsize), np.uint8)  # host array: a copy of one
+    made: np.ndarray[Any, Any] = np.ndarray(x.shape, x.dtype, memory, start, strides)
+    made[...] = x
+    return made
 
 
 def ensure_owned(

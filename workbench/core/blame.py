@@ -317,7 +317,8 @@ SINGULAR = "Look at its eigenvalues; a small multiple of np.eye(n) added may do.
 STORED = (
     "a Tensor was stored into a plain array{}, which would lose its gradient. Build"
     " the array from its parts (np.array([...]), np.stack, np.concatenate), or write"
-    " x = wb.at(x)[i].set(v)."
+    " x = wb.at(x)[i].set(v). If it is a setting of a function of NumPy, beside a plain"
+    " array a, give that wnp.asarray(a), with import workbench.numpy as wnp."
 )
 
 #: A draw of a generator of NumPy's, which is compiled and has no frame to look at.
@@ -389,7 +390,9 @@ def lost_gradient_error(
         return GradientLostError(
             f"{made_by_numpy} of a list or array of Tensors{user_line()}: NumPy makes"
             f" plain numbers of them, and {describe(x)} would lose its gradient. Make"
-            f" one Tensor of them first: {made_by_numpy}(np.stack([...]))."
+            f" one Tensor of them first: {made_by_numpy}(np.stack([...])). If it is a"
+            f" setting beside a plain array a, write {made_by_numpy}(wnp.asarray(a),"
+            " ...), with import workbench.numpy as wnp."
         )
     if what.startswith("np.asarray") and source.is_assignment(*source.caller()):
         return GradientLostError(STORED.format(user_line()))

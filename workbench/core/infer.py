@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, product
+from math import prod
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
@@ -69,7 +70,13 @@ def _infer_known(op: Op, specs: list[Any], params: dict[str, Any]) -> Specs:
         return known
     if op.elementwise and (found := _infer_elementwise(op, specs, params)) is not None:
         return found
+    if op.lengths is not None and (found := _infer_large(op, specs, params)):
+        return found
     examples = [x.example() if isinstance(x, Spec) else x for x in specs]
+    return _run_on(op, examples, params)
+
+
+def _run_on(op: Op, examples: list[Any], params: dict[str, Any]) -> Specs:
     with np.errstate(all="ignore"):
         made = op.compute(*examples, **params)
     if isinstance(made, tuple):
@@ -78,12 +85,59 @@ def _infer_known(op: Op, specs: list[Any], params: dict[str, Any]) -> Specs:
     return spec
 
 
+def _infer_large(op: Op, specs: list[Any], params: dict[str, Any]) -> Specs | None:
+    """Return the spec of a result by the op's rule, where examples would be large.
+
+    The rule tells lengths, one entry of each operand the dtypes. None where the rule
+    does not tell, or refuses small operands: NumPy says what does not fit.
+    """
+    if len(specs) == 1 and op.view is not None and op.view(params):
+        return None  # a view of an example takes no memory
+    given = [tuple(x.shape) for x in specs if isinstance(x, Spec)]
+    widest = max(map(prod, given), default=0)
+    try:
+        told: Any = op.lengths(*specs, **params) if op.lengths is not None else None
+    except UnknownLengthError:
+        return None
+    except Exception:
+        if widest > MOST_ENTRIES:
+            raise
+        return None
+    several = isinstance(told, tuple) and any(
+        isinstance(y, (Spec, tuple)) for y in told
+    )
+    parts = told if several else (told,)
+    shapes = [tuple(getattr(y, "shape", y)) for y in parts]
+    if any(type(n) is Dim or n is None for shape in shapes for n in shape):
+        return None
+    if max(widest, *map(prod, shapes)) <= MOST_ENTRIES:
+        return None
+    if any(isinstance(y, Spec) for y in parts):
+        found: Specs = told
+        return found
+    one = [
+        _with_shape(x, tuple(min(n, 1) for n in x.shape)) if isinstance(x, Spec) else x
+        for x in specs
+    ]
+    try:
+        made = _run_on(
+            op, [x.example() if isinstance(x, Spec) else x for x in one], params
+        )
+    except Exception:
+        return None
+    if isinstance(made, tuple):
+        return tuple(map(_with_shape, made, shapes))
+    return _with_shape(made, shapes[0])
+
+
 #: What an elementwise op makes of one entry of each operand, by the op and what
 #: the entries are: half the time of a program without values goes into asking.
-_MADE: dict[tuple[Any, ...], Spec] = {}
+_MADE: dict[tuple[Any, ...], Specs] = {}
 
 
-def _infer_elementwise(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None:
+def _infer_elementwise(
+    op: Op, specs: list[Any], params: dict[str, Any]
+) -> Specs | None:
     """Return the spec of an elementwise op's result, from one entry of each operand.
 
     None where that does not tell, or fails: then the whole example says why.
@@ -119,24 +173,22 @@ def _infer_elementwise(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec
             spec = _run_on_entries(op, specs, params)
     except (ValueError, TypeError):
         return None
-    if spec is None:
-        return None
     if certain:
         _MADE[key] = spec
+    if isinstance(spec, tuple):
+        return tuple([Spec(shape, y.dtype) for y in spec]) if shape else spec
     return Spec(shape, spec.dtype) if shape else spec
 
 
-def _run_on_entries(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None:
-    """Return the spec of an op's one result on one entry of each operand, or None."""
+def _run_on_entries(op: Op, specs: list[Any], params: dict[str, Any]) -> Specs:
+    """Return the spec of an op's result on one entry of each operand."""
     entries = []
     for x in specs:
         if isinstance(x, Spec) and x.weak:
             entries.append(x.example())
         else:
             entries.append(x if types.is_weak(x) else np.ones((), x.dtype))
-    with np.errstate(all="ignore"):
-        made = op.compute(*entries, **params)
-    return None if isinstance(made, tuple) else types.spec_of(made)
+    return _run_on(op, entries, params)
 
 
 # Unknown lengths

@@ -262,7 +262,7 @@ def check_order(order: object) -> None:
 FUNCTION_METHODS: dict[str, Any] = {
     name: getattr(np, name)
     for name in """
-    all any argmax argmin argpartition argsort copy cumprod
+    all any argmax argmin argpartition argsort cumprod
     cumsum diagonal dot max mean min nonzero prod ptp ravel repeat round searchsorted
     sort squeeze std sum swapaxes take trace var
     """.split()

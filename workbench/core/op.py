@@ -202,8 +202,9 @@ class Op:
         The gradient in plain mathematics, for the picture.
     lengths
         ``lengths(*specs_or_values, **params) -> Spec``, asked in place of ``infer``
-        where a length is unknown. The shapes alone will do: the dtypes are asked at
-        small numbers.
+        where a length is unknown, and in place of ``compute`` where an example would
+        be large. The shapes alone will do: the dtypes are asked at small numbers, with
+        the same settings.
     masked
         The op in its place when an operand is a masked cotangent: the same, but a
         factor that is 0 wins over infinity and NaN.

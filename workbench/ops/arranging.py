@@ -16,7 +16,7 @@ from workbench.core import blame
 from workbench.core.deferred import operand_shape
 from workbench.core.dims import Dim, has_dim, is_zero_length, largest, smallest
 from workbench.core.op import Op, ViewParams, implements, is_always_view
-from workbench.core.tensor import Tensor, admit, apply
+from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import (
     Array,
     ArrayLike,
@@ -35,13 +35,15 @@ from workbench.ops.define import (
     op,
     refuse_out,
     shape_of,
-    shape_of_first,
+    spec_of_first,
 )
 from workbench.ops.indexing import ARRAY, GETITEM, SCATTER
 from workbench.ops.shaping import (
     as_integer,
     as_integers,
     distinct_axes,
+    lay_out,
+    memory_order,
     moveaxis,
     normal_axes,
     normal_axis,
@@ -108,7 +110,7 @@ ROLL = linear(
     rule="g rolled back",
     carries=(0,),
 )
-ROLL.batch, ROLL.lengths = "shifted", shape_of_first
+ROLL.batch, ROLL.lengths = "shifted", spec_of_first
 
 
 @implements(np.roll)
@@ -147,12 +149,13 @@ def _tile_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Ar
     return apply(TILE, (aligned,), {"reps": (1, *ones, *reps)})
 
 
-def _tile_lengths(x: Array, *, reps: tuple[int, ...]) -> tuple[Any, ...]:
+def _tile_lengths(x: Array, *, reps: tuple[int, ...]) -> Spec:
     shape = shape_of(x)
     rank = max(len(shape), len(reps))
     shape = (1,) * (rank - len(shape)) + shape
     reps = (1,) * (rank - len(reps)) + reps
-    return tuple(n * times for n, times in zip(shape, reps, strict=True))
+    tiled = tuple(n * times for n, times in zip(shape, reps, strict=True))
+    return Spec(tiled, dtype_of(x))
 
 
 TILE = linear(
@@ -176,9 +179,10 @@ def _repeat_transpose(g: Array, x: Array, *, repeats: int, axis: tuple[int]) -> 
     return np.sum(np.reshape(g, (*shape[:at], repeats, *shape[at:])), axis=at)
 
 
-def _repeat_lengths(x: Array, *, repeats: int, axis: tuple[int]) -> tuple[Any, ...]:
+def _repeat_lengths(x: Array, *, repeats: int, axis: tuple[int]) -> Spec:
     shape, at = shape_of(x), axis[0]
-    return (*shape[:at], shape[at] * repeats, *shape[at + 1 :])
+    longer = (*shape[:at], shape[at] * repeats, *shape[at + 1 :])
+    return Spec(longer, dtype_of(x))
 
 
 REPEAT = linear(
@@ -213,7 +217,7 @@ def _triangle(name: str, function: Callable[..., Any]) -> Op:
     made = linear(
         name, function, lambda g, x, *, k: function(g, k), rule=f"{name} of g"
     )
-    made.lengths = shape_of_first
+    made.lengths = spec_of_first
     made.batch = "whole"
     return made
 
@@ -347,9 +351,10 @@ def _pad_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Arr
     return apply(PAD, inputs, {**params, "width": ((0, 0), *params["width"])})
 
 
-def _pad_lengths(x: Array, *, width: Widths, fill: ArrayLike = 0) -> tuple[Any, ...]:
+def _pad_lengths(x: Array, *, width: Widths, fill: ArrayLike = 0) -> Spec:
     pairs = zip(shape_of(x), width, strict=True)
-    return tuple(before + n + after for n, (before, after) in pairs)
+    padded = tuple(before + n + after for n, (before, after) in pairs)
+    return Spec(padded, dtype_of(x))
 
 
 PAD = op(
@@ -396,12 +401,17 @@ def _pad_constant(x: Array, width: Widths, constant_values: object = 0) -> Array
 
 # Margins that hold copies
 
+#: Of longer lines a program without values does not hold the places.
+MOST_PLACES = 4**8
+
 
 def _pad_copies(x: Array, width: Widths, mode: Any) -> Array:
     for axis, (before, after) in enumerate(width):
         if before or after:
             n = shape_of(x)[axis]
-            if isinstance(n, Dim):
+            # Without a value, the places too are computed when the program runs.
+            many = isinstance(n, Dim) or before + n + after > MOST_PLACES
+            if many and value_of(x) is None:
                 x = np.take(x, _padded_places(x, n, before, after, mode), axis)
                 continue
             line = np.arange(n)  # host array: positions
@@ -409,8 +419,8 @@ def _pad_copies(x: Array, width: Widths, mode: Any) -> Array:
     return x
 
 
-def _padded_places(x: Array, n: Dim, before: int, after: int, mode: str) -> Array:
-    """Return which entries lie along an axis of unknown length, margins included."""
+def _padded_places(x: Array, n: int | Dim, before: int, after: int, mode: str) -> Array:
+    """Return which entries lie along an axis, margins included."""
     k = list_positions(-before, n + after, like=x)
     if mode == "edge":
         return np.clip(k, 0, n - 1)
@@ -588,7 +598,9 @@ SETTINGS = {
 def _padded_lengths(
     array: Array, pad_width: object, *args: Any, **settings: Any
 ) -> Shape:
-    return _pad_lengths(array, width=_as_widths(pad_width, len(operand_shape(array))))
+    shape = operand_shape(array)
+    pairs = zip(shape, _as_widths(pad_width, len(shape)), strict=True)
+    return tuple(before + n + after for n, (before, after) in pairs)
 
 
 @implements(np.pad, lengths=_padded_lengths)
@@ -612,7 +624,12 @@ def pad(
     array = admit(array)
     if not shape_of(array):
         return array
-    width = _as_widths(pad_width, len(shape_of(array)))
+    padded = _pad(array, _as_widths(pad_width, len(shape_of(array))), mode, settings)
+    order = memory_order(array)
+    return np.copy(array, order=order) if padded is array else lay_out(padded, order)
+
+
+def _pad(array: Array, width: Widths, mode: str, settings: Params) -> Array:
     if mode == "constant":
         return _pad_constant(array, width, **settings)
     if mode == "empty":

@@ -30,6 +30,7 @@ from workbench.ops.contraction import product_dtype
 from workbench.ops.define import Compute, dtype_of, multilinear, shape_of
 from workbench.ops.device import make_zeros
 from workbench.ops.elementwise import conjugate
+from workbench.ops.shaping import lay_out
 
 # The values, on arrays of any library
 
@@ -354,4 +355,4 @@ def correlate(a: Array, v: Array, mode: str = "valid") -> Array:
     if shape_of(v)[0] <= shape_of(a)[0]:
         return convolve_arrays(a, np.flip(conjugate(v)), mode)
     # NumPy slides the shorter one, and turns the result round.
-    return np.flip(convolve_arrays(conjugate(v), np.flip(a), mode))
+    return lay_out(np.flip(convolve_arrays(conjugate(v), np.flip(a), mode)), "C")

@@ -87,6 +87,11 @@ def shape_of_first(x: Array, *others: Any, **params: Any) -> tuple[Any, ...]:
     return shape_of(x)
 
 
+def spec_of_first(x: Array, *others: Any, **params: Any) -> Spec:
+    """Return the spec of an op's result that is its first operand, rearranged."""
+    return Spec(shape_of(x), dtype_of(x))
+
+
 def refuse_out(name: str, out: object) -> None:
     """Refuse ``out=``: a traced value never changes in place."""
     if out is not None:

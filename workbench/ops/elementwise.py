@@ -49,6 +49,7 @@ from workbench.ops.define import (
     shape_of,
 )
 from workbench.ops.device import on_cupy
+from workbench.ops.shaping import lay_out
 
 # Arithmetic. Python's operators, so that Python numbers stay weak.
 
@@ -765,7 +766,8 @@ def sign(x: Array) -> Array:
 @implements(np.iscomplex)
 def iscomplex(x: Array) -> Array:
     """Return which entries have an imaginary part, as `numpy.iscomplex` does."""
-    return np.not_equal(np.imag(x), 0)
+    y = np.not_equal(np.imag(x), 0)
+    return y if dtype_of(x).kind == "c" else lay_out(y, "C")  # NumPy's are new flags
 
 
 @implements(np.isreal)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import sys
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -213,7 +213,7 @@ def indexed_shape(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> 
         elif type(part) is Slice:
             found.append(sliced_length(next(lengths), part))
         else:
-            next(lengths)
+            _check_bounds(part, next(lengths), len(places))
             places.append(i)
             chosen.append(() if isinstance(part, (int, Dim)) else shape_of(part))
             if len(places) == 1:
@@ -226,6 +226,19 @@ def indexed_shape(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> 
     together = spelt[-1] - spelt[0] + 1 == len(spelt)
     start = first if together else 0
     return (*found[:start], *broadcast_shapes(*chosen), *found[start:])
+
+
+def _check_bounds(part: Any, length: int | Dim, axis: int) -> None:
+    """Refuse an index that is known to be outside of an axis, as NumPy does."""
+    known = isinstance(part, (int, np.ndarray)) and np.size(part) > 0
+    if not known or type(length) is not int:
+        return
+    low, high = np.min(part), np.max(part)
+    if low < -length or high >= length:
+        wrong = low if low < -length else high
+        raise IndexError(
+            f"index {wrong} is out of bounds for axis {axis} with size {length}"
+        )
 
 
 def sliced_length(n: int | Dim, part: Slice) -> int | Dim:
@@ -316,13 +329,30 @@ def without_masks(
 # Taking: x[index]
 
 
-def _take(x: Array, *arrays: Any, key: Key) -> Array:
+#: How that lies in memory: as NumPy has it for an index, or as a copy in C order, that
+#: of `numpy.take`, or in the order of ``x``, that of `numpy.sort`.
+LaidOut = Literal["", "C", "K"]
+
+
+def _take(x: Array, *arrays: Any, key: Key, order: LaidOut = "") -> Array:
     if not hasattr(x, "__getitem__"):
         x = np.asarray(x)  # host array: a Python number
-    return x[as_index(key, arrays)]
+    if not order or not isinstance(x, np.ndarray):
+        return x[as_index(key, arrays)]
+    if order == "C" and key[-1] is ARRAY and key[:-1] == (WHOLE,) * (len(key) - 1):
+        return np.take(x, arrays[0], len(key) - 1)
+    taken = x[as_index(key, arrays)]
+    shape = taken.shape
+    made = np.empty_like(x, shape=shape, order=order)  # not (): NumPy's
+    if arrays and made.strides == taken.strides:
+        return taken
+    made[...] = taken
+    return made
 
 
-def _take_transpose(g: Array, x: Array, *arrays: Any, key: Key) -> Array | Scattered:
+def _take_transpose(
+    g: Array, x: Array, *arrays: Any, key: Key, order: LaidOut = ""
+) -> Array | Scattered:
     if not any(isinstance(a, Tensor) or is_mask(a) for a in (g, *arrays)):
         return Scattered(g, key, arrays, shape_of(x))
     spread = apply(SCATTER, (g, *arrays), {"key": key, "shape": shape_of(x)})
@@ -388,15 +418,14 @@ def has_distinct_entries(arrays: tuple[Any, ...]) -> bool:
     return all(is_mask(a) or dims.is_same_shape((a.size,), (1,)) for a in arrays)
 
 
-def _take_lengths(x: Array, *arrays: Any, key: Key) -> Spec:
+def _take_lengths(x: Array, *arrays: Any, key: Key, order: LaidOut = "") -> Spec:
     return Spec(indexed_shape(shape_of(x), key, arrays), dtype_of(x))
 
 
 def _take_view(params: Params) -> bool:
     """Return whether NumPy gives a view: no array in the index, or a diagonal."""
-    return (
-        all(part is not ARRAY for part in params["key"]) or type(params) is ViewParams
-    )
+    whole = all(part is not ARRAY for part in params["key"])
+    return (whole and "order" not in params) or type(params) is ViewParams
 
 
 GETITEM = linear(

@@ -44,7 +44,13 @@ from workbench.ops.define import (
 )
 from workbench.ops.device import make_zeros, on_cupy
 from workbench.ops.indexing import Slice, sliced_length
-from workbench.ops.shaping import as_integers, moveaxis, normal_axis
+from workbench.ops.shaping import (
+    as_integers,
+    lay_out,
+    memory_order,
+    moveaxis,
+    normal_axis,
+)
 
 
 def _admit_parts(arrays: Iterable[Any]) -> tuple[Any, ...]:
@@ -334,9 +340,12 @@ def delete(arr: Array, obj: Any, axis: int | None = None) -> Array:
     line = np.arange(shape_of(arr)[axis])  # host array: positions, an index
     obj = _require_index(obj)
     kept = np.delete(line, obj)
-    if np.asarray(obj).dtype == bool:  # host array: a plain index
+    places = np.asarray(obj)  # host array: a plain index
+    if places.dtype == bool:
         return arr[(slice(None),) * axis + (np.isin(line, kept),)]
-    return np.take(arr, kept, axis)
+    if isinstance(obj, slice) or places.size == 1:
+        return lay_out(np.take(arr, kept, axis), memory_order(arr))
+    return arr[(slice(None),) * axis + (kept,)]
 
 
 def _insert_lengths(
@@ -389,7 +398,8 @@ def insert(arr: Array, obj: Any, values: ArrayLike, axis: int | None = None) -> 
     old = np.arange(length)  # host array: positions in what is joined
     added = np.arange(length, length + count)  # host array: positions, too
     order = np.insert(old, places, added)
-    return np.take(np.concatenate([arr, new], axis), order, axis)
+    y = np.take(np.concatenate([arr, new], axis), order, axis)
+    return lay_out(y, memory_order(arr))
 
 
 def _require_index(obj: object) -> Any:
@@ -416,8 +426,8 @@ def resize(a: Array, new_shape: int | Shape) -> Array:
     size, have = math.prod(shape), shape_of(a)[0]
     if not have or not size:
         return make_zeros(a, shape)
-    line = np.arange(size) % have  # host array: positions, an index
-    return np.reshape(np.take(a, line), shape)
+    tiled = np.tile(a, -(-size // have))
+    return np.reshape(tiled[:size], shape)
 
 
 # split: slices, which are views
@@ -607,6 +617,9 @@ def _gather(array: np.ndarray[Any, Any]) -> Array:
             f"an object array of shape {array.shape} has no derivative"
             f"{blame.user_line()}. Make it a float array with .astype(float)."
         )
+    if len(flat) > 1 and all(x is example for x in flat):  # as of np.full(n, t)
+        shape = array.shape + example.shape
+        return np.copy(np.broadcast_to(example, shape), order="C")
     if entries.has_entries(flat) and example.shape == ():
         made: Array = entries.gather(array)
         return made
@@ -617,7 +630,7 @@ def _gather(array: np.ndarray[Any, Any]) -> Array:
 def _gather_list(items: Sequence[Any]) -> Array:
     """Return one array or Tensor from a list of numbers, arrays and Tensors."""
     if _holds_tensor(items):
-        return np.stack([admit(x) for x in items])
+        return lay_out(np.stack([admit(x) for x in items]), "C")
     lazy = next(filter(is_lazy, items), None)
     if lazy is not None:
         raise blame.lazy_error(lazy)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from workbench.core.dims import Dim, largest
+from workbench.core import blame
+from workbench.core.dims import Dim, broadcast_shapes, largest
+from workbench.core.methods import FUNCTION_METHODS
 from workbench.core.op import MAKERS, connect_nothing, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import (
@@ -33,6 +35,7 @@ from workbench.core.types import (
 )
 from workbench.errors import UnknownLengthError
 from workbench.ops.define import (
+    Casting,
     align_batch,
     convert_like,
     dtype_of,
@@ -44,7 +47,17 @@ from workbench.ops.define import (
 from workbench.ops.device import on_cupy
 from workbench.ops.lengths import ARANGE, has_no_value
 from workbench.ops.reductions import promote_half, wide_dtype
-from workbench.ops.shaping import as_integers, normal_axes
+from workbench.ops.shaping import (
+    as_integers,
+    lay_like,
+    lay_out,
+    memory_order,
+    normal_axes,
+)
+
+#: How entries lie in memory: rows or columns first, or as those of an operand do.
+MemoryOrder = Literal["C", "F", "A", "K"]
+
 
 # full_like: a constant in the shape of another array
 
@@ -55,8 +68,10 @@ def _full_like_compute(
     fill: ArrayLike,
     dtype: npt.DTypeLike | None = None,
     shape: tuple[int, ...] | None = None,
+    order: MemoryOrder = "K",
 ) -> Array:
-    return np.full_like(x, fill, dtype=dtype, shape=shape)  # not (): or NumPy's
+    more: Any = {"dtype": dtype, "order": order}
+    return np.full_like(x, fill, shape=shape, **more)  # not (): or NumPy's
 
 
 def _fill_elsewhere(
@@ -65,11 +80,13 @@ def _fill_elsewhere(
     fill: ArrayLike,
     dtype: npt.DTypeLike | None = None,
     shape: Any = None,
+    order: MemoryOrder = "K",
 ) -> Array:
     """Return the same on CuPy, which takes the shape () for none given."""
     if shape == ():
         return np.reshape(np.full_like(x, fill, dtype=dtype, shape=(1,)), ())
-    return np.full_like(x, fill, dtype=dtype, shape=shape)  # not (): see above
+    more: Any = {"dtype": dtype, "order": order}
+    return np.full_like(x, fill, shape=shape, **more)  # not (): see above
 
 
 def _full_like_batch(
@@ -87,6 +104,7 @@ def _full_like_lengths(
     fill: ArrayLike,
     dtype: npt.DTypeLike | None = None,
     shape: Shape | None = None,
+    order: MemoryOrder = "K",
 ) -> Spec:
     found = dtype_of(x) if dtype is None else np.dtype(dtype)
     return Spec(shape_of(x) if shape is None else shape, found)
@@ -104,13 +122,19 @@ FULL_LIKE.connection = connect_nothing
 
 
 def _make_filled(
-    a: Array, fill: ArrayLike, dtype: npt.DTypeLike | None, shape: Shape | None
+    a: Array,
+    fill: ArrayLike,
+    dtype: npt.DTypeLike | None,
+    order: str,
+    shape: Shape | None,
 ) -> Array:
     params: Params = {"fill": fill}
     if dtype is not None:
         params["dtype"] = np.dtype(dtype)
     if shape is not None:
         params["shape"] = as_integers(shape)
+    if order != "K":
+        params["order"] = order
     value = value_of(a)
     return apply(FULL_LIKE, (a if value is None else value,), params)
 
@@ -128,7 +152,7 @@ def _answer_filled(fill: int, *functions: Any) -> None:
         *,
         device: object = None,
     ) -> Array:
-        return _make_filled(a, fill, dtype, shape)
+        return _make_filled(a, fill, dtype, order, shape)
 
 
 _answer_filled(0, np.zeros_like, np.empty_like)
@@ -148,9 +172,22 @@ def full_like(
 ) -> Array:
     """Return an array like ``a`` of one value, whose gradient is kept."""
     if is_weak(fill_value):
-        return _make_filled(a, fill_value, dtype, shape)
-    filled = np.broadcast_to(fill_value, shape_of(a) if shape is None else shape)
-    return filled.astype(a.dtype if dtype is None else dtype)
+        return _make_filled(a, fill_value, dtype, order, shape)
+    shape = shape_of(a) if shape is None else as_integers(shape)
+    filled = _fill(shape, fill_value, dtype_of(a) if dtype is None else dtype)
+    if order == "A":
+        order = memory_order(a)
+    if order == "K" and len(shape) == len(shape_of(a)):
+        return lay_like(filled, a)
+    return lay_out(filled, "F" if order == "F" else "C")
+
+
+def _fill(shape: Shape, fill: ArrayLike, dtype: npt.DTypeLike | None) -> Array:
+    """Return a new array that holds ``fill``, broadcast, in C order."""
+    fill = admit(fill)
+    if dtype is not None and dtype_of(fill) != dtype:
+        fill = fill.astype(dtype)
+    return np.copy(np.broadcast_to(fill, shape), order="C")
 
 
 # like=: an array of the library of x
@@ -307,36 +344,43 @@ def full(
     shape: int | Shape,
     fill_value: ArrayLike,
     dtype: npt.DTypeLike | None = None,
-    order: str = "C",
+    order: Literal["C", "F"] = "C",
     *,
     like: Array,
     device: object = None,
 ) -> Array:
     """Return an array of one value, whose gradient is kept if it is a Tensor."""
     if is_weak(fill_value):
-        return _make_like("full", like, (shape, fill_value), {"dtype": dtype})
-    filled = np.broadcast_to(fill_value, shape)
-    return filled if dtype is None else filled.astype(dtype)
+        settings = {"dtype": dtype, "order": order}
+        return _make_like("full", like, (shape, fill_value), settings)
+    return lay_out(_fill(as_integers(shape), fill_value, dtype), order)
 
 
 MAKERS.add(np.full)
 
 
 def _answer_array(name: str) -> Callable[..., Array]:
+    own = {"ascontiguousarray": "C", "asfortranarray": "F"}.get(name, "K")
     first = "object" if name == "array" else "a"
 
     def answer(*args: Any, like: Array | None = None, **settings: Any) -> Array:
         given = dict(zip((first, "dtype", "order"), args, strict=False))
         given.update(settings)
-        made, dtype = admit(given[first]), given.get("dtype")
+        made: Any = admit(given[first])
         if not isinstance(made, Tensor):
             value = value_of(like)
             more = {"like": value} if hasattr(value, "__array_function__") else {}
             return getattr(np, name)(given.pop(first), **more, **given)
-        made = made if dtype is None else made.astype(dtype)
-        rank = len(shape_of(made))
-        least = given.get("ndmin", int(name in ("ascontiguousarray", "asfortranarray")))
-        return np.reshape(made, (1,) * (least - rank) + shape_of(made))
+        order: Any = given.get("order") or own
+        dtype = given.get("dtype")
+        if dtype is not None and dtype_of(made) != dtype:
+            made = made.astype(dtype)
+        if made is given[first] and given.get("copy", name == "array"):
+            made = np.copy(made, order=order)
+        elif order != "K":
+            made = lay_out(made, memory_order(made) if order == "A" else order)
+        short = given.get("ndmin", int(own != "K")) - len(shape_of(made))
+        return np.reshape(made, (1,) * short + shape_of(made)) if short > 0 else made
 
     return answer
 
@@ -348,13 +392,22 @@ for _name in ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortrana
 
 # copy and astype: entry by entry, so they batch as any elementwise op
 
-COPY = linear("copy", np.copy, lambda g, x: g, rule="g", carries=(0,))
+COPY = linear("copy", np.copy, lambda g, x, **_: g, rule="g", carries=(0,))
 
 
 @implements(np.copy)
 def copy(a: Array, order: str = "K", subok: bool = False) -> Array:
     """Copy an array, which makes a node of its own in the program."""
-    return apply(COPY, (a,))
+    if order not in ("C", "F", "A", "K"):
+        raise ValueError(
+            f"order must be one of 'C', 'F', 'A' or 'K'{blame.user_line()}"
+        )
+    few = len(shape_of(a)) < 2
+    return apply(COPY, (a,), {} if order == "K" or few else {"order": order})
+
+
+#: The method copies in C order, where the function keeps that of the array.
+FUNCTION_METHODS["copy"] = lambda a, order="C": np.copy(a, order=order)
 
 
 def _astype_compute(x: Array, *, dtype: np.dtype[Any]) -> Array:
@@ -398,6 +451,31 @@ def astype(
     if not copy and dtype_of(x) == dtype:
         return x
     return apply(ASTYPE, (x,), {"dtype": np.dtype(dtype)})
+
+
+def _convert_array(
+    x: Array,
+    dtype: npt.DTypeLike | None,
+    order: str = "K",
+    casting: Casting = "unsafe",
+    subok: bool = True,
+    copy: bool = True,
+) -> Array:
+    """Convert to a dtype, with the settings that the method of an array takes."""
+    dtype = np.dtype(dtype)
+    if not np.can_cast(dtype_of(x), dtype, casting):
+        raise TypeError(
+            f"x.astype(...){blame.user_line()}: cannot cast {dtype_of(x)} to {dtype}"
+            f" by the rule {casting!r}. Write casting='unsafe'."
+        )
+    convert: Any = np.astype
+    made: Array = convert(x, dtype, copy=copy)
+    if order == "A":
+        order = memory_order(x)
+    return made if order == "K" else lay_out(made, "F" if order == "F" else "C")
+
+
+FUNCTION_METHODS["astype"] = _convert_array
 
 
 # What NumPy asks about an array
@@ -478,6 +556,17 @@ def _compute(start: Any, stop: Any, *, num: int, endpoint: bool = True) -> Array
     return np.linspace(start, stop, num, endpoint=endpoint)  # host array: of numbers
 
 
+def _line_lengths(start: Any, stop: Any, *, num: int, endpoint: bool = True) -> Spec:
+    shape = broadcast_shapes(shape_of(start), shape_of(stop))
+    first, last = (
+        x if is_weak(x) else spec_of(x).example() if spec_of(x).weak else
+        np.ones((), dtype_of(x))  # host array: of its dtype
+        for x in (start, stop)
+    )  # fmt: skip
+    made: Any = np.linspace(first, last, 2)  # host array: of numbers
+    return Spec((num, *shape), made.dtype)
+
+
 def _pull(part: int) -> Callable[..., Array]:
     def pull(
         g: Array,
@@ -517,6 +606,7 @@ LINSPACE = op(
     batch=_batch,
     rule="Σ g (1 − t)   Σ g t",
     reads=(),
+    lengths=_line_lengths,
 )
 
 

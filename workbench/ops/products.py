@@ -18,7 +18,7 @@ from workbench.core.tree import is_sparse
 from workbench.core.types import Array, Axis, Shape
 from workbench.ops.define import refuse_out, shape_of
 from workbench.ops.elementwise import conjugate
-from workbench.ops.shaping import moveaxis
+from workbench.ops.shaping import lay_like, lay_out, moveaxis
 
 
 @implements(np.dot)
@@ -88,8 +88,10 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
 
 
 CALLS[np.vecdot] = vecdot
-CALLS[np.matvec] = lambda a, b: np.einsum("...ij,...j->...i", a, b)
-CALLS[np.vecmat] = lambda a, b: np.einsum("...i,...ij->...j", conjugate(a), b)
+CALLS[np.matvec] = lambda a, b: lay_out(np.einsum("...ij,...j->...i", a, b), "C")
+CALLS[np.vecmat] = lambda a, b: lay_out(
+    np.einsum("...i,...ij->...j", conjugate(a), b), "C"
+)
 
 
 @implements(np.kron)
@@ -120,7 +122,7 @@ def cross(
     a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
     lengths = shape_of(a)[-1], shape_of(b)[-1]
     if lengths == (2, 2):  # only the third entry is left
-        return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
+        return lay_out(a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0], "C")
     if not {2, 3}.issuperset(lengths):
         raise ValueError(
             f"np.cross{blame.user_line()}: vectors of length {lengths[0]} and"
@@ -131,8 +133,9 @@ def cross(
         for v, n in zip((a, b), lengths, strict=True)
     )
     ahead, behind = [1, 2, 0], [2, 0, 1]
-    y = a[..., ahead] * b[..., behind] - a[..., behind] * b[..., ahead]
-    return np.moveaxis(y, -1, axisc)
+    y = np.take(a, ahead, -1) * np.take(b, behind, -1)
+    y = y - np.take(a, behind, -1) * np.take(b, ahead, -1)
+    return moveaxis(lay_out(y, "C"), -1, axisc)
 
 
 @implements(np.linalg.cross)
@@ -179,7 +182,8 @@ def matrix_power(a: Array, n: int) -> Array:
         a, n = np.linalg.inv(a), -n
     if n == 0:
         identity: Any = np.identity
-        return np.zeros_like(a) + identity(shape_of(a)[-1], a.dtype, like=a)
+        ones = identity(shape_of(a)[-1], a.dtype, like=a)
+        return lay_like(np.zeros_like(a) + ones, a)
     factors = []
     while n:
         if n & 1:

@@ -30,7 +30,7 @@ from workbench.ops.define import (
     shape_of_first,
 )
 from workbench.ops.elementwise import stop_gradient
-from workbench.ops.shaping import moveaxis, normal_axes, normal_axis
+from workbench.ops.shaping import lay_like, moveaxis, normal_axes, normal_axis
 from workbench.ops.taking import take
 
 
@@ -249,7 +249,8 @@ def unwrap(
     turns = np.where(np.abs(step) < discont, 0, inside - step)
     first = p[_index_along(axis, slice(1))]
     rest = p[_index_along(axis, slice(1, None))] + np.cumsum(turns, axis=axis)
-    return np.concatenate([first.astype(dtype_of(rest)), rest], axis)
+    y = np.concatenate([first.astype(dtype_of(rest)), rest], axis)
+    return lay_like(y, p)
 
 
 # gradient
@@ -330,7 +331,7 @@ def gradient(
             )
         slopes = _slopes(f, n, step, edge_order)
         same = dtype_of(slopes) == dtype_of(f)
-        found.append(slopes if same else slopes.astype(dtype_of(f)))
+        found.append(lay_like(slopes if same else slopes.astype(dtype_of(f)), f))
     return found[0] if len(axes) == 1 else tuple(found)
 
 

@@ -17,7 +17,7 @@ from workbench.core import blame, dims
 from workbench.core.dims import Dim, broadcast_shapes, is_same_shape
 from workbench.core.methods import check_order
 from workbench.core.op import CopyParams, declare, implements, is_always_view
-from workbench.core.tensor import Tensor, admit, apply
+from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Axis, Batched, Params, Shape, Spec
 from workbench.errors import ShapeError, TraceError, UnknownLengthError
 from workbench.ops.define import dtype_of, linear, shape_of, sum_to
@@ -64,6 +64,81 @@ def as_integer(n: Any) -> int | Dim:
     if isinstance(n, Tensor) and n._value is None:
         return as_length(n)
     return n if isinstance(n, Dim) else operator.index(n)
+
+
+# How an array lies in memory
+#
+# Strides decide what is a view of what, and so what a change in place changes: results
+# lie as NumPy's do. Without a value nothing is known of strides; then what stands here
+# changes nothing.
+
+#: The order of entries in memory: rows first, or columns first.
+Order = Literal["C", "F"]
+
+
+def memory_order(x: Array) -> Order:
+    """Return "F" for a value in Fortran order alone, else "C".
+
+    It is how `numpy.pad`, `numpy.insert` and their like lay out what they make.
+
+    >>> import numpy as np
+    >>> memory_order(np.ones((2, 3))), memory_order(np.ones((2, 3)).T)
+    ('C', 'F')
+    """
+    value = value_of(x)
+    return "F" if isinstance(value, np.ndarray) and value.flags.fnc else "C"
+
+
+def lay_out(x: Array, order: Order) -> Array:
+    """Return an array whose entries lie in this order: itself, or else a copy.
+
+    >>> import numpy as np
+    >>> lay_out(np.ones((2, 3)).T, "C").strides
+    (16, 8)
+    """
+    value = value_of(x)
+    if not isinstance(value, np.ndarray):
+        return x
+    flags = value.flags
+    fits = flags.c_contiguous if order == "C" else flags.f_contiguous
+    return x if fits else np.copy(x, order=order)
+
+
+def lay_like(x: Array, like: Array) -> Array:
+    """Return an array with its axes in memory in the order that those of ``like`` have.
+
+    That is what NumPy calls order "K"; the ranks are equal.
+
+    >>> import numpy as np
+    >>> lay_like(np.ones((2, 3)), np.ones((3, 2)).T).strides
+    (8, 16)
+    """
+    axes = memory_axes(like)
+    rank = len(axes)
+    if rank != len(shape_of(x)) or axes == tuple(range(rank)):
+        return lay_out(x, "C")
+    if axes == tuple(range(rank))[::-1]:
+        return lay_out(x, "F")
+    turned = np.transpose(x, axes)
+    laid = lay_out(turned, "C")
+    if laid is turned or value_of(laid) is value_of(turned):
+        return x
+    return np.transpose(laid, tuple(np.argsort(axes).tolist()))
+
+
+def memory_axes(x: Array) -> tuple[int, ...]:
+    """Return the axes of a value by their strides, the largest first.
+
+    >>> import numpy as np
+    >>> memory_axes(np.ones((2, 3, 4)).swapaxes(0, 1))
+    (1, 0, 2)
+    """
+    value, rank = value_of(x), len(shape_of(x))
+    if not isinstance(value, np.ndarray) or value.flags.c_contiguous:
+        return tuple(range(rank))
+    if value.flags.f_contiguous:
+        return tuple(range(rank))[::-1]
+    return tuple(sorted(range(rank), key=lambda n: -abs(value.strides[n])))
 
 
 # reshape
@@ -152,17 +227,24 @@ def _normalize_free_length(n: int | Dim) -> int | Dim:
 @implements(np.ravel)
 def ravel(a: Array, order: str | None = "C") -> Array:
     """Flatten an array to one axis, as `numpy.ravel` does."""
-    return np.reshape(a, (-1,), order=_check_order(a, order))
+    read = _check_order(a, order)
+    if order == "K":
+        a, read = np.transpose(a, memory_axes(a)), "C"
+    flat = np.reshape(a, (-1,), order=read)
+    return lay_out(flat, "C")  # unlike a reshape, it never skips entries
 
 
-def _check_order(a: Array, order: str | None) -> Literal["C", "F"]:
+def _check_order(a: Array, order: str | None) -> Order:
     """Return the order in which entries are read, "C" or "F"."""
     check_order(order)
     if order in ("A", "K") and len(shape_of(a)) > 1:
-        raise TraceError(
-            f"order={order!r}{blame.user_line()} looks at how an array lies in memory,"
-            " and a traced value does not say. Write order='C' or order='F'."
-        )
+        if value_of(a) is None:
+            raise TraceError(
+                f"order={order!r}{blame.user_line()} looks at how an array lies in"
+                " memory, which a trace without values (wb.vmap, wb.compile, wb.trace"
+                " on specs) does not know. Write order='C' or order='F'."
+            )
+        return memory_order(a)
     return "F" if order == "F" else "C"
 
 
@@ -393,7 +475,7 @@ def meshgrid(
     if indexing == "xy" and rank > 1:
         made = [np.swapaxes(x, 0, 1) for x in made]
     made = made if sparse else list(np.broadcast_arrays(*made))
-    return tuple([np.copy(x) for x in made] if copy else made)
+    return tuple([np.copy(x, order="C") for x in made] if copy else made)
 
 
 # What a program states of a shape: `specify_shape`, checked when it runs.

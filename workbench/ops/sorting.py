@@ -30,6 +30,7 @@ from workbench.ops.define import (
 from workbench.ops.device import make_zeros, on_cupy
 from workbench.ops.reductions import batch_reduction, lengths_of, settings
 from workbench.ops.shaping import as_integers, normal_axis
+from workbench.ops.taking import take_along
 from workbench.ops.updates import at
 
 #: NumPy's algorithms of sorting.
@@ -119,7 +120,7 @@ def sort(
     if axis is None:
         a, axis = np.ravel(a), 0
     found = np.argsort(a, axis=axis, kind=kind, stable=stable)
-    return np.take_along_axis(a, found, axis)
+    return take_along(a, found, axis, order="K")
 
 
 @implements(np.sort_complex)
@@ -133,11 +134,18 @@ def sort_complex(a: Array) -> Array:
     return y.astype(np.complex64 if small else np.complex128)
 
 
+def _argpartition_lengths(x: Array, *, kth: Sequence[int], axis: int) -> Spec:
+    length = shape_of(x)[axis]
+    if type(length) is int and any(not -length <= k < length for k in kth):
+        raise ValueError(f"kth={kth} is out of bounds ({length})")
+    return Spec(shape_of(x), np.dtype(np.intp))
+
+
 ARGPARTITION = op(
     "argpartition",
     np.argpartition,
     batch="shifted",
-    lengths=shape_of_first,
+    lengths=_argpartition_lengths,
 )
 
 
@@ -168,7 +176,7 @@ def partition(
     if axis is None:
         a, axis = np.ravel(a), 0
     found = np.argpartition(a, kth, axis=axis, kind=kind)
-    return np.take_along_axis(a, found, axis)
+    return take_along(a, found, axis, order="K")
 
 
 def _lexsort_compute(*keys: Any, axis: int) -> Array:
@@ -368,7 +376,12 @@ def _isin_batch(
     return NotImplemented if batched[1] else apply(ISIN, inputs, params)
 
 
-ISIN = op("isin", np.isin, batch=_isin_batch)
+ISIN = op(
+    "isin",
+    np.isin,
+    batch=_isin_batch,
+    lengths=lambda x, *_, **settings: Spec(shape_of(x), np.dtype(bool)),
+)
 
 
 @implements(np.isin)

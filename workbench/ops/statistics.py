@@ -36,7 +36,7 @@ from workbench.ops.reductions import (
     reduction,
     settings,
 )
-from workbench.ops.shaping import moveaxis, normal_axes
+from workbench.ops.shaping import lay_like, lay_out, moveaxis, normal_axes
 
 # Variance and standard deviation
 
@@ -449,7 +449,13 @@ def _answer_median(name: str, *, skip: bool) -> None:
         if dtype_of(a).kind in "biu":
             a = a.astype(float)
         lines = _lines(a, axis, keepdims, skip)
-        return _arrange_quantiles(_middle(lines), lines, ())
+        y = _arrange_quantiles(_middle(lines), lines, ())
+        if not isinstance(value_of(a), np.ndarray):
+            return y
+        part = slice(1) if keepdims else 0  # a mean of rows: they lie as those of a
+        rank = len(shape_of(a))
+        index = tuple(part if n in lines.axes else slice(None) for n in range(rank))
+        return lay_like(y, value_of(a)[index])
 
 
 def _middle(lines: _Lines) -> Array:
@@ -636,7 +642,12 @@ def _answer_quantile(name: str, whole: int, *, skip: bool) -> None:
         weights: Array | None = None,
     ) -> Array:
         refuse_out(f"np.{name}", out)
-        return _quantile(a, q, axis, method, keepdims, weights, whole, skip)
+        y = _quantile(a, q, axis, method, keepdims, weights, whole, skip)
+        if not skip and weights is None:
+            return y
+        if skip and np.ndim(q) == 1:  # those of a line lie side by side
+            return moveaxis(lay_out(moveaxis(y, 0, -1), "C"), -1, 0)
+        return lay_out(y, "C")
 
 
 _answer_quantile("quantile", 1, skip=False)

@@ -16,9 +16,9 @@ import numpy as np
 from workbench.core import blame
 from workbench.core.dims import Dim, has_dim, is_zero_length
 from workbench.core.methods import FUNCTION_METHODS
-from workbench.core.op import FUNCTIONS, CopyParams, implements
+from workbench.core.op import FUNCTIONS, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
-from workbench.core.types import Array, ArrayLike, Shape
+from workbench.core.types import Array, ArrayLike, Shape, Spec
 from workbench.errors import DtypeError, GradientLostError, ShapeError, TraceError
 from workbench.ops.define import (
     Casting,
@@ -29,9 +29,21 @@ from workbench.ops.define import (
     shape_of,
 )
 from workbench.ops.device import on_cupy
-from workbench.ops.indexing import ARRAY, GETITEM, WHOLE, has_symbolic_mask
+from workbench.ops.indexing import (
+    ARRAY,
+    GETITEM,
+    WHOLE,
+    LaidOut,
+    has_symbolic_mask,
+)
 from workbench.ops.lengths import PLACES, is_symbolic, nonzero_places
-from workbench.ops.shaping import as_integers, normal_axis
+from workbench.ops.shaping import (
+    as_integer,
+    as_integers,
+    lay_out,
+    moveaxis,
+    normal_axis,
+)
 from workbench.ops.updates import at
 
 
@@ -66,17 +78,29 @@ def take(
             if mode == "wrap"
             else np.clip(indices, 0, length - 1)
         )
+    # Unlike an index, NumPy copies here, and lays the copy out in C order.
+    order = {"order": "C"} if len(shape_of(a)) > 1 else {}
     if not hasattr(indices, "dtype"):
-        made = a[(slice(None),) * axis + (indices,)]
-        if isinstance(made, Tensor):
-            made.params = CopyParams(made.params)  # unlike an index, NumPy copies
-        return made
-    return apply(GETITEM, (a, indices), {"key": (WHOLE,) * axis + (ARRAY,)})
+        number = as_integer(indices)
+        return apply(GETITEM, (a,), {"key": (*(WHOLE,) * axis, number), **order})
+    return apply(GETITEM, (a, indices), {"key": (*(WHOLE,) * axis, ARRAY), **order})
 
 
 @implements(np.take_along_axis)
 def take_along_axis(arr: Array, indices: Array, axis: int | None = -1) -> Array:
     """Take entries by an index per row, as `numpy.take_along_axis` does."""
+    return take_along(arr, indices, axis)
+
+
+def take_along(
+    arr: Array, indices: Array, axis: int | None = -1, *, order: LaidOut = ""
+) -> Array:
+    """Take entries by an index per row; ``order`` says how they lie (see `GETITEM`).
+
+    >>> import numpy as np
+    >>> take_along(np.array([[3.0, 1.0]]), np.array([[1, 0]]))
+    array([[1., 3.]])
+    """
     arr, indices = admit(arr), admit(indices)
     if axis is None:
         arr, axis = np.ravel(arr), 0
@@ -93,7 +117,8 @@ def take_along_axis(arr: Array, indices: Array, axis: int | None = -1) -> Array:
             if i == axis
             else np.reshape(list_positions(length, like=indices), tuple(line))
         )
-    return apply(GETITEM, (arr, *parts), {"key": (ARRAY,) * rank})
+    params = {"order": order} if order and rank > 1 else {}
+    return apply(GETITEM, (arr, *parts), {"key": (ARRAY,) * rank, **params})
 
 
 def permute_row_elements(x: Array, order: Array, inverse: bool = False) -> Array:
@@ -141,7 +166,7 @@ def compress(
     axis = normal_axis(axis, len(shape_of(a)))
     mask = _full_mask(condition, shape_of(a)[axis])
     if mask is not None:
-        return a[(slice(None),) * axis + (mask,)]
+        return lay_out(a[(slice(None),) * axis + (mask,)], "C")
     places = np.nonzero(condition)
     if len(places) != 1:
         raise ValueError(
@@ -195,7 +220,7 @@ def select(
     y = default
     for holds, choice in zip(condlist[::-1], choicelist[::-1], strict=True):
         y = np.where(holds, choice, y)
-    return y
+    return lay_out(y, "C")
 
 
 @implements(np.choose)
@@ -228,7 +253,7 @@ def choose(
     y = arrays[last]
     for k in range(last - 1, -1, -1):
         y = np.where(np.equal(index, k), arrays[k], y)
-    return y
+    return lay_out(y, "C")
 
 
 @implements(np.piecewise)
@@ -333,7 +358,10 @@ def unique(
         axis,
         **settings,
     )
-    parts = [np.take(ar, index, axis), *([index] if return_index else []), *more]
+    values = np.take(ar, index, axis)
+    if axis:
+        values = moveaxis(lay_out(moveaxis(values, axis, 0), "C"), 0, axis)
+    parts = [values, *([index] if return_index else []), *more]
     return tuple(parts) if len(parts) > 1 else parts[0]
 
 
@@ -516,15 +544,38 @@ def _check_matrix(arr: Array) -> tuple[int, ...]:
 
 # Bits
 
+
+def _bit_lengths(x: Array, *, axis: int | None, change: Callable[[Any], Any]) -> Spec:
+    shape = shape_of(x) if axis is not None else (math.prod(shape_of(x)),)
+    at = normal_axis(axis or 0, len(shape))
+    changed = (*shape[:at], change(shape[at]), *shape[at + 1 :])
+    return Spec(changed, np.dtype(np.uint8))
+
+
 PACKBITS = op(
     "packbits",
     lambda x, *, axis=None, bitorder="big": np.packbits(x, axis, bitorder),
+    lengths=lambda x, *, axis=None, bitorder="big": _bit_lengths(
+        x, axis=axis, change=lambda n: (n + 7) // 8
+    ),
 )
+
+
+def _unpacked_lengths(
+    x: Array, *, axis: int | None = None, count: int | None = None, bitorder: str = ""
+) -> Spec:
+    def change(n: Any) -> Any:
+        return 8 * n if count is None else count if count >= 0 else 8 * n + count
+
+    return _bit_lengths(x, axis=axis, change=change)
+
+
 UNPACKBITS = op(
     "unpackbits",
     lambda x, *, axis=None, count=None, bitorder="big": np.unpackbits(
         x, axis, count, bitorder
     ),
+    lengths=_unpacked_lengths,
 )
 
 

@@ -23,7 +23,14 @@ from workbench.errors import TraceError
 from workbench.ops.define import refuse_out, refuse_where, shape_of
 from workbench.ops.elementwise import frexp, modf, sign
 from workbench.ops.reductions import logsumexp, reduced_axes
-from workbench.ops.shaping import moveaxis, normal_axes, normal_axis
+from workbench.ops.shaping import (
+    lay_like,
+    lay_out,
+    memory_order,
+    moveaxis,
+    normal_axes,
+    normal_axis,
+)
 from workbench.ops.updates import at
 
 # The methods of ufuncs that take one array: `reduce`, `accumulate`, `reduceat`.
@@ -193,7 +200,7 @@ def accumulate(
     if ufunc in INVERSES:
         run = np.cumsum if ufunc is np.subtract else np.cumprod
         y = np.concatenate([y[:1], ufunc(y[:1], run(y[1:], axis=0))])
-        return moveaxis(y, 0, axis)
+        return lay_like(moveaxis(y, 0, axis), array)
     if ufunc not in ASSOCIATIVE and ufunc not in REDUCTIONS:
         raise unsupported_error(ufunc, ".accumulate")
     # Each step takes in twice as many entries.
@@ -201,7 +208,7 @@ def accumulate(
     while reach < length:
         y = np.concatenate([y[:reach], ufunc(y[:-reach], y[reach:])])
         reach *= 2
-    return moveaxis(y, 0, axis)
+    return lay_like(moveaxis(y, 0, axis), array)
 
 
 # reduceat
@@ -241,12 +248,13 @@ def reduceat(
     if ufunc is np.add and min(counts) > 0:
         owner = np.repeat(np.arange(len(starts)), counts)  # host array: an index
         none = np.zeros_like(y, shape=(len(starts), *shape_of(y)[1:]))
-        return moveaxis(at(none)[owner].add(y[starts[0] :]), 0, axis)
+        y = moveaxis(at(none)[owner].add(y[starts[0] :]), 0, axis)
+        return lay_out(y, "C")
     parts = [
         reduce(ufunc, name, y[a:b]) if a + 1 < b else y[a]
         for a, b in zip(starts, ends, strict=True)
     ]
-    return np.stack(parts, axis=axis)
+    return lay_out(np.stack(parts, axis=axis), "C")
 
 
 # Functions of a user that NumPy calls slice by slice.
@@ -334,8 +342,14 @@ def _call(
     *inputs: Any,
     where: Array | bool = True,
     dtype: npt.DTypeLike | None = None,
+    order: str = "K",
     **settings: Any,
 ) -> Array:
+    if order != "K":
+        y = _call(ufunc, name, *inputs, where=where, dtype=dtype, **settings)
+        if order == "A":
+            order = "F" if all(memory_order(x) == "F" for x in inputs) else "C"
+        return lay_out(y, "F" if order == "F" else "C")
     refuse_where(name, where)
     named = {}
     if ufunc is np.vecdot and "axis" in settings:

@@ -13,21 +13,30 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, dims, hooks
+from workbench.core.dims import has_dim
 from workbench.core.op import Op, declare
 from workbench.core.tensor import Tensor, admit, apply, mask_cotangent, value_of
-from workbench.core.types import Array, ArrayLike, Batched, Params, is_differentiable
+from workbench.core.types import (
+    Array,
+    ArrayLike,
+    Batched,
+    Params,
+    Spec,
+    is_differentiable,
+    is_weak,
+)
 from workbench.errors import DtypeError, TraceError, UsageError
 from workbench.ops.define import (
     dtype_of,
     list_positions,
     op,
     shape_of,
-    shape_of_first,
     sum_to,
 )
 from workbench.ops.device import make_zeros, on_cupy
 from workbench.ops.indexing import (
     GETITEM,
+    WHOLE,
     Key,
     as_index,
     batched_index,
@@ -35,6 +44,7 @@ from workbench.ops.indexing import (
     find_library_ufunc,
     getitem,
     has_distinct_entries,
+    indexed_shape,
     split_target_index,
 )
 from workbench.ops.lengths import is_mask
@@ -70,6 +80,23 @@ def _batch(made: Op) -> Callable[..., Any]:
         return _put_entries(made, x, v, moves.arrays, moves.key)
 
     return batch
+
+
+def _updated_spec(made: Op) -> Callable[..., Any]:
+    """Return what an op that updates entries gives: the spec of what it updates."""
+
+    def find(x: Array, v: Array, *arrays: Any, key: Key) -> Spec | tuple[Any, ...]:
+        shape = shape_of(x)
+        if has_dim((shape, shape_of(v), *map(shape_of, arrays), key)):
+            return shape
+        target = indexed_shape(shape, key, arrays)
+        if np.broadcast_shapes(target, shape_of(v)) != target:
+            raise ValueError(f"values of shape {shape_of(v)} at {target}")
+        one = v if is_weak(v) else np.ones((), dtype_of(v))  # host array: its dtype
+        line = np.ones(1, dtype_of(x))  # host array: of its dtype
+        return Spec(shape, made.compute(line, one, key=(WHOLE,)).dtype)
+
+    return find
 
 
 # set
@@ -129,7 +156,7 @@ def index_set(x, index, v):
 ''',
     reads=(),
 )
-SET.batch, SET.lengths = _batch(SET), shape_of_first
+SET.batch, SET.lengths = _batch(SET), _updated_spec(SET)
 
 
 @on_cupy(SET)
@@ -197,7 +224,7 @@ ADD: Op = op(
     helper=INDEX_AT,
     reads=(),
 )
-ADD.batch, ADD.lengths = _batch(ADD), shape_of_first
+ADD.batch, ADD.lengths = _batch(ADD), _updated_spec(ADD)
 
 
 # max and min: entries that tie share evenly
@@ -262,7 +289,7 @@ def _limit(name: str, ufunc: str) -> Op:
         helper=INDEX_AT,
         reads=(0, 1, "y"),
     )
-    made.batch, made.lengths = _batch(made), shape_of_first
+    made.batch, made.lengths = _batch(made), _updated_spec(made)
     on_cupy(made)(compute_on_cupy)
     return made
 

@@ -32,6 +32,7 @@ from workbench.ops.linalg.shared import (
     square,
     stacked,
 )
+from workbench.ops.shaping import lay_out
 
 
 class QRResult(NamedTuple):
@@ -77,7 +78,7 @@ def cholesky(a: Array, /, *, upper: bool = False) -> Array:
     """Return the Cholesky factor; the gradient lies in the triangle that is read."""
     a = admit(a)
     if upper:
-        return hermitian(apply(CHOLESKY, (hermitian(a),)))
+        return lay_out(hermitian(apply(CHOLESKY, (hermitian(a),))), "C")
     return apply(CHOLESKY, (a,))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from workbench.core.types import Array, Axis
 from workbench.errors import ShapeError, TraceError, UsageError
 from workbench.ops.define import shape_of
 from workbench.ops.joining import refuse_sparse_method
+from workbench.ops.shaping import lay_out
 from workbench.ops.sparse import arithmetic, extremes
 from workbench.ops.sparse.pattern import (
     INDEX,
@@ -180,14 +181,17 @@ class SparseTensor:
             return self
         return move_entries(lambda s: s.asformat(format), self)
 
-    def toarray(self, order: object = None, out: None = None) -> Array:
-        """Return the whole array as a Tensor."""
+    def toarray(
+        self, order: Literal["C", "F"] | None = None, out: None = None
+    ) -> Array:
+        """Return the whole array as a Tensor; of columns, in Fortran order."""
         _refuse_out("toarray", out)
         if order not in (None, "C", "F"):
             raise UsageError(
                 f"S.toarray(order={order!r}){blame.user_line()}: write 'C' or 'F'."
             )
-        return arithmetic.to_dense(self)
+        own: Literal["C", "F"] = "F" if self.format == "csc" else "C"
+        return lay_out(arithmetic.to_dense(self), order or own)
 
     todense = toarray
 
