@@ -648,9 +648,7 @@ def record_pull(
     return made
 
 
-def pull_by_root(
-    roots: Roots, mask: int, g: Any, node: Tensor
-) -> Sequence[Any]:
+def pull_by_root(roots: Roots, mask: int, g: Any, node: Tensor) -> Sequence[Any]:
     """Return what a node passes on by a root; as by itself where a length is missing.
 
     Where a rule needs a length it may need it for the root too.

@@ -295,9 +295,7 @@ class Roots:
         for k in op.carries:
             parent = self._find(node.inputs[k])
             if parent is not None:
-                carriers[node.serial] = Carrier(
-                    node, self.is_recorded(node), k, parent
-                )
+                carriers[node.serial] = Carrier(node, self.is_recorded(node), k, parent)
                 return
 
     def _find(self, x: Any) -> Carrier | None:
@@ -590,9 +588,7 @@ def are_alike(pairs: Sequence[tuple[Any, Any]]) -> bool:
 def is_same_op(a: Tensor, b: Tensor) -> bool:
     """Return whether two nodes have the same op and settings."""
     return (
-        a.op is b.op
-        and len(a.inputs) == len(b.inputs)
-        and bool(a.params == b.params)
+        a.op is b.op and len(a.inputs) == len(b.inputs) and bool(a.params == b.params)
     )
 
 

@@ -381,9 +381,9 @@ class Op:
         self.cure = self.helper = self.scalar = ""
         self.output_names: tuple[str, ...] = ()
         self.root: Root | None = None
-        self.even: (
-            Callable[[tuple[Any, ...]], Callable[[Any], Any] | None] | None
-        ) = None
+        self.even: Callable[[tuple[Any, ...]], Callable[[Any], Any] | None] | None = (
+            None
+        )
         self.pairs: Callable[[tuple[Any, ...], dict[str, Any]], bool] | None = None
         self.carries: tuple[int, ...] = ()
         self.joins: int | None = None

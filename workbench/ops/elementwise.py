@@ -122,11 +122,14 @@ elementwise(
     root=_ROOT,
     template="{0} ** {1}",
 ).even = _even_power
-elementwise("float_power", np.float_power,
+elementwise(
+    "float_power",
+    np.float_power,
     "g * float_power_less(x0, x1)",
     "g * (y * log(where(x0 == 0, 1, x0)))",
     root=_ROOT,
-    pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · y · log(x₀)").even = _even_power
+    pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · y · log(x₀)",
+).even = _even_power
 elementwise("square", np.square, "2 * x").even = lambda inputs: lambda g: 2 * g
 elementwise("sqrt", np.sqrt, "0.5 * g / y", root=root_of("0.5", infinite=True))
 elementwise("cbrt", np.cbrt, "g / (3 * y * y)")

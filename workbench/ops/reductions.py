@@ -154,9 +154,7 @@ def _sum_moved(moved: Array, params: Params) -> Array:
     return np.sum(moved, axis=axis, keepdims=keepdims)
 
 
-def reduced_root(
-    text: str, weight: Callable[..., Any], squares: bool = False
-) -> Root:
+def reduced_root(text: str, weight: Callable[..., Any], squares: bool = False) -> Root:
     """Return what a reduction is whose result is the root of something smooth.
 
     ``weight(x, **params)`` is the partial derivative of half its square by each entry,

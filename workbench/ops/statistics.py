@@ -49,9 +49,7 @@ def _freedom(x: Array, axis: Axis, ddof: float) -> Any:
     return largest(left, 0) if isinstance(left, Dim) else max(left, 0)
 
 
-def _weigh_deviations(
-    x: Array, axis: Axis = None, ddof: float = 0, **_: Any
-) -> Array:
+def _weigh_deviations(x: Array, axis: Axis = None, ddof: float = 0, **_: Any) -> Array:
     """Return the conjugate deviations from the mean by the degrees of freedom."""
     axes = reduced_axes(axis, len(shape_of(x)))
     x = promote_half(x)
