@@ -6,8 +6,10 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { ConsolePanel, IConsoleTracker } from '@jupyterlab/console';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { LabIcon } from '@jupyterlab/ui-components';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
+import { BesideGraph } from '../../src/lab/beside';
 import { Documents, LiveGraphs } from '../../src/lab/live';
 import { SavedGraph } from '../../src/lab/mime';
 import {
@@ -21,9 +23,25 @@ import { NotebookSessions } from '../../src/lab/sessions';
 import { paced } from '../../src/lab/widget';
 import { Program, readGraph } from '../helpers/programs';
 import { GraphPanel } from '../../src/panels/shell/panel';
+import { mount } from '../../src/standalone/widget';
 import { MIME_TYPE } from '../../src/wire/protocol';
 import { TestKernel } from '../helpers/channel';
 import { H, LOSS, network, savedNetwork } from '../helpers/network';
+
+// The frame around a panel is JupyterLab's; what is shown in it is ours.
+vi.mock('@jupyterlab/apputils', async () => {
+  const { Widget: Base } = await import('@lumino/widgets');
+  class MainAreaWidget extends Base {
+    constructor({ content }: { content: Widget }) {
+      super();
+      this.content = content;
+    }
+
+    readonly content: Widget;
+    readonly toolbar = new Base();
+  }
+  return { MainAreaWidget, WidgetTracker: Map };
+});
 
 /** What an output area hands to a renderer. */
 function modelOf(data: Record<string, unknown>): IRenderMime.IMimeModel {
@@ -232,6 +250,63 @@ describe('NotebookSessions', () => {
     kernel.snapshot(network());
     expect(sessions.list).toHaveLength(1);
     expect(sessions.find('model')?.connection).not.toBeNull();
+  });
+});
+
+describe('BesideGraph', () => {
+  it('lets go of a session whose kernel its notebook runs no more', () => {
+    const live = new LiveGraphs();
+    const notebook = new TestNotebook('k1');
+    const sessions = new NotebookSessions(
+      Object.assign(notebook.view(), {
+        content: {
+          modelContentChanged: new Signal<object, void>({}),
+          model: { cells: [] }
+        },
+        disposed: new Signal<object, void>({})
+      }),
+      live
+    );
+    const kernel = new TestKernel();
+    const connection = kernel.connect();
+    live.add('a', connection, 'k1');
+    kernel.snapshot(network());
+    const shown = { path: 'a.ipynb', name: 'model' };
+    const icon = { name: 'icon' } as unknown as LabIcon;
+    const beside = new BesideGraph(new GraphPanel({ tall: true }), shown, icon);
+    beside.follow(sessions);
+    expect(beside.content.connection).toBe(connection);
+    // The kernel goes on: another notebook runs it.
+    notebook.run('k2');
+    expect(beside.content.connection).toBeNull();
+    expect(connection.isDisposed).toBe(false);
+    notebook.run('k1');
+    expect(beside.content.connection).toBe(connection);
+    beside.follow(null);
+    expect(beside.content.connection).toBeNull();
+    beside.dispose();
+  });
+});
+
+describe('the line of an anywidget', () => {
+  it('is shared by the views of one manager, and by no copy of the notebook', () => {
+    const sent: string[] = [];
+    const mountIn = (manager: object, name: string): (() => void) => {
+      const model = {
+        get: (field: string) => ({ key: 'k', height: 320 })[field],
+        send: ({ event }: { event: string }) => sent.push(`${name}: ${event}`),
+        on: () => undefined,
+        off: () => undefined,
+        widget_manager: manager
+      };
+      const el = document.createElement('div');
+      document.body.append(el);
+      return mount({ model, el }, '');
+    };
+    const [own, copy] = [{}, {}];
+    const ends = [mountIn(own, 'own'), mountIn(own, 'again'), mountIn(copy, 'copy')];
+    expect(sent).toEqual(['own: hello', 'copy: hello']);
+    ends.forEach(end => end());
   });
 });
 
