@@ -195,3 +195,15 @@ def test_the_long_part_runs_when_asked_for(
     for chosen, line in (([], "1 passed, 0 failed"), (["long"], "2 passed, 0 failed")):
         assert run.main(chosen) == 0
         assert capsys.readouterr().out.splitlines()[-1] == line
+
+
+def test_a_journey_without_a_tag_is_in_the_long_lane(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tests").mkdir()
+    spec = "test('a @smoke', async () => {});\n  test('b', async ({\nlab('c @alone', x"
+    (tmp_path / "tests/a.spec.ts").write_text(spec)
+    monkeypatch.setattr(run, "UI_TESTS", tmp_path)
+    monkeypatch.setattr(run, "find_chromium", lambda: None)
+    for lane in ("smoke", "long", "alone"):
+        assert run.browser(tmp_path, lane) == Count(skipped=1)

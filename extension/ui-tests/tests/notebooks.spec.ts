@@ -289,7 +289,7 @@ test('a copy of a notebook is live in its own kernel alone', async ({ page, tmpP
   await (await graphIn(page, 'own.ipynb')).live();
 });
 
-test('a stranger’s notebook: opened, it runs nothing, and its labels are text', async ({
+test('a stranger’s notebook: opened, it runs nothing, and its labels are text @smoke', async ({
   page,
   tmpPath
 }) => {
