@@ -86,6 +86,24 @@ async function activate(page: IJupyterLabPageFixture, name: string): Promise<str
   }, name);
 }
 
+/** The id of the widget that commands are about. */
+async function currentId(page: IJupyterLabPageFixture): Promise<string | undefined> {
+  return page.evaluate(() => window.jupyterapp.shell.currentWidget?.id);
+}
+
+/** Activate a notebook until commands are about it: a panel that opens takes the focus. */
+async function bringToFront(
+  page: IJupyterLabPageFixture,
+  name: string
+): Promise<string> {
+  let id = '';
+  await expect(async () => {
+    id = await activate(page, name);
+    expect(await currentId(page)).toBe(id);
+  }).toPass();
+  return id;
+}
+
 /** The picture of one of the notebooks, drawn, which comes to the front. */
 async function graphIn(
   page: IJupyterLabPageFixture,
@@ -95,11 +113,6 @@ async function graphIn(
   const graph = new GraphOnPage(page, `[id="${id}"] .workbench-Panel`);
   await graph.ready();
   return graph;
-}
-
-/** The id of the widget that commands are about. */
-async function currentId(page: IJupyterLabPageFixture): Promise<string | undefined> {
-  return page.evaluate(() => window.jupyterapp.shell.currentWidget?.id);
 }
 
 test('a kernel dies in mid-stream: words, the last picture, and a new run', async ({
@@ -186,8 +199,7 @@ test('two notebooks: each picture follows its own, renamed, and in two views', a
   const third = await barOf('renamed.ipynb');
 
   // A second view of it, and the first one closes.
-  const first = await activate(page, 'renamed.ipynb');
-  await expect.poll(() => currentId(page)).toBe(first);
+  const first = await bringToFront(page, 'renamed.ipynb');
   await page.evaluate(() => window.jupyterapp.commands.execute('docmanager:clone'));
   const panels = page.locator('.jp-NotebookPanel');
   await expect(panels).toHaveCount(3);
@@ -202,9 +214,8 @@ test('two notebooks: each picture follows its own, renamed, and in two views', a
     views.find(one => one.id === id)!.dispose();
   }, first);
   await expect(panels).toHaveCount(2);
-  const second = await activate(page, 'renamed.ipynb');
+  const second = await bringToFront(page, 'renamed.ipynb');
   expect(second).not.toBe(first);
-  await expect.poll(() => currentId(page)).toBe(second);
   await runAll(page);
   // The cell made another session, at the weights of the start.
   await expect.poll(() => barOf('renamed.ipynb')).toBe(before);
