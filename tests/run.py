@@ -178,17 +178,24 @@ def typescript(reports: Path) -> Count:
     return count + settle(tests, code)
 
 
-def browser(reports: Path, long: bool = False) -> Count:
-    """The page in a real JupyterLab in a real browser."""
+def browser(reports: Path, lane: str = "smoke") -> Count:
+    """The page in a real JupyterLab in a real browser: the journeys of a lane.
+
+    A journey is in the lane that its title names by a tag; without one, in `long`.
+    """
     chromium = find_chromium()
     if chromium is None:
         say("no Chromium: browser tests skipped; Debian: apt-get install chromium")
-        specs = [file.read_text() for file in UI_TESTS.glob("tests/*.spec.ts")]
-        return Count(skipped=len(re.findall(r"^ *test\(", "\n".join(specs), re.M)))
+        specs = "\n".join(path.read_text() for path in UI_TESTS.glob("tests/*.spec.ts"))
+        titles = re.findall(r"^ *(?:test|lab)\((.*)", specs, re.M)
+        lanes = [re.findall(r"@(smoke|alone)\b", title) or ["long"] for title in titles]
+        return Count(skipped=lanes.count([lane]))
     if not install(UI_TESTS):
         return Count(failed=1)
-    count = check("jlpm", "types", cwd=UI_TESTS, limit=200)
-    report = reports / "playwright.json"
+    # Once: the other lanes are made of the same files.
+    types = lane == "smoke"
+    count = check("jlpm", "types", cwd=UI_TESTS, limit=200) if types else Count()
+    report = reports / f"playwright-{lane}.json"
     code = run(
         "jlpm",
         "test",
@@ -198,7 +205,7 @@ def browser(reports: Path, long: bool = False) -> Count:
         WORKBENCH_CHROMIUM=chromium,
         WORKBENCH_TEST_PORT=str(free_port()),
         WORKBENCH_TEST_REPORT=str(report),
-        WORKBENCH_TEST_LONG="1" if long else "",
+        WORKBENCH_TEST_LANE=lane,
     )
     if not report.exists():
         return count + Count(failed=1)
@@ -240,7 +247,8 @@ def long(reports: Path) -> Count:
     """What takes long and seldom finds more: many programs, whole environments."""
     choose_seed(usual=None)
     install_extras()
-    return pytest(reports, "long", limit=2200) + browser(reports, long=True)
+    count = pytest(reports, "long", limit=2200)
+    return count + browser(reports, "long") + browser(reports, "alone")
 
 
 def pytest(reports: Path, marked: str, limit: float) -> Count:

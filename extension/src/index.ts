@@ -11,6 +11,7 @@ import {
   type JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
+import { IConsoleTracker } from '@jupyterlab/console';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
@@ -19,11 +20,11 @@ import { LabIcon } from '@jupyterlab/ui-components';
 import { Besides, OPEN_BESIDE, addBesideCommand } from './lab/beside';
 import { PanelTracker, addCommands } from './lab/commands';
 import { CellEdits } from './lab/edits';
-import { liveGraphs } from './lab/live';
+import { Documents, type Resolver, liveGraphs } from './lab/live';
 import { addNodeCommands, addNodeMenu } from './lab/menu';
 import { rendererFactory } from './lab/mime';
 import { loadPage } from './lab/page';
-import { notebookOf, revealLine } from './lab/reveal';
+import { revealLine } from './lab/reveal';
 import { Settings } from './lab/settings';
 import { SessionsSidebar } from './lab/sidebar';
 import { SourceMarks } from './lab/source';
@@ -44,7 +45,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
     ISettingRegistry,
     ICommandPalette,
     ILabShell,
-    ILayoutRestorer
+    ILayoutRestorer,
+    IConsoleTracker
   ],
   activate: (
     app: JupyterFrontEnd,
@@ -54,13 +56,18 @@ const plugin: JupyterFrontEndPlugin<void> = {
     registry: ISettingRegistry | null,
     palette: ICommandPalette | null,
     labShell: ILabShell | null,
-    restorer: ILayoutRestorer | null
+    restorer: ILayoutRestorer | null,
+    consoles: IConsoleTracker | null
   ): void => {
     const settings = new Settings(registry, PLUGIN);
     const tracker = new PanelTracker();
     const edits = new CellEdits(tracker);
+    const documents = notebooks && new Documents(notebooks, consoles);
     let besides: Besides | null = null;
-    const make = (find: (() => NotebookPanel | null) | null): GraphPanel => {
+    const make = (
+      find: (picture: HTMLElement) => NotebookPanel | null,
+      isBeside: boolean
+    ): GraphPanel => {
       const panel = new GraphPanel({
         settings: settings.current,
         makeDrawer: host => new Drawer(host, rendermime),
@@ -68,21 +75,11 @@ const plugin: JupyterFrontEndPlugin<void> = {
         reveal:
           notebooks &&
           ((picture, graph, node) =>
-            revealLine(
-              find === null ? notebookOf(notebooks, picture.node) : find(),
-              picture.node,
-              graph,
-              node
-            )),
+            revealLine(find(picture.node), picture.node, graph, node)),
         editing:
-          notebooks &&
-          (made =>
-            edits.makeEditing(
-              made,
-              picture => find?.() ?? notebookOf(notebooks, picture.node)
-            )),
+          notebooks && (made => edits.makeEditing(made, picture => find(picture.node))),
         openBeside:
-          find === null && besides !== null
+          !isBeside && besides !== null
             ? picture => {
                 const session = besides?.shownBy(picture) ?? null;
                 if (session !== null) {
@@ -90,19 +87,20 @@ const plugin: JupyterFrontEndPlugin<void> = {
                 }
               }
             : null,
-        tall: find !== null
+        tall: isBeside
       });
       tracker.add(panel);
       addNodeMenu(app.commands, panel);
       return panel;
     };
-    const makePanel = (): GraphPanel => make(null);
+    const makePanel = (resolver: Resolver): GraphPanel =>
+      make(picture => documents?.notebookOf(resolver, picture) ?? null, false);
     if (notebooks !== null) {
       besides = new Besides({
         app,
         notebooks,
         live: liveGraphs,
-        makePanel: make,
+        makePanel: find => make(find, true),
         icon: ICON,
         hasDock: labShell !== null
       });
@@ -117,7 +115,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     }
     settings.follow(() => tracker.panels);
     GraphModel.updateRate = () => settings.current.updateRate;
-    rendermime.addFactory(rendererFactory({ live: liveGraphs, makePanel }));
+    rendermime.addFactory(rendererFactory({ live: liveGraphs, documents, makePanel }));
     const data: IWidgetRegistryData = {
       name: MODULE,
       version: MODULE_VERSION,

@@ -7,16 +7,36 @@ const port = process.env.WORKBENCH_TEST_PORT ?? '18912';
 const address = `http://127.0.0.1:${port}`;
 const report = process.env.WORKBENCH_TEST_REPORT;
 
+/**
+ * `make test` runs the journeys that are tagged @smoke, `make test-long` all others: two
+ * at a time, and after them, alone, those tagged @alone, which measure. By hand, without
+ * a lane, all are there.
+ */
+const LANES = {
+  smoke: { grep: /@smoke/ },
+  long: { grepInvert: /@smoke|@alone/, workers: 2 },
+  alone: { grep: /@alone/ }
+};
+
+// Nothing of the user takes part, and nothing is written there: the home may be
+// read-only. The workers of Playwright, JupyterLab and Chromium inherit this.
+process.env.WORKBENCH_TEST_HOME ??= mkdtempSync(join(tmpdir(), 'workbench-home-'));
+process.env.HOME = process.env.WORKBENCH_TEST_HOME;
+for (const name of Object.keys(process.env)) {
+  if (/^(XDG_.*_(HOME|DIR)|JUPYTER(LAB)?_.*_DIR|IPYTHONDIR)$/.test(name)) {
+    delete process.env[name];
+  }
+}
+process.env.LOGNAME ??= 'tests'; // JupyterLab asks who it is; the user may have no name
+
 export default defineConfig({
   testDir: 'tests',
-  // What takes minutes runs by itself, with `make test-long`.
-  ...(process.env.WORKBENCH_TEST_LONG ? { grep: /@long/ } : { grepInvert: /@long/ }),
   workers: 1,
+  ...LANES[process.env.WORKBENCH_TEST_LANE],
   // What passes only then is told as flaky.
   retries: 1,
-  timeout: 120_000,
-  // They take 17 to 26 minutes on two cores that the Python tests share with them;
-  // tests/run.py waits a little longer.
+  timeout: 240_000,
+  // More than a lane takes; tests/run.py waits a little longer.
   globalTimeout: 2_400_000,
   // No test fails since a machine is busy.
   expect: { timeout: 20_000 },
@@ -27,8 +47,6 @@ export default defineConfig({
       'jupyter lab --config jupyter_server_test_config.py' +
       ` --port ${port} --ServerApp.port_retries=0`,
     url: `${address}/lab`,
-    // Nothing of the user's own settings takes part.
-    env: { JUPYTER_CONFIG_DIR: mkdtempSync(join(tmpdir(), 'workbench-config-')) },
     timeout: 120_000,
     reuseExistingServer: false
   },

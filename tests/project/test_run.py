@@ -94,3 +94,15 @@ def test_every_part_runs_and_the_last_line_adds_them_up(
     assert run.main(["long"]) == 0
     assert capfd.readouterr().out.splitlines()[-1] == "5 passed, 0 failed"
     assert run.main(["unknown"]) == 2
+
+
+def test_a_journey_without_a_tag_is_in_the_long_lane(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tests").mkdir()
+    spec = "test('a @smoke', async () => {});\n  test('b', async ({\nlab('c @alone', x"
+    (tmp_path / "tests/a.spec.ts").write_text(spec)
+    monkeypatch.setattr(run, "UI_TESTS", tmp_path)
+    monkeypatch.setattr(run, "find_chromium", lambda: None)
+    for lane in ("smoke", "long", "alone"):
+        assert run.browser(tmp_path, lane) == Count(skipped=1)

@@ -10,7 +10,6 @@ import type { LabIcon } from '@jupyterlab/ui-components';
 import { type ReadonlyPartialJSONObject, UUID } from '@lumino/coreutils';
 import { SplitPanel, type Widget } from '@lumino/widgets';
 
-import type { GraphConnection } from '../model/connection';
 import type { GraphPanel } from '../panels/shell/panel';
 import type { LiveGraphs } from './live';
 import { type INotebookSession, NotebookSessions } from './sessions';
@@ -54,11 +53,11 @@ export class BesideGraph extends MainAreaWidget<GraphPanel> {
   }
 
   /** Show the session of the name in a notebook, and each that takes its place. */
-  follow(sessions: NotebookSessions): void {
+  follow(sessions: NotebookSessions | null): void {
     if (this._sessions !== sessions) {
       this._sessions?.changed.disconnect(this._update, this);
       this._sessions = sessions;
-      sessions.changed.connect(this._update, this);
+      sessions?.changed.connect(this._update, this);
       this._update();
     }
   }
@@ -75,10 +74,15 @@ export class BesideGraph extends MainAreaWidget<GraphPanel> {
   }
 
   private _update(): void {
-    if (this.content.connection !== null) {
-      // It stays with a session that lives, until another of its name does.
+    const { connection } = this.content;
+    if (connection !== null) {
+      // It stays with a session that lives in its notebook's kernel, until another of
+      // its name does.
       const newest = this._sessions?.find(this.shown.name)?.connection ?? null;
-      if (newest === null || newest === this.content.connection) {
+      if (newest === null && this._sessions?.has(connection) !== true) {
+        this.content.detach();
+      }
+      if (newest === null || newest === connection) {
         return;
       }
     }
@@ -197,20 +201,14 @@ export class Besides {
     const notebook =
       notebooks.find(({ node }) => node.contains(panel.node)) ??
       // A view of an output stands outside of its notebook.
-      notebooks.find(one => this._hasConnection(one, panel.connection)) ??
+      notebooks.find(
+        one => panel.connection !== null && this.sessionsOf(one).has(panel.connection)
+      ) ??
       null;
     const name = panel.state.graph?.header.session ?? '';
     return notebook === null || name === ''
       ? null
       : { path: notebook.context.path, name };
-  }
-
-  private _hasConnection(
-    notebook: NotebookPanel,
-    wanted: GraphConnection | null
-  ): boolean {
-    const { list } = this.sessionsOf(notebook);
-    return wanted !== null && list.some(({ connection }) => connection === wanted);
   }
 
   private _followAll(notebook: NotebookPanel): void {
@@ -238,8 +236,8 @@ export class Besides {
     notebook.disposed.connect(() => {
       const other = this._find(path);
       this._tracker.forEach(beside => {
-        if (beside.sessions === sessions && other !== null) {
-          beside.follow(this.sessionsOf(other));
+        if (beside.sessions === sessions) {
+          beside.follow(other && this.sessionsOf(other));
         }
       });
     });

@@ -1,34 +1,43 @@
 /**
- * A graph in the output of a cell. What the notebook holds is drawn at once,
- * without a kernel; where the model that it is of is live, it becomes live too.
+ * A graph in the output of a cell. What the notebook holds is drawn at once, without a
+ * kernel; where the model that it is of is live in the kernel of this very notebook, it
+ * becomes live too: in a copy, whose kernel is another one, it does not.
  */
 
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
+import type { GraphConnection } from '../model/connection';
 import { Graph } from '../model/graph';
 import type { GraphPanel } from '../panels/shell/panel';
 import { element } from '../ui/dom';
 import { PictureError, fieldsOf } from '../wire/schema';
 import { MIME_TYPE } from '../wire/protocol';
-import { LiveGraphs } from './live';
+import type { Documents, LiveGraphs, Resolver } from './live';
 
 /** Before SVG (80) and text, after nothing. */
 const RANK = 10;
 
 export interface ISavedGraphOptions {
   live: LiveGraphs;
-  makePanel: () => GraphPanel;
+  /** Null for a page that is one document, with one kernel, and has no tracker. */
+  documents: Pick<Documents, 'changed' | 'kernelOf'> | null;
+  /** A panel in the document of this resolver. */
+  makePanel: (resolver: Resolver) => GraphPanel;
 }
 
 export class SavedGraph extends Widget implements IRenderMime.IRenderer {
-  constructor(private readonly _options: ISavedGraphOptions) {
+  constructor(
+    private readonly _options: ISavedGraphOptions,
+    private readonly _resolver: Resolver
+  ) {
     super();
     this.addClass('workbench-SavedGraph');
     this.layout = this._content;
     this._note.hide();
     this._content.addWidget(this._note);
-    this._options.live.changed.connect(this._onLive, this);
+    _options.live.changed.connect(this._onLive, this);
+    _options.documents?.changed.connect(this._follow, this);
   }
 
   /** Draw what the notebook holds: untrusted, and perhaps of another version. */
@@ -52,25 +61,49 @@ export class SavedGraph extends Widget implements IRenderMime.IRenderer {
   override dispose(): void {
     if (!this.isDisposed) {
       this._options.live.changed.disconnect(this._onLive, this);
+      this._options.documents?.changed.disconnect(this._follow, this);
       super.dispose();
     }
   }
 
   private _onLive(_: LiveGraphs, modelId: string): void {
-    if (modelId !== this._modelId) {
+    if (modelId === this._modelId) {
+      this._follow();
+    }
+  }
+
+  /** Be live where the model is, or is again; keep the last live graph where not. */
+  private _follow(): void {
+    const { connection = null, state } = this._panel ?? {};
+    const found = this._findConnection();
+    if (found === connection) {
       return;
     }
-    const gone = this._options.live.get(modelId) === null;
-    if (gone && this._panel !== null && this._panel.state.graph !== null) {
-      // The panel keeps its last live graph: what is saved may be older.
+    if (found === null && (state?.graph ?? null) !== null) {
+      // What is saved may be older than that graph. One that closes tells by itself.
+      if (connection?.isDisposed === false) {
+        this._panel?.detach();
+      }
       return;
     }
     this._show();
   }
 
+  /** The live model that the picture is of, in the kernel of its document. */
+  private _findConnection(): GraphConnection | null {
+    const { live, documents } = this._options;
+    if (this._modelId === null) {
+      return null;
+    }
+    if (documents === null) {
+      return live.find(this._modelId);
+    }
+    const kernelId = documents.kernelOf(this._resolver);
+    return kernelId === null ? null : live.find(this._modelId, kernelId);
+  }
+
   private _show(): void {
-    const connection =
-      this._modelId === null ? null : this._options.live.get(this._modelId);
+    const connection = this._findConnection();
     if (this._saved === null && connection === null) {
       // Nothing to draw, and nobody to ask: say why, in text.
       this._panel?.dispose();
@@ -82,8 +115,11 @@ export class SavedGraph extends Widget implements IRenderMime.IRenderer {
     }
     this._note.hide();
     if (this._panel === null) {
-      this._panel = this._options.makePanel();
+      this._panel = this._options.makePanel(this._resolver);
       this._content.addWidget(this._panel);
+    }
+    if (connection === null) {
+      this._panel.detach();
     }
     this._panel.setSaved(this._saved, this._problem);
     if (connection !== null) {
@@ -109,7 +145,7 @@ export function rendererFactory(
     safe: true,
     mimeTypes: [MIME_TYPE],
     defaultRank: RANK,
-    createRenderer: () => new SavedGraph(options)
+    createRenderer: ({ resolver }) => new SavedGraph(options, resolver)
   };
 }
 

@@ -1,7 +1,7 @@
 /** From a node to its line: finds the cell and puts the cursor there. */
 
 import type { Cell } from '@jupyterlab/cells';
-import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { NotebookPanel } from '@jupyterlab/notebook';
 
 import type { Graph } from '../model/graph';
 import { cellOf, findLine } from './lines';
@@ -36,14 +36,6 @@ export function revealLine(
     }
   }
   return false;
-}
-
-/** The notebook that a picture stands in; else the one in use. */
-export function notebookOf(
-  tracker: INotebookTracker,
-  picture: HTMLElement
-): NotebookPanel | null {
-  return tracker.find(panel => panel.node.contains(picture)) ?? tracker.currentWidget;
 }
 
 /** Whether a cell ran last under that number. */

@@ -61,6 +61,11 @@ export class NotebookSessions {
     return live.at(-1) ?? found.at(-1) ?? null;
   }
 
+  /** Whether a connection is to the kernel that the notebook runs. */
+  has(connection: GraphConnection): boolean {
+    return this._connections().some(one => one.connection === connection);
+  }
+
   get isDisposed(): boolean {
     return this._isDisposed;
   }

@@ -22,7 +22,7 @@ import {
   waitForLane
 } from '../wire/channel';
 import type { PageEvent } from '../wire/protocol';
-import { liveGraphs } from './live';
+import { type Resolver, liveGraphs } from './live';
 
 /** The names under which the kernel finds these classes. */
 export const MODULE = 'autodiff-workbench';
@@ -101,8 +101,10 @@ export class GraphModel extends DOMWidgetModel {
   declare connection: GraphConnection | null;
 }
 
-/** The view class; each view makes its own panel. */
-export function graphViewClass(makePanel: () => GraphPanel): typeof DOMWidgetView {
+/** The view class; each view makes its own panel, in the document of a resolver. */
+export function graphViewClass(
+  makePanel: (resolver: Resolver) => GraphPanel
+): typeof DOMWidgetView {
   return class GraphView extends DOMWidgetView {
     override _createElement(): HTMLElement {
       const widget = new JupyterLuminoPanelWidget({ view: this });
@@ -121,7 +123,7 @@ export function graphViewClass(makePanel: () => GraphPanel): typeof DOMWidgetVie
       if (!(model instanceof GraphModel)) {
         throw new TypeError('GraphView is a view of a GraphModel');
       }
-      const panel = makePanel();
+      const panel = makePanel(resolverOf(model.widget_manager));
       const resize = (): void => panel.setHeight(Number(model.get('height')) || 560);
       resize();
       this.listenTo(model, 'change:height', resize);
@@ -236,6 +238,12 @@ function kernelOf(manager: unknown): IKernelLine | null {
   return typeof kernel === 'object' && kernel !== null && 'statusChanged' in kernel
     ? (kernel as IKernelLine)
     : null;
+}
+
+/** What tells the document of a widget manager: JupyterLab's draw with its renderers. */
+function resolverOf(manager: unknown): Resolver {
+  const { rendermime } = manager as { rendermime?: { resolver?: Resolver } };
+  return rendermime?.resolver ?? null;
 }
 
 /** Changes a second that the kernel sends at most. */

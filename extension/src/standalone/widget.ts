@@ -20,6 +20,8 @@ export interface IModel {
   send(content: unknown): void;
   on(event: string, callback: Hear): void;
   off(event: string, callback: Hear): void;
+  /** The host's models of one kernel; the same in all views of a notebook. */
+  readonly widget_manager?: unknown;
 }
 
 /**
@@ -56,7 +58,11 @@ interface ILine {
   views: number;
 }
 
-const lines = new Map<string, ILine>();
+/**
+ * By the managers and the keys of their models: a copy of a notebook holds the keys of
+ * the other one, and has a manager of its own.
+ */
+const lines = new Map<unknown, Map<string, ILine>>();
 
 function openLine(model: IModel): ILine {
   const channel = new ModelChannel(model);
@@ -79,9 +85,11 @@ export function mount(
   { model, el }: { model: IModel; el: HTMLElement },
   style: string
 ): () => void {
+  const { widget_manager: manager } = model;
+  const own = lines.get(manager) ?? new Map<string, ILine>();
   const key = String(model.get('key'));
-  const line = lines.get(key) ?? openLine(model);
-  lines.set(key, line);
+  const line = own.get(key) ?? openLine(model);
+  lines.set(manager, own.set(key, line));
   line.views += 1;
 
   const host = element('div');
@@ -103,7 +111,10 @@ export function mount(
     panel.dispose();
     line.views -= 1;
     if (line.views === 0) {
-      lines.delete(key);
+      own.delete(key);
+      if (own.size === 0) {
+        lines.delete(manager);
+      }
       line.connection.dispose();
     }
     el.replaceChildren();

@@ -4,10 +4,13 @@ import '../helpers/browser';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { ConsolePanel, IConsoleTracker } from '@jupyterlab/console';
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { LabIcon } from '@jupyterlab/ui-components';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
-import { LiveGraphs } from '../../src/lab/live';
+import { BesideGraph } from '../../src/lab/beside';
+import { Documents, LiveGraphs } from '../../src/lab/live';
 import { SavedGraph } from '../../src/lab/mime';
 import {
   TracedLines,
@@ -20,9 +23,25 @@ import { NotebookSessions } from '../../src/lab/sessions';
 import { paced } from '../../src/lab/widget';
 import { Program, readGraph } from '../helpers/programs';
 import { GraphPanel } from '../../src/panels/shell/panel';
+import { mount } from '../../src/standalone/widget';
 import { MIME_TYPE } from '../../src/wire/protocol';
 import { TestKernel } from '../helpers/channel';
 import { H, LOSS, network, savedNetwork } from '../helpers/network';
+
+// The frame around a panel is JupyterLab's; what is shown in it is ours.
+vi.mock('@jupyterlab/apputils', async () => {
+  const { Widget: Base } = await import('@lumino/widgets');
+  class MainAreaWidget extends Base {
+    constructor({ content }: { content: Widget }) {
+      super();
+      this.content = content;
+    }
+
+    readonly content: Widget;
+    readonly toolbar = new Base();
+  }
+  return { MainAreaWidget, WidgetTracker: Map };
+});
 
 /** What an output area hands to a renderer. */
 function modelOf(data: Record<string, unknown>): IRenderMime.IMimeModel {
@@ -41,10 +60,10 @@ describe('LiveGraphs', () => {
     live.changed.connect((_, id) => told.push(id));
     const connection = new TestKernel().connect();
     live.add('a', connection);
-    expect(live.get('a')).toBe(connection);
-    expect(live.get('b')).toBeNull();
+    expect(live.find('a')).toBe(connection);
+    expect(live.find('b')).toBeNull();
     connection.dispose();
-    expect(live.get('a')).toBeNull();
+    expect(live.find('a')).toBeNull();
     expect(told).toEqual(['a', 'a']);
   });
 
@@ -54,7 +73,126 @@ describe('LiveGraphs', () => {
     live.add('a', older);
     live.add('a', newer);
     older.dispose();
-    expect(live.get('a')).toBe(newer);
+    expect(live.find('a')).toBe(newer);
+  });
+
+  it('tells kernels apart, and keeps the older of two connections to one', () => {
+    const live = new LiveGraphs();
+    const [one, two, three] = [1, 2, 3].map(() => new TestKernel().connect());
+    live.add('a', one, 'k1');
+    live.add('a', two, 'k2');
+    expect([live.find('a', 'k1'), live.find('a', 'k2')]).toEqual([one, two]);
+    expect([live.find('a', 'k3'), live.find('a', null)]).toEqual([null, null]);
+    live.add('a', three, 'k1');
+    expect(live.list('k1').map(({ connection }) => connection)).toEqual([three]);
+    three.dispose();
+    expect(live.find('a', 'k1')).toBe(one);
+  });
+});
+
+/** A notebook as far as its kernel goes, which can be changed. */
+class TestNotebook {
+  constructor(public kernelId: string | null) {}
+
+  readonly resolver = {} as IRenderMime.IResolver;
+  readonly kernelChanged = new Signal<object, void>({});
+
+  run(kernelId: string | null): void {
+    this.kernelId = kernelId;
+    this.kernelChanged.emit();
+  }
+
+  /** A view of it: a notebook, or with `console` a console. */
+  view(node = document.createElement('div')): NotebookPanel {
+    // eslint-disable-next-line @typescript-eslint/no-this-alias
+    const notebook = this;
+    const content = { isDisposed: false, rendermime: { resolver: this.resolver } };
+    const sessionContext = {
+      kernelChanged: this.kernelChanged,
+      get session() {
+        return notebook.kernelId === null ? null : { kernel: { id: notebook.kernelId } };
+      }
+    };
+    const view = { node, content, console: content, sessionContext };
+    return view as unknown as NotebookPanel;
+  }
+}
+
+/** What the page knows of its notebooks, or of its consoles. */
+class TestTracker<T = NotebookPanel> {
+  readonly widgetAdded = new Signal<this, T>(this);
+
+  add(widget: T): void {
+    this._widgets.push(widget);
+    this.widgetAdded.emit(widget);
+  }
+
+  remove(widget: T): void {
+    this._widgets = this._widgets.filter(one => one !== widget);
+  }
+
+  forEach(call: (widget: T) => void): void {
+    this._widgets.forEach(call);
+  }
+
+  filter(test: (widget: T) => boolean): T[] {
+    return this._widgets.filter(test);
+  }
+
+  find(test: (widget: T) => boolean): T | undefined {
+    return this._widgets.find(test);
+  }
+
+  private _widgets: T[] = [];
+}
+
+function documentsOf(
+  notebooks: TestTracker,
+  consoles: TestTracker<ConsolePanel> | null = null
+): Documents {
+  return new Documents(
+    notebooks as unknown as INotebookTracker,
+    consoles as unknown as IConsoleTracker | null
+  );
+}
+
+describe('Documents', () => {
+  it('knows the kernel of a notebook and of a console by its resolver', () => {
+    const [notebooks, consoles] = [new TestTracker(), new TestTracker<ConsolePanel>()];
+    const [one, two, three] = ['k1', null, 'k3'].map(id => new TestNotebook(id));
+    notebooks.add(one.view());
+    const documents = documentsOf(notebooks, consoles);
+    let told = 0;
+    documents.changed.connect(() => told++);
+    expect(documents.kernelOf(one.resolver)).toBe('k1');
+    expect(documents.kernelOf(two.resolver)).toBeNull();
+    expect(documents.kernelOf(null), 'the renderers of no document').toBeNull();
+    notebooks.add(two.view());
+    consoles.add(three.view() as unknown as ConsolePanel);
+    expect(told).toBe(2);
+    expect(documents.kernelOf(two.resolver)).toBeNull();
+    expect(documents.kernelOf(three.resolver)).toBe('k3');
+    expect(documents.notebookOf(three.resolver)).toBeNull();
+    two.run('k2');
+    one.run('k2');
+    expect(told).toBe(4);
+    expect(documents.kernelOf(two.resolver)).toBe('k2');
+  });
+
+  it('takes the view of a notebook that has the picture, or any that is left', () => {
+    const notebooks = new TestTracker();
+    const notebook = new TestNotebook('k1');
+    const [first, second] = [notebook.view(), notebook.view()];
+    const [inside, outside] = [1, 2].map(() => document.createElement('p'));
+    second.node.append(inside);
+    notebooks.add(first);
+    notebooks.add(second);
+    const documents = documentsOf(notebooks);
+    expect(documents.notebookOf(notebook.resolver, inside)).toBe(second);
+    expect(documents.notebookOf(notebook.resolver, outside)).toBe(first);
+    notebooks.remove(first);
+    expect(documents.notebookOf(notebook.resolver, outside)).toBe(second);
+    expect(documents.kernelOf(notebook.resolver)).toBe('k1');
   });
 });
 
@@ -112,6 +250,63 @@ describe('NotebookSessions', () => {
     kernel.snapshot(network());
     expect(sessions.list).toHaveLength(1);
     expect(sessions.find('model')?.connection).not.toBeNull();
+  });
+});
+
+describe('BesideGraph', () => {
+  it('lets go of a session whose kernel its notebook runs no more', () => {
+    const live = new LiveGraphs();
+    const notebook = new TestNotebook('k1');
+    const sessions = new NotebookSessions(
+      Object.assign(notebook.view(), {
+        content: {
+          modelContentChanged: new Signal<object, void>({}),
+          model: { cells: [] }
+        },
+        disposed: new Signal<object, void>({})
+      }),
+      live
+    );
+    const kernel = new TestKernel();
+    const connection = kernel.connect();
+    live.add('a', connection, 'k1');
+    kernel.snapshot(network());
+    const shown = { path: 'a.ipynb', name: 'model' };
+    const icon = { name: 'icon' } as unknown as LabIcon;
+    const beside = new BesideGraph(new GraphPanel({ tall: true }), shown, icon);
+    beside.follow(sessions);
+    expect(beside.content.connection).toBe(connection);
+    // The kernel goes on: another notebook runs it.
+    notebook.run('k2');
+    expect(beside.content.connection).toBeNull();
+    expect(connection.isDisposed).toBe(false);
+    notebook.run('k1');
+    expect(beside.content.connection).toBe(connection);
+    beside.follow(null);
+    expect(beside.content.connection).toBeNull();
+    beside.dispose();
+  });
+});
+
+describe('the line of an anywidget', () => {
+  it('is shared by the views of one manager, and by no copy of the notebook', () => {
+    const sent: string[] = [];
+    const mountIn = (manager: object, name: string): (() => void) => {
+      const model = {
+        get: (field: string) => ({ key: 'k', height: 320 })[field],
+        send: ({ event }: { event: string }) => sent.push(`${name}: ${event}`),
+        on: () => undefined,
+        off: () => undefined,
+        widget_manager: manager
+      };
+      const el = document.createElement('div');
+      document.body.append(el);
+      return mount({ model, el }, '');
+    };
+    const [own, copy] = [{}, {}];
+    const ends = [mountIn(own, 'own'), mountIn(own, 'again'), mountIn(copy, 'copy')];
+    expect(sent).toEqual(['own: hello', 'copy: hello']);
+    ends.forEach(end => end());
   });
 });
 
@@ -187,7 +382,19 @@ describe('SavedGraph', () => {
   let live: LiveGraphs;
   let panels: GraphPanel[];
   let picture: SavedGraph;
+  let notebooks: TestTracker;
+  let notebook: TestNotebook;
+  let documents: Documents;
 
+  /** A picture in an output of a notebook. */
+  const makePicture = ({ resolver }: TestNotebook): SavedGraph => {
+    const makePanel = (): GraphPanel => {
+      const panel = new GraphPanel();
+      panels.push(panel);
+      return panel;
+    };
+    return new SavedGraph({ live, documents, makePanel }, resolver);
+  };
   const render = async (data: Record<string, unknown>): Promise<void> => {
     await picture.renderModel(modelOf(data));
   };
@@ -197,14 +404,11 @@ describe('SavedGraph', () => {
   beforeEach(() => {
     live = new LiveGraphs();
     panels = [];
-    picture = new SavedGraph({
-      live,
-      makePanel: () => {
-        const panel = new GraphPanel();
-        panels.push(panel);
-        return panel;
-      }
-    });
+    notebooks = new TestTracker();
+    notebook = new TestNotebook('k1');
+    notebooks.add(notebook.view());
+    documents = documentsOf(notebooks);
+    picture = makePicture(notebook);
   });
 
   it('draws what is saved, says that it is saved, and sends nothing', async () => {
@@ -217,31 +421,85 @@ describe('SavedGraph', () => {
   it('becomes live when its model is there, before or after', async () => {
     const kernel = new TestKernel();
     await render(savedNetwork('m'));
-    live.add('other', new TestKernel().connect());
+    live.add('other', new TestKernel().connect(), 'k1');
     expect(panels[0].connection).toBeNull();
     const connection = kernel.connect();
-    live.add('m', connection);
+    live.add('m', connection, 'k1');
     expect(panels[0].connection).toBe(connection);
     kernel.snapshot(network([], { output_value: 0.5 }));
     expect(panels[0].state.graph?.header.output_value).toBe(0.5);
     expect(banner()).toBe('');
 
-    const late = new SavedGraph({
-      live,
-      makePanel: () => {
-        const panel = new GraphPanel();
-        panels.push(panel);
-        return panel;
-      }
-    });
+    const late = makePicture(notebook);
     await late.renderModel(modelOf(savedNetwork('m')));
     expect(panels[1].state.graph?.header.output_value).toBe(0.5);
+  });
+
+  it('is saved in a copy of its notebook, which runs a kernel of its own', async () => {
+    const copy = new TestNotebook('k2');
+    notebooks.add(copy.view());
+    const copied = makePicture(copy);
+    await picture.renderModel(modelOf(savedNetwork('m')));
+    await copied.renderModel(modelOf(savedNetwork('m')));
+    const kernel = new TestKernel();
+    const connection = kernel.connect();
+    live.add('m', connection, 'k1');
+    kernel.snapshot(network());
+    expect(panels.map(panel => panel.connection)).toEqual([connection, null]);
+    expect(panels[1].node.textContent).toContain('run the cell to make it live');
+    // Nor in one without a kernel, nor in a document that the page does not know.
+    for (const other of [new TestNotebook(null), new TestNotebook('k1')]) {
+      if (other.kernelId === null) {
+        notebooks.add(other.view());
+      }
+      await makePicture(other).renderModel(modelOf(savedNetwork('m')));
+      expect(panels.at(-1)!.connection).toBeNull();
+    }
+    // Where the reader gives the copy that very kernel, it is live.
+    copy.run('k1');
+    expect(panels[1].connection).toBe(connection);
+    kernel.snapshot(network([], { output_value: 0.5 }));
+    copy.run('k2');
+    expect(panels.map(panel => panel.connection).slice(0, 2)).toEqual([connection, null]);
+    expect(panels[1].state.graph?.header.output_value).toBe(0.5);
+    expect(panels[1].node.textContent).toContain('No kernel answers any more');
+    kernel.snapshot(network([], { output_value: 0.75 }));
+    expect(panels[1].state.graph?.header.output_value).toBe(0.5);
+    copy.run('k1');
+    expect(panels[1].state.graph?.header.output_value).toBe(0.75);
+  });
+
+  it('goes on with another connection to its kernel when one of two ends', async () => {
+    const [older, newer] = [new TestKernel(), new TestKernel()];
+    live.add('m', older.connect(), 'k1');
+    older.snapshot(network([], { output_value: 0.25 }));
+    const connection = newer.connect();
+    live.add('m', connection, 'k1');
+    newer.snapshot(network([], { output_value: 0.5 }));
+    await render(savedNetwork('m'));
+    expect(panels[0].state.graph?.header.output_value).toBe(0.5);
+    connection.dispose();
+    expect(panels[0].connection).not.toBeNull();
+    expect(panels[0].state.graph?.header.output_value).toBe(0.25);
+  });
+
+  it('on a page that is one document is live wherever its model is', async () => {
+    const makePanel = (): GraphPanel => {
+      const panel = new GraphPanel();
+      panels.push(panel);
+      return panel;
+    };
+    const only = new SavedGraph({ live, documents: null, makePanel }, null);
+    await only.renderModel(modelOf(savedNetwork('m')));
+    const connection = new TestKernel().connect();
+    live.add('m', connection);
+    expect(panels[0].connection).toBe(connection);
   });
 
   it('shares the connection, but not the selection, with other views', async () => {
     const kernel = new TestKernel();
     const connection = kernel.connect();
-    live.add('m', connection);
+    live.add('m', connection, 'k1');
     kernel.snapshot(network());
     await render(savedNetwork('m'));
     const other = new GraphPanel();
@@ -296,7 +554,7 @@ describe('SavedGraph', () => {
 
   it('leaves a live view alone when what is saved is brought up to date', async () => {
     const kernel = new TestKernel();
-    live.add('m', kernel.connect());
+    live.add('m', kernel.connect(), 'k1');
     await render(savedNetwork('m'));
     kernel.snapshot(network([], { output_value: 0.5 }));
     panels[0].state.select(H);
@@ -314,7 +572,7 @@ describe('SavedGraph', () => {
   it('keeps the last live picture when the kernel dies, with its selection', async () => {
     const kernel = new TestKernel();
     const connection = kernel.connect();
-    live.add('m', connection);
+    live.add('m', connection, 'k1');
     await render(savedNetwork('m'));
     kernel.snapshot(network([], { output_value: 0.5 }));
     panels[0].state.select(H);
@@ -331,7 +589,7 @@ describe('SavedGraph', () => {
 
   it('keeps the saved picture when the kernel dies before it sent one', async () => {
     const connection = new TestKernel().connect();
-    live.add('m', connection);
+    live.add('m', connection, 'k1');
     await render(savedNetwork('m'));
     connection.dispose();
     expect(panels[0].state.graph?.header.output_value).toBe(0.0831);
@@ -341,7 +599,7 @@ describe('SavedGraph', () => {
   it('keeps the last live picture where the saved one cannot be read', async () => {
     const kernel = new TestKernel();
     const connection = kernel.connect();
-    live.add('m', connection);
+    live.add('m', connection, 'k1');
     kernel.snapshot(network());
     await render({ [MIME_TYPE]: { schema: 99, model_id: 'm' } });
     connection.dispose();
@@ -364,7 +622,7 @@ describe('SavedGraph', () => {
 
   it('draws a live graph even where the saved one cannot be read', async () => {
     const kernel = new TestKernel();
-    live.add('m', kernel.connect());
+    live.add('m', kernel.connect(), 'k1');
     kernel.snapshot(network());
     await render({ [MIME_TYPE]: { schema: 99, model_id: 'm' } });
     expect(panels[0].state.graph?.label(H)).toBe('h');

@@ -109,7 +109,7 @@ import math as _m
 _z = sum(float(W[${i}, k]) * float(x[k]) for k in range(3))
 print(f"{(1 - _m.tanh(_z) ** 2) * float(x[${j}]):.8g}")`;
 
-test('G2: two nodes by mouse, a heat map, and its entries are right', async ({
+test('G2: two nodes by mouse, a heat map, and its entries are right @smoke', async ({
   page
 }) => {
   const graph = await graphOf(page, NETWORK);

@@ -57,7 +57,7 @@ async function graphOf(
   return graph;
 }
 
-test('G3: a NaN gradient, the doctor, a click on the fix: finite', async ({ page }) => {
+test('G3: a NaN gradient, the doctor, a click on the fix: finite @smoke', async ({ page }) => {
   const graph = await graphOf(page, ROOT);
   expect(await print(page, GRADIENT)).toContain('nan');
   await expect(graph.panel.locator('.workbench-Found')).toBeHidden();

@@ -72,7 +72,7 @@ async function readDownload(download: Download): Promise<Buffer> {
   return readFileSync(path);
 }
 
-test('the picture leaves the notebook as HTML, SVG and PNG', async ({ page }) => {
+test('the picture leaves the notebook as HTML, SVG and PNG @smoke', async ({ page }) => {
   await page.notebook.createNew('export.ipynb');
   await kernelReady(page);
   expect(await print(page, '')).toBe('');

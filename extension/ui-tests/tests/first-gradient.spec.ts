@@ -25,7 +25,7 @@ print(_far(_d) < 1e-9, _far(_np.clip(_d, -${BOUND}, ${BOUND})) < 1e-9)
 test.use({ viewport: { width: 1280, height: 1150 } });
 
 test.describe('the first tutorial', () => {
-  test('an override by mouse is the gradient that the kernel holds', async ({
+  test('an override by mouse is the gradient that the kernel holds @smoke', async ({
     page,
     tmpPath
   }) => {

@@ -92,7 +92,7 @@ const lightness = (graph: GraphOnPage): Promise<number> =>
     return (red + green + blue) / 765;
   });
 
-test('marimo draws it live, light and dark, and a click changes the gradient @long', async ({
+test('marimo draws it live, light and dark, and a click changes the gradient', async ({
   page: plain
 }) => {
   test.setTimeout(240_000);

@@ -40,7 +40,7 @@ async function openInNotebook7(page: Page, path: string): Promise<boolean> {
   return true;
 }
 
-test('Notebook 7: run, click, change, beside, sessions, palette, scrub @long', async ({
+test('Notebook 7: run, click, change, beside, sessions, palette, scrub', async ({
   page: plain
 }) => {
   test.setTimeout(240_000);

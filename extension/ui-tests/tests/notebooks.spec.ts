@@ -6,7 +6,7 @@ import { type IJupyterLabPageFixture, expect, test } from '@jupyterlab/galata';
 
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
-import { GraphOnPage, kernelReady, runAll, screenshotOf } from './graph';
+import { GraphOnPage, kernelReady, openAgain, runAll, screenshotOf } from './graph';
 
 const LOAD = `%load_ext workbench
 import os, signal, time
@@ -50,18 +50,25 @@ async function openNotebook(
   await kernelReady(page);
 }
 
-/** Run code in the kernel of one of the notebooks. */
+/** Run code in the kernel of one of the notebooks; what it prints. */
 async function runIn(
   page: IJupyterLabPageFixture,
   path: string,
   code: string
-): Promise<void> {
-  await page.evaluate(
+): Promise<string> {
+  return page.evaluate(
     async ([end, source]) => {
       const found = [...window.jupyterapp.shell.widgets('main')].find(
         one => 'context' in one && (one as NotebookPanel).context.path.endsWith(end)
       ) as NotebookPanel;
-      await found.sessionContext.session!.kernel!.requestExecute({ code: source }).done;
+      const { kernel } = found.sessionContext.session!;
+      const future = kernel!.requestExecute({ code: source });
+      let printed = '';
+      future.onIOPub = ({ content: said }) => {
+        printed += (said as { text?: string }).text ?? '';
+      };
+      await future.done;
+      return printed.trim();
     },
     [path, code]
   );
@@ -82,6 +89,30 @@ async function activate(page: IJupyterLabPageFixture, name: string): Promise<str
 /** The id of the widget that commands are about. */
 async function currentId(page: IJupyterLabPageFixture): Promise<string | undefined> {
   return page.evaluate(() => window.jupyterapp.shell.currentWidget?.id);
+}
+
+/** Activate a notebook until commands are about it: a panel that opens takes the focus. */
+async function bringToFront(
+  page: IJupyterLabPageFixture,
+  name: string
+): Promise<string> {
+  let id = '';
+  await expect(async () => {
+    id = await activate(page, name);
+    expect(await currentId(page)).toBe(id);
+  }).toPass();
+  return id;
+}
+
+/** The picture of one of the notebooks, drawn, which comes to the front. */
+async function graphIn(
+  page: IJupyterLabPageFixture,
+  name: string
+): Promise<GraphOnPage> {
+  const id = await activate(page, name);
+  const graph = new GraphOnPage(page, `[id="${id}"] .workbench-Panel`);
+  await graph.ready();
+  return graph;
 }
 
 test('a kernel dies in mid-stream: words, the last picture, and a new run', async ({
@@ -168,8 +199,7 @@ test('two notebooks: each picture follows its own, renamed, and in two views', a
   const third = await barOf('renamed.ipynb');
 
   // A second view of it, and the first one closes.
-  const first = await activate(page, 'renamed.ipynb');
-  await expect.poll(() => currentId(page)).toBe(first);
+  const first = await bringToFront(page, 'renamed.ipynb');
   await page.evaluate(() => window.jupyterapp.commands.execute('docmanager:clone'));
   const panels = page.locator('.jp-NotebookPanel');
   await expect(panels).toHaveCount(3);
@@ -184,9 +214,8 @@ test('two notebooks: each picture follows its own, renamed, and in two views', a
     views.find(one => one.id === id)!.dispose();
   }, first);
   await expect(panels).toHaveCount(2);
-  const second = await activate(page, 'renamed.ipynb');
+  const second = await bringToFront(page, 'renamed.ipynb');
   expect(second).not.toBe(first);
-  await expect.poll(() => currentId(page)).toBe(second);
   await runAll(page);
   // The cell made another session, at the weights of the start.
   await expect.poll(() => barOf('renamed.ipynb')).toBe(before);
@@ -194,7 +223,84 @@ test('two notebooks: each picture follows its own, renamed, and in two views', a
   await expect(besides).toHaveCount(2);
 });
 
-test('a stranger’s notebook: opened, it runs nothing, and its labels are text', async ({
+test('a copy of a notebook is live in its own kernel alone', async ({ page, tmpPath }) => {
+  test.setTimeout(240_000);
+  const path = `${tmpPath}/own.ipynb`;
+  await openNotebook(page, path, [LOAD, MODEL].map(one => cellOf(one)));
+  await runAll(page);
+  const own = await graphIn(page, 'own.ipynb');
+  await own.live();
+  const copy = await page.evaluate(async from => {
+    const { commands, serviceManager } = window.jupyterapp;
+    await commands.execute('docmanager:save');
+    return (await serviceManager.contents.copy(from, from.replace(/[^/]*$/, ''))).path;
+  }, path);
+  const name = copy.split('/').at(-1)!;
+  const state = 'print(len(live.overrides))';
+
+  // As a reader opens it: with a kernel of its own, in which nothing has run.
+  await page.notebook.openByPath(copy);
+  await kernelReady(page);
+  let copied = await graphIn(page, name);
+  await expect(copied.banner).toContainText('saved picture');
+  await expect(copied.panel.locator('.workbench-mod-live')).toHaveCount(0);
+  await copied.click(await copied.node('hidden, tanh'));
+  await expect(copied.chip('stop')).toHaveCount(0);
+  await copied.screenshot('light-copied');
+  await page.theme.setDarkTheme();
+  await copied.screenshot('dark-copied');
+  await page.theme.setLightTheme();
+
+  // A view of an output belongs to the notebook of the output.
+  await activate(page, 'own.ipynb');
+  await own.live();
+  await page.notebook.selectCells(1);
+  await page.evaluate(() =>
+    window.jupyterapp.commands.execute('notebook:create-output-view')
+  );
+  const view = new GraphOnPage(page, '.jp-LinkedOutputView .workbench-Panel');
+  await view.live();
+  await activate(page, name);
+  await page.notebook.selectCells(1);
+  await page.evaluate(() =>
+    window.jupyterapp.commands.execute('notebook:create-output-view')
+  );
+  const copiedView = page.locator('.jp-LinkedOutputView .workbench-Panel').last();
+  await expect(copiedView.locator('.workbench-Banner')).toContainText('saved picture');
+
+  // What it does when it has run is done in its own kernel.
+  await activate(page, name);
+  await runAll(page);
+  copied = await graphIn(page, name);
+  await copied.live();
+  await copied.click(await copied.node('hidden, tanh'));
+  await copied.chip('stop').click();
+  await copied.button('Apply').click();
+  await expect(copied.effect).toContainText('100 %');
+  expect(await runIn(page, name, state)).toBe('1');
+  expect(await runIn(page, 'own.ipynb', state)).toBe('0');
+
+  // With the kernel of the other one, which its reader has chosen, it is live there.
+  await page.evaluate(async end => {
+    const { commands, shell } = window.jupyterapp;
+    const views = [...shell.widgets('main')].filter(one => 'context' in one);
+    const find = (file: string): NotebookPanel =>
+      (views as NotebookPanel[]).find(one => one.context.path.endsWith(file))!;
+    const { id } = find('own.ipynb').sessionContext.session!.kernel!;
+    const again = find(end).context.path;
+    await find(end).context.revert();
+    await find(end).sessionContext.shutdown();
+    find(end).dispose();
+    await commands.execute('docmanager:open', { path: again, kernel: { id } });
+  }, name);
+  await kernelReady(page);
+  copied = await graphIn(page, name);
+  await copied.live();
+  await openAgain(page, path);
+  await (await graphIn(page, 'own.ipynb')).live();
+});
+
+test('a stranger’s notebook: opened, it runs nothing, and its labels are text @smoke', async ({
   page,
   tmpPath
 }) => {

@@ -108,7 +108,7 @@ test('G1: switched, moved, edited, taken back and copied by mouse', async ({
   expect(await print(page, SCALED)).toBe('7.0');
 });
 
-test('G1: all of it by keyboard alone', async ({ page }) => {
+test('G1: all of it by keyboard alone @smoke', async ({ page }) => {
   const graph = await graphOf(page, TWO);
   const cells = await page.locator('.jp-Notebook .jp-Cell').count();
   await graph.click(await graph.node('h, tanh'));

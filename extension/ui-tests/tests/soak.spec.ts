@@ -55,7 +55,7 @@ async function measurePage(
   return { heap: usedSize, nodes: read('Nodes'), listeners: read('JSEventListeners') };
 }
 
-test('20,000 updates with an open picture: memory is bounded @long', async ({ page }) => {
+test('20,000 updates with an open picture: memory is bounded @alone', async ({ page }) => {
   test.setTimeout(400_000);
   await page.notebook.createNew('soak.ipynb');
   await kernelReady(page);

@@ -335,7 +335,7 @@ test.afterAll(() => {
   console.log(table);
 });
 
-test('how long small graphs take @long', async ({ page }) => {
+test('how long small graphs take @alone', async ({ page }) => {
   const bench = await Bench.begin(page);
   for (const [what, input] of [
     ['8 entries', 'x'],
@@ -353,7 +353,7 @@ test('how long small graphs take @long', async ({ page }) => {
   expect(rows.length).toBeGreaterThan(3);
 });
 
-test('how long graphs of 10,000 nodes take @long', async ({ page }) => {
+test('how long graphs of 10,000 nodes take @alone', async ({ page }) => {
   test.setTimeout(400_000);
   const bench = await Bench.begin(page);
   for (const [name, program] of [
@@ -392,7 +392,7 @@ test('how long graphs of 10,000 nodes take @long', async ({ page }) => {
   expect(rows.length).toBeGreaterThan(6);
 });
 
-test('how long very large graphs take @long', async ({ page }) => {
+test('how long very large graphs take @alone', async ({ page }) => {
   test.setTimeout(580_000);
   const bench = await Bench.begin(page);
   const before = await bench.heap();

@@ -206,6 +206,13 @@ export class GraphPanel extends Widget implements IHost {
     this._refresh('connection');
   }
 
+  /** Ask the kernel no more: it is not the one of the notebook any longer. */
+  detach(): void {
+    if (this._connection !== null) {
+      this._end(this._connection, 'kernel');
+    }
+  }
+
   setHeight(height: number): void {
     this.node.style.setProperty('--workbench-height', `${Math.round(height)}px`);
     this._announceSize();
@@ -428,6 +435,9 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   private _onConnection(sender: GraphConnection, change: ConnectionChange): void {
+    if (sender !== this._connection) {
+      return; // it has been let go of while it told of its end
+    }
     switch (change) {
       case 'graph':
       case 'values':
@@ -436,12 +446,7 @@ export class GraphPanel extends Widget implements IHost {
         }
         break;
       case 'closed':
-        this._release();
-        this._ended = sender.graph === null ? null : sender.end;
-        // The last live graph stays: it is newer than what the notebook holds. What is
-        // drawn may be a past run of it, or compared.
-        this.recording.follow(null, sender.graph ?? this.recording.live);
-        this._refresh('connection');
+        this._end(sender, sender.end);
         break;
       case 'job':
         this._inspector.refreshJob();
@@ -451,6 +456,15 @@ export class GraphPanel extends Widget implements IHost {
         this._topBar.refresh('connection');
         this._showBanner();
     }
+  }
+
+  private _end({ graph }: GraphConnection, end: End | null): void {
+    this._release();
+    this._ended = graph === null ? null : end;
+    // The last live graph stays: it is newer than what the notebook holds. What is
+    // drawn may be a past run of it, or compared.
+    this.recording.follow(null, graph ?? this.recording.live);
+    this._refresh('connection');
   }
 
   private _onNotice(_: GraphConnection, message: string): void {
