@@ -55,7 +55,7 @@ def process(n: int, weigh: Callable[[Any], Any] = lambda K: K) -> Any:
     return wb.Session(wb.trace(loss)(0.1 * rng.normal(size=5)))
 
 
-class Scaled(wb.Op):
+class ScaledForBudget(wb.Op):
     """Twice its operand, with a rule that is wrong at some entry."""
 
     def __init__(self, wrong: tuple[int, ...]) -> None:
@@ -86,9 +86,9 @@ def test_the_work_hardly_grows_with_the_entries(ticks: list[int]) -> None:
 
 @pytest.mark.parametrize("wrong", [(3, 5), (59, 0)])
 def test_one_wrong_entry_of_thousands_is_found(wrong: tuple[int, int]) -> None:
-    report = process(60, Scaled(wrong)).check(budget=None)
+    report = process(60, ScaledForBudget(wrong)).check(budget=None)
     [faulty] = report.faulty
-    assert faulty.node.op.name == "scaled"
+    assert faulty.node.op.name == "scaled_for_budget"
     assert faulty.entry is not None
     assert faulty.entry.index == wrong
     assert faulty.entry.numeric == pytest.approx(2)
@@ -96,7 +96,7 @@ def test_one_wrong_entry_of_thousands_is_found(wrong: tuple[int, int]) -> None:
 
 
 def test_check_grads_looks_along_a_direction_of_all_entries() -> None:
-    scaled = Scaled((4321,))
+    scaled = ScaledForBudget((4321,))
     report = wb.check_grads(lambda x: np.sum(np.sin(x)), np.ones(5000), order=1)
     assert [one.name for one in report.identities][-1] == (
         "the gradient by x, all entries along a direction"
@@ -172,7 +172,7 @@ def test_a_search_that_is_cut_short_still_says_that_the_rule_is_wrong(
         raise progress.BudgetSpent
 
     monkeypatch.setattr(check_rule, "find_by_halving", cut)
-    report = process(40, Scaled((3, 5))).check()
+    report = process(40, ScaledForBudget((3, 5))).check()
     [faulty] = report.faulty
     assert faulty.entry is not None
     assert faulty.entry.along
@@ -225,7 +225,7 @@ def test_verify_grad_warns_of_what_it_has_not_compared(steady: None) -> None:
     x = np.linspace(0.1, 1, 300)
     with pytest.warns(UserWarning, match=r"verify_grad: .* of 300 entries of pt\[0\]"):
         verify_grad(np.tanh, [x], n_tests=1, budget=900)
-    wrong = Scaled((...,))
+    wrong = ScaledForBudget((...,))
     with (
         pytest.warns(UserWarning, match="not looked at"),
         pytest.raises(GradientError),

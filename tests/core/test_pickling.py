@@ -45,7 +45,7 @@ def compiled(x):
     return np.sum(x**3)
 
 
-class Cube(wb.Op):
+class PickledCube(wb.Op):
     power: int = 3
 
     def compute(self, x):
@@ -180,12 +180,15 @@ WITH_FUNCTIONS: dict[str, tuple[str, str]] = {
 #: What a module names, and a notebook defines.
 NAMED: dict[str, tuple[str, str]] = {
     "a compiled function": ("compiled", "float(o(X))"),
-    "a class of an op": ("Cube", "wb.grad(lambda x: np.sum(o()(x)))(X).tolist()"),
-    "an op": ("Cube(power=2)", "o == type(o)(power=2), o(X).tolist()"),
-    "an op in use": ("use(Cube(power=4))",
+    "a class of an op": (
+        "PickledCube",
+        "wb.grad(lambda x: np.sum(o()(x)))(X).tolist()",
+    ),
+    "an op": ("PickledCube(power=2)", "o == type(o)(power=2), o(X).tolist()"),
+    "an op in use": ("use(PickledCube(power=4))",
                      "wb.grad(lambda x: np.sum(o(x)))(X).tolist()"),
     "a graph with an op": (
-        "wb.trace(wb.grad(lambda x: np.sum(Cube(power=2)(x))))(X)", RUN),
+        "wb.trace(wb.grad(lambda x: np.sum(PickledCube(power=2)(x))))(X)", RUN),
     "trace": ("wb.trace(loss)", "str(o(X))"),
 }  # fmt: skip
 

@@ -55,17 +55,21 @@ def direction(like: Any, rng: np.random.Generator) -> Any:
 def differences(f: Callable[..., Any], args: list[Any], moves: list[Any]) -> Any:
     """The derivative of ``f`` along ``moves``: error of order h**6.
 
-    No entry moves farther than the largest step, or a long direction would reach the
-    kinks and poles that the samples keep away from.
+    No entry moves farther than the largest step, for its argument's size, or a long
+    direction would reach the kinks and poles that the samples keep away from.
     """
-    longest = max(1.0, *(float(np.max(np.abs(t), initial=0.0)) for t in moves))
+
+    def size(x: Any) -> float:
+        return float(np.max(np.abs(x), initial=1.0))
+
+    longest = max(size(t) / size(a) for a, t in zip(args, moves, strict=True))
 
     def central(h: float) -> Any:
         ahead = f(*[a + h * t for a, t in zip(args, moves, strict=True)])
         behind = f(*[a - h * t for a, t in zip(args, moves, strict=True)])
         return (np.asarray(ahead) - np.asarray(behind)) / (2 * h)
 
-    d1, d2, d3 = (central(h / longest) for h in (2e-3, 1e-3, 5e-4))
+    d1, d2, d3 = (central(h / max(1.0, longest)) for h in (2e-3, 1e-3, 5e-4))
     e1, e2 = (4 * d2 - d1) / 3, (4 * d3 - d2) / 3
     return (16 * e2 - e1) / 15
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from workbench.core import blame
 from workbench.core.dims import Dim, broadcast_shapes, largest
-from workbench.core.methods import FUNCTION_METHODS
+from workbench.core.methods import FUNCTION_METHODS, check_order
 from workbench.core.op import MAKERS, connect_nothing, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import (
@@ -33,7 +33,7 @@ from workbench.core.types import (
     is_weak,
     spec_of,
 )
-from workbench.errors import UnknownLengthError
+from workbench.errors import DtypeError, UnknownLengthError
 from workbench.ops.define import (
     Casting,
     align_batch,
@@ -407,7 +407,7 @@ def copy(a: Array, order: str = "K", subok: bool = False) -> Array:
 
 
 #: The method copies in C order, where the function keeps that of the array.
-FUNCTION_METHODS["copy"] = lambda a, order="C": np.copy(a, order=order)
+FUNCTION_METHODS["copy"] = lambda a, order="C": np.copy(a, order=order or "C")
 
 
 def _astype_compute(x: Array, *, dtype: np.dtype[Any]) -> Array:
@@ -456,23 +456,31 @@ def astype(
 def _convert_array(
     x: Array,
     dtype: npt.DTypeLike | None,
-    order: str = "K",
+    order: Any = "K",
     casting: Casting = "unsafe",
     subok: bool = True,
     copy: bool = True,
 ) -> Array:
-    """Convert to a dtype, with the settings that the method of an array takes."""
-    dtype = np.dtype(dtype)
-    if not np.can_cast(dtype_of(x), dtype, casting):
-        raise TypeError(
-            f"x.astype(...){blame.user_line()}: cannot cast {dtype_of(x)} to {dtype}"
-            f" by the rule {casting!r}. Write casting='unsafe'."
+    """Convert to a dtype, with the settings that the method of an array takes.
+
+    Raises
+    ------
+    DtypeError
+        If ``casting`` does not allow it.
+    """
+    wanted = np.dtype(dtype)
+    if casting != "unsafe" and not np.can_cast(dtype_of(x), wanted, casting):
+        raise DtypeError(
+            f"x.astype({wanted}, casting={casting!r}){blame.user_line()}: the"
+            f" values are {dtype_of(x)}, and that rule does not let them become"
+            f" {wanted}. Write casting='unsafe', or leave it out."
         )
+    check_order(order)
     convert: Any = np.astype
-    made: Array = convert(x, dtype, copy=copy)
-    if order == "A":
-        order = memory_order(x)
-    return made if order == "K" else lay_out(made, "F" if order == "F" else "C")
+    made: Array = convert(x, wanted, copy=copy)
+    if order in (None, "K"):
+        return made
+    return lay_out(made, memory_order(x) if order == "A" else order)
 
 
 FUNCTION_METHODS["astype"] = _convert_array

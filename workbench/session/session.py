@@ -315,6 +315,11 @@ class Session:
     def __getitem__(self, node: Node) -> Tensor:
         return self.graph.nodes[self.nodes.find(node)]
 
+    def __copy__(self) -> Self:
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             f"{self!r} cannot be pickled: it holds the whole history of a program, and"

@@ -48,36 +48,36 @@ def flatten(x: Any, ndim: Any = 1, order: str = "C", outdim: Any = None) -> Arra
     return shapes.flatten(x, outdim or ndim)
 
 
-def reshape(x: Tensor, *shape: Any, ndim: int | None = None, order: str = "C") -> Array:
+def reshape(x: Tensor, *shape: Any, ndim: int | None = None, **settings: Any) -> Array:
     """Give an array another shape, whose lengths may be variables."""
     wanted = shape[0] if len(shape) == 1 else shape
     if isinstance(wanted, Tensor) and len(shape) == 2:
         wanted, ndim = shape  # x.reshape(shape, 2)
     elif len(shape) == 2 and isinstance(shape[0], (tuple, list)):
         wanted, ndim = shape
-    return _reshape(x, as_lengths(wanted, ndim), order=order)
+    return ArrayMethods.reshape(x, as_lengths(wanted, ndim), **settings)
 
 
 def _flatten(x: Tensor, order: str) -> Array:
     return ArrayMethods.flatten(x, order)
 
 
-def _reshape(x: Tensor, shape: Any, order: str) -> Array:
-    return ArrayMethods.reshape(x, shape, order=order)
-
-
 def _summed(name: str) -> Any:
     function = getattr(np, name)
 
     def method(
-        x: Tensor, axis: Axis = None, dtype: npt.DTypeLike | None = None, **more: Any
+        x: Tensor,
+        axis: Axis = None,
+        dtype: npt.DTypeLike | None = None,
+        *rest: Any,
+        **more: Any,
     ) -> Array:
         if isinstance(dtype, bool):  # x.mean(axis, keepdims)
             raise UsageError(f"x.{name}(axis, {dtype}): write keepdims={dtype}.")
         kind = more.pop("acc_dtype", None) or dtype
         more.pop("no_zeros_in_input", None)
         axis = tuple(axis) if isinstance(axis, list) else axis
-        return function(x, axis=axis, dtype=kind, **more)
+        return function(x, axis, kind, *rest, **more)
 
     method.__name__ = name
     method.__doc__ = f"Apply `numpy.{name}` to the variable."

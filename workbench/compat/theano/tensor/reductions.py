@@ -168,9 +168,12 @@ def argsort(
     axis: Any = -1,
     kind: Any = "quicksort",
     order: str | None = None,
+    **settings: Any,
 ) -> Array:
     """Return the indices that would sort an axis, as `numpy.argsort` does."""
-    return lift(np.argsort(as_tensor_variable(x), axis=axis, kind=kind))
+    if "stable" not in settings:  # NumPy takes one of the two
+        settings["kind"] = kind
+    return lift(np.argsort(as_tensor_variable(x), axis=axis, **settings))
 
 
 def topk_and_argtopk(
