@@ -103,7 +103,7 @@ def sizes(made: Any) -> int:
 def test_no_function_makes_more_than_is_foretold(rng: np.random.Generator) -> None:
     """Of all samples of all ops: what NumPy makes is the truth."""
     for sample in SAMPLES:
-        args = [np.asarray(a, float).view(Spy) for a in sample.arguments(rng)]
+        args = [np.real(a).astype(float).view(Spy) for a in sample.arguments(rng)]
         with np.errstate(all="ignore"):
             try:
                 sample.f(*args)
@@ -332,7 +332,7 @@ def test_no_rule_of_a_stranger_takes_memory_or_time(
     told = json.loads(made.stdout)
     measured(f"rules of strangers: a peak of {told['peak'] / 1e6:.0f} MB")
     assert told["through"] == []
-    assert told["ran"] > 150  # what is modest runs
+    assert told["ran"] > 100  # what is modest runs
     assert told["peak"] < MOST_PEAK
 
 

@@ -247,6 +247,7 @@ def test_kinks(kink: Kink) -> None:
 #: Ops that no sample of a single function shows, and where they are tested.
 ELSEWHERE = {
     "identity": "every test: a leaf",
+    "covariance_factor": "tests/ops/test_random.py",
     "custom_linear_solve": "tests/autodiff/test_implicit.py",
     "custom_root": "tests/autodiff/test_implicit.py",
     "grad_clip": "tests/gradient/test_shaped.py",
@@ -255,6 +256,7 @@ ELSEWHERE = {
     "initial_value_problem": "tests/scipy/test_integrate.py",
     "integral": "tests/scipy/test_integrate.py",
     "item": "tests/ops/test_several.py",
+    "limit_of_jvp": "tests/autodiff/test_limits.py",
     **dict.fromkeys(
         ("batch", "call", "jvp", "length", "unbroadcast", "vjp"),
         "tests/ops/test_unknown_lengths.py",

@@ -51,6 +51,7 @@ def run_text(function: Any, arrays: list[Any]) -> Any:
 ONE_LENGTH = {
     "interp": "knots that do not ascend",
     "linalg.fractional_matrix_power": "a singular matrix, whose power is complex",
+    "linalg.polar left": "a singular matrix, whose square root has no slope",
 }
 
 #: What has to know a length, and why.

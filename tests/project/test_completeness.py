@@ -82,14 +82,14 @@ SAYS: dict[str, tuple[Program, str]] = {
     "np.fromiter": (lambda x: np.fromiter(iter(x), float), "stored into a plain array"),
     "np.frompyfunc": (
         np.frompyfunc(lambda v: v * v, 1, 1),
-        r"not known.*x\.value",
+        r"Python objects.*x\.value",
     ),
     "np.isfortran": (np.isfortran, r"x\.value\.flags"),
     "np.nested_iters": (
         lambda x: np.nested_iters(np.outer(x, x), [[0], [1]]),
-        "references",
+        "plain numbers.*whole arrays",
     ),
-    "np.nditer": (lambda x: sum(np.nditer(x)), "references"),
+    "np.nditer": (lambda x: sum(np.nditer(x)), "plain numbers.*whole arrays"),
     "np.array of floats": (
         lambda x: np.array(x, float),
         r"lose its gradient.*x\.value",
@@ -196,5 +196,5 @@ def test_methods_of_arrays() -> None:
     missing = {n for n in missing if not hasattr(x, n)}
     assert sorted(missing - REASONED) == []
     for name in missing:
-        with pytest.raises(AttributeError, match=rf"x\.value\.{name}"):
+        with pytest.raises(AttributeError, match=rf"x\.value\.{name}|Write "):
             getattr(x, name)

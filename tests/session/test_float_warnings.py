@@ -22,7 +22,7 @@ def catching() -> Iterator[list[warnings.WarningMessage]]:
 
 def loss(x: np.ndarray) -> np.ndarray:
     a = np.sqrt(x)
-    b = a * a
+    b = a * np.sin(a)
     return np.sum(b)
 
 

@@ -22,7 +22,7 @@ are equal. The derivative of the limit itself is NaN where some are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from workbench.core.recorder import capture
 from workbench.core.tensor import Tensor, apply
 from workbench.core.trace import detach
 from workbench.core.types import Array, Params, Spec
-from workbench.errors import WorkbenchError
+from workbench.errors import UnknownLengthError, WorkbenchError
 from workbench.ops import define
 from workbench.ops.define import (
     ITEM,
@@ -121,6 +121,17 @@ def _with_values(limit: Limit, parts: Sequence[Any], of_values: Any) -> Parts:
 # Reverse mode
 
 
+class _OpenPull(NamedTuple):
+    """The reverse rule of an op without what goes through equal values."""
+
+    limit: Limit
+
+    def __call__(
+        self, mask: int, g: Any, y: Any, inputs: Sequence[Any], params: Params
+    ) -> Sequence[Any]:
+        return self.limit.pull(None, g, y, inputs, params)
+
+
 def _pull_limit(node: Tensor, mask: int, g: Any) -> list[Any] | None:
     """Return what a node passes on, with its limit; None if it cannot be recorded."""
     of, inputs, settings = deferred.unwrap_deferred(node)
@@ -128,7 +139,10 @@ def _pull_limit(node: Tensor, mask: int, g: Any) -> list[Any] | None:
         graph, captured, y = _capture_readers(node, [c for c in g if c is not None])
     except WorkbenchError:
         return None
-    passed = list(_limit_of(of).pull(None, g, y, inputs, settings))
+    try:
+        passed = list(_limit_of(of).pull(None, g, y, inputs, settings))
+    except UnknownLengthError:
+        passed = hooks.pull_deferred(node, mask, g, _OpenPull(_limit_of(of)), ())
     params = {
         "of": of,
         "graph": graph,

@@ -6,6 +6,7 @@ paragraph each.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Hashable, Sequence
 from importlib import import_module
 from threading import RLock
@@ -443,9 +444,12 @@ class Op:
         if OPS.get(self.name) is self:
             homes = {
                 str(getattr(f, "__module__", None))
-                for f in (self.compute, self.pull, self.push)
+                for f in (self.compute, self.pull, self.push, self.lower)
             }
-            own = sorted(home for home in homes if home.startswith("workbench."))
+            # A rule that was written as a formula is in no module that there is.
+            own = sorted(
+                x for x in homes if x.startswith("workbench.") and x in sys.modules
+            )
             return find_op, (self.name, *own)
         raise TypeError(
             f"{self!r} cannot be pickled: a function has made it while a program was"
@@ -529,9 +533,9 @@ def declare(name: str) -> Op:
 
 def find_op(name: str, *homes: str) -> Op:
     """Return the op of this name; where it is not known, its modules are loaded."""
+    for home in homes:  # its rules, and what backends see of it, may stand apart
+        import_module(home)
     if name not in OPS or OPS[name].compute is _raise_undefined:
-        for home in homes:
-            import_module(home)
         load_all_ops()
     return OPS[name]
 

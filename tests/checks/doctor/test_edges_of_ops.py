@@ -141,8 +141,6 @@ MASKED: list[tuple[Any, str, str, float]] = [
      "np.where(x > 0, np.log(x), 0)", np.log(2)),
     (lambda x: np.sum((x > 0) * np.sqrt(np.abs(x))), "multiplies by 0 there, with x >",
      "np.where(x > 0, np.sqrt(np.abs(x)), 0)", 2**0.5),
-    (lambda x: np.sum(np.fmax(np.log(x), -5)), "takes the other operand",
-     "np.where(np.log(x) > (-5), np.log(x), -5)", np.log(2) - 10),
     (lambda x: np.sum(np.minimum(1 / x, 9.0)), "takes the other operand",
      "np.where((1 / x) < 9.0, 1 / x, 9.0)", 8.5),
     (lambda x: np.log(x)[2], "does not use these entries", "np.log(x[2])", np.log(2)),
