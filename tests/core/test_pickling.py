@@ -118,8 +118,8 @@ SENT: dict[str, tuple[str, str]] = {
     "a long program": ("wb.trace(wb.grad(unrolled))(X)", RUN),
     "a loop": ("wb.trace(wb.jacobian(scanned))(X)", RUN),
     "how a loop is compiled": (
-        "wb.trace(scanned)(X)", "[n.op.lower is None for n in o.nodes if n.op is not None"
-        " and n.op.name == 'scan']"),
+        "wb.trace(scanned)(X)",
+        "[n.op.lower is None for n in o.nodes if n.op.name == 'scan']"),
     "a branch": ("wb.trace(picked)(wb.Spec((4,), float))", RUN),
     "a checkpoint": ("wb.trace(wb.grad(wb.checkpoint(loss)))(X)", RUN),
     "linear algebra": ("wb.trace(lambda x: np.linalg.inv(np.diag(x)))(X)", RUN),
