@@ -12,6 +12,8 @@ from tests.benchmarks.__main__ import STUDIES, list_cases
 from tests.benchmarks.harness import Case, compare_answers, flatten_answer
 from tests.benchmarks.peers import NUMPY, OURS, Names, Problem
 
+pytestmark = pytest.mark.long
+
 CASES = list(list_cases())
 
 

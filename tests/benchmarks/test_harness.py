@@ -15,6 +15,8 @@ from tests.benchmarks import environment, harness, table
 from tests.benchmarks.harness import Case, Goal, Row
 from tests.benchmarks.peers import NotApplicable, Peer, Problem
 
+pytestmark = pytest.mark.long
+
 OURS = "workbench compiled"
 
 

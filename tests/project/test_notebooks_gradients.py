@@ -14,6 +14,8 @@ from workbench.session.wire import MIME_TYPE, read_saved
 
 # Overrides
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def overridden(tutorial: Tutorial) -> Executed:

@@ -7,6 +7,8 @@ import pytest
 
 from tests.project.executed import PLOTLY, Executed, Tutorial, numbers, quiet
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def optimise(tutorial: Tutorial) -> Executed:
