@@ -608,10 +608,12 @@ def find_roots(
     never differentiated.
     """
     for node in found:
+        root = node.op.root
+        if root is None:
+            continue
         if record or node.serial in outer:
             break
-        root = node.op.root
-        if root is None or not root.infinite:
+        if not root.infinite:
             continue
         if root.holds(node.inputs) and has_zero(node._value):
             break

@@ -107,8 +107,7 @@ class ArrayMethods:
     ) -> Any:
         """Return the entries in another dtype; their gradient comes back in this one.
 
-        As of `numpy.ndarray`; a Tensor has no subclass, and no layout that could be
-        asked for by ``order``.
+        As of `numpy.ndarray`; a Tensor has no subclass.
 
         Raises
         ------
@@ -124,7 +123,10 @@ class ArrayMethods:
             )
         check_order(order)
         # NumPy's stubs take no arrays but its own.
-        return cast(Any, np.astype)(self, wanted, copy=copy)
+        made = cast(Any, np.astype)(self, wanted, copy=copy)
+        if order in (None, "K"):
+            return made
+        return np.asarray(made, order=cast(Any, order), like=made)
 
     def clip(
         self, min: Any = None, max: Any = None, out: Any = None, **settings: Any

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from workbench.core import blame, dims
 from workbench.core.dims import Dim
-from workbench.core.op import ROOTS, UFUNCS, Op, Root, declare
+from workbench.core.op import UFUNCS, Op, Root, declare
 from workbench.core.tensor import (
     NO_PARAMS,
     ON_HOST,
@@ -162,7 +162,7 @@ def elementwise(
     """
     new_op = declare(name)
     new_op.compute = compute
-    set_root(new_op, root)
+    new_op.root = root
     _set_settings(new_op, more)
     new_op.elementwise = True
     if isinstance(compute, np.ufunc):
@@ -198,13 +198,6 @@ def elementwise(
         compute, np.ufunc
     ) and compute.types == _list_same_dtype_loops(compute)
     return new_op
-
-
-def set_root(new_op: Op, root: Root | None) -> None:
-    """Let an op be a root, or none."""
-    new_op.root = root
-    if root is not None:
-        ROOTS.add(new_op)
 
 
 def root_of(
@@ -728,10 +721,6 @@ def split_outputs(node: Tensor) -> Tensor | tuple[Any, ...]:
     return tuple(apply(ITEM, (node,), {"index": i}) for i in range(len(found)))
 
 
-#: The ops with a limit (see `Op.limit`) that have been applied, if any.
-LIMITED: set[Op] = set()
-
-
 def has_limit(node: Tensor, g: Sequence[Any] | None = None) -> bool:
     """Return whether values among the outputs of a node are equal, or not known.
 
@@ -749,8 +738,6 @@ def apply_and_split(
     op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS
 ) -> tuple[Any, ...]:
     """Apply an op with several outputs: a tuple of arrays, or of their Tensors."""
-    if op.limit is not None:
-        LIMITED.add(op)
     whole = apply(op, inputs, params)
     return tuple(split_outputs(whole)) if isinstance(whole, Tensor) else tuple(whole)
 

@@ -29,7 +29,6 @@ from workbench.ops.define import (
     linear,
     op,
     refuse_out,
-    set_root,
     shape_of,
 )
 from workbench.ops.elementwise import stop_gradient
@@ -145,7 +144,7 @@ def reduction(
         lengths=reduced_shape,
     )  # fmt: skip
     made.batch = batch_reduction(made)
-    set_root(made, root)
+    made.root = root
     return made
 
 
