@@ -36,6 +36,7 @@ from workbench.core import (
     walk,
 )
 from workbench.core.dims import Dim, is_same_with_facts
+from workbench.core.op import SINGULAR
 from workbench.core.residuals import LEAN, is_private
 from workbench.core.tensor import (
     IDENTITY,
@@ -160,7 +161,7 @@ def pull_back(
         steps = plan_steps(outputs, wrt, rules, constant, only=only, found=found)
     else:
         steps = list(steps)
-        found = [node for node, _ in steps if node.op.root or node.op.limit]
+        found = [node for node, _ in steps if node.op in SINGULAR]
     wrt_serials = {x.serial for x in wrt}
     arrived = _seed(outputs, cotangents)
     detached = not record

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 from workbench.core import blame, deferred, traces, walk
 from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
-from workbench.core.op import Op
+from workbench.core.op import SINGULAR, Op
 from workbench.core.tensor import Tensor
 from workbench.core.trace import is_live
 from workbench.errors import OverrideError
@@ -285,7 +285,7 @@ def plan_steps(
             op = node.op
             if op.pull is None and not is_ruled(serial, rules, mode):
                 continue
-            if (op.root or op.limit) and found is not None:
+            if op in SINGULAR and found is not None:
                 found.append(node)
             if constant or isinstance(node, Part):
                 ends = {x.serial for x in ends_of(node)}.difference(constant)

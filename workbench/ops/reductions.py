@@ -141,10 +141,9 @@ def reduction(
 
     made = op(
         name, compute, pull, push=push, rule=rule, reads=reads,
-        lengths=reduced_shape,
+        lengths=reduced_shape, root=root,
     )  # fmt: skip
     made.batch = batch_reduction(made)
-    made.root = root
     return made
 
 
