@@ -15,9 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from workbench.core import blame
 from workbench.core.dims import Dim, broadcast_shapes, largest
-from workbench.core.methods import FUNCTION_METHODS
+from workbench.core.methods import FUNCTION_METHODS, check_order
 from workbench.core.op import MAKERS, connect_nothing, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import (
@@ -395,14 +394,11 @@ COPY = linear("copy", np.copy, lambda g, x, **_: g, rule="g", carries=(0,))
 
 
 @implements(np.copy)
-def copy(a: Array, order: str = "K", subok: bool = False) -> Array:
+def copy(a: Array, order: str | None = "K", subok: bool = False) -> Array:
     """Copy an array, which makes a node of its own in the program."""
-    if order not in ("C", "F", "A", "K"):
-        raise ValueError(
-            f"order must be one of 'C', 'F', 'A' or 'K'{blame.user_line()}"
-        )
-    few = len(shape_of(a)) < 2
-    return apply(COPY, (a,), {} if order == "K" or few else {"order": order})
+    check_order(order)
+    same = order in (None, "K") or len(shape_of(a)) < 2
+    return apply(COPY, (a,), {} if same else {"order": order})
 
 
 #: The method copies in C order, where the function keeps that of the array.
