@@ -174,6 +174,8 @@ def pull_back(
     if found:
         roots = find_roots(found, steps, outputs, rules, "pull", record, outer)
         found.clear()  # the sweep lets values go as it passes them
+    if roots or (detached and record):
+        residuals.restore_values(steps)
     if last:
         assert isinstance(outputs, list)
         outputs.clear()
