@@ -268,3 +268,29 @@ def test_the_doctor_is_silent_where_it_is_no_convention() -> None:
         (lambda x: np.sum(np.where(abs(x) > 0, np.sqrt(abs(x)), 0)), np.arange(2.0)),
     ):
         assert "convention" not in [found.kind for found in wb.diagnose(f, x)]
+
+
+LARGE_PROGRAMS: dict[str, Callable[[Any], Any]] = {
+    "squares of roots": lambda x: np.sum(np.sqrt(2.0 * x) ** 2),
+    "powers": lambda x: np.sum((2.0 * x) ** 0.5 * (2.0 * x) ** 0.5),
+    "of sums": lambda x: np.sum(np.sqrt(np.sum(x * 2.0, axis=0)) ** 2),
+}
+
+
+@pytest.mark.parametrize("name", LARGE_PROGRAMS)
+def test_roots_of_large_arrays_whose_values_were_let_go(name: str) -> None:
+    """No rule of the ops reads these values; what cancels at 0 does."""
+    x = np.zeros((2, 2**17))
+    x[:, ::2] = 1.0
+    np.testing.assert_allclose(wb.grad(LARGE_PROGRAMS[name])(x), 2.0)
+
+
+def test_a_root_of_a_large_array_needs_no_value_that_was_let_go() -> None:
+    x = np.ones(2**18)
+    found = wb.grad(lambda x: np.sum(x**0.5) + np.sum(np.abs(x) ** 2))(x)
+    np.testing.assert_allclose(found, 2.5)
+
+
+@pytest.mark.parametrize("square", [np.square, lambda y: np.power(y, 2)])
+def test_ufuncs_of_a_number_of_python_are_even_too(square: Any) -> None:
+    assert wb.grad(wb.grad(lambda x: square(abs(x))))(0.0) == 2

@@ -241,6 +241,7 @@ def test_a_masked_array_of_plain_numbers_is_no_matter_of_a_trace() -> None:
 
 HONEST: list[Callable[[Any], Any]] = [
     lambda x: (x > 0) * np.log(x),
+    lambda x: np.maximum(np.log(x), -5.0),
     lambda x: np.minimum(1 / x, 9.0),
     lambda x: np.log(x)[3],
     lambda x: np.take(np.log(x), [2, 3]),

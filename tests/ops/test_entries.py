@@ -7,6 +7,7 @@ objects that comes back. The truth is the same program without it.
 from __future__ import annotations
 
 import operator
+import pickle
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -284,3 +285,10 @@ def test_operators_of_all_kinds() -> None:
         for f in (lambda a, r=run: r(a, 1.5), lambda a, r=run: r(2.5, a)):
             made = wb.jacobian(lambda x, f=f: np.array(f(np.asarray(x)), like=x))(X)
             np.testing.assert_allclose(made, wb.jacobian(f)(X), rtol=1e-12)
+
+
+def test_a_graph_that_returns_an_entry_is_pickled() -> None:
+    """An entry is a node like others, with no facts about lengths."""
+    graph = wb.trace(lambda x: np.sum(np.asarray(x) ** 2))(np.arange(3.0))
+    (y,) = pickle.loads(pickle.dumps(graph)).run([np.array([1.0, 2.0, 3.0])])
+    assert y == 14

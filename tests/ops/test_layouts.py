@@ -353,3 +353,16 @@ def test_what_is_written_through_a_view_is_never_lost(
         found, refusal = expected, str(error)
     assert not refusal or re.search(r"in place|order", refusal)
     np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize("order", ["A", "K"])
+def test_repeated_axes_are_read_in_the_order_of_numpy(order: Any) -> None:
+    """Axes of stride 0 stand where a loop of NumPy's has them."""
+
+    def program(x: Any) -> Any:
+        repeated = np.broadcast_to(x[:, None], (2, 3, 4, 2))
+        return np.ravel(np.transpose(repeated, (2, 0, 3, 1)), order=order)
+
+    x = np.arange(6.0).reshape(3, 2)
+    graph = wb.trace(program)(x)
+    np.testing.assert_array_equal(value_of(graph.outputs[0]), program(x))

@@ -36,7 +36,7 @@ from workbench.core import (
     walk,
 )
 from workbench.core.dims import Dim, is_same_with_facts
-from workbench.core.op import ROOTS
+from workbench.core.op import SINGULAR
 from workbench.core.residuals import LEAN, is_private
 from workbench.core.tensor import (
     IDENTITY,
@@ -158,14 +158,14 @@ def pull_back(
     rules = drop_cut_parts(rules, wrt, {*constant, *closed}) if rules else {}
     found: list[Tensor] = []
     if steps is None:
-        steps = plan_steps(outputs, wrt, rules, constant, only=only, roots=found)
+        steps = plan_steps(outputs, wrt, rules, constant, only=only, found=found)
     else:
         steps = list(steps)
-        found = [node for node, _ in steps if node.op in ROOTS]
+        found = [node for node, _ in steps if node.op in SINGULAR]
     wrt_serials = {x.serial for x in wrt}
     arrived = _seed(outputs, cotangents)
     detached = not record
-    if define.LIMITED and detached and _meets_limit(steps):
+    if found and detached and _meets_limit(found):
         # The limit is a derivative of what the walk computes.
         record, visit = True, visit and _detach_visit(visit)
     plain = record or only is not None
@@ -173,6 +173,9 @@ def pull_back(
     roots = None
     if found:
         roots = find_roots(found, steps, outputs, rules, "pull", record, outer)
+        found.clear()  # the sweep lets values go as it passes them
+    if roots or (detached and record):
+        residuals.restore_values(steps)
     if last:
         assert isinstance(outputs, list)
         outputs.clear()
@@ -201,11 +204,11 @@ def pull_back(
     return list(map(_detach_cotangent, results)) if detached else results
 
 
-def _meets_limit(steps: Sequence[tuple[Tensor, int]]) -> bool:
+def _meets_limit(nodes: Sequence[Tensor]) -> bool:
     """Return whether equal values are met (see `limits.py`), among what is known."""
     return any(
         node.op.limit is not None and node._value is not None and define.has_limit(node)
-        for node, _ in steps
+        for node in nodes
     )
 
 

@@ -23,7 +23,8 @@ import numpy as np
 from workbench.autodiff.steps import Mode, Part, Rules, is_ruled, outputs_of
 from workbench.core import dims
 from workbench.core.op import Root
-from workbench.core.tensor import IDENTITY, ON_HOST, Tensor, apply
+from workbench.core.residuals import is_released
+from workbench.core.tensor import IDENTITY, ON_HOST, Tensor, apply, value_of
 from workbench.core.types import is_weak
 from workbench.ops.define import Rule, shape_of
 from workbench.ops.elementwise import divide_by_length
@@ -608,12 +609,16 @@ def find_roots(
     never differentiated.
     """
     for node in found:
+        root = node.op.root
+        if root is None:
+            continue
         if record or node.serial in outer:
             break
-        root = node.op.root
-        if root is None or not root.infinite:
+        if not root.infinite:
             continue
-        if root.holds(node.inputs) and has_zero(node._value):
+        # Without its value its operand, which its rule reads then, is 0 where it is.
+        seen = node.inputs[0] if is_released(node) else node
+        if root.holds(node.inputs) and has_zero(value_of(seen)):
             break
     else:
         return None

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 from workbench.core import blame, deferred, traces, walk
 from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
-from workbench.core.op import ROOTS, Op
+from workbench.core.op import SINGULAR, Op
 from workbench.core.tensor import Tensor
 from workbench.core.trace import is_live
 from workbench.errors import OverrideError
@@ -239,7 +239,7 @@ def plan_steps(
     constant: Collection[int] = (),
     mode: Mode = "pull",
     only: Mapping[int, Tensor] | None = None,
-    roots: list[Tensor] | None = None,
+    found: list[Tensor] | None = None,
 ) -> list[tuple[Tensor, int]]:
     """Return the nodes from ``wrt`` to ``outputs``, ascending; which inputs vary.
 
@@ -249,7 +249,7 @@ def plan_steps(
     program, the part is one step in the place of its outputs. Those that are
     ``constant`` do not vary. ``mode`` is that of the sweep. ``only``: the nodes of a
     part of the program by their serials, which are then not searched for. Nodes whose
-    op may be a root (`Op.root`) are added to ``roots``.
+    op may be a root or has a limit (`Op.root`, `Op.limit`) are added to ``found``.
     """
     varying = {x.serial for x in wrt}
     first = min(varying, default=0)
@@ -285,8 +285,8 @@ def plan_steps(
             op = node.op
             if op.pull is None and not is_ruled(serial, rules, mode):
                 continue
-            if op in ROOTS and roots is not None:
-                roots.append(node)
+            if op in SINGULAR and found is not None:
+                found.append(node)
             if constant or isinstance(node, Part):
                 ends = {x.serial for x in ends_of(node)}.difference(constant)
                 if not ends:

@@ -55,7 +55,7 @@ def find_conventions(
     in a program that holds their derivatives itself.
     """
     made: list[Tensor] = []
-    steps = plan_steps(outputs, wrt, rules, roots=made)
+    steps = plan_steps(outputs, wrt, rules, found=made)
     found = [node for node in made if _is_length_of_0(node)]
     if not found:
         return []

@@ -16,6 +16,7 @@ from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import blame, hooks, source, traces, types
 from workbench.core.op import FUNCTIONS, CopyParams, Op
@@ -95,6 +96,37 @@ class ArrayMethods:
         if len(axes) == 1:
             axes = axes[0]
         return np.transpose(self, axes or None)
+
+    def astype(
+        self,
+        dtype: npt.DTypeLike | None,
+        order: str | None = "K",
+        casting: Any = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
+    ) -> Any:
+        """Return the entries in another dtype; their gradient comes back in this one.
+
+        As of `numpy.ndarray`; a Tensor has no subclass.
+
+        Raises
+        ------
+        DtypeError
+            If ``casting`` does not allow it.
+        """
+        wanted = np.dtype(dtype)
+        if casting != "unsafe" and not np.can_cast(self.dtype, wanted, casting):
+            raise DtypeError(
+                f"x.astype({wanted}, casting={casting!r}){blame.user_line()}: the"
+                f" values are {self.dtype}, and that rule does not let them become"
+                f" {wanted}. Write casting='unsafe', or leave it out."
+            )
+        check_order(order)
+        # NumPy's stubs take no arrays but its own.
+        made = cast(Any, np.astype)(self, wanted, copy=copy)
+        if order in (None, "K"):
+            return made
+        return np.asarray(made, order=cast(Any, order), like=made)
 
     def clip(
         self, min: Any = None, max: Any = None, out: Any = None, **settings: Any

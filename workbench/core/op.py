@@ -499,8 +499,8 @@ class CopyParams(dict[str, Any]):
 #: Every op by its name.
 OPS: dict[str, Op] = {}
 
-#: Those that are roots (`Op.root`): a walk knows of each node whether it is one.
-ROOTS: set[Op] = set()
+#: Those with a `root` or a `limit`: a sweep asks of each node whether it is one.
+SINGULAR: set[Op] = set()
 
 #: What users have made (see `workbench/custom`), by the names of their ops.
 CUSTOM: dict[str, Any] = {}

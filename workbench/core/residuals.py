@@ -13,6 +13,7 @@ program on small arrays pays nothing.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from sys import getrefcount
 from typing import Any
 from weakref import getweakrefcount, ref
@@ -173,7 +174,28 @@ def _count_uses(node: Any) -> int:
 def read_value(node: Any) -> Any:
     """Return the value of a node; one that was let go is computed again."""
     value = node.stored
-    return _compute_again(node) if type(value) is Released else value
+    if type(value) is not Released:
+        return value
+    if not traces.is_active(node):
+        raise TraceError(
+            f"the value of the result of {node.op.name}, of shape {node.shape}, was let"
+            " go: no rule reads it, and the function did not hold it when it ended."
+            " Give it a name that outlives the function: values.append(y)."
+        )
+    return _compute_again(node)
+
+
+def is_released(x: Any) -> bool:
+    """Return whether it is a node whose value was let go."""
+    return type(x) in LEAN and type(x.stored) is Released
+
+
+def restore_values(steps: Sequence[tuple[Any, int]]) -> None:
+    """Compute again what was let go, for a sweep that reads more than the rules do."""
+    for node, _ in steps:
+        for x in (*node.inputs, node):
+            if is_released(x):
+                x.stored = _compute_again(x)
 
 
 def read_operands(node: Any) -> tuple[Any, ...]:
@@ -198,17 +220,10 @@ def list_residuals(node: Any) -> tuple[Any, tuple[Any, ...]]:
 
 def _compute_again(node: Any) -> Any:
     """Return the value of a node that was let go, from those that were not."""
-    if not traces.is_active(node):
-        raise TraceError(
-            f"the value of the result of {node.op.name}, of shape {node.shape}, was let"
-            " go: no rule reads it, and the function did not hold it when it ended."
-            " Give it a name that outlives the function: values.append(y)."
-        )
     missing, stack = {node.serial: node}, [node]
     while stack:
         for x in stack.pop().inputs:
-            released = type(x) in LEAN and type(x.stored) is Released
-            if released and x.serial not in missing:
+            if is_released(x) and x.serial not in missing:
                 missing[x.serial] = x
                 stack.append(x)
     known: dict[int, Any] = {}

@@ -227,7 +227,9 @@ STANDARD_LIBRARY = os.path.dirname(os.__file__).replace("\\", "/") + "/"
 
 #: Files whose frames a new Tensor may note as they are: the user's, and Workbench's.
 NOTED_FILES: set[str] = set()
-#: The code of one such frame, the last: an op looks only whether its own is that.
+#: Files of code that is not the user's, as `is_internal` has found.
+INTERNAL_FILES: set[str] = set()
+#: The code of one frame to note, the last: an op looks only whether its own is that.
 NOTED: list[CodeType | None] = [None]
 
 
@@ -382,17 +384,20 @@ def find_user_frame(frame: FrameType) -> FrameType:
     If there is none, the nearest outside Workbench and NumPy: a program may be an
     installed package itself.
     """
-    nearest: FrameType | None = None
+    found: FrameType | None = frame
+    while found is not None:
+        filename = found.f_code.co_filename
+        if filename not in INTERNAL_FILES:
+            if not is_internal(found):
+                return found
+            if not filename.startswith("<"):
+                INTERNAL_FILES.add(filename)
+        found = found.f_back
     while True:
         name: str = frame.f_globals.get("__name__", "")
-        if not (name.startswith(LIBRARIES) or name in PASSED):  # as `is_internal`
-            filename = frame.f_code.co_filename
-            if filename in NOTED_FILES or not is_installed(filename):
-                return frame
-            nearest = nearest or frame
         outer = frame.f_back
-        if outer is None:
-            return nearest or frame
+        if outer is None or not (name.startswith(LIBRARIES) or name in PASSED):
+            return frame
         frame = outer
 
 
@@ -416,7 +421,9 @@ def place_of(frame: FrameType) -> tuple[CodeType, int]:
     filename = code.co_filename
     if filename not in NOTED_FILES:
         name: str = frame.f_globals.get("__name__", "")
-        if not name.startswith("workbench.") and is_internal(frame):
+        if not name.startswith("workbench.") and (
+            filename in INTERNAL_FILES or is_internal(frame)
+        ):
             frame = find_user_frame(frame)
             return frame.f_code, frame.f_lasti
         NOTED_FILES.add(filename)

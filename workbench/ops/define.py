@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from workbench.core import blame, dims
 from workbench.core.dims import Dim
-from workbench.core.op import ROOTS, UFUNCS, Op, Root, declare
+from workbench.core.op import SINGULAR, UFUNCS, Op, Root, declare
 from workbench.core.tensor import (
     NO_PARAMS,
     ON_HOST,
@@ -136,7 +136,6 @@ def elementwise(
     compute: Compute,
     *partials: Partial,
     pretty_rule: str = "",
-    root: Root | None = None,
     **more: Any,
 ) -> Op:
     """Declare an op that works entry by entry, with broadcasting.
@@ -154,15 +153,13 @@ def elementwise(
         An expression that names ``g`` is the whole product with the cotangent
         ``g`` instead, for rules that are better written so (``"g / x1"``).
         No partials: no derivative, as for comparisons.
-    root
-        What `root_of` gives, where the square of the output is smooth and the output
-        has a kink.
     more
-        How it is spelled: ``template``, ``helper``; ``carries``, as `Op` has it.
+        How it is spelled: ``template``, ``helper``; ``carries``, as `Op` has it;
+        ``root``, what `root_of` gives, where the square of the output is smooth and the
+        output has a kink.
     """
     new_op = declare(name)
     new_op.compute = compute
-    set_root(new_op, root)
     _set_settings(new_op, more)
     new_op.elementwise = True
     if isinstance(compute, np.ufunc):
@@ -198,13 +195,6 @@ def elementwise(
         compute, np.ufunc
     ) and compute.types == _list_same_dtype_loops(compute)
     return new_op
-
-
-def set_root(new_op: Op, root: Root | None) -> None:
-    """Let an op be a root, or none."""
-    new_op.root = root
-    if root is not None:
-        ROOTS.add(new_op)
 
 
 def root_of(
@@ -351,8 +341,8 @@ def op(
 
 #: What a row may set besides derivatives.
 SETTINGS = set(
-    "batch carries cure helper infer lengths limit output_names pattern reads scalar"
-    " template view".split()
+    "batch carries cure helper infer lengths limit output_names pattern reads root"
+    " scalar template view".split()
 )
 
 
@@ -361,6 +351,8 @@ def _set_settings(new_op: Op, more: dict[str, Any]) -> None:
         if key not in SETTINGS:
             raise TypeError(f"{new_op.name}: unknown setting {key!r}")
         setattr(new_op, key, value)
+    if new_op.root is not None or new_op.limit is not None:
+        SINGULAR.add(new_op)
 
 
 def sum_to(g: Array, shape: tuple[Any, ...]) -> Array:
@@ -728,10 +720,6 @@ def split_outputs(node: Tensor) -> Tensor | tuple[Any, ...]:
     return tuple(apply(ITEM, (node,), {"index": i}) for i in range(len(found)))
 
 
-#: The ops with a limit (see `Op.limit`) that have been applied, if any.
-LIMITED: set[Op] = set()
-
-
 def has_limit(node: Tensor, g: Sequence[Any] | None = None) -> bool:
     """Return whether values among the outputs of a node are equal, or not known.
 
@@ -749,8 +737,6 @@ def apply_and_split(
     op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS
 ) -> tuple[Any, ...]:
     """Apply an op with several outputs: a tuple of arrays, or of their Tensors."""
-    if op.limit is not None:
-        LIMITED.add(op)
     whole = apply(op, inputs, params)
     return tuple(split_outputs(whole)) if isinstance(whole, Tensor) else tuple(whole)
 

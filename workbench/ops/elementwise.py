@@ -469,7 +469,7 @@ for _name in (
 elementwise("identity", lambda x: x, "1", template="{0}")
 STOP = elementwise("stop_gradient", lambda x: x, "0", template="{0}")
 STOP.connection, STOP.view = connect_nothing, is_always_view
-elementwise("strong", np.asarray, "1", template="np.asarray({0})")
+elementwise("strong", np.asarray, "1", template="np.asarray({0})", carries=(0,))
 
 
 def stop_gradient(x: Any) -> Any:

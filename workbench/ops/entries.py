@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import count
 from operator import attrgetter
 from typing import Any
@@ -383,12 +384,13 @@ class Entry(Tensor):
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__array_") or attribute == "dtype":
             raise AttributeError(attribute)
-        if attribute == "serial" or attribute in NODE or attribute in MORE:
-            if attribute in MORE:
-                self.op  # noqa: B018 makes the node
-                return object.__getattribute__(self, attribute)
+        if attribute == "serial" or attribute in NODE:
             self._become_node()
             return getattr(self, attribute)
+        if attribute in MORE:
+            self.op  # noqa: B018 makes the node, which may have it
+            with suppress(AttributeError):
+                return object.__getattribute__(self, attribute)
         return super().__getattr__(attribute)
 
     def _become_node(self) -> None:
@@ -423,10 +425,8 @@ class Entry(Tensor):
         if self.sheet.is_fold():
             self.sheet.sums[self.place] = node
         for slot in MORE:
-            try:
+            with suppress(AttributeError):
                 setattr(self, slot, object.__getattribute__(node, slot))
-            except AttributeError:
-                pass
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if (dtype is None or np.dtype(dtype) == object) and traces.OPEN:

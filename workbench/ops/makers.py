@@ -15,7 +15,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from workbench.core import blame
 from workbench.core.dims import Dim, broadcast_shapes, largest
 from workbench.core.methods import FUNCTION_METHODS, check_order
 from workbench.core.op import MAKERS, connect_nothing, implements
@@ -33,9 +32,8 @@ from workbench.core.types import (
     is_weak,
     spec_of,
 )
-from workbench.errors import DtypeError, UnknownLengthError
+from workbench.errors import UnknownLengthError
 from workbench.ops.define import (
-    Casting,
     align_batch,
     convert_like,
     dtype_of,
@@ -396,14 +394,11 @@ COPY = linear("copy", np.copy, lambda g, x, **_: g, rule="g", carries=(0,))
 
 
 @implements(np.copy)
-def copy(a: Array, order: str = "K", subok: bool = False) -> Array:
+def copy(a: Array, order: str | None = "K", subok: bool = False) -> Array:
     """Copy an array, which makes a node of its own in the program."""
-    if order not in ("C", "F", "A", "K"):
-        raise ValueError(
-            f"order must be one of 'C', 'F', 'A' or 'K'{blame.user_line()}"
-        )
-    few = len(shape_of(a)) < 2
-    return apply(COPY, (a,), {} if order == "K" or few else {"order": order})
+    check_order(order)
+    same = order in (None, "K") or len(shape_of(a)) < 2
+    return apply(COPY, (a,), {} if same else {"order": order})
 
 
 #: The method copies in C order, where the function keeps that of the array.
@@ -451,39 +446,6 @@ def astype(
     if not copy and dtype_of(x) == dtype:
         return x
     return apply(ASTYPE, (x,), {"dtype": np.dtype(dtype)})
-
-
-def _convert_array(
-    x: Array,
-    dtype: npt.DTypeLike | None,
-    order: Any = "K",
-    casting: Casting = "unsafe",
-    subok: bool = True,
-    copy: bool = True,
-) -> Array:
-    """Convert to a dtype, with the settings that the method of an array takes.
-
-    Raises
-    ------
-    DtypeError
-        If ``casting`` does not allow it.
-    """
-    wanted = np.dtype(dtype)
-    if casting != "unsafe" and not np.can_cast(dtype_of(x), wanted, casting):
-        raise DtypeError(
-            f"x.astype({wanted}, casting={casting!r}){blame.user_line()}: the"
-            f" values are {dtype_of(x)}, and that rule does not let them become"
-            f" {wanted}. Write casting='unsafe', or leave it out."
-        )
-    check_order(order)
-    convert: Any = np.astype
-    made: Array = convert(x, wanted, copy=copy)
-    if order in (None, "K"):
-        return made
-    return lay_out(made, memory_order(x) if order == "A" else order)
-
-
-FUNCTION_METHODS["astype"] = _convert_array
 
 
 # What NumPy asks about an array

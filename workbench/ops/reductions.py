@@ -29,7 +29,6 @@ from workbench.ops.define import (
     linear,
     op,
     refuse_out,
-    set_root,
     shape_of,
 )
 from workbench.ops.elementwise import stop_gradient
@@ -142,10 +141,9 @@ def reduction(
 
     made = op(
         name, compute, pull, push=push, rule=rule, reads=reads,
-        lengths=reduced_shape,
+        lengths=reduced_shape, root=root,
     )  # fmt: skip
     made.batch = batch_reduction(made)
-    set_root(made, root)
     return made
 
 

@@ -229,7 +229,10 @@ def ravel(a: Array, order: str | None = "C") -> Array:
     """Flatten an array to one axis, as `numpy.ravel` does."""
     read = _check_order(a, order)
     if order == "K":
-        a, read = np.transpose(a, memory_axes(a)), "C"
+        like, value = a, value_of(a)
+        if isinstance(value, np.ndarray) and 0 in value.strides:
+            like = np.logical_not(value)  # has its axes as NumPy's loops order them
+        a, read = np.transpose(a, memory_axes(like)), "C"
     flat = np.reshape(a, (-1,), order=read)
     return lay_out(flat, "C")  # unlike a reshape, it never skips entries
 

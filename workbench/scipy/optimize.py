@@ -170,10 +170,9 @@ def root_scalar(
     0.083333333
     """
     args = _to_tuple(args)
-    made = _find_scalar_root(
+    return _find_scalar_root(
         "root_scalar", f, args, method, bracket, fprime, fprime2, x0, x1, settings
     )
-    return made
 
 
 def _find_scalar_root(
