@@ -107,8 +107,8 @@ class ArrayMethods:
     ) -> Any:
         """Return the entries in another dtype; their gradient comes back in this one.
 
-        As of `numpy.ndarray`; a Tensor has no subclass, and no layout that could be
-        asked for by ``order``.
+        As of `numpy.ndarray`; a Tensor has no subclass, and where it has no value no
+        layout that could be asked for by ``order``.
 
         Raises
         ------
@@ -124,7 +124,14 @@ class ArrayMethods:
             )
         check_order(order)
         # NumPy's stubs take no arrays but its own.
-        return cast(Any, np.astype)(self, wanted, copy=copy)
+        made = cast(Any, np.astype)(self, wanted, copy=copy)
+        if order in (None, "K") or not isinstance(made._value, np.ndarray):
+            return made
+        if order == "A":
+            order = "F" if self._value.flags.fnc else "C"
+        flags = made._value.flags
+        fits = flags.f_contiguous if order == "F" else flags.c_contiguous
+        return made if fits else np.copy(made, order=order)
 
     def clip(
         self, min: Any = None, max: Any = None, out: Any = None, **settings: Any
@@ -527,11 +534,31 @@ def _describe(x: Any) -> str:
 
 def _plain_value(x: Any, what: str) -> Any:
     """Return the value of a Tensor that somebody wants as plain numbers."""
-    # Integers and booleans have no gradient to lose.
-    varies = x.dtype.kind not in "biu" or what.startswith(("float", "complex"))
-    if x._value is None or (varies and traces.is_active(x)):
+    if x._value is None or (traces.is_active(x) and _has_gradient(x)):
         raise blame.lost_gradient_error(x, what)
     return x._value
+
+
+def _has_gradient(x: Any) -> bool:
+    """Return whether a Tensor is computed from a leaf of an open trace by floats alone.
+
+    Integers and booleans have no gradient to lose, nor has what is computed of them.
+    """
+    leaves = {serial for trace in tuple(traces.OPEN) for serial in trace.leaves}
+    seen, stack = {x.serial}, [x]
+    while stack:
+        node = stack.pop()
+        value = node._value
+        if isinstance(getattr(value, "dtype", None), np.dtype):
+            if not types.is_differentiable(value.dtype):
+                continue
+        if node.serial in leaves:
+            return True
+        for y in node.inputs:
+            if isinstance(y, Conversions) and y.serial not in seen:
+                seen.add(y.serial)
+                stack.append(y)
+    return False
 
 
 def _note(x: Any, kind: str, value: T) -> T:

@@ -35,7 +35,6 @@ from workbench.core.types import (
 )
 from workbench.errors import UnknownLengthError
 from workbench.ops.define import (
-    Casting,
     align_batch,
     convert_like,
     dtype_of,
@@ -451,31 +450,6 @@ def astype(
     if not copy and dtype_of(x) == dtype:
         return x
     return apply(ASTYPE, (x,), {"dtype": np.dtype(dtype)})
-
-
-def _convert_array(
-    x: Array,
-    dtype: npt.DTypeLike | None,
-    order: str = "K",
-    casting: Casting = "unsafe",
-    subok: bool = True,
-    copy: bool = True,
-) -> Array:
-    """Convert to a dtype, with the settings that the method of an array takes."""
-    dtype = np.dtype(dtype)
-    if not np.can_cast(dtype_of(x), dtype, casting):
-        raise TypeError(
-            f"x.astype(...){blame.user_line()}: cannot cast {dtype_of(x)} to {dtype}"
-            f" by the rule {casting!r}. Write casting='unsafe'."
-        )
-    convert: Any = np.astype
-    made: Array = convert(x, dtype, copy=copy)
-    if order == "A":
-        order = memory_order(x)
-    return made if order == "K" else lay_out(made, "F" if order == "F" else "C")
-
-
-FUNCTION_METHODS["astype"] = _convert_array
 
 
 # What NumPy asks about an array

@@ -448,12 +448,13 @@ def _answer_median(name: str, *, skip: bool) -> None:
             a = a.astype(float)
         lines = _lines(a, axis, keepdims, skip)
         y = _arrange_quantiles(_middle(lines), lines, ())
-        if not isinstance(value_of(a), np.ndarray):
+        value = value_of(a)
+        if not isinstance(value, np.ndarray) or not value.size:
             return y
         part = slice(1) if keepdims else 0  # a mean of rows: they lie as those of a
         rank = len(shape_of(a))
         index = tuple(part if n in lines.axes else slice(None) for n in range(rank))
-        return lay_like(y, value_of(a)[index])
+        return lay_like(y, value[index])
 
 
 def _middle(lines: _Lines) -> Array:
