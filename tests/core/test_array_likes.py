@@ -309,3 +309,14 @@ def test_the_tensor_of_an_array_like_meets_ops_and_is_a_result() -> None:
     f = lambda x: np.sum(np.concatenate([x * Holder(x), Holder(x)]))  # noqa: E731
     np.testing.assert_allclose(wb.grad(f)(W), 2 * W + 1)
     np.testing.assert_allclose(wb.grad(lambda x: Holder(cubes(x)))(W), 3 * W**2)
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, Labelled, Holder])
+def test_a_branch_may_return_what_holds_a_tensor(wrap: Callable[[Any], Any]) -> None:
+    def f(x: Any) -> Any:
+        double = wb.cond(x[0] > 0, lambda y: wrap(2 * y), lambda y: y, x)
+        same = wb.cond(x[0] > 9, lambda y: wrap(2 * y), lambda y: wrap(y), x)
+        return np.sum(double * same)
+
+    np.testing.assert_allclose(wb.grad(f)(W), 4 * W)
+    np.testing.assert_allclose(wb.compile(wb.grad(f))(W), 4 * W)
