@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from numbers import Real
 from types import TracebackType
 from typing import Literal
 
@@ -114,7 +115,7 @@ class ProgressMeter:
         total: int = 0,
         budget: float | None = None,
     ) -> None:
-        if budget is not None and not budget > 0:
+        if budget is not None and not (isinstance(budget, Real) and budget > 0):
             raise UsageError(
                 f"budget={budget!r}: a check takes a number of seconds above 0, or None"
                 " for no limit; budget=60 say."
