@@ -64,6 +64,10 @@ class Unchecked:
         return self.what
 
 
+def _is_number(x: object) -> bool:
+    return isinstance(x, Real)
+
+
 class ProgressMeter:
     """Count the progress of one check; as a context it catches the stop of the check.
 
@@ -115,7 +119,7 @@ class ProgressMeter:
         total: int = 0,
         budget: float | None = None,
     ) -> None:
-        if budget is not None and not (isinstance(budget, Real) and budget > 0):
+        if budget is not None and not (_is_number(budget) and budget > 0):
             raise UsageError(
                 f"budget={budget!r}: a check takes a number of seconds above 0, or None"
                 " for no limit; budget=60 say."

@@ -131,7 +131,7 @@ class ArrayMethods:
             order = "F" if self._value.flags.fnc else "C"
         flags = made._value.flags
         fits = flags.f_contiguous if order == "F" else flags.c_contiguous
-        return made if fits else np.copy(made, order=order)
+        return made if fits else np.copy(made, order=cast(Any, order))
 
     def clip(
         self, min: Any = None, max: Any = None, out: Any = None, **settings: Any
@@ -555,9 +555,10 @@ def _has_gradient(x: Any) -> bool:
         if node.serial in leaves:
             return True
         for y in node.inputs:
-            if isinstance(y, Conversions) and y.serial not in seen:
-                seen.add(y.serial)
-                stack.append(y)
+            if isinstance(y, Conversions):
+                if (serial := cast(Any, y).serial) not in seen:
+                    seen.add(serial)
+                    stack.append(y)
     return False
 
 
