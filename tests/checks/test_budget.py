@@ -128,8 +128,8 @@ def test_a_meter_goes_on_after_a_part_that_was_too_long(steady: None) -> None:
     assert not meter.stopped
 
 
-@pytest.mark.parametrize("bad", [0, -1.0, float("nan")])
-def test_a_budget_is_above_0(bad: float) -> None:
+@pytest.mark.parametrize("bad", [0, -1.0, float("nan"), "long"])
+def test_a_budget_is_above_0(bad: Any) -> None:
     session = wb.Session(wb.trace(lambda x: np.sum(np.sin(x)))(np.ones(3)))
     for check in (
         lambda: session.check(budget=bad),

@@ -488,3 +488,9 @@ def test_the_other_documented_keywords() -> None:
         arg=1, err_pos=2, abs_err=3.0, rel_err=4.0, abs_tol=5.0, rel_tol=6.0
     )
     assert (told.arg, told.err_pos, told.abs_tol, told.rel_tol) == (1, 2, 5.0, 6.0)
+
+
+def test_an_unknown_keyword_is_told_with_the_name_of_the_function() -> None:
+    x = theano.tensor.dscalar()
+    with pytest.raises(TypeError, match=r"^grad\(\): .*'bogus'"):
+        theano.grad(x**2, x, bogus=1)

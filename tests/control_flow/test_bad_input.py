@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.errors import DtypeError, ShapeError, UsageError, WorkbenchError
+from workbench.errors import (
+    DtypeError,
+    ShapeError,
+    TraceError,
+    UsageError,
+    WorkbenchError,
+)
 
 
 def refused(kind: type[WorkbenchError], *parts: str, **settings: Any) -> None:
@@ -275,3 +281,25 @@ def test_branches_and_conditions_that_take_other_arguments() -> None:
         wb.cond(x > 0, lambda a: a, lambda a: -a)
     with pytest.raises(UsageError, match=r"the step .* gets 1 argument: the state\."):
         wb.while_loop(lambda state: state[0] < 3, lambda i, y: (i + 1, y), (0, 1.0))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda f, z: wb.scan(f, np.stack([z, z])),
+        lambda f, z: wb.vmap(f)(np.stack([z, z])),
+        lambda f, z: wb.cond(z[0] > 0, np.sum, f, z),
+    ],
+    ids=["scan", "vmap", "cond"],
+)
+@pytest.mark.parametrize("keep", [lambda y: 2 * y, np.asarray], ids=["node", "entries"])
+def test_what_a_step_keeps_in_a_list_is_not_there_after_it(run: Any, keep: Any) -> None:
+    def f(z: Any) -> Any:
+        kept: list[Any] = []
+        run(lambda y: (kept.append(keep(y)), np.sum(y))[1], z)
+        return np.sum(z * kept[0])
+
+    x = np.array([0.5, 1.0])
+    for differentiate in (lambda: wb.grad(f)(x), lambda: wb.jvp(f, (x,), (x,))):
+        with pytest.raises(TraceError, match=r"'y'.*kept.*after that.*Return it"):
+            differentiate()

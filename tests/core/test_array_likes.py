@@ -264,3 +264,59 @@ def test_nodes_have_the_users_own_line(package: Any) -> None:
 def test_modules_of_python_are_not_the_users() -> None:
     with pytest.raises(GradientLostError, match=r"statistics\.mean \(at test_array"):
         wb.grad(lambda x: statistics.mean(x))(W)
+
+
+class Holder:
+    """Gives the Tensor itself, which NumPy takes for no array."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.data
+
+
+def cubes(x: Any) -> Any:
+    return np.sum(x**3)
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, Labelled, Holder])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, y: np.sum(wb.grad(cubes)(y)),
+        lambda x, y: np.sum(wb.grad(cubes, allow_int=True)(y)),
+        lambda x, y: np.sum(wb.grad(lambda p: cubes(p["a"]))({"a": y})["a"]),
+        lambda x, y: np.sum(wb.hessian(cubes)(y)) / 2 + np.sum(3 * x**2 - 3 * x),
+        lambda x, y: wb.jvp(cubes, (y,), (np.ones(2),))[1],
+        lambda x, y: wb.jvp(cubes, (x,), (y,))[1] + np.sum(3 * x**2 - 3 * x**3),
+        lambda x, y: np.sum(wb.vjp(lambda z: z**2, x)[1](y)[0]) + np.sum(x**2),
+    ],
+    ids=["grad", "integers", "nest", "hessian", "jvp", "tangent", "cotangent"],
+)
+def test_derivatives_inside_of_a_function_by_what_holds_a_tensor(
+    f: Callable[..., Any], wrap: Callable[[Any], Any]
+) -> None:
+    """All are the sum of 3 x^2."""
+    value, gradient = wb.value_and_grad(lambda x: f(x, wrap(x)))(W)
+    np.testing.assert_allclose(value, 15.0)
+    np.testing.assert_allclose(gradient, 6 * W)
+    moved = wb.jvp(lambda x: f(x, wrap(x)), (W,), (np.array([1.0, 0.5]),))[1]
+    np.testing.assert_allclose(moved, 12.0)
+
+
+def test_the_tensor_of_an_array_like_meets_ops_and_is_a_result() -> None:
+    f = lambda x: np.sum(np.concatenate([x * Holder(x), Holder(x)]))  # noqa: E731
+    np.testing.assert_allclose(wb.grad(f)(W), 2 * W + 1)
+    np.testing.assert_allclose(wb.grad(lambda x: Holder(cubes(x)))(W), 3 * W**2)
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, Labelled, Holder])
+def test_a_branch_may_return_what_holds_a_tensor(wrap: Callable[[Any], Any]) -> None:
+    def f(x: Any) -> Any:
+        double = wb.cond(x[0] > 0, lambda y: wrap(2 * y), lambda y: y, x)
+        same = wb.cond(x[0] > 9, lambda y: wrap(2 * y), lambda y: wrap(y), x)
+        return np.sum(double * same)
+
+    np.testing.assert_allclose(wb.grad(f)(W), 4 * W)
+    np.testing.assert_allclose(wb.compile(wb.grad(f))(W), 4 * W)

@@ -258,6 +258,20 @@ def test_whole_numbers_convert_inside_a_trace() -> None:
     np.testing.assert_array_equal(gradient(f), [2.0, 0.0, 1.0])
 
 
+def test_numbers_computed_of_whole_ones_convert_inside_a_trace() -> None:
+    """Nothing varies with a count, nor with its half, or with a rate of successes."""
+    x = np.array([0.5, -1.0, 2.0])
+    for f in (
+        lambda x: np.sum(x) * float((x > 0).sum()),
+        lambda x: np.sum(x) * math.sqrt(4 * np.count_nonzero(x > 0) / 2),
+        lambda x: np.sum(x) * float(3 * np.mean(x > 0)),
+        lambda x: np.sum(x) * np.arange(np.argmax(x) + 1)[-1],
+    ):
+        np.testing.assert_array_equal(wb.grad(f)(x), [2.0, 2.0, 2.0])
+    with pytest.raises(GradientLostError, match=r"float\(x\)"):
+        wb.grad(lambda x: float(np.floor(x[0]) * (x > 0).sum()))(x)
+
+
 def test_truth() -> None:
     np.testing.assert_array_equal(gradient(lambda x: x if x[0] < 1 else -x), [1, 1, 1])
     with pytest.raises(TraceError, match=r"np\.where\(condition") as error:

@@ -292,3 +292,22 @@ def test_a_graph_that_returns_an_entry_is_pickled() -> None:
     graph = wb.trace(lambda x: np.sum(np.asarray(x) ** 2))(np.arange(3.0))
     (y,) = pickle.loads(pickle.dumps(graph)).run([np.array([1.0, 2.0, 3.0])])
     assert y == 14
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda z: np.sum(np.asarray(z).imag ** 2),
+        lambda z: np.sum(np.abs(np.real(np.asarray(z)))),
+        lambda z: np.sum(np.array([z, 2 * z]).imag),
+    ],
+)
+def test_complex_entries_are_refused(f: Callable[[Any], Any]) -> None:
+    """To NumPy the imaginary part of a Python object is 0, and nobody is asked."""
+    with pytest.raises(
+        TraceError, match=r"\.imag is 0.*np\.asarray\(x\), or.*np\.stack"
+    ):
+        wb.grad(lambda x: f(x * (1 + 2j)))(X)
+    # Numbers of a list become no array before they meet an op.
+    g = lambda x: np.sum(np.abs(np.array([1j * x[0], x[1] + 2j])) ** 2)  # noqa: E731
+    np.testing.assert_allclose(wb.grad(g)(X), [1.0, 3.0, 0, 0, 0, 0])

@@ -366,3 +366,26 @@ def test_repeated_axes_are_read_in_the_order_of_numpy(order: Any) -> None:
     x = np.arange(6.0).reshape(3, 2)
     graph = wb.trace(program)(x)
     np.testing.assert_array_equal(value_of(graph.outputs[0]), program(x))
+
+
+@pytest.mark.parametrize("order", ["C", "F", "A", "K", None])
+@pytest.mark.parametrize("turn", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_astype_lays_out_as_numpy(turn: tuple[int, ...], order: Any) -> None:
+    x = np.arange(24.0).reshape(2, 3, 4)
+    weights = np.arange(24.0)
+
+    def f(x: Any) -> Any:
+        made = x.transpose(turn).astype(float, order=order)
+        return np.sum(made.ravel("K") * weights)
+
+    expected = [f(e) for e in np.eye(24).reshape(24, 2, 3, 4)]
+    np.testing.assert_array_equal(wb.grad(f)(x).ravel(), expected)
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 3), (4, 3), (2, 2, 4, 3)])
+def test_repeated_axes_are_read_where_they_stand(shape: tuple[int, ...]) -> None:
+    """Their stride is 0, and NumPy does not move them in order "K"."""
+    x = np.arange(12.0).reshape(3, 4)
+    for turned in (lambda y: y, lambda y: np.moveaxis(y, 0, -1)):
+        f = lambda x, t=turned: t(np.broadcast_to(x.T, shape)).ravel("K")  # noqa: E731
+        np.testing.assert_array_equal(wb.vjp(f, x)[0], f(x))

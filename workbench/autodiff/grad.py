@@ -22,7 +22,7 @@ from workbench.core import aliases, blame, hooks, source, traces, tree, types, w
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override, OverrideRules
-from workbench.core.tensor import IDENTITY, Tensor, value_of
+from workbench.core.tensor import IDENTITY, Tensor, gather_argument, value_of
 from workbench.core.trace import (
     ArgumentNames,
     check_float,
@@ -104,6 +104,7 @@ class RecordedCall:
         cure = "" if allow_int is None else ", or allow_int=True to leave it out"
         for i, x in enumerate(self.values):
             if not is_float(x):
+                x = self.values[i] = gather_argument(x)
                 check_float(x, names[i], name, cure=cure)
             if holomorphic:
                 check_complex(x, names[i], name)
@@ -139,6 +140,7 @@ class RecordedCall:
         #: Which of the leaves vary, if not all of them do.
         self.varying: list[int] | None = None
         if allow_int:
+            self.flat = list(map(gather_argument, self.flat))
             self.varying = [i for i, x in enumerate(self.flat) if has_derivative(x)]
             self.values = [self.flat[i] for i in self.varying]
         #: The leaves of the arguments that nothing is differentiated by.

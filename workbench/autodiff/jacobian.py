@@ -30,7 +30,7 @@ from workbench.autodiff.linear_map import MODES, LinearMap, Mode
 from workbench.core import blame, dims, tree, types
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.hooks import Override
-from workbench.core.tensor import Tensor, admit
+from workbench.core.tensor import Tensor, admit, gather_argument
 from workbench.core.trace import detach
 from workbench.core.types import ArrayLike
 from workbench.errors import DtypeError, ShapeError, UsageError
@@ -129,6 +129,7 @@ def checked_seed(seed: ArrayLike, y: Tensor, what: str = "cotangent") -> Any:
     if mixed := blame.describe_places((seed, v)):
         of = f"the {what}, and {blame.describe(y)}{blame.quote_site(y.site)}"
         raise UsageError(f"{of}: {mixed}")
+    seed = gather_argument(seed)
     given = types.spec_of(seed).dtype
     if given.kind not in "biufc" or (given.kind == "c" and y.dtype.kind != "c"):
         raise DtypeError(

@@ -14,9 +14,9 @@ from workbench.core import blame, deferred, traces, walk
 from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
 from workbench.core.op import SINGULAR, Op
-from workbench.core.tensor import Tensor
+from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import is_live
-from workbench.errors import OverrideError
+from workbench.errors import OverrideError, TraceError
 from workbench.ops import define
 
 # Parts: one step in the place of several nodes, for the sweeps alone.
@@ -355,4 +355,22 @@ def outer_steps(
             ):
                 recorded.add(node.serial)
                 break
+    for y in outputs:
+        if isinstance(y, Tensor) and y._value is None and y.serial not in recorded:
+            if any(node is y for node in roots):
+                raise _describe_escape(y)
     return recorded
+
+
+def _describe_escape(y: Tensor) -> TraceError:
+    """Return the error for a result that reads what an inner trace has left over."""
+    while y._value is None and y.inputs:
+        y = next((x for x in y.inputs if isinstance(x, Tensor) and x._value is None), y)
+        if y.op is IDENTITY:
+            break
+    return TraceError(
+        f"{blame.describe(y)}{blame.quote_site(y.site)} has no value: it belongs to a"
+        " function that was traced without values (of wb.vmap, wb.scan, wb.cond, ...),"
+        " and something computed from it was kept in a variable and read after that"
+        " function. Return it from there."
+    )

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from numbers import Real
 from types import TracebackType
 from typing import Literal
 
@@ -61,6 +62,10 @@ class Unchecked:
 
     def __str__(self) -> str:
         return self.what
+
+
+def _is_number(x: object) -> bool:
+    return isinstance(x, Real)
 
 
 class ProgressMeter:
@@ -114,7 +119,7 @@ class ProgressMeter:
         total: int = 0,
         budget: float | None = None,
     ) -> None:
-        if budget is not None and not budget > 0:
+        if budget is not None and not (_is_number(budget) and budget > 0):
             raise UsageError(
                 f"budget={budget!r}: a check takes a number of seconds above 0, or None"
                 " for no limit; budget=60 say."

@@ -25,7 +25,7 @@ from workbench.core import blame, traces, tree, types
 from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.recorder import Recorder, is_array
-from workbench.core.tensor import Tensor, mask_cotangent, value_of
+from workbench.core.tensor import Tensor, gather_result, mask_cotangent, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import Array, ArrayLike, Params, Spec, is_differentiable
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
@@ -86,7 +86,10 @@ def cond(
         traces.note_decision(flag, "cond", bool(known))
     taken, other = (on_true, on_false) if bool(known) else (on_false, on_true)
     made = taken(*operands)
-    flat, structure = tree.flatten(made)
+    returned, structure = tree.flatten(made)
+    flat = list(map(gather_result, returned))
+    if any(x is not y for x, y in zip(flat, returned, strict=True)):
+        made = structure(flat)
     try:
         closed = _record_branch(other, operands)
     except TraceError:

@@ -529,11 +529,32 @@ def _describe(x: Any) -> str:
 
 def _plain_value(x: Any, what: str) -> Any:
     """Return the value of a Tensor that somebody wants as plain numbers."""
-    # Integers and booleans have no gradient to lose.
-    varies = x.dtype.kind not in "biu" or what.startswith(("float", "complex"))
-    if x._value is None or (varies and traces.is_active(x)):
+    if x._value is None or (traces.is_active(x) and _has_gradient(x)):
         raise blame.lost_gradient_error(x, what)
     return x._value
+
+
+def _has_gradient(x: Any) -> bool:
+    """Return whether a Tensor is computed from a leaf of an open trace by floats alone.
+
+    Integers and booleans have no gradient to lose, nor has what is computed of them.
+    """
+    leaves = {serial for trace in tuple(traces.OPEN) for serial in trace.leaves}
+    seen, stack = {x.serial}, [x]
+    while stack:
+        node = stack.pop()
+        value = node._value
+        if isinstance(getattr(value, "dtype", None), np.dtype):
+            if not types.is_differentiable(value.dtype):
+                continue
+        if node.serial in leaves:
+            return True
+        for y in node.inputs:
+            if isinstance(y, Conversions):
+                if (serial := cast(Any, y).serial) not in seen:
+                    seen.add(serial)
+                    stack.append(y)
+    return False
 
 
 def _note(x: Any, kind: str, value: T) -> T:

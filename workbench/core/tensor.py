@@ -600,7 +600,21 @@ def read_argument(value: Any) -> Any:
     """
     if types.is_lazy(value):
         raise blame.lazy_error(value)
-    return np.asarray(value) if is_labelled(value) else value
+    return _unwrap(value) if is_labelled(value) else value
+
+
+def _unwrap(x: Any) -> Any:
+    """Return the array that an array-like gives, or the Tensor that it holds.
+
+    NumPy takes no Tensor from ``__array__``.
+    """
+    try:
+        return np.asarray(x)
+    except ValueError:
+        array = x.__array__()
+        if isinstance(array, Tensor):
+            return array
+        raise
 
 
 def gather_result(x: Any) -> Any:
@@ -612,12 +626,25 @@ def gather_result(x: Any) -> Any:
         return admit(x) if x.dtype == object else x
     if is_labelled(x):
         try:
-            array = np.asarray(x)
+            array = _unwrap(x)
         except Exception:  # it is no array after all, and no result of a function
             return x
-        if array.dtype == object and any(isinstance(y, Tensor) for y in array.flat):
+        if isinstance(array, Tensor):
+            return array
+        if _holds_tensors(array):
             return admit(array)
     return x
+
+
+def gather_argument(x: Any) -> Any:
+    """Return one Tensor for an argument that holds Tensors; any other as it is."""
+    if isinstance(x, np.ndarray) and not _holds_tensors(x):
+        return x
+    return gather_result(x)
+
+
+def _holds_tensors(array: np.ndarray[Any, Any]) -> bool:
+    return array.dtype == object and any(isinstance(x, Tensor) for x in array.flat)
 
 
 def admit(x: Any) -> Array:
@@ -658,5 +685,5 @@ def admit(x: Any) -> Array:
         number: Any = float(x) if isinstance(x, Real) else complex(x)
         array = number
     elif hasattr(x, "__array__"):
-        array = admit(np.asarray(x))  # an array-like may hold Tensors
+        array = admit(_unwrap(x))  # an array-like may hold Tensors
     return array

@@ -579,6 +579,12 @@ def _entries(x: Tensor, copy: bool | None = None) -> np.ndarray[Any, Any]:
             f" objects, and has {x.size} entries. Leave out np.asarray(x), or write"
             " np.stack in place of np.array."
         )
+    if apart and x.dtype.kind == "c":
+        raise TraceError(
+            f"{blame.describe(x)}{blame.user_line()} is to become an array of Python"
+            " objects, whose .imag is 0 to NumPy, and .real the whole number. Leave out"
+            " np.asarray(x), or write np.stack in place of np.array."
+        )
     if apart:
         return entries.make_entries(x, copy)
     holder = np.empty((), object)  # host array: of Python objects

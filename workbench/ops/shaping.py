@@ -229,12 +229,27 @@ def ravel(a: Array, order: str | None = "C") -> Array:
     """Flatten an array to one axis, as `numpy.ravel` does."""
     read = _check_order(a, order)
     if order == "K":
-        like, value = a, value_of(a)
-        if isinstance(value, np.ndarray) and 0 in value.strides:
-            like = np.logical_not(value)  # has its axes as NumPy's loops order them
-        a, read = np.transpose(a, memory_axes(like)), "C"
+        a, read = np.transpose(a, _reading_axes(a)), "C"
     flat = np.reshape(a, (-1,), order=read)
     return lay_out(flat, "C")  # unlike a reshape, it never skips entries
+
+
+def _reading_axes(x: Array) -> tuple[int, ...]:
+    """Return the axes of a value as NumPy reads them in order "K", the slowest first.
+
+    Repeated ones, whose stride is 0, stay where they are, as NumPy's loops do it.
+    """
+    value = value_of(x)
+    if not isinstance(value, np.ndarray) or all(value.strides) or value.size < 2:
+        return memory_axes(x)
+    loop: Any = np.nditer(value, ["multi_index"], order="K")
+    start, step, axes = loop.multi_index, 1, list[int]()
+    while step < value.size:
+        loop.iterindex = step
+        axes += [n for n, i in enumerate(loop.multi_index) if i != start[n]]
+        step *= value.shape[axes[-1]]
+    rest = [n for n in range(value.ndim) if n not in axes]
+    return (*rest, *axes[::-1])
 
 
 def _check_order(a: Array, order: str | None) -> Order:

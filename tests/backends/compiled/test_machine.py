@@ -358,3 +358,18 @@ def test_a_shortage_of_memory_is_an_error_and_not_the_end(shortage: str) -> None
     assert said.startswith(
         "the system has no memory for the compiler (Cannot allocate memory)."
     )
+
+
+def test_compiled_functions_of_a_script_end_with_it_in_silence() -> None:
+    """Their finalizers ran when llvmlite had ended, and Python told so."""
+    text = """
+import numpy as np, workbench as wb
+for x in (np.ones((4, 4)), np.ones((4, 4))[::-1], np.ones(4), np.array(1.0)):
+    c = wb.compile(wb.grad(lambda v: np.sum(np.sin(v) * np.ravel(v).sum())),
+                   backend="compiled")
+    c(x), c(x)
+"""
+    made = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=300
+    )
+    assert (made.returncode, made.stderr) == (0, "")

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack, suppress
 from functools import cache
 from importlib import import_module
@@ -230,8 +230,14 @@ def _anchor_code(tracker: Any) -> np.ndarray[Any, Any]:
     come first, in any order, and may still run the code. It knows nothing of an array.
     """
     anchor = np.empty(0)
-    weakref.finalize(anchor, tracker.close).atexit = False
+    weakref.finalize(anchor, _drop_code, tracker).atexit = False
     return anchor
+
+
+def _drop_code(tracker: Any, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+    """Free linked code, unless Python ends, and llvmlite has ended before."""
+    if not is_ending():
+        tracker.close()
 
 
 def _renew_lock() -> None:

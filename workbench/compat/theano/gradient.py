@@ -204,7 +204,10 @@ def _by_reals(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def differentiate(*args: Any, **settings: Any) -> Any:
-        given = signature.bind(*args, **settings).arguments
+        try:
+            given = signature.bind(*args, **settings).arguments
+        except TypeError as error:
+            raise TypeError(f"{function.__name__}(): {error}") from None
         f, wrt = given[first], given["wrt"]
         chosen = integers(wrt)
         if not chosen:
