@@ -172,11 +172,14 @@ def has_checks(addresses: Iterable[Address]) -> bool:
 # The ops of indices, with an array per axis
 
 
-def _expand_getitem(x: Any, *arrays: Any, key: Key) -> Any:
-    """Write an index with arrays as a view and one array for each axis."""
+def _expand_getitem(x: Any, *arrays: Any, key: Key, order: str = "") -> Any:
+    """Write an index with arrays as a view and one array for each axis.
+
+    Values lie where the plan has them, and not in the order of NumPy's functions.
+    """
     index = _spread(x, shape_of(x), key, arrays)
     if index is None:
-        return None
+        return apply(GETITEM, (x, *arrays), {"key": key}) if order else None
     view = x if index.is_whole else apply(GETITEM, (x,), {"key": index.view})
     return apply(GETITEM, (view, *index.arrays), {"key": (ARRAY,) * len(index.arrays)})
 

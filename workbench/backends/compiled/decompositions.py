@@ -229,7 +229,7 @@ def _expand_triangle(name: str) -> Callable[..., Any]:
 
 
 def _expand_full_like(
-    x: Any, *, fill: Any, dtype: Any = None, shape: tuple[int, ...] | None = None
+    x: Any, *, fill: Any, dtype: Any = None, shape: Any = None, order: str = "K"
 ) -> Any:
     dtype = x.dtype if dtype is None else dtype
     whole = np.full(x.shape if shape is None else shape, fill, dtype)
