@@ -74,7 +74,8 @@ class Wrapper(Labelled):
         self.data = data
 
     def __mul__(self, other: Any) -> Any:
-        return type(self)(self.data * getattr(other, "data", other))
+        own = other.data if isinstance(other, Labelled) else other
+        return type(self)(self.data * own)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> Any:
         made = [getattr(x, "data", x) if isinstance(x, Labelled) else x for x in inputs]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from workbench.core import source, traces
 from workbench.core.op import CopyParams, declare
-from workbench.core.tensor import NO_PARAMS, Tensor, admit, is_labelled, value_of
+from workbench.core.tensor import NO_PARAMS, Tensor, admit, value_of
 from workbench.core.types import Array, ArrayLike
 
 # Where an array lies, and how what the namespace makes joins a trace.
@@ -41,8 +41,8 @@ def join_trace(made: Any, like: object = None, *, fresh: bool = True) -> Any:
         traces.has_open_trace() or isinstance(like, Tensor)
     ):
         return made
-    if type(made) is np.ndarray or is_labelled(made):
-        made = admit(made)  # what another library has made is that library's
+    if type(made) is np.ndarray or not isinstance(made, np.ndarray):
+        made = admit(made)  # an array of a subclass stays on its device
     op = declare("stop_gradient")
     params = FRESH if fresh else NO_PARAMS
     return Tensor(op, (made,), (made,), params, made, *source.caller())

@@ -60,10 +60,12 @@ export function checkedNetwork(
     changes?: Partial<IHeader>;
     /** What was not looked at, in words. */
     unchecked?: string[];
+    /** Whether it ended before it was done. */
+    stopped?: boolean;
   } = {}
 ): INetwork {
   const { findings = null, overrides = [], stale = false, changes = {} } = options;
-  const { changed, unchecked = [] } = options;
+  const { changed, unchecked = [], stopped = false } = options;
   const counts = Object.fromEntries(STATUSES.map(status => [status, 0])) as Record<
     Status,
     number

@@ -212,7 +212,7 @@ def encode_check(forward: Values, report: Report) -> EncodedCheck:
         ok=report.ok,
         verdict=report.verdict,
         changes=clean_text(report.changes()),
-        stopped=report.stopped,
+        stopped=report.stopped or report.spent,
         unchecked=clean_list(report.describe_unchecked()),
         stale=False,
         summary=clean_text(report.summary()),

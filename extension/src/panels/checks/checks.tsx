@@ -286,7 +286,7 @@ function checkText(check: ICheck): string {
       ? `${formatPlural(counts.wrong, 'rule')} of a node ${
           counts.wrong === 1 ? 'is' : 'are'
         } wrong.`
-      : ok && (stopped || unchecked.length > 0)
+      : ok && stopped
         ? 'Nothing is wrong so far.'
         : ok && changes !== ''
           ? 'Nothing is wrong.'

@@ -139,7 +139,7 @@ describe('the panel of checks', () => {
     expect(doctor.textContent).toContain('Nothing found so far.');
     expect(doctor.textContent).toContain(`Not${unchecked[0].slice(3)}.`);
     expect(doctor.textContent).not.toContain('healthy');
-    show(checkedNetwork([], { unchecked }));
+    show(checkedNetwork([], { unchecked, stopped: true }));
     const gradients = part('Gradient check');
     expect(gradients.textContent).toContain('Nothing is wrong so far.');
     expect(gradients.textContent).toContain(`Not${unchecked[0].slice(3)}.`);
