@@ -40,7 +40,12 @@ def says_lengths(op: Op) -> bool:
 
 def test_every_op_says_its_lengths() -> None:
     """But one that needs values anyway, and those that copy to another device."""
-    own = {name: op for name, op in OPS.items() if op.maker is None and not op.custom}
+    own = {
+        name: op
+        for name, op in OPS.items()
+        # Those that other tests declare have not all gone when this one runs.
+        if op.maker is None and not op.custom and not name.endswith("_test")
+    }
     silent = {name for name, op in own.items() if not says_lengths(op)}
     assert silent == {"roots", "to_device", "to_host"}
 

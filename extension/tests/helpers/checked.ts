@@ -81,7 +81,7 @@ export function checkedNetwork(
       ok: counts.wrong === 0,
       verdict,
       changes: changed?.words ?? '',
-      stopped: false,
+      stopped,
       unchecked: [...unchecked],
       stale,
       summary: counts.wrong === 0 ? 'all rules are right' : '1 rule is wrong',
