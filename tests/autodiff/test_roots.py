@@ -294,3 +294,11 @@ def test_a_root_of_a_large_array_needs_no_value_that_was_let_go() -> None:
 @pytest.mark.parametrize("square", [np.square, lambda y: np.power(y, 2)])
 def test_ufuncs_of_a_number_of_python_are_even_too(square: Any) -> None:
     assert wb.grad(wb.grad(lambda x: square(abs(x))))(0.0) == 2
+
+
+def test_an_einsum_of_one_operand_is_no_product() -> None:
+    """It stands among lengths in the same program."""
+    f = lambda x: np.sum(np.einsum("ii->i", x) ** 3) + np.linalg.norm(x) ** 2  # noqa: E731
+    x = np.zeros((2, 2))
+    for hessian in (wb.hessian(f), wb.jacfwd(wb.jacfwd(f)), wb.jacrev(wb.grad(f))):
+        np.testing.assert_allclose(hessian(x).reshape(4, 4), 2 * np.eye(4))

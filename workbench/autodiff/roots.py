@@ -279,7 +279,7 @@ class Roots:
             if not mask & 2 and op.even(node.inputs) is not None:
                 self.evens[node.serial] = (0,)
             return
-        if op.pairs is not None:
+        if op.pairs is not None and len(node.inputs) > 1:
             a, b = map(self._find, node.inputs[:2])
             if a and b and op.pairs(node.inputs, node.params) and are_equal(a, b):
                 self.evens[node.serial] = (0, 1)

@@ -14,7 +14,7 @@ W = np.linspace(0.2, 0.9, 12).reshape(3, 4)`;
 /** The root has an infinite slope at 0, and 0 · inf is NaN. */
 const ROOT = `%%autodiff loss --wrt v --name root
 r = np.sqrt(v)
-loss = np.sum(r * r)`;
+loss = np.sum(r * (r + 0.0))`;
 
 /** By hand: the derivative of sum(v) wherever it is defined. */
 const GRADIENT = `print(root.grads["v"].tolist())`;
