@@ -360,7 +360,19 @@ def test_a_shortage_of_memory_is_an_error_and_not_the_end(shortage: str) -> None
     )
 
 
-def test_compiled_functions_of_a_script_end_with_it_in_silence() -> None:
+#: llvmlite loads in a thread; a slow disk or a busy machine lets the script end before.
+LATE = """
+import sys, time
+class Late:
+    def find_spec(self, name, path=None, target=None):
+        if name == "llvmlite":
+            time.sleep(1.5)
+sys.meta_path.insert(0, Late())
+"""
+
+
+@pytest.mark.parametrize("begin", ["", LATE], ids=["loaded", "loading at the end"])
+def test_compiled_functions_of_a_script_end_with_it_in_silence(begin: str) -> None:
     """Their finalizers ran when llvmlite had ended, and Python told so."""
     text = """
 import numpy as np, workbench as wb
@@ -370,6 +382,9 @@ for x in (np.ones((4, 4)), np.ones((4, 4))[::-1], np.ones(4), np.array(1.0)):
     c(x), c(x)
 """
     made = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", begin + text],
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert (made.returncode, made.stderr) == (0, "")

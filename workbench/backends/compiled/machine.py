@@ -7,6 +7,7 @@ process only links it. Outside functions are called by name, never by address.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import ctypes.util
 import hashlib
@@ -42,6 +43,8 @@ _CODE_MODEL = "small" if _HAS_JIT_LINK else "jitdefault"
 #: LLVM ends the process where it gets no memory. Before it is called so many bytes are
 #: tried, beside a multiple of its input, and so many separate maps of memory.
 _ROOM, _ROOM_TIMES, _MAPS = 2**24, 64, 16
+#: What llvmlite tracks linked code by, by its id, as long as the code is there.
+_TRACKERS: dict[int, Any] = {}
 
 
 class Machine:
@@ -230,6 +233,7 @@ def _anchor_code(tracker: Any) -> np.ndarray[Any, Any]:
     come first, in any order, and may still run the code. It knows nothing of an array.
     """
     anchor = np.empty(0)
+    _TRACKERS[id(tracker)] = tracker
     weakref.finalize(anchor, _drop_code, tracker).atexit = False
     return anchor
 
@@ -238,6 +242,18 @@ def _drop_code(tracker: Any, is_ending: Callable[[], bool] = sys.is_finalizing) 
     """Free linked code, unless Python ends, and llvmlite has ended before."""
     if not is_ending():
         tracker.close()
+        _TRACKERS.pop(id(tracker), None)
+
+
+@atexit.register
+def _leave_code() -> None:
+    """Leave linked code to the end of the process.
+
+    llvmlite that a thread loads while Python ends does not hear of the end. It frees
+    the code when its own modules are gone, and Python prints that this failed.
+    """
+    for tracker in list(_TRACKERS.values()):
+        tracker.detach()
 
 
 def _renew_lock() -> None:
