@@ -61,11 +61,11 @@ def test_the_network_without_a_fault_is_healthy(
     assert list(wb.diagnose(f, *args)) == []
 
 
+@pytest.mark.parametrize("total", [30, pytest.param(100, marks=pytest.mark.long)])
 def test_G3_precision_and_recall_over_random_plantings(
-    rng: np.random.Generator, measured: Callable[[str], None]
+    total: int, rng: np.random.Generator, measured: Callable[[str], None]
 ) -> None:
     names, named, first, loud, right = list(FAULTS), 0, 0, 0, 0
-    total = 100
     for _ in range(total):
         name = names[rng.integers(len(names))]
         f, args, blamed = network(int(rng.integers(10, 150)), name, rng)
