@@ -102,10 +102,13 @@ def _updated_spec(made: Op) -> Callable[..., Any]:
 # set
 
 
-def _set_compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
-    out = np.copy(x)
+def _set_into(out: Array, v: Array, *arrays: Any, key: Key) -> Array:
     out[as_index(key, arrays)] = v
     return out
+
+
+def _set_compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
+    return _set_into(np.copy(x), v, *arrays, key=key)
 
 
 def _set_pull_array(
@@ -157,6 +160,7 @@ def index_set(x, index, v):
     reads=(),
 )
 SET.batch, SET.lengths = _batch(SET), _updated_spec(SET)
+SET.compute_into = _set_into
 
 
 @on_cupy(SET)
@@ -195,13 +199,16 @@ def index_at(ufunc, x, index, v):
 '''
 
 
-def _add_compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
-    out = np.copy(x)
+def _add_into(out: Array, v: Array, *arrays: Any, key: Key) -> Array:
     if has_distinct_entries(arrays):
         out[as_index(key, arrays)] += v
     else:
         find_library_ufunc("add", out).at(out, as_index(key, arrays), v)
     return out
+
+
+def _add_compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
+    return _add_into(np.copy(x), v, *arrays, key=key)
 
 
 def _add_push(
@@ -225,16 +232,19 @@ ADD: Op = op(
     reads=(),
 )
 ADD.batch, ADD.lengths = _batch(ADD), _updated_spec(ADD)
+ADD.compute_into = _add_into
 
 
 # max and min: entries that tie share evenly
 
 
 def _limit(name: str, ufunc: str) -> Op:
-    def compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
-        out = np.copy(x)
+    def compute_into(out: Array, v: Array, *arrays: Any, key: Key) -> Array:
         find_library_ufunc(ufunc, out).at(out, as_index(key, arrays), v)
         return out
+
+    def compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
+        return compute_into(np.copy(x), v, *arrays, key=key)
 
     def compute_on_cupy(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
         """Sort by place and value: CuPy's ``ufunc.at`` rounds float64 to float32."""
@@ -290,6 +300,7 @@ def _limit(name: str, ufunc: str) -> Op:
         reads=(0, 1, "y"),
     )
     made.batch, made.lengths = _batch(made), _updated_spec(made)
+    made.compute_into = compute_into
     on_cupy(made)(compute_on_cupy)
     return made
 
