@@ -36,6 +36,7 @@ from workbench.ops.define import (
 from workbench.ops.device import make_zeros, on_cupy
 from workbench.ops.indexing import (
     GETITEM,
+    SCATTER,
     WHOLE,
     Key,
     as_index,
@@ -233,6 +234,56 @@ ADD: Op = op(
 )
 ADD.batch, ADD.lengths = _batch(ADD), _updated_spec(ADD)
 ADD.compute_into = _add_into
+
+
+#: What is added to so many times fewer entries than an array has is an update of it.
+FEW = 8
+#: A sum is looked through for so many updates of zeros.
+MOST_UPDATES = 8
+
+
+def add_to_entries(x: Any, y: Any) -> tuple[Any, list[tuple[Tensor, Key]]] | None:
+    """Return a sum as updates of one of the two, if the other is zeros but at indices.
+
+    That one, and what is added to it: nodes of which all inputs but what they are put
+    into are operands of an update, with their keys. None where the other is no such
+    array, or not zero at nearly all of its entries.
+    """
+    for whole, part in ((x, y), (y, x)):
+        found: list[tuple[Tensor, Key]] = []
+        node = part
+        while isinstance(node, Tensor) and node.op is ADD and len(found) < MOST_UPDATES:
+            found.append((node, node.params["key"]))
+            node = node.inputs[0]
+        if not isinstance(node, Tensor) or node.op is not SCATTER:
+            continue
+        found.append((node, node.params["key"]))
+        if (
+            dtype_of(whole) == dtype_of(part)
+            and shape_of(whole) == shape_of(part)
+            and all(_is_small(added, part) for added, _ in found)
+        ):
+            return whole, found[::-1]
+    return None
+
+
+def list_update(node: Tensor) -> tuple[Any, ...]:
+    """Return what is put into an array, and the index arrays."""
+    return tuple(node.inputs[node.op is not SCATTER :])
+
+
+def _is_small(node: Tensor, whole: Any) -> bool:
+    """Return whether an update changes few entries."""
+    v, *arrays = list_update(node)
+    sizes = (*shape_of(v), *shape_of(whole), *(n for a in arrays for n in shape_of(a)))
+    if dims.has_dim(sizes) or any(map(is_mask, arrays)):
+        return False
+    try:
+        target = indexed_shape(shape_of(whole), node.params["key"], tuple(arrays))
+    except TraceError:
+        return False
+    few = FEW * math.prod(target) <= math.prod(shape_of(whole))
+    return few and dtype_of(v) == dtype_of(whole)
 
 
 # max and min: entries that tie share evenly
