@@ -11,7 +11,7 @@ import ast
 import inspect
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import (
     Callable,
     Hashable,
@@ -103,6 +103,9 @@ class Uses:
         self.nodes_at_place: list[Tensor] = []
         #: That node.
         self.place: Tensor | None = None
+        #: How many nodes are of an op, by its name.
+        self.counts = Counter(node.op.name for node in program.interior)
+        self.counts["index_add"] += self.counts["scatter"]  # sums with these may be
         #: What rules keep in mind in this run.
         self.notes: dict[Any, Any] = {}
         #: Whether a chain of matrices there has been put in order.

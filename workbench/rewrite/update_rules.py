@@ -49,7 +49,7 @@ class Updated:
     last
         The number of updates.
     merged
-        The number of the last one after which it was written as one `numpy.stack`.
+        The number of the last one after which it was to be one `numpy.stack`.
     """
 
     def __init__(self, first: Any, depth: int) -> None:
@@ -91,20 +91,24 @@ class Entries:
         self.versions[node.serial] = made
         return made
 
-    def find(self, x: Any, place: Place) -> Any:
-        """Return what an entry of an array holds; None if that is not known."""
+    def find(self, x: Any, place: Place) -> tuple[Any, Any]:
+        """Return what an entry of an array holds; None if that is not known.
+
+        With it an array whose entry is the same: ``x``, or what it was before updates
+        of other entries.
+        """
         for _ in range(MOST_BRANCHES):
             version = self._find_version(x)
             if version is None:
-                return _read_first(x, place)
+                return _read_first(x, place), x
             if version.array.depth != len(place):
-                return None
+                break
             numbers, values = version.array.stored.get(place, ((), ()))
             k = bisect_right(numbers, version.number)
             if k:
-                return values[k - 1]
+                return values[k - 1], x
             x = version.array.first
-        return None
+        return None, x
 
     def _find_version(self, x: Any) -> Version | None:
         return self.versions.get(x.serial) if isinstance(x, Tensor) else None
@@ -196,8 +200,22 @@ def read_stored(node: Tensor, uses: Uses) -> Replacement | None:
     place = _find_place(node) if len(node.inputs) == 1 else None
     if place is None:
         return None
-    found = _entries_of(uses).find(node.inputs[0], place)
-    return None if found is None else Replacement((found,), _return_operand)
+    (x,) = node.inputs
+    found, same = _entries_of(uses).find(x, place)
+    if found is not None:
+        return Replacement((found,), _return_operand)
+    if same is x or not _has_many_updates(node, len(place), uses):
+        return None
+    return Replacement((same,), lambda x: x[place], place)
+
+
+def _has_many_updates(node: Tensor, depth: int, uses: Uses) -> bool:
+    """Return whether a program has as many updates as an array has entries.
+
+    So it is worth a copy of the array before: an update in place makes none.
+    """
+    shape = types.spec_of(node.inputs[0]).shape[:depth]
+    return sum(uses.counts[op.name] for op in (SET, ADD)) >= math.prod(shape)
 
 
 def _return_operand(x: Any) -> Any:
@@ -233,10 +251,18 @@ def add_to_stored(node: Tensor, uses: Uses) -> Replacement | None:
     if place is None:
         return None
     x, w = node.inputs
-    held = _entries_of(uses).find(x, place)
-    if held is None or _as_entry(w, node, len(place)) is None:
+    held, same = _entries_of(uses).find(x, place)
+    if _as_entry(w, node, len(place)) is None:
         return None
     key = node.params["key"]
+    if held is None:
+        if not _has_many_updates(node, len(place), uses):
+            return None
+        return Replacement(
+            (x, same, w),
+            lambda x, y, w: apply(SET, (x, y[place] + w), {"key": key}),
+            (key, 1),
+        )
     if not isinstance(held, Tensor) and not np.any(held):
         return Replacement((x, w), lambda x, w: apply(SET, (x, w), {"key": key}), key)
     return Replacement(
@@ -247,10 +273,10 @@ def add_to_stored(node: Tensor, uses: Uses) -> Replacement | None:
 @node_rule("array stored entry by entry", "index_set", "at(at(x)[0].set(v))[1].set(w)",
     "stack([v, w])", group="simplify", uses=True)  # fmt: skip
 def stack_stored(node: Tensor, uses: Uses) -> Replacement | None:
-    """Put an array together of which each entry was stored.
+    """Put an array together of which it is known what each entry holds.
 
     It is done where the array is read, and not for each of its versions: there are at
-    least as many updates before as it has entries.
+    least half as many updates before as it has entries.
     """
     version = _entries_of(uses).note(node)
     if version is None:
@@ -258,14 +284,17 @@ def stack_stored(node: Tensor, uses: Uses) -> Replacement | None:
     array, number = version
     shape = types.spec_of(node).shape
     count = math.prod(shape[: array.depth])
-    if number - array.merged < count or len(array.stored) < count:
+    if 2 * (number - array.merged) < count:
         return None
     if number != array.last or not _is_read(array.depth, uses):
         return None
-    values = [array.stored[place][1][-1] for place in np.ndindex(*shape[: array.depth])]
+    array.merged = number
+    values = []
+    for place in np.ndindex(*shape[: array.depth]):
+        _, held = array.stored.get(place, ((), ()))
+        values.append(held[-1] if held else _read_first(array.first, place))
     if any(v is None for v in values) or not any(isinstance(v, Tensor) for v in values):
         return None
-    array.merged = number
 
     def build(*values: Any) -> Any:
         made = np.stack(values)
@@ -279,6 +308,11 @@ def _is_read(depth: int, uses: Uses) -> bool:
     if "output" in uses.at_place:
         return True
     for reader in uses.nodes_at_place:
+        if reader.op.name == "add" and not reader.params:
+            few = add_to_entries(*reader.inputs)  # becomes an update of it
+            if few is None or few[0] is not uses.place:
+                return True
+            continue
         if reader.op.name not in ("getitem", "index_set"):
             return True
         place = _find_place(reader)
