@@ -15,7 +15,14 @@ import numpy as np
 from workbench.core import blame, dims, hooks
 from workbench.core.dims import has_dim
 from workbench.core.op import Op, declare
-from workbench.core.tensor import Tensor, admit, apply, mask_cotangent, value_of
+from workbench.core.tensor import (
+    MaskedTensor,
+    Tensor,
+    admit,
+    apply,
+    mask_cotangent,
+    value_of,
+)
 from workbench.core.types import (
     Array,
     ArrayLike,
@@ -103,7 +110,7 @@ def _updated_spec(made: Op) -> Callable[..., Any]:
 # set
 
 
-def _set_into(out: Array, v: Array, *arrays: Any, key: Key) -> Array:
+def _set_into(out: Any, v: Array, *arrays: Any, key: Key) -> Array:
     out[as_index(key, arrays)] = v
     return out
 
@@ -200,7 +207,7 @@ def index_at(ufunc, x, index, v):
 '''
 
 
-def _add_into(out: Array, v: Array, *arrays: Any, key: Key) -> Array:
+def _add_into(out: Any, v: Array, *arrays: Any, key: Key) -> Array:
     if has_distinct_entries(arrays):
         out[as_index(key, arrays)] += v
     else:
@@ -257,6 +264,8 @@ def add_to_entries(x: Any, y: Any) -> tuple[Any, list[tuple[Tensor, Key]]] | Non
             node = node.inputs[0]
         if not isinstance(node, Tensor) or node.op is not SCATTER:
             continue
+        if isinstance(whole, MaskedTensor) or isinstance(part, MaskedTensor):
+            continue  # what is 0 there wins over infinity
         found.append((node, node.params["key"]))
         if (
             dtype_of(whole) == dtype_of(part)
@@ -290,7 +299,7 @@ def _is_small(node: Tensor, whole: Any) -> bool:
 
 
 def _limit(name: str, ufunc: str) -> Op:
-    def compute_into(out: Array, v: Array, *arrays: Any, key: Key) -> Array:
+    def compute_into(out: Any, v: Array, *arrays: Any, key: Key) -> Array:
         find_library_ufunc(ufunc, out).at(out, as_index(key, arrays), v)
         return out
 

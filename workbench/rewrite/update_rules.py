@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core import types
-from workbench.core.tensor import IDENTITY, Tensor, apply
+from workbench.core.tensor import IDENTITY, MaskedTensor, Tensor, apply
 from workbench.ops.updates import ADD, SET, add_to_entries, list_update
 from workbench.rewrite.rule import Replacement, Uses, node_rule
 
@@ -73,23 +73,27 @@ class Entries:
     def __init__(self) -> None:
         self.versions: dict[int, Version] = {}
 
-    def note(self, node: Tensor) -> Version | None:
-        """Return the version of an array that an update with a constant index makes."""
-        known = self.versions.get(node.serial)
-        place = _find_place(node)
-        if known is not None or place is None:
-            return known
-        x, v = node.inputs
-        before = self._find_version(x)
-        if (
-            before is None
-            or before.number != before.array.last
-            or before.array.depth != len(place)
-        ):
-            before = Version(Updated(x, len(place)), 0)
-        made = before.array.store(place, _as_entry(v, node, len(place)))
-        self.versions[node.serial] = made
-        return made
+    def find_version(self, x: Any) -> Version | None:
+        """Return which version of which array a value is; None if it is no update."""
+        new: list[tuple[Tensor, Place]] = []
+        while isinstance(x, Tensor) and x.op is SET and x.serial not in self.versions:
+            place = _find_place(x)
+            if place is None:
+                break
+            new.append((x, place))
+            x = x.inputs[0]
+        found = self.versions.get(x.serial) if isinstance(x, Tensor) else None
+        for node, place in reversed(new):
+            x, v = node.inputs
+            if (
+                found is None
+                or found.number != found.array.last
+                or found.array.depth != len(place)
+            ):
+                found = Version(Updated(x, len(place)), 0)
+            found = found.array.store(place, _as_entry(v, node, len(place)))
+            self.versions[node.serial] = found
+        return found
 
     def find(self, x: Any, place: Place) -> tuple[Any, Any]:
         """Return what an entry of an array holds; None if that is not known.
@@ -98,7 +102,7 @@ class Entries:
         of other entries.
         """
         for _ in range(MOST_BRANCHES):
-            version = self._find_version(x)
+            version = self.find_version(x)
             if version is None:
                 return _read_first(x, place), x
             if version.array.depth != len(place):
@@ -109,9 +113,6 @@ class Entries:
                 return values[k - 1], x
             x = version.array.first
         return None, x
-
-    def _find_version(self, x: Any) -> Version | None:
-        return self.versions.get(x.serial) if isinstance(x, Tensor) else None
 
 
 def _entries_of(uses: Uses) -> Entries:
@@ -126,6 +127,8 @@ def _find_place(node: Tensor) -> Place | None:
     None if its index is not made of constant integers.
     """
     key = node.params["key"]
+    if isinstance(node, MaskedTensor):  # its zeros are not those of a plain array
+        return None
     spec = types.spec_of(node.inputs[0])
     if not (isinstance(spec, types.Spec) and len(key) <= len(spec.shape)):
         return None
@@ -161,6 +164,8 @@ def _read_first(x: Any, place: Place) -> Any:
     """
     if isinstance(x, Tensor) and x.op is IDENTITY and x._value is not None:
         x = x._value
+    if isinstance(x, MaskedTensor):
+        return None
     if not isinstance(x, Tensor):
         return np.asarray(x)[place] if isinstance(x, np.ndarray) else None
     spec = types.spec_of(x)
@@ -215,7 +220,8 @@ def _has_many_updates(node: Tensor, depth: int, uses: Uses) -> bool:
     So it is worth a copy of the array before: an update in place makes none.
     """
     shape = types.spec_of(node.inputs[0]).shape[:depth]
-    return sum(uses.counts[op.name] for op in (SET, ADD)) >= math.prod(shape)
+    updates = uses.counts[SET.name] + uses.counts[ADD.name]
+    return updates >= int(math.prod(shape))
 
 
 def _return_operand(x: Any) -> Any:
@@ -278,7 +284,7 @@ def stack_stored(node: Tensor, uses: Uses) -> Replacement | None:
     It is done where the array is read, and not for each of its versions: there are at
     least half as many updates before as it has entries.
     """
-    version = _entries_of(uses).note(node)
+    version = _entries_of(uses).find_version(node)
     if version is None:
         return None
     array, number = version

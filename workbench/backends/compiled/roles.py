@@ -448,12 +448,13 @@ class Roles:
         }
         if what.until:
             read.add(len(what.body.outputs) - 1)
-        outputs = what.body.outputs
+        body: Graph = what.body
+        outputs = body.outputs
         if not read or len(read) == len(outputs):
-            return what.body
+            return body
         kept = outputs[min(read)]
         return Graph(
-            what.body.leaves,
+            body.leaves,
             [y if k in read else kept for k, y in enumerate(outputs)],
         )
 
