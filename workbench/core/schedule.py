@@ -302,7 +302,45 @@ def _order_computed(
             ):
                 fixed.add(node.serial)
                 computed.append(node)
+    if any(node.op.compute_into is not None for node in computed):
+        computed = _delay_updates(computed)
     return computed, varying
+
+
+def _delay_updates(nodes: Sequence[Tensor]) -> list[Tensor]:
+    """Return nodes in an order in which an update comes when its result is needed.
+
+    Those that read what it changes, or a view of that, have done so then, and it may be
+    changed in place: a cotangent that is zeroed where a part of it was passed on.
+    """
+    waiting: dict[int, Tensor] = {}
+    ordered: list[Tensor] = []
+
+    def compute(needed: list[Tensor]) -> None:
+        while needed:
+            node = needed[-1]
+            before = [
+                waiting[x.serial]
+                for x in node.inputs
+                if isinstance(x, Tensor) and x.serial in waiting
+            ]
+            if before:
+                needed += before
+                continue
+            needed.pop()
+            if waiting.pop(node.serial, None) is not None or (
+                node.op.compute_into is None
+            ):
+                ordered.append(node)
+
+    for node in nodes:
+        if node.op.compute_into is not None:
+            waiting[node.serial] = node
+        else:
+            compute([node])
+    while waiting:
+        compute([next(iter(waiting.values()))])
+    return ordered
 
 
 def _missing_input_error(node: Tensor, leaves: Sequence[Tensor]) -> UsageError:

@@ -171,6 +171,17 @@ SET.batch, SET.lengths = _batch(SET), _updated_spec(SET)
 SET.compute_into = _set_into
 
 
+def _set_pull(
+    mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
+) -> tuple[Array | None, Array | None]:
+    """Read what goes to the values before ``g`` is changed: that needs no copy then."""
+    values = _set_pull_values(g, y, *inputs, **params) if mask & 2 else None
+    return _set_pull_array(g, y, *inputs, **params) if mask & 1 else None, values
+
+
+SET.pull = _set_pull
+
+
 @on_cupy(SET)
 def _set_on_cupy(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
     """Keep the last value of an entry named twice; CuPy keeps any of them."""
