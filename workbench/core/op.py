@@ -301,6 +301,10 @@ class Op:
     maker
         What the user calls, of an op whose name others may have too. None: the name
         tells it.
+    compute_into
+        ``compute_into(*arrays, **params) -> array``, the same as ``compute``, written
+        into the first operand, an array of the shape and dtype of the result that
+        nobody else holds. None: there is none.
     pull_into
         ``pull_into(mask, numbers) -> pull``, the reverse rule for these inputs that may
         write into ``g``. The operands are real arrays of its shape and dtype, those in
@@ -316,6 +320,7 @@ class Op:
         "calls_back",
         "carries",
         "compute",
+        "compute_into",
         "connection",
         "cure",
         "custom",
@@ -375,6 +380,7 @@ class Op:
         )
         self.template: str | Callable[[Any], Any] | None = None
         self.masked: Op | None = None
+        self.compute_into: Callable[..., Any] | None = None
         self.pull_into: Callable[[int, int], Callable[..., Any]] | None = None
         self.tighten: Callable[[dict[str, Any]], dict[str, Any]] | None = None
         self.view: Callable[[dict[str, Any]], bool] | None = None
