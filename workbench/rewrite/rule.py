@@ -105,7 +105,6 @@ class Uses:
         self.place: Tensor | None = None
         #: How many nodes are of an op, by its name.
         self.counts = Counter(node.op.name for node in program.interior)
-        self.counts["index_add"] += self.counts["scatter"]  # sums with these may be
         #: What rules keep in mind in this run.
         self.notes: dict[Any, Any] = {}
         #: Whether a chain of matrices there has been put in order.

@@ -17,6 +17,7 @@ import numpy as np
 
 from workbench.core import types
 from workbench.core.tensor import IDENTITY, MaskedTensor, Tensor, apply
+from workbench.ops.indexing import SCATTER
 from workbench.ops.updates import ADD, SET, add_to_entries, list_update
 from workbench.rewrite.rule import Replacement, Uses, node_rule
 
@@ -170,7 +171,7 @@ def _read_first(x: Any, place: Place) -> Any:
         return np.asarray(x)[place] if isinstance(x, np.ndarray) else None
     spec = types.spec_of(x)
     name = x.op.name
-    if name == "scatter":
+    if x.op is SCATTER:
         own = x.params["key"]
         if len(own) == len(place) and len(x.inputs) == 1:
             if all(type(k) is int for k in own):
@@ -220,7 +221,8 @@ def _has_many_updates(node: Tensor, depth: int, uses: Uses) -> bool:
     So it is worth a copy of the array before: an update in place makes none.
     """
     shape = types.spec_of(node.inputs[0]).shape[:depth]
-    updates = uses.counts[SET.name] + uses.counts[ADD.name]
+    # A sum with a scatter may become an update.
+    updates = sum(uses.counts[op.name] for op in (SET, ADD, SCATTER))
     return updates >= int(math.prod(shape))
 
 

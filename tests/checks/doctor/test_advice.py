@@ -108,7 +108,7 @@ def test_every_quotient_of_exponentials(times: int, rng: np.random.Generator) ->
             if "logsumexp" in code or "logaddexp" in code:
                 offered += 1
                 assert is_value(run(code, well), f, well), (line, code)
-    assert offered > 20
+    assert offered > times // 8
 
 
 def test_what_a_line_of_code_must_not_lose() -> None:

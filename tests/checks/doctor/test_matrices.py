@@ -92,7 +92,7 @@ def test_a_kernel_with_more_than_four_digits_is_none(scale: float) -> None:
     [
         *((scale, 3) for scale in (12.0, 15.0, 20.0)),
         *(pytest.param(scale, 30, marks=pytest.mark.long) for scale in (12.0, 20.0)),
-        (60.0, 3),
+        (60.0, 30),
     ],
 )
 def test_a_factor_that_rounding_lets_through_or_not_is_told_alike(
