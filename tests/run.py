@@ -21,12 +21,12 @@ import time
 import tomllib
 import traceback
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
-from typing import IO
+from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTENSION = ROOT / "extension"
@@ -41,17 +41,19 @@ from tests.chunks import choose_seed  # noqa: E402
 
 @dataclass(frozen=True)
 class Count:
-    """How many tests of a part passed, failed and were skipped."""
+    """How many tests of a part passed, failed and were skipped; which failed."""
 
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    failures: tuple[str, ...] = ()
 
     def __add__(self, other: Count) -> Count:
         return Count(
             self.passed + other.passed,
             self.failed + other.failed,
             self.skipped + other.skipped,
+            self.failures + other.failures,
         )
 
     def __str__(self) -> str:
@@ -104,8 +106,9 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 def check(*command: str, limit: float, cwd: Path = ROOT) -> Count:
     """A tool that knows only good and bad counts as one test."""
-    good = run(*command, limit=limit, cwd=cwd) == 0
-    return Count(passed=int(good), failed=int(not good))
+    if run(*command, limit=limit, cwd=cwd) == 0:
+        return Count(passed=1)
+    return Count(failed=1, failures=(" ".join(command),))
 
 
 def settle(count: Count, exit_code: int) -> Count:
@@ -174,7 +177,15 @@ def typescript(reports: Path) -> Count:
         return count + Count(failed=1)
     found = json.loads(report.read_text())
     skipped = found["numPendingTests"] + found["numTodoTests"]
-    tests = Count(found["numPassedTests"], found["numFailedTests"], skipped)
+    failures = [
+        test["fullName"]
+        for file in found["testResults"]
+        for test in file["assertionResults"]
+        if test["status"] == "failed"
+    ]
+    tests = Count(
+        found["numPassedTests"], found["numFailedTests"], skipped, tuple(failures)
+    )
     return count + settle(tests, code)
 
 
@@ -209,10 +220,21 @@ def browser(reports: Path, lane: str = "smoke") -> Count:
     )
     if not report.exists():
         return count + Count(failed=1)
-    found = json.loads(report.read_text())["stats"]
-    passed = found["expected"] + found["flaky"]  # these at the second try
-    tests = Count(passed, found["unexpected"], found["skipped"])
+    found = json.loads(report.read_text())
+    stats = found["stats"]
+    passed = stats["expected"] + stats["flaky"]  # these at the second try
+    failures = tuple(find_failures(found))
+    tests = Count(passed, stats["unexpected"], stats["skipped"], failures)
     return count + settle(tests, code)
+
+
+def find_failures(suite: Any) -> Iterator[str]:
+    """Yield the files and titles of the failed journeys in a suite of Playwright."""
+    for spec in suite.get("specs", ()):
+        if not spec["ok"]:
+            yield f"{spec['file']}: {spec['title']}"
+    for inner in suite.get("suites", ()):
+        yield from find_failures(inner)
 
 
 def free_port() -> int:
@@ -267,7 +289,13 @@ def pytest(reports: Path, marked: str, limit: float) -> Count:
             int(suite.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")
         )
         failed = failures + errors
-        count += Count(max(total - failed - skipped, 0), failed, skipped)
+        names = [
+            f"{test.get('classname')}.{test.get('name')}"
+            for test in suite.iter("testcase")
+            if test.find("failure") is not None or test.find("error") is not None
+        ]
+        passed = max(total - failed - skipped, 0)
+        count += Count(passed, failed, skipped, tuple(names))
     return settle(count, code)
 
 
@@ -311,6 +339,8 @@ def main(chosen: list[str]) -> int:
 
     total = sum((count for count, _ in results.values()), Count())
     print("", *(results[name][1] for name in names), "", sep="\n")
+    # Among the last lines, which are what is left of a long output.
+    print(*(f"failed: {name}" for name in total.failures[:50]), sep="\n")
     print(total)
     return int(total.failed > 0)
 
@@ -326,7 +356,7 @@ def run_parts(names: Iterable[str], results: dict[str, tuple[Count, str]]) -> No
                 count = PARTS[name](Path(reports))
         except Exception:
             say(traceback.format_exc())
-            count = Count(failed=1)
+            count = Count(failed=1, failures=(f"the part {name}",))
         line = f"{name:<10} {count} in {time.perf_counter() - start:.0f} s"
         results[name] = count, line
 

@@ -60,7 +60,18 @@ def test_python_tests_are_counted_and_tried_twice(
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = long\n")
     monkeypatch.setattr(run.run, "__kwdefaults__", {"cwd": tmp_path})
     monkeypatch.setenv("PYTEST_XDIST_AUTO_NUM_WORKERS", "1")
-    assert run.pytest(tmp_path, "not long", limit=60) == Count(3, 1, 1)
+    count = run.pytest(tmp_path, "not long", limit=60)
+    assert count == Count(3, 1, 1, ("test_a.test_fails",))
+
+
+def test_journeys_that_failed_are_named_those_of_groups_too() -> None:
+    specs = [
+        {"file": "a.ts", "title": name, "ok": name == "good"}
+        for name in ("good", "bad")
+    ]
+    group = {"specs": specs, "suites": []}
+    found = {"suites": [{"specs": specs, "suites": [group]}]}
+    assert list(run.find_failures(found)) == ["a.ts: bad", "a.ts: bad"]
 
 
 def test_every_part_runs_and_the_last_line_adds_them_up(
@@ -88,7 +99,8 @@ def test_every_part_runs_and_the_last_line_adds_them_up(
     monkeypatch.setattr(run, "prepare_node", lambda: None)
     assert run.main([]) == 1
     told = capfd.readouterr().out
-    places = ["\nof python", "\nof the page", "RuntimeError: no browser", "3 passed, 2"]
+    words = ["\nof python", "\nof the page", "RuntimeError: no browser"]
+    places = [*words, "failed: the part browser", "3 passed, 2"]
     assert sorted(places, key=told.index) == places
     assert told.splitlines()[-1] == "3 passed, 2 failed, 3 skipped"
     assert run.main(["long"]) == 0

@@ -143,6 +143,8 @@ test('Notebook 7: run, click, change, beside, sessions, palette, scrub', async (
   await hide();
   await page.keyboard.press('Alt+Shift+W');
   await expect(beside.panel).toBeVisible();
-  // This one comes with Notebook itself, without the extension too.
-  expect(errors.filter(text => !text.includes("reading 'schema'"))).toEqual([]);
+  // These come with Notebook itself, without the extension too: the second where its
+  // list of files is restored before the commands of that list are there.
+  const known = /reading 'schema'|'filebrowser:open-path' not registered/;
+  expect(errors.filter(text => !known.test(text))).toEqual([]);
 });
