@@ -335,6 +335,7 @@ def test_G5_a_session_checks_its_nodes_and_its_gradients(
     assert not report.ok
     assert [c.node.op.name for c in report.faulty] == ["planted"]
     assert report.counts == {"right": 3, "wrong": 1}
+    assert "rules of 4 nodes: 3 right, 1 wrong" in report.summary()
     assert report.faulty[0].text in report.summary()
     assert report.node("planted 3").status == "wrong"
     assert report.node(session["planted 3"]) is report.faulty[0]
@@ -344,7 +345,9 @@ def test_G5_a_session_checks_its_nodes_and_its_gradients(
     html = report._repr_html_()
     assert "<td" in html
     assert "<lambda>" not in html
-    assert not session.check(nodes=False).nodes
+    alone = session.check(nodes=False)
+    assert not alone.nodes
+    assert "rules of" not in alone.summary()
 
 
 def test_G5_overridden_nodes_are_told_and_not_failed() -> None:
