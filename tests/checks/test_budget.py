@@ -101,7 +101,7 @@ def test_check_grads_looks_along_a_direction_of_all_entries() -> None:
     assert [one.name for one in report.identities][-1] == (
         "the gradient by x, all entries along a direction"
     )
-    with pytest.raises(GradientError, match=r"scaled.*x\[4321\] should be 2"):
+    with pytest.raises(GradientError, match=r"scaled.*x\[4321\]"):
         wb.check_grads(lambda x: np.sum(scaled(x)), np.ones(5000), order=1, entries=4)
 
 

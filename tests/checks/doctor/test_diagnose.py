@@ -432,7 +432,6 @@ def test_the_check_of_a_gradient_that_is_nan_sends_to_the_doctor() -> None:
     mended.override("sqrt", "safe_sqrt")
     text = mended.check().summary()
     assert "Where no override (safe sqrt) stands in for it, ask ad.diagnose()" in text
-    assert "Compared is the true gradient" in text
     with (
         pytest.raises(GradientError, match=r"is nan.*Ask wb\.diagnose\(f, \*args\)"),
         np.errstate(all="ignore"),
