@@ -133,6 +133,23 @@ def test_G3_what_a_slope_breaks_an_override_mends(f: Any, x: Any, op: str) -> No
     assert np.isfinite(g).all()
 
 
+def test_each_of_two_slopes_is_mended_while_the_other_is_not() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return np.sum(np.sqrt(x)) + np.sum(np.cbrt(y))
+
+    x = np.array([0.0, 4.0])
+    found = wb.diagnose(f, x, x)
+    assert {finding.node.op.name for finding in found} == {"sqrt", "cbrt"}
+    rules = [
+        wb.override(one.node.op.name, one.fix.rule)
+        for one in found
+        if one.fix is not None
+    ]
+    g, h = wb.grad(f, (0, 1), overrides=rules)(x, x)
+    np.testing.assert_allclose(g, [0, 0.25])
+    np.testing.assert_allclose(h, [0, 4 ** (-2 / 3) / 3])
+
+
 @pytest.mark.parametrize(
     ("op", "points", "where"),
     [
