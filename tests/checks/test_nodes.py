@@ -350,6 +350,18 @@ def test_G5_a_session_checks_its_nodes_and_its_gradients(
     assert "rules of" not in alone.summary()
 
 
+@pytest.mark.parametrize(
+    ("count", "more"), [(1, ""), (2, " So is 1 more."), (3, " So are 2 more.")]
+)
+def test_wrong_rules_behind_a_right_gradient_are_counted(count: int, more: str) -> None:
+    f = planted(np.sin, lambda g, y, x: (2 * g * np.cos(x),))
+    program = lambda x: np.sum(x + sum(0 * f(k * x) for k in range(1, count + 1)))  # noqa: E731
+    report = wb.Session(wb.trace(program)(np.array([0.3, 0.4]))).check()
+    assert not report.wrong
+    assert len(report.faulty) == count
+    assert report.summary().startswith(f"{report.faulty[0].text}{more} (")
+
+
 def test_G5_overridden_nodes_are_told_and_not_failed() -> None:
     session = wb.Session(wb.trace(lambda x: np.sum(np.sin(x) ** 2))(np.full(2, 0.5)))
     session.override("sin", "0.25 * d")
