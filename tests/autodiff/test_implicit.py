@@ -291,6 +291,16 @@ def test_a_linear_system_is_that_of_numpy(made: Any, matrix: Any) -> None:
     )
 
 
+def test_a_linear_system_by_each_of_its_parameters_alone() -> None:
+    a, s, b = wb.matrix("a", shape=(3, 3)), wb.scalar("s"), wb.vector("b", shape=3)
+    x = wb.custom_linear_solve(lambda x: a @ x + s * x, b, dense)
+    matrix = A + 0.5 * np.eye(3)
+    at, w = np.linalg.solve(matrix, B), np.linalg.solve(matrix.T, U)
+    for parameter, truth in ((a, -np.outer(w, at)), (s, -w @ at), (b, w)):
+        f = wb.function([a, s, b], wb.grad(U @ x, parameter))
+        np.testing.assert_allclose(f(A, 0.5, B), truth, rtol=1e-12)
+
+
 def test_a_solver_that_takes_no_notice_of_the_product_is_found_out() -> None:
     f = solve_by(lambda matvec, b: np.linalg.solve(A, b))
     np.testing.assert_allclose(wb.jvp(lambda b: f(A, b), (B,), (U,))[1],

@@ -156,6 +156,18 @@ def test_second_derivatives_are_nan_in_both_modes(rng: np.random.Generator) -> N
     assert "where values are equal" in str(found)
 
 
+def test_a_change_that_turns_no_vector_wants_no_second_derivative(
+    rng: np.random.Generator,
+) -> None:
+    """Of one matrix function in another the second is NaN; here the first suffices."""
+    A, _, C = draw_case(rng, VALUES["two"], False, True)
+    nested = lambda A: SPELLINGS["columns"](np.log, SPELLINGS["columns"](np.sqrt, A))  # noqa: E731
+    for E in (np.eye(3), A @ A):  # A and E have the same vectors
+        at = lambda s, E=E: np.sum(C * nested(A + s * E))  # noqa: E731
+        truth = np.sum(C * np.linalg.solve(A, E)) / 2
+        assert wb.jvp(at, (0.0,), (1.0,))[1] == pytest.approx(truth, rel=1e-9)
+
+
 def test_rules_that_see_no_program_are_nan_and_never_0() -> None:
     """That of `eigh` alone, as a program that ran at other values has it."""
     f = lambda A: SPELLINGS["columns"](np.log, A)[0, 1]  # noqa: E731

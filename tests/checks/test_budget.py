@@ -101,7 +101,7 @@ def test_check_grads_looks_along_a_direction_of_all_entries() -> None:
     assert [one.name for one in report.identities][-1] == (
         "the gradient by x, all entries along a direction"
     )
-    with pytest.raises(GradientError, match=r"scaled.*x\[4321\] should be 2"):
+    with pytest.raises(GradientError, match=r"scaled.*x\[4321\]"):
         wb.check_grads(lambda x: np.sum(scaled(x)), np.ones(5000), order=1, entries=4)
 
 
@@ -153,8 +153,11 @@ def test_a_session_tells_what_it_has_not_looked_at(steady: None) -> None:
     # A slow node leaves time for others, and they for the gradients as a whole.
     assert report.counts["right"] > 5
     assert len(report.comparisons) + len(report.identities) > 0
+    # Each node by the name that the picture has for it.
     checked = {report.labels[one.node.serial] for one in report.nodes}
-    assert checked.isdisjoint(left)
+    left_out = set(session.nodes.labels) & set(left)
+    assert left_out
+    assert checked.isdisjoint(left_out)
     assert "not looked at: the budget of 1500 s is spent" in report.summary()
     assert left[0] in str(report)
     assert left[0] in report._repr_html_()

@@ -31,7 +31,6 @@ def test_G5_of_many_arguments_the_wrong_one_is_named(
     )
     assert found.ok
     assert sum(len(c.entries) for c in found.comparisons) == 4
-    assert "4 of 2100 entries checked" in found.summary()
     which = int(rng.integers(60))
     wrong = gradients[which] = gradients[which].copy()
     match fault:

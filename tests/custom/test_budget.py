@@ -113,6 +113,26 @@ def test_no_function_makes_more_than_is_foretold(rng: np.random.Generator) -> No
     assert len(Spy.seen) > 150
 
 
+def test_a_call_of_each_function_takes_some_of_the_budget() -> None:
+    """Whatever its operands: one that gave some back would be called without end."""
+    vector, matrix, positions = np.ones(40), np.eye(6), np.arange(4)
+    given = [
+        (x, *more)
+        for x in (vector, matrix, positions, [matrix, matrix])
+        for more in ((), (x,), (2,), (x, x))
+    ]
+    told = set()
+    for name, function in list_functions().items():
+        for operands in given:
+            try:
+                work = estimate_of(name, function)(*operands).work
+            except (TypeError, ValueError, IndexError):
+                continue  # not meant for these
+            assert work > 0, (name, operands)
+            told.add(name)
+    assert len(told) > 0.95 * len(list_functions())
+
+
 # Hostile rules
 
 #: x and g have 3 entries; before each of these stand the ROWS.

@@ -88,8 +88,14 @@ def test_a_check_draws_errors_and_tolerance_and_names_the_wrong() -> None:
     session.override("multiply", "2 * d")
     changed = plots.check_plot(session)
     # The true gradient is compared: that by x agrees, but it is not what is passed on.
-    assert len(dots(changed, "agrees").x) == 1
-    assert len(dots(changed, "changed on purpose, the true one agrees").x) == 2
+    agrees = dots(changed, "agrees")
+    on_purpose = dots(changed, "changed on purpose, the true one agrees")
+    assert (len(agrees.x), len(on_purpose.x)) == (1, 2)
+    assert agrees.marker.symbol != on_purpose.marker.symbol
+    assert session.report is not None
+    said = session.report.changes()
+    assert said in changed.note
+    assert said in on_purpose.text[0]
     assert dots(changed, "rule changed on purpose").y == pytest.approx([2.0])
     double = wb.custom_vjp(lambda x: x * x, vjp=lambda node, g: 4 * g * node.inputs[0])
     bad = plots.check_plot(

@@ -236,6 +236,22 @@ def test_an_asymmetric_hessian_is_said_to_be_so() -> None:
     assert "differs from its transpose by" in note
 
 
+@pytest.mark.parametrize("decades", [0.0, 1.4, 1.6, 7.0, 40.0])
+def test_an_axis_over_two_decades_is_labelled_at_powers_of_ten(decades: float) -> None:
+    """Over fewer there may be one such power, or none."""
+    smallest = 10.0**-decades
+    session = make_session(lambda x: (x[0] ** 2 + smallest * x[1] ** 2) / 2, np.ones(2))
+    axis = plots.spectrum_plot(session).figure.layout.yaxis
+    low, high = axis.range
+    if high - low < 2:
+        assert axis.dtick is None
+        assert axis.tickformat
+    else:
+        assert float(axis.dtick).is_integer()
+        assert 2 <= (high - low) / axis.dtick <= 9
+    assert (high - low < 2) == (decades < 1.5)
+
+
 def test_what_has_no_spectrum_is_said() -> None:
     with np.errstate(all="ignore"):
         session = make_session(lambda x: np.sum(np.sqrt(x)), np.array([0.0, 1.0]))

@@ -72,15 +72,6 @@ def test_a_true_reverse_rule_can_be_asked_for() -> None:
     assert wb.jvp(np.tanh, (0.0,), (1.0,), overrides=[forward_only])[1] == 5
 
 
-@pytest.mark.parametrize("mode", ["fwd", "rev", "auto"])
-def test_jacobians_run_the_override(mode: Any) -> None:
-    x = np.array([0.2, -0.3, 0.9])
-    half = [wb.override("tanh", "0.5 * d")]
-    found = wb.jacobian(lambda x: np.tanh(x) ** 2, mode=mode, overrides=half)(x)
-    y = np.tanh(x)
-    assert_same([found], [np.diag(2 * y * 0.5 * (1 - y**2))])
-
-
 @pytest.mark.parametrize("mode", ["rev", "auto"])
 def test_a_rule_that_looks_at_values_runs_one_row_at_a_time(mode: Any) -> None:
     def rule(node: Any, g: Any) -> Any:
@@ -116,8 +107,6 @@ def test_the_override_itself_is_differentiated() -> None:
     y = np.tanh(x)
     f = lambda x: np.sum(np.tanh(x))  # noqa: E731
     double = [wb.override("tanh", "2 * d")]
-    both = wb.hessian(f, overrides=double)(x)
-    assert_same([both], [np.diag(2 * -2 * y * 2 * (1 - y**2))])
     inner = wb.grad(lambda x: np.sum(wb.grad(f, overrides=double)(x)))(x)
     assert_same([inner], [2 * -2 * y * (1 - y**2)])
     with wb.overrides(*double):
@@ -125,17 +114,6 @@ def test_the_override_itself_is_differentiated() -> None:
     # d/dx of -8 y (1 - y²) with dy/dx = 2 (1 - y²)
     y = np.tanh(0.4)
     assert third == pytest.approx((-8 + 24 * y**2) * 2 * (1 - y**2))
-
-
-def test_a_function_rule_is_recorded_for_second_order() -> None:
-    def safe(node: Any, g: Any) -> Any:
-        (x,) = node.inputs
-        return g * np.exp(x)
-
-    given = [wb.override("expm1", safe)]
-    second = wb.grad(wb.grad(lambda x: np.expm1(x) ** 2, overrides=given))(0.3)
-    e = np.exp(0.3)  # d/dx of 2 (e^x - 1) e^x
-    assert second == pytest.approx(2 * e * e + 2 * (e - 1) * e)
 
 
 def test_a_rule_that_is_not_linear_has_a_hessian() -> None:

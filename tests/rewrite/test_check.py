@@ -69,6 +69,14 @@ def test_a_wrong_rule_is_refused(left: Side, right: Side, text: str) -> None:
         wb.rewrite_rule("mine", left, right)
 
 
+def test_a_rule_of_matrices_is_tried_where_all_entries_are_positive() -> None:
+    """Elsewhere both sides are NaN, which tells nothing of them."""
+    left = lambda x: np.trace(np.log(x) @ np.log(x.T))  # noqa: E731
+    wb.rewrite_rule("mine", left, lambda x: np.sum(np.log(x) ** 2))
+    with pytest.raises(RewriteError, match="'mine' changes what a program computes"):
+        wb.rewrite_rule("mine", left, lambda x: np.sum(np.log(x)) ** 2)
+
+
 def test_a_side_that_is_no_function() -> None:
     wrong: Any = 3
     with pytest.raises(RewriteError, match="the left side of the rewrite rule 'mine'"):

@@ -557,3 +557,18 @@ def test_densities_of_large_parameters_neither_overflow_nor_vanish() -> None:
     with np.errstate(invalid="ignore"):
         assert np.isnan(wb.grad(lambda x: sp.gammainc(3.0, x))(-1.0))
         assert np.isnan(wb.grad(lambda x: sp.betainc(3.0, 2.0, x))(1.5))
+
+
+@pytest.mark.parametrize("df", [3.0, 199.0, 201.0, 400.0, 1e5, 1e300, np.inf])
+def test_density_of_student_at_few_and_at_many_degrees(df: float) -> None:
+    """From 200 on the constant is a series in 1 / df; at infinity it is the normal."""
+    for t in (-1.3, 0.4, 6.0):
+        with mpmath.workdps(40):
+            if df > 1e12:
+                exact = mpmath.npdf(t)
+            else:
+                n, z = mpmath.mpf(df), mpmath.mpf(t)
+                constant = mpmath.sqrt(n) * mpmath.beta(0.5, n / 2)
+                exact = (1 + z * z / n) ** (-(n + 1) / 2) / constant
+        found = wb.grad(sp.stdtr, 1)(df, t)
+        np.testing.assert_allclose(found, float(exact), rtol=1e-13)

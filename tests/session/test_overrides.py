@@ -40,8 +40,8 @@ def model() -> wb.Session:
 # Overrides
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_an_override_of_a_node_and_undo_and_redo(model: wb.Session, rule: str) -> None:
+def test_an_override_of_a_node_and_undo_and_redo(model: wb.Session) -> None:
+    rule = "clip(d, -0.02, 0.02)"
     model.override("h", rule)
     assert_grads(model, by_hand(RULES[rule]))
     model.undo()
@@ -53,8 +53,8 @@ def test_an_override_of_a_node_and_undo_and_redo(model: wb.Session, rule: str) -
 
 @pytest.mark.parametrize(
     "target",
-    ["h", "tanh", np.tanh, lambda n: n.op.name == "tanh", wb.override("tanh", "g")],
-    ids=["name", "op", "ufunc", "predicate", "override"],
+    ["h", wb.override("tanh", "g")],
+    ids=["name", "override"],
 )
 def test_targets(model: wb.Session, target: Any) -> None:
     rule = () if isinstance(target, type(wb.override("tanh", "g"))) else ("g",)

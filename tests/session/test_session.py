@@ -463,17 +463,6 @@ def test_a_node_without_a_name_is_found_by_what_the_picture_calls_it() -> None:
     assert session.jacobian("tanh 1", "x").shape == (3, 3)
 
 
-def test_a_check_under_an_override_says_that_it_is_on_purpose() -> None:
-    session = wb.Session(wb.trace(lambda x: np.sum(x**3))(np.ones(2)))
-    session.override("power", "2 * d")
-    text = session.check().summary()
-    assert "overrides (scale ×2) change x by 100 % on purpose" in text
-    assert "Compared is the true gradient" in text
-    assert "Mend" not in text
-    assert session.report is not None
-    assert session.report.node("power 1").status == "overridden"
-
-
 def test_large_effects_are_whole_percents() -> None:
     session = wb.Session(wb.trace(lambda x: np.sum(x**3))(np.ones(2)))
     assert "changes x by 250 %" in repr(session.override("power", "3.5 * d"))

@@ -571,7 +571,8 @@ class Report:
                     f"{self._describe_other_changes()}"
                 )
         if faulty:
-            more = f" So are {len(faulty) - 1} more." if len(faulty) > 1 else ""
+            count = len(faulty) - 1
+            more = f" So {'is' if count == 1 else 'are'} {count} more." if count else ""
             return f"{faulty[0].text}{more} ({notes}).{self._describe_other_changes()}"
         changes = self.changes()
         compared = f"{changes}. Compared is the true gradient: " if changes else ""

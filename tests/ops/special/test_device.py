@@ -116,6 +116,21 @@ def test_only_recursive_functions_take_stack(monkeypatch: pytest.MonkeyPatch) ->
     assert asked == [device.STACK]
 
 
+def test_arrays_of_the_host_go_there_and_numbers_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A kernel takes an array of the host nowhere; a number costs it no transfer."""
+    cupy = use_stand_in(monkeypatch)
+    moved, move = [], cupy.asarray
+    cupy.asarray = lambda x, *more: moved.append(x) or move(x, *more)
+    x, orders = np.array([0.5, 1.5]), np.array([0.5, 2.0])
+    for order in (orders, 2.0, np.float64(2)):
+        found = function_of("jv")(order, Foreign(x))
+        np.testing.assert_array_equal(found.get(), special.jv(order, x))
+    assert len(moved) == 1
+    assert moved[0] is orders
+
+
 def test_no_room_for_stack_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     cupy = use_stand_in(monkeypatch)
     cupy.cuda = make_cuda([], full=True)

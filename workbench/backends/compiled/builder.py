@@ -595,7 +595,7 @@ class Builder(EntryBuilder):
             # Each lane of this vector is a lane of a row.
             lanes = [divmod(k * self.lanes + i, width) for i in range(self.lanes)]
             made = rows[lanes[0][1]]
-            filled = [lane if row == lanes[0][1] else 0 for lane, row in lanes]
+            filled = [lane for lane, _ in lanes]  # those of other rows come below
             for chosen in dict.fromkeys(row for _, row in lanes):
                 places = [
                     self.lanes + lane if row == chosen else filled[i]
