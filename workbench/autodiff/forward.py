@@ -20,6 +20,7 @@ from workbench.autodiff.steps import (
     outputs_of,
     plan_steps,
 )
+from workbench.core.inplace import Version
 from workbench.core import blame, dims, hooks, traces, types
 from workbench.core.graph import Graph, copy_onto
 from workbench.core.op import Op
@@ -120,7 +121,8 @@ def push_forward(
             elif recorded:
                 t = record_push(push, incoming, node, *inside)
             else:
-                t = push(incoming, node._value, node.args, node.params, *inside)
+                y = node.args[0] if type(node) is Version else node._value
+                t = push(incoming, y, node.args, node.params, *inside)
             if t is None:
                 continue
             for x, tangent in zip(ends, (t,) if len(ends) == 1 else t, strict=True):

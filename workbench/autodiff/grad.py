@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse, steps
-from workbench.core import aliases, blame, hooks, source, traces, tree, types, walk
+from workbench.core import blame, hooks, inplace, source, traces, tree, types, walk
+from workbench.numpy import swap
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override, OverrideRules
@@ -55,6 +56,11 @@ def is_number_of_any_value(x: object) -> bool:
     if types.is_weak(x):
         return isinstance(x, (float, complex))
     return hasattr(x, "shape") and getattr(x, "dtype", np.dtype(int)).kind in "fc"
+
+
+def admit_latest(x: Any) -> Any:
+    """Return a value, the latest node in place of a handle."""
+    return inplace.resolve_all([x])[0]
 
 
 class RecordedCall:
@@ -111,7 +117,7 @@ class RecordedCall:
         active = hooks.overrides.call(overrides)
         self.is_whole = active is not None and active.means_parts
         lean = active is None and name in ("grad", "vjp")
-        self.recording = record(self._run, self.values, names, lean=lean)
+        self.recording = record(self._run, self.values, names, lean=lean, owns=True)
         self.leaves, self.outputs = self.recording.leaves, self.recording.outputs
         self.first = self.leaves[0].serial if self.leaves else 0
         self.read_arrays = [
@@ -180,7 +186,11 @@ class RecordedCall:
         if isinstance(self.f, np.ufunc):  # which has no frame of the user's
             with source.pin_line():
                 return self.f(*args, **kwargs)
-        made = self.f(*args, **kwargs)
+        with swap.swapped(self.f) as fills:
+            if fills:  # its other arguments are its own, to fill their copies
+                args = [swap._join(x, True) for x in args]
+                kwargs = {key: swap._join(x, True) for key, x in kwargs.items()}
+            made = self.f(*args, **kwargs)
         return self._keep_aux(made) if self.has_aux else made
 
     def trace_structure(self) -> Graph | None:
@@ -220,7 +230,8 @@ class RecordedCall:
                 f" differentiated and anything else; it returned {pair!r}."
             )
         y, self.aux = pair
-        aliases.check_read(tree.flatten(self.aux)[0], "is returned")
+        if traces.MARKED:
+            self.aux = tree.map_tree(admit_latest, self.aux)
         return y
 
     def _wrap_other(self, place: int | str, x: object) -> object:
@@ -539,7 +550,7 @@ def ensure_owned(
                 owned[i] = owner = x.copy()
             shared_ids.add(id(owner))
         elif isinstance(x, Tensor):
-            base: Any = aliases.find_memory(x)
+            base: Any = inplace.find_memory(x)
             if base.serial < since or base.op is IDENTITY or base.serial in bases:
                 owned[i] = base = np.copy(x)
             bases.add(base.serial)

@@ -36,6 +36,7 @@ from workbench.core import (
     walk,
 )
 from workbench.core.dims import Dim, is_same_with_facts
+from workbench.core.inplace import Version
 from workbench.core.op import SINGULAR
 from workbench.core.residuals import LEAN, is_private
 from workbench.core.tensor import (
@@ -51,7 +52,7 @@ from workbench.core.types import Array
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 from workbench.ops import define, gradients
 from workbench.ops.define import shape_of, sum_to
-from workbench.ops.indexing import Scattered
+from workbench.ops.indexing import Scattered, as_index, has_distinct_entries
 
 
 class Origin(NamedTuple):
@@ -342,11 +343,20 @@ def _sweep_plain(
         while steps:
             node, mask = take()
             serial = node.serial
-            if type(node) is not Tensor and type(node) in LEAN:
-                inputs = args = x = v = c = g = old = None  # they hold nodes
-                if serial in arrived:
-                    _pull_lean(node, mask, arrived, totals, serial in wrt_serials)
-                continue
+            if type(node) is not Tensor:
+                if type(node) in LEAN:
+                    inputs = args = x = v = c = g = old = None  # they hold nodes
+                    if serial in arrived:
+                        _pull_lean(node, mask, arrived, totals, serial in wrt_serials)
+                    continue
+                if type(node) is Version:
+                    g = pop(serial, None)
+                    if g is not None:
+                        keep = serial in wrt_serials
+                        if keep:
+                            arrived[serial] = g
+                        _pull_version(node, mask, g, arrived, totals, keep)
+                    continue
             g = pop(serial, None)
             if g is None:
                 continue
@@ -388,6 +398,54 @@ def _sweep_plain(
     except Exception as error:
         blame.note_derivative(error, node)
         raise
+
+
+def _pull_version(
+    node: Any,
+    mask: int,
+    g: Any,
+    arrived: dict[int, Any],
+    totals: dict[int, Any],
+    keep: bool,
+) -> None:
+    """Let a version pass on what has arrived: to the one before all but some entries.
+
+    What is the sweep's own is written into: of n versions that differ in an entry each,
+    one array is passed on.
+    """
+    inputs, args, key = node.inputs, node.args, node.params["key"]
+    arrays = args[2:]
+    own = totals.pop(node.serial, None) is g and not keep
+    if type(g) is not np.ndarray or not has_distinct_entries(arrays):
+        passed = node.op.pull(mask, g, args[0], args, node.params)
+        for i, c in enumerate(passed):
+            if mask >> i & 1 and c is not None:
+                x = inputs[i]
+                c = fit_cotangent(c, x, node)
+                old = arrived.get(x.serial)
+                arrived[x.serial] = c if old is None else old + c
+        return
+    index = as_index(key, arrays)
+    if mask & 2:
+        c = g[index]
+        if type(c) is np.ndarray:
+            c = c.copy()
+        x, v = inputs[1], args[1]
+        if np.shape(c) != np.shape(v):
+            c = sum_to(c, np.shape(v))
+        c = fit_cotangent(c, x, node)
+        if c is not None:
+            old = arrived.get(x.serial)
+            arrived[x.serial] = c if old is None else old + c
+    if mask & 1:
+        s = inputs[0].serial
+        if not own:
+            g = g.copy()
+        g[index] = 0
+        old = arrived.get(s)
+        if old is not None:
+            g += old
+        arrived[s] = totals[s] = g
 
 
 def _pull_lean(
@@ -526,7 +584,8 @@ def sweep(
             elif recorded:
                 passed = record_pull(pull, mask, g, node, *inside)
             else:
-                passed = pull(mask, g, node._value, args, node.params, *inside)
+                y = args[0] if type(node) is Version else node._value
+                passed = pull(mask, g, y, args, node.params, *inside)
             fitted: list[Any] = []
             for c, x, v in zip(passed, node.inputs, args, strict=False):
                 if not mask & 1:

@@ -199,10 +199,8 @@ length: Hook[[Any], Any] = Hook("length", "Return a length as an integer Tensor.
 call_ufunc: Hook[[Any, str, tuple[Any, ...], dict[str, Any]], Any] = Hook(
     "call_ufunc", "Call a method of a ufunc, or a ufunc with settings, on Tensors."
 )
-#: Set by `numpy.assignment`, if the namespace was asked for; called by `x[i] = v`.
-assign: Hook[[Any, Any, Any, FrameType], bool] = Hook(
-    "assign", "Assign to items of a Tensor, if the code of a library wants to."
-)
+assign: Hook[[Any, Any, Any], None] = Hook("assign", "Assign to items of a Tensor.")
+flat: Hook[[Any], Any] = Hook("flat", "Return the entries of a Tensor in one line.")
 #: Set by `ops.sparse.tensor`; called where a nest of arguments holds a sparse array.
 take_sparse: Hook[[Any], tuple[Any, Any]] = Hook(
     "take_sparse",

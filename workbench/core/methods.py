@@ -72,15 +72,27 @@ class ArrayMethods:
         """The real part."""
         return np.real(self)
 
+    @real.setter
+    def real(self, values: Any) -> None:
+        np.real(self)[...] = values
+
     @property
     def imag(self) -> Any:
         """The imaginary part."""
         return np.imag(self)
 
+    @imag.setter
+    def imag(self, values: Any) -> None:
+        np.imag(self)[...] = values
+
     @property
     def flat(self) -> Any:
         """The entries in C order, as a Tensor with one axis."""
-        return np.ravel(cast(Any, self))
+        return hooks.flat.call(self)
+
+    @flat.setter
+    def flat(self, values: Any) -> None:
+        self.flat[...] = values
 
     def reshape(
         self, *shape: Any, order: str | None = "C", copy: bool | None = None
@@ -224,9 +236,6 @@ NOT_THERE: dict[str, tuple[str, str]] = {
 #: What is assigned to an attribute of an array, and what to write for a Tensor.
 ASSIGNED = {
     "dtype": "x = x.astype(dtype)",
-    "flat": "x = np.broadcast_to(v, x.shape)",
-    "imag": "x = np.real(x) + 1j * v",
-    "real": "x = v + 1j * np.imag(x)",
     "shape": "x = np.reshape(x, shape)",
 }
 
@@ -242,8 +251,8 @@ def refuse_assignment(kind: type) -> None:
             ) -> NoReturn:
                 raise TraceError(
                     f"x.{name} = ... of {blame.describe(cast(Any, self))}"
-                    f"{blame.user_line()}: a traced value never changes in place."
-                    f" Write {cure}."
+                    f"{blame.user_line()}: what it is a value of has one {name} from its"
+                    f" start. Write {cure}."
                 )
 
             setattr(kind, name, found.setter(refuse))
@@ -511,16 +520,8 @@ class Conversions:
 
 
 def assign_items(x: Any, index: object, value: object, frame: FrameType) -> None:
-    """Assign to items of a Tensor for the code that runs in ``frame``, or refuse."""
-    # Code of SciPy and scikit-learn may: see workbench/numpy/assignment.py.
-    # It counts who knows x: called without a frame between.
-    if hooks.assign.is_set and hooks.assign.call(x, index, value, frame):
-        return
-    raise TraceError(
-        f"item assignment to {_describe(x)}{blame.user_line()}: a traced value never"
-        " changes in place. Write x = wb.at(x)[i].set(v) (or .add(v)); in a %%autodiff"
-        " cell, x[i] = v works on arrays that the cell made."
-    )
+    """Assign to items of a Tensor."""
+    hooks.assign.call(x, index, value)
 
 
 def _describe(x: Any) -> str:

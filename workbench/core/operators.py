@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import hooks, source
-from workbench.core.aliases import make_in_place
+from workbench.core import hooks, source, tensor
+from workbench.core.inplace import make_in_place
 from workbench.core.op import Op, declare
 from workbench.core.tensor import (
+    CHANGED,
     LARGE,
     NO_PARAMS,
     LeanTensor,
@@ -184,3 +185,36 @@ for _kind in (MaskedTensor, LeanTensor):  # what they make is masked, or lean, t
         setattr(_kind, f"__i{_name}__", make_in_place(_sign, _method))
 for _name, (_op, _) in COMPARISONS.items():
     setattr(LeanTensor, f"__{_name}__", _make_general_operator(_op)[0])
+
+
+def _make_handle_operator(name: str) -> Any:
+    """Return an operator of handles: that of the node that one stands for."""
+    own = getattr(Tensor, name)
+
+    def method(self: Any, other: Any) -> Any:
+        node = tensor.resolve(self)
+        if type(other) in CHANGED:
+            other = tensor.resolve(other)
+        if type(node) is Tensor:
+            made = own(node, other)
+            if made is not NotImplemented and made.code is code:
+                made.code, made.lasti = source.place_of(_frame(1))
+            return made
+        return getattr(node, name)(other)
+
+    code = method.__code__
+    return method
+
+
+def general_methods() -> dict[str, Any]:
+    """Return the operators of a class whose operands every op must look at."""
+    made: dict[str, Any] = {}
+    for name, sign in zip(OPERATORS, SIGNS, strict=True):
+        method = _make_handle_operator(f"__{name}__")
+        made[f"__{name}__"] = method
+        made[f"__r{name}__"] = _make_handle_operator(f"__r{name}__")
+        made[f"__i{name}__"] = make_in_place(sign, method)
+    for name in COMPARISONS:
+        made[f"__{name}__"] = _make_handle_operator(f"__{name}__")
+    made["__hash__"] = Tensor.__hash__
+    return made

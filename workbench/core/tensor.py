@@ -52,6 +52,9 @@ MASK = declare("mask")
 #: The classes of Tensors, for `apply`, which looks at exact classes.
 TENSORS: set[type] = set()
 LISTS: set[type] = {list, tuple}
+#: The classes of handles: Tensors whose memory has changed (`inplace.py`).
+CHANGED: set[type] = set()
+resolve: Any = None  # set by `inplace.py`
 #: What NumPy has of its own, or is not there.
 ON_HOST = (np.ndarray, np.generic, *types.WEAK_TYPES, type(None))
 #: Those of masked ones, stale ones too.
@@ -98,6 +101,7 @@ class Tensor(ArrayMethods, Conversions):
         "facts",
         "inputs",
         "lasti",
+        "memory",
         "name",
         "naming",
         "notes",
@@ -144,7 +148,7 @@ class Tensor(ArrayMethods, Conversions):
     notes: Any
     #: Weak references to the nodes made from it, of one that may be let go.
     readers: Any
-    #: Weak references to the views of it that a program has made (`aliases.py`).
+    #: Weak references to the views of it that a program has made (`inplace.py`).
     views: Any
 
     def __init_subclass__(cls) -> None:
@@ -153,7 +157,9 @@ class Tensor(ArrayMethods, Conversions):
 
     def __getattr__(self, attribute: str) -> Any:
         # A slot that nobody has set costs nothing when a Tensor is made.
-        if attribute in ("origin", "facts", "notes", "readers", "views", "naming"):
+        if attribute in (
+            "origin", "facts", "notes", "readers", "views", "naming", "memory"
+        ):
             return None
         if attribute == "name":
             if self.naming is None:
@@ -468,6 +474,9 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
                     make_lean(node)
             return node
     kinds = {type(x) for x in inputs}
+    if not CHANGED.isdisjoint(kinds):
+        inputs = tuple([resolve(x) if type(x) in CHANGED else x for x in inputs])
+        return apply(op, inputs, params)
     if TENSORS.isdisjoint(kinds):
         if any(type(x) is np.ndarray and x.dtype == object for x in inputs):
             gathered = tuple(map(admit, inputs))
@@ -661,6 +670,9 @@ def admit(x: Any) -> Array:
             raise blame.timedelta_error(x)
         traces.lock(x)
         return x
+    if type(x) in CHANGED:
+        array = resolve(x)
+        return array
     if isinstance(x, (*types.WEAK_TYPES, np.generic, Tensor, slice, Spec)):
         if type(x) is np.timedelta64:
             raise blame.timedelta_error(x)

@@ -12,7 +12,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from workbench.core import aliases, blame, residuals, source, traces, tree, types
+from workbench.core import blame, inplace, residuals, source, traces, tree, types
 from workbench.core.blame import find_library_call, find_numpy_call, suggest_replacement
 from workbench.core.dims import Dim, Length, Size, atoms_of, dim_of_atom
 from workbench.core.float_warnings import NamedWarnings
@@ -20,6 +20,7 @@ from workbench.core.graph import Graph, Integers
 from workbench.core.tensor import (
     TENSORS,
     Tensor,
+    admit,
     gather_result,
     make_leaf,
     make_lean,
@@ -282,7 +283,10 @@ def is_live(x: object) -> bool:
 
 def detach(x: Any) -> Any:
     """Return the value of a Tensor, unless what is computed from it is recorded."""
-    return x._value if isinstance(x, Tensor) and not is_live(x) else x
+    if isinstance(x, Tensor):
+        x = admit(x)
+        return x if is_live(x) else x._value
+    return x
 
 
 def wrap(
@@ -294,6 +298,7 @@ def wrap(
         made.spec = value
         return made
     if isinstance(value, Tensor):
+        value = admit(value)
         made = make_leaf(value._value, name, (value,) if is_live(value) else (), line)
         if value._value is None:
             made.spec = value.spec
@@ -455,6 +460,7 @@ def record(
     lean: bool = False,
     decisions: bool = False,
     anew: bool = False,
+    owns: bool = False,
 ) -> Graph:
     """Run ``call`` on fresh leaves inside a trace that closes when it returns.
 
@@ -466,12 +472,15 @@ def record(
     """
     with ProgramTrace() as trace, NamedWarnings():
         trace.decisions, trace.decides_anew = [] if decisions else None, anew
+        trace.owns = owns
         if lean:
             trace.pending = residuals.make_pending()
         leaves = trace.open_leaves(values, names)
         outputs, structure = tree.flatten(call(leaves))
         if traces.MARKED:
-            aliases.check_read(outputs, "is returned")
+            outputs = inplace.resolve_all(outputs)
+            inplace.purify(outputs, min(trace.leaves, default=0))
+            leaves = [inplace.node_of(x) for x in leaves]
         for i, x in enumerate(outputs):
             if type(x) not in TENSORS:
                 outputs[i] = gather_result(x)
@@ -537,7 +546,9 @@ class Tracing:
             new_args, new_kwargs = structure(filled)
             return f(*new_args, **new_kwargs)
 
-        made = record(call, [flat[i] for i in chosen], names, decisions=True)
+        made = record(
+            call, [flat[i] for i in chosen], names, decisions=True, owns=True
+        )
         if len(chosen) < len(flat):
             made.integers = Integers(names.all, flat)
         return made

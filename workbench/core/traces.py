@@ -47,50 +47,7 @@ OPEN: list[OpenTrace] = []
 LATEST = [0]
 _NUMBERING = threading.Lock()
 #: What has been changed in place, by the id of each Tensor that is stale.
-MARKED: dict[int, Change] = {}
-
-
-class Change:
-    """One change in place: where it is, and the Tensors that it has made stale.
-
-    ``stale`` gives the class of those for a class of Tensors.
-    """
-
-    __slots__ = ("code", "lasti", "marked", "name", "new", "number", "old")
-
-    def __init__(
-        self,
-        old: Any,
-        new: Any,
-        name: str,
-        family: Sequence[Any],
-        stale: Callable[[type], type],
-    ) -> None:
-        with _NUMBERING:  # else another thread's larger number might be lost
-            LATEST[0] = self.number = LATEST[0] + 1
-        #: The Tensor that was changed.
-        self.old = ref(old)
-        #: The Tensor that is the result.
-        self.new = ref(new)
-        #: How it is written, ``"+="``.
-        self.name = name
-        self.code, self.lasti = new.code, new.lasti
-        self.marked: list[tuple[int, ref[Any], type]] = []
-        for x in family:
-            kind = type(x)
-            if (other := stale(kind)) is not kind:
-                self.marked.append((id(x), ref(x), kind))
-                MARKED[id(x)] = self
-                x.__class__ = other
-
-    def lift(self) -> None:
-        """Take all marks off again."""
-        for key, tensor, kind in self.marked:
-            if MARKED.get(key) is self:
-                del MARKED[key]
-                if (alive := tensor()) is not None:
-                    alive.__class__ = kind
-        self.marked.clear()
+MARKED: dict[int, Any] = {}
 
 
 class OldValues:
@@ -288,7 +245,9 @@ class OpenTrace(Hold):
         self.caught = Arrays()
         self.sums: dict[int, int] = {}
         #: What has been changed in place of the Tensors that it made.
-        self.changes: list[Change] = []
+        self.changes: list[Any] = []
+        #: Whether its leaves are its own to write to.
+        self.owns = False
         #: What Python has decided by values in it, in order; None: nobody asks.
         self.decisions: list[Decision] | None = None
         #: Whether what is recorded in it is recorded anew in each run.
@@ -318,8 +277,14 @@ class OpenTrace(Hold):
             OPEN.remove(self)
             if source.CONTEXT.get() is not self.around:
                 source.CONTEXT.set(self.around)
-            for change in self.changes:
-                change.lift()
+            if self.changes:
+                outer = LOCAL.stack[-1] if LOCAL.stack else None
+                for change in self.changes:
+                    if outer is None:
+                        change.close()
+                    else:
+                        outer.changes.append(change)
+                self.changes = []
             if self.arrays:
                 self.release()
         if explained is not None:
@@ -430,4 +395,12 @@ def reopen_trace(values: Iterable[Any]) -> AbstractContextManager[Any]:
 
 def is_active(tensor: Any) -> bool:
     """Return whether a Tensor depends on a leaf of an open trace of any thread."""
+    if MARKED:
+        tensor = _node_now(tensor)
     return any(trace.reaches(tensor) for trace in tuple(OPEN))
+
+
+def _node_now(x: Any) -> Any:
+    from workbench.core import tensor
+
+    return tensor.resolve(x) if type(x) in tensor.CHANGED else x

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import aliases, hooks, trace, traces, types, walk
+from workbench.core import hooks, inplace, trace, traces, types, walk
 from workbench.core.float_warnings import Warned, warn_at_lines
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, next_serial
@@ -624,7 +624,8 @@ class Cell:
                         locked = opening.arrays.values()
                         memory.locked = {id(find_owner(x)): x for x in locked}
                     output = self._get_output(value)
-                    aliases.check_read([output], "is the output of the cell")
+                    output = inplace.resolve_all([output])[0]
+                    inplace.purify([output], min(opening.leaves, default=0))
                 self._check_reads(memory, output)
             finally:
                 RUNTIME.memory = outer

@@ -32,7 +32,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from workbench.core import blame, source, traces
+from workbench.core import blame, inplace, source, traces
 from workbench.core.tensor import Tensor, next_serial, value_of
 from workbench.errors import TraceError
 
@@ -153,7 +153,6 @@ class Memory:
         self.replaced: dict[int, list[ReplacedArray]] = {}
         #: Changes by ``+=`` in functions from outside of the cell, by the id of each
         #: Tensor that shares the memory.
-        self.changed: dict[int, tuple[Tensor, traces.Change]] = {}
         #: The error that was found at the end, if any.
         self.problem: str | None = None
         self._new: dict[int, ReplacedArray] = {}
@@ -265,29 +264,12 @@ class Memory:
             x = entry.new
         return x
 
-    def note_changes(self, changes: Iterable[traces.Change]) -> None:
-        """Note the Tensors that are outdated when the trace of the cell ends."""
-        for change in changes:
-            for key, tensor, _ in change.marked:
-                if (alive := tensor()) is not None:
-                    self.changed[key] = alive, change
+    def note_changes(self, changes: Iterable[Any]) -> None:
+        """Note nothing: handles know their latest version."""
 
     def find_newest(self, x: Any) -> Any:
-        """Return the latest value of a Tensor after ``+=`` outside of the cell."""
-        while (found := self.changed.get(id(x))) is not None:
-            change = found[1]
-            made = change.new()
-            if change.old() is not x or made is None:
-                site = source.decode(change.code, change.lasti)
-                self.problem = (
-                    f"{change.name}{blame.quote_site(site)} has changed an array in"
-                    f" place, and {blame.describe(x)}{blame.quote_site(x.site)}, which"
-                    " shares its memory, is kept by the cell, and would change too."
-                    " Keep a .copy() instead."
-                )
-                return x
-            x = made
-        return x
+        """Return the latest version of a handle."""
+        return inplace.resolve_all([x])[0]
 
     def find_stale_read(self, nodes: Sequence[Tensor]) -> tuple[Tensor, str] | None:
         """Return the first node that read an array after its replacement, and why."""

@@ -177,7 +177,6 @@ from numpy import (
     where,
 )
 
-from workbench.numpy import assignment as _assignment
 from workbench.numpy import fft, linalg
 from workbench.numpy.creation import (
     arange,
@@ -216,8 +215,6 @@ from workbench.numpy.functions import (
     unique_inverse,
     unique_values,
 )
-
-del _assignment  # it lets libraries fill the arrays that they make
 
 __all__ = [
     "__array_api_version__",

@@ -274,7 +274,7 @@ def full(
     4.0
     """
     if isinstance(fill_value, Tensor):
-        made = np.broadcast_to(asarray(fill_value, device=device), shape)
+        made = np.copy(np.broadcast_to(asarray(fill_value, device=device), shape))
         return made if dtype is None else made.astype(dtype)
     return join_trace(
         make_on_device(device, lambda xp: xp.full(shape, fill_value, dtype=dtype))

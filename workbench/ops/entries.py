@@ -21,11 +21,10 @@ from weakref import ReferenceType, ref
 import numpy as np
 
 from workbench.core import source, traces
-from workbench.core.aliases import STALE
 from workbench.core.methods import FUNCTION_METHODS
 from workbench.core.op import UFUNCS, Op, ViewParams, declare
 from workbench.core.operators import OPERATORS
-from workbench.core.tensor import Tensor, apply, next_serial, note_view
+from workbench.core.tensor import CHANGED, Tensor, apply, next_serial, note_view
 from workbench.core.types import WEAK_TYPES
 from workbench.ops.indexing import GETITEM
 
@@ -126,7 +125,7 @@ class Sheet:
 
     def check_memory(self) -> None:
         """Refuse to read memory that was changed in place since."""
-        if type(self.tensor) in STALE and self.is_shared():
+        if type(self.tensor) in CHANGED and self.is_shared():
             self.tensor._value  # noqa: B018 raises, with both lines
 
     def is_shared(self) -> bool:
@@ -137,7 +136,7 @@ class Sheet:
         """Return one Tensor of the entries at these places, of the same shape."""
         key = places.shape, places.tobytes()
         made = self.nodes.get(key)
-        if made is None or type(made) in STALE:
+        if made is None or type(made) in CHANGED:
             if self.op is None:
                 made = _take_entries(self.tensor, places)
             else:
@@ -298,7 +297,7 @@ def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
 def _take_entries(x: Any, places: Places) -> Any:
     """Return entries of a Tensor by their numbers in C order, by one op if possible."""
     with traces.OldValues():  # what NumPy copied is as it was
-        if type(x) in STALE:
+        if type(x) in CHANGED:
             x = x[...]
         size = x.size
         flat = places.ravel()
@@ -397,7 +396,7 @@ class Entry(Tensor):
         sheet = self.sheet
         sheet.check_memory()
         x = sheet.tensor
-        if sheet.op is None and type(x) not in STALE and x._value is not None:
+        if sheet.op is None and type(x) not in CHANGED and x._value is not None:
             self._take_value(x, x._value)
         else:
             self._copy_node(sheet.gather(np.array(self.place)))
@@ -456,14 +455,14 @@ def _note_binary(op: Op, x: Any, y: Any) -> Entry | None:
     if x.__class__ is Entry:
         left = x.sheet
         a = x.place
-        if left.tensor.__class__ in STALE:
+        if left.tensor.__class__ in CHANGED:
             left.check_memory()
     elif not (x.__class__ in NUMBERS or _is_number(x)):
         return None
     if y.__class__ is Entry:
         right = y.sheet
         b = y.place
-        if right.tensor.__class__ in STALE:
+        if right.tensor.__class__ in CHANGED:
             right.check_memory()
     elif not (y.__class__ in NUMBERS or _is_number(y)):
         return None
@@ -506,7 +505,7 @@ def _make_unary_method(op: Op, general: Any) -> Callable[[Entry], Any]:
     def method(self: Entry) -> Any:
         sheet = self.sheet
         if sheet.op is None:
-            if sheet.tensor.__class__ in STALE:
+            if sheet.tensor.__class__ in CHANGED:
                 sheet.check_memory()
         elif len(sheet.left) == 1:
             return general(self)

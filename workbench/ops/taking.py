@@ -365,44 +365,6 @@ def unique(
     return tuple(parts) if len(parts) > 1 else parts[0]
 
 
-# What writes in place
-
-
-def _refuse_writing(name: str, cure: str) -> Callable[..., Any]:
-    def answer(*args: Any, **settings: Any) -> Any:
-        called = blame.find_numpy_caller()
-        if called not in (None, name):
-            raise GradientLostError(
-                f"{called}{blame.user_line()} calls {name}, which writes in place,"
-                " where a traced value never changes, and the gradient would be lost."
-                f" Write {cure}."
-            )
-        raise GradientLostError(
-            f"{name}{blame.user_line()} writes in place, where a traced value never"
-            f" changes, and the gradient would be lost. Write {cure}."
-        )
-
-    return answer
-
-
-FUNCTIONS[np.copyto] = _refuse_writing(
-    "np.copyto",
-    "a = np.broadcast_to(x, a.shape), or a = np.where(mask, x, a)",
-)
-for _function, _cure in (
-    (np.put, "wb.at(x)[i].set(v)"),
-    (np.place, "np.where(mask, v, x) or wb.at(x)[mask].set(v)"),
-    (np.putmask, "np.where(mask, v, x)"),
-    (
-        np.put_along_axis,
-        "i = list(np.indices(index.shape, sparse=True)); i[axis] = index;"
-        " x = wb.at(x)[tuple(i)].set(v)",
-    ),
-    (np.fill_diagonal, "i = np.arange(n); wb.at(x)[i, i].set(v)"),
-):
-    FUNCTIONS[_function] = _refuse_writing(f"np.{_function.__name__}", _cure)
-
-
 # Methods of arrays that are not functions of NumPy
 
 
@@ -410,14 +372,6 @@ FUNCTION_METHODS["choose"] = choose
 FUNCTION_METHODS["compress"] = lambda a, condition, *more, **settings: compress(
     condition, a, *more, **settings
 )
-for _name, _cure in {
-    "fill": "np.full_like(x, v)",
-    "partition": "np.sort(x)",
-    "put": "wb.at(x)[i].set(v)",
-    "resize": "np.reshape(x, shape)",
-    "sort": "x = np.sort(x)",
-}.items():
-    FUNCTION_METHODS[_name] = _refuse_writing(f"x.{_name}(...)", _cure)
 
 
 # Functions about positions and memory: integers, or plain answers, no derivative.
