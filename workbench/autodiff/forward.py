@@ -20,9 +20,9 @@ from workbench.autodiff.steps import (
     outputs_of,
     plan_steps,
 )
-from workbench.core.inplace import Version
-from workbench.core import blame, dims, hooks, traces, types
+from workbench.core import blame, dims, hooks, types
 from workbench.core.graph import Graph, copy_onto
+from workbench.core.inplace import Version
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, array_of, make_leaf, next_serial
 from workbench.core.traces import OpenTrace
@@ -72,13 +72,6 @@ def push_forward(
     by_roots
         Tell the tangents of lengths by their squares, as `roots.py` does.
     """
-    if traces.MARKED and not traces.reads_old_values():
-        with traces.OldValues():
-            return push_forward(
-                outputs, wrt, tangents, rules=rules, record=record,
-                constant=constant, only=only, nulls_pass=nulls_pass,
-                spelled=spelled, by_roots=by_roots,
-            )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, constant) if rules else {}
     found: list[Tensor] = []
     steps = plan_steps(outputs, wrt, rules, constant, "push", only, found)

@@ -19,7 +19,6 @@ import numpy as np
 
 from workbench.autodiff import reverse, steps
 from workbench.core import blame, hooks, inplace, source, traces, tree, types, walk
-from workbench.numpy import swap
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override, OverrideRules
@@ -44,6 +43,7 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
+from workbench.numpy import swap
 from workbench.ops.define import shape_of
 
 Function = Callable[..., Any]
@@ -56,11 +56,6 @@ def is_number_of_any_value(x: object) -> bool:
     if types.is_weak(x):
         return isinstance(x, (float, complex))
     return hasattr(x, "shape") and getattr(x, "dtype", np.dtype(int)).kind in "fc"
-
-
-def admit_latest(x: Any) -> Any:
-    """Return a value, the latest node in place of a handle."""
-    return inplace.resolve_all([x])[0]
 
 
 class RecordedCall:
@@ -230,8 +225,10 @@ class RecordedCall:
                 f" differentiated and anything else; it returned {pair!r}."
             )
         y, self.aux = pair
-        if traces.MARKED:
-            self.aux = tree.map_tree(admit_latest, self.aux)
+        if traces.WRITTEN[0]:
+            self.aux = tree.map_tree(
+                lambda x: inplace.adopt(inplace.resolve(x)), self.aux
+            )
         return y
 
     def _wrap_other(self, place: int | str, x: object) -> object:

@@ -149,13 +149,6 @@ def pull_back(
         not change is not computed again; nor is it visited, except where it passes
         something on to what does.
     """
-    if traces.MARKED and not traces.reads_old_values():
-        with traces.OldValues():
-            return pull_back(
-                outputs, cotangents, wrt, record=record, rules=rules, visit=visit,
-                constant=constant, closed=closed, only=only, nulls_pass=nulls_pass,
-                last=last, steps=steps, earlier=earlier,
-            )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, {*constant, *closed}) if rules else {}
     found: list[Tensor] = []
     if steps is None:

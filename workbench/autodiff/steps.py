@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 from workbench.core import blame, deferred, traces, walk
 from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
+from workbench.core.inplace import purify
 from workbench.core.op import SINGULAR, Op
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import is_live
@@ -253,6 +254,8 @@ def plan_steps(
     """
     varying = {x.serial for x in wrt}
     first = min(varying, default=0)
+    if traces.WRITTEN[0]:
+        purify(outputs, first)
     nodes = {
         x.serial: x for x in outputs if isinstance(x, Tensor) and x.serial >= first
     }

@@ -10,9 +10,8 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-import sys
 from collections.abc import Iterator
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import numpy as np
@@ -251,8 +250,8 @@ def refuse_assignment(kind: type) -> None:
             ) -> NoReturn:
                 raise TraceError(
                     f"x.{name} = ... of {blame.describe(cast(Any, self))}"
-                    f"{blame.user_line()}: what it is a value of has one {name} from its"
-                    f" start. Write {cure}."
+                    f"{blame.user_line()}: a traced value keeps its {name}. Write"
+                    f" {cure}."
                 )
 
             setattr(kind, name, found.setter(refuse))
@@ -486,9 +485,6 @@ class Conversions:
     def __contains__(self, item: object) -> bool:
         return bool(np.any(self == item))
 
-    def __setitem__(self, index: object, value: object) -> None:
-        assign_items(self, index, value, sys._getframe(1))
-
     # How it is shown and copied
 
     def __repr__(self) -> str:
@@ -517,11 +513,6 @@ class Conversions:
             f"{blame.describe(self)} cannot be pickled: it is a place in a program."
             " Pickle x.value."
         )
-
-
-def assign_items(x: Any, index: object, value: object, frame: FrameType) -> None:
-    """Assign to items of a Tensor."""
-    hooks.assign.call(x, index, value)
 
 
 def _describe(x: Any) -> str:

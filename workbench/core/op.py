@@ -301,6 +301,13 @@ class Op:
     maker
         What the user calls, of an op whose name others may have too. None: the name
         tells it.
+    put
+        ``put(operand, part, params) -> operand``, the operand of which the result, a
+        view, is ``part``: how it is written through. None: by the places that it shows.
+    read_only
+        NumPy lets nobody write through its result.
+    may_copy
+        Its result is a view only where the order of entries in memory allows.
     pull_into
         ``pull_into(mask, numbers) -> pull``, the reverse rule for these inputs that may
         write into ``g``. The operands are real arrays of its shape and dtype, those in
@@ -335,6 +342,7 @@ class Op:
         "lower",
         "maker",
         "masked",
+        "may_copy",
         "name",
         "output_names",
         "pairs",
@@ -343,6 +351,8 @@ class Op:
         "pull",
         "pull_into",
         "push",
+        "put",
+        "read_only",
         "reads",
         "repeats",
         "root",
@@ -378,6 +388,8 @@ class Op:
         self.pull_into: Callable[[int, int], Callable[..., Any]] | None = None
         self.tighten: Callable[[dict[str, Any]], dict[str, Any]] | None = None
         self.view: Callable[[dict[str, Any]], bool] | None = None
+        self.put: Callable[[Any, Any, dict[str, Any]], Any] | None = None
+        self.read_only = self.may_copy = False
         self.pattern: Callable[[Any], Any] | None = None
         self.cure = self.helper = self.scalar = ""
         self.output_names: tuple[str, ...] = ()

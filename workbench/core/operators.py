@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import hooks, source, tensor
+from workbench.core import hooks, source
 from workbench.core.inplace import make_in_place
 from workbench.core.op import Op, declare
 from workbench.core.tensor import (
@@ -191,30 +191,27 @@ def _make_handle_operator(name: str) -> Any:
     """Return an operator of handles: that of the node that one stands for."""
     own = getattr(Tensor, name)
 
-    def method(self: Any, other: Any) -> Any:
-        node = tensor.resolve(self)
-        if type(other) in CHANGED:
-            other = tensor.resolve(other)
-        if type(node) is Tensor:
-            made = own(node, other)
-            if made is not NotImplemented and made.code is code:
-                made.code, made.lasti = source.place_of(_frame(1))
-            return made
-        return getattr(node, name)(other)
+    def method(self: Any, *others: Any) -> Any:
+        node = self.memory.read()
+        others = tuple([x.memory.read() if type(x) in CHANGED else x for x in others])
+        plain = type(node) is Tensor
+        made = own(node, *others) if plain else getattr(node, name)(*others)
+        if made is not NotImplemented and made.code is code:
+            made.code, made.lasti = source.place_of(_frame(1))
+        return made
 
     code = method.__code__
     return method
 
 
-def general_methods() -> dict[str, Any]:
-    """Return the operators of a class whose operands every op must look at."""
-    made: dict[str, Any] = {}
+def make_handle_methods() -> dict[str, Any]:
+    """Return the operators of handles, whatever class their Tensors are of."""
+    made: dict[str, Any] = {"__hash__": Tensor.__hash__}
     for name, sign in zip(OPERATORS, SIGNS, strict=True):
         method = _make_handle_operator(f"__{name}__")
         made[f"__{name}__"] = method
         made[f"__r{name}__"] = _make_handle_operator(f"__r{name}__")
         made[f"__i{name}__"] = make_in_place(sign, method)
-    for name in COMPARISONS:
+    for name in (*COMPARISONS, "neg", "pos", "abs"):
         made[f"__{name}__"] = _make_handle_operator(f"__{name}__")
-    made["__hash__"] = Tensor.__hash__
     return made

@@ -49,12 +49,14 @@ IDENTITY = declare("identity")
 MASK = declare("mask")
 
 
+#: Slots of a Tensor that are None where nobody has set them.
+UNSET = frozenset(
+    ("origin", "facts", "notes", "readers", "views", "naming", "memory")
+)
 #: The classes of Tensors, for `apply`, which looks at exact classes.
 TENSORS: set[type] = set()
 LISTS: set[type] = {list, tuple}
-#: The classes of handles: Tensors whose memory has changed (`inplace.py`).
-CHANGED: set[type] = set()
-resolve: Any = None  # set by `inplace.py`
+CHANGED = traces.CHANGED
 #: What NumPy has of its own, or is not there.
 ON_HOST = (np.ndarray, np.generic, *types.WEAK_TYPES, type(None))
 #: Those of masked ones, stale ones too.
@@ -150,6 +152,8 @@ class Tensor(ArrayMethods, Conversions):
     readers: Any
     #: Weak references to the views of it that a program has made (`inplace.py`).
     views: Any
+    #: What it shares its memory with, once that was written to (`inplace.py`).
+    memory: Any
 
     def __init_subclass__(cls) -> None:
         TENSORS.add(cls)
@@ -157,9 +161,7 @@ class Tensor(ArrayMethods, Conversions):
 
     def __getattr__(self, attribute: str) -> Any:
         # A slot that nobody has set costs nothing when a Tensor is made.
-        if attribute in (
-            "origin", "facts", "notes", "readers", "views", "naming", "memory"
-        ):
+        if attribute in UNSET:
             return None
         if attribute == "name":
             if self.naming is None:
@@ -298,6 +300,8 @@ class Tensor(ArrayMethods, Conversions):
             raise unsupported_error(function)
         if function in MAKERS:
             kwargs = {**kwargs, "like": self}
+        if (kwargs or len(args) > 2) and hooks.has_out.call(function, args, kwargs):
+            answer = _answer_out(function)
         try:
             with source.pin_line():
                 return answer(*args, **kwargs)
@@ -311,6 +315,10 @@ class Tensor(ArrayMethods, Conversions):
 
     def __hash__(self) -> int:
         return id(self) >> 4
+
+
+def _answer_out(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: hooks.write_out.call(function, args, kwargs)
 
 
 TENSORS.add(Tensor)
@@ -475,8 +483,8 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
             return node
     kinds = {type(x) for x in inputs}
     if not CHANGED.isdisjoint(kinds):
-        inputs = tuple([resolve(x) if type(x) in CHANGED else x for x in inputs])
-        return apply(op, inputs, params)
+        latest = [x.memory.read() if type(x) in CHANGED else x for x in inputs]
+        return apply(op, tuple(latest), params)
     if TENSORS.isdisjoint(kinds):
         if any(type(x) is np.ndarray and x.dtype == object for x in inputs):
             gathered = tuple(map(admit, inputs))
@@ -671,7 +679,7 @@ def admit(x: Any) -> Array:
         traces.lock(x)
         return x
     if type(x) in CHANGED:
-        array = resolve(x)
+        array = x.memory.read()
         return array
     if isinstance(x, (*types.WEAK_TYPES, np.generic, Tensor, slice, Spec)):
         if type(x) is np.timedelta64:

@@ -284,8 +284,8 @@ def is_live(x: object) -> bool:
 def detach(x: Any) -> Any:
     """Return the value of a Tensor, unless what is computed from it is recorded."""
     if isinstance(x, Tensor):
-        x = admit(x)
-        return x if is_live(x) else x._value
+        x = inplace.resolve(x)
+        return inplace.adopt(x) if is_live(x) else x._value
     return x
 
 
@@ -477,10 +477,10 @@ def record(
             trace.pending = residuals.make_pending()
         leaves = trace.open_leaves(values, names)
         outputs, structure = tree.flatten(call(leaves))
-        if traces.MARKED:
-            outputs = inplace.resolve_all(outputs)
+        if traces.WRITTEN[0]:
+            outputs = list(map(inplace.resolve, outputs))
             inplace.purify(outputs, min(trace.leaves, default=0))
-            leaves = [inplace.node_of(x) for x in leaves]
+            leaves = list(map(traces.node_of, leaves))
         for i, x in enumerate(outputs):
             if type(x) not in TENSORS:
                 outputs[i] = gather_result(x)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from types import CodeType, TracebackType
 from typing import Any, NamedTuple, Self
@@ -25,8 +25,6 @@ from workbench.errors import TraceError
 class _Local(threading.local):
     def __init__(self) -> None:
         self.stack: list[OpenTrace] = []
-        #: The number of the last change in place that what runs need not heed.
-        self.last_change = 0
 
 
 LOCAL = _Local()
@@ -43,35 +41,15 @@ ENTRIES_SUMMED = 1024
 OPEN: list[OpenTrace] = []
 
 
-#: The number of the last change in place so far; they are counted from 1.
-LATEST = [0]
-_NUMBERING = threading.Lock()
-#: What has been changed in place, by the id of each Tensor that is stale.
-MARKED: dict[int, Any] = {}
+#: The classes of handles: Tensors whose memory was written to (`inplace.py`).
+CHANGED: set[type] = set()
+#: Whether there ever was one: then programs may be made from handles.
+WRITTEN = [False]
 
 
-class OldValues:
-    """A block of code that may read Tensors which are stale by now.
-
-    Derivatives and programs that run again read what was recorded before the change.
-    Of changes that are made inside the block it must not read the old values.
-    """
-
-    __slots__ = ("before",)
-
-    before: int
-
-    def __enter__(self) -> None:
-        self.before = LOCAL.last_change
-        LOCAL.last_change = LATEST[0]
-
-    def __exit__(self, *error: object) -> None:
-        LOCAL.last_change = self.before
-
-
-def reads_old_values() -> bool:
-    """Return whether what runs may read all Tensors that are stale now."""
-    return LOCAL.last_change == LATEST[0]
+def node_of(x: Any) -> Any:
+    """Return the node that a handle was when it was made; anything else as it is."""
+    return x.memory.node if type(x) in CHANGED else x
 
 
 class Arrays(dict[int, Array]):
@@ -246,6 +224,8 @@ class OpenTrace(Hold):
         self.sums: dict[int, int] = {}
         #: What has been changed in place of the Tensors that it made.
         self.changes: list[Any] = []
+        #: How values would lie in memory, by the serials of nodes (`inplace.py`).
+        self.layouts: dict[int, Any] = {}
         #: Whether its leaves are its own to write to.
         self.owns = False
         #: What Python has decided by values in it, in order; None: nobody asks.
@@ -395,12 +375,6 @@ def reopen_trace(values: Iterable[Any]) -> AbstractContextManager[Any]:
 
 def is_active(tensor: Any) -> bool:
     """Return whether a Tensor depends on a leaf of an open trace of any thread."""
-    if MARKED:
-        tensor = _node_now(tensor)
+    if type(tensor) in CHANGED:
+        tensor = tensor.memory.read()
     return any(trace.reaches(tensor) for trace in tuple(OPEN))
-
-
-def _node_now(x: Any) -> Any:
-    from workbench.core import tensor
-
-    return tensor.resolve(x) if type(x) in tensor.CHANGED else x

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from workbench.core import types
+from workbench.core import inplace, traces, types
 from workbench.core.tensor import IDENTITY, MaskedTensor, Tensor, apply, take_name
 
 
@@ -25,6 +25,10 @@ def order_nodes(
 
     The walk does not go behind Tensors whose serials are in ``stop``.
     """
+    if traces.WRITTEN[0]:
+        roots = list(roots)
+        inplace.purify(roots, first)
+        roots = map(traces.node_of, roots)
     nodes = {root.serial: root for root in roots if root.serial >= first}
     stack = list(nodes.values())
     while stack:

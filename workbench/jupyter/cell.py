@@ -624,7 +624,7 @@ class Cell:
                         locked = opening.arrays.values()
                         memory.locked = {id(find_owner(x)): x for x in locked}
                     output = self._get_output(value)
-                    output = inplace.resolve_all([output])[0]
+                    output = inplace.resolve(output)
                     inplace.purify([output], min(opening.leaves, default=0))
                 self._check_reads(memory, output)
             finally:
@@ -636,7 +636,7 @@ class Cell:
 
     def _note_failure(self, error: Exception) -> None:
         """Keep what the cell has traced before an error, under the names it has."""
-        with suppress(Exception), traces.OldValues():  # the error itself is told
+        with suppress(Exception):  # the error itself is told
             for name in self.assigned_names:
                 RUNTIME.name_value(self.names.get(name), name)
             self.failure = find_failed_cell(

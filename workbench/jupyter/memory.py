@@ -32,7 +32,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from workbench.core import blame, inplace, source, traces
+from workbench.core import blame, inplace, traces
 from workbench.core.tensor import Tensor, next_serial, value_of
 from workbench.errors import TraceError
 
@@ -172,8 +172,7 @@ class Memory:
         visible: list[tuple[str, Any]] = list(self.names.items())
         for frame in iterate_user_frames():
             visible += get_locals(frame).items()
-        with traces.OldValues():
-            self._refuse_views(obj, name, visible)
+        self._refuse_views(obj, name, visible)
 
     def _refuse_views(
         self, obj: object, name: str, visible: Sequence[tuple[str, Any]]
@@ -269,7 +268,7 @@ class Memory:
 
     def find_newest(self, x: Any) -> Any:
         """Return the latest version of a handle."""
-        return inplace.resolve_all([x])[0]
+        return inplace.resolve(x)
 
     def find_stale_read(self, nodes: Sequence[Tensor]) -> tuple[Tensor, str] | None:
         """Return the first node that read an array after its replacement, and why."""

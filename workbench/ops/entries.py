@@ -20,7 +20,7 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 
-from workbench.core import source, traces
+from workbench.core import inplace, source, traces
 from workbench.core.methods import FUNCTION_METHODS
 from workbench.core.op import UFUNCS, Op, ViewParams, declare
 from workbench.core.operators import OPERATORS
@@ -71,6 +71,7 @@ class Sheet:
         "op",
         "operands",
         "right",
+        "seen",
         "sums",
         "tensor",
     )
@@ -89,6 +90,8 @@ class Sheet:
         #: Of entries that stand for the memory of ``tensor``: a weak reference to the
         #: array that does, as long as somebody has it.
         self.holder: Any = None
+        #: The memory that ``tensor`` shows, if it was written to, and the version.
+        self.seen: tuple[Any, int] = None, 0
         self.depth: int = 1 + max(
             (s.depth for s in operands if s is not None), default=-1
         )
@@ -125,8 +128,12 @@ class Sheet:
 
     def check_memory(self) -> None:
         """Refuse to read memory that was changed in place since."""
-        if type(self.tensor) in CHANGED and self.is_shared():
-            self.tensor._value  # noqa: B018 raises, with both lines
+        memory, version = self.seen
+        written = type(self.tensor) in CHANGED
+        if memory is not None and memory.version != version:
+            written = True
+        if written and self.is_shared():
+            raise inplace.explain_entry(self.tensor)
 
     def is_shared(self) -> bool:
         """Return whether there is an array that stands for the memory of the Tensor."""
@@ -296,16 +303,14 @@ def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
 
 def _take_entries(x: Any, places: Places) -> Any:
     """Return entries of a Tensor by their numbers in C order, by one op if possible."""
-    with traces.OldValues():  # what NumPy copied is as it was
-        if type(x) in CHANGED:
-            x = x[...]
-        size = x.size
-        flat = places.ravel()
-        if places.size == size and np.array_equal(np.sort(flat), np.arange(size)):
-            found = _find_transposition(x, places)
-            if found is not None:
-                return found
-        return x[_find_index(x.shape, places)]
+    x = traces.node_of(x)  # what NumPy copied is as it was
+    size = x.size
+    flat = places.ravel()
+    if places.size == size and np.array_equal(np.sort(flat), np.arange(size)):
+        found = _find_transposition(x, places)
+        if found is not None:
+            return found
+    return x[_find_index(x.shape, places)]
 
 
 def _find_transposition(x: Any, places: Places) -> Any:
@@ -570,6 +575,9 @@ def make_entries(x: Tensor, copy: bool | None) -> np.ndarray[Any, Any]:
     write to it, since nobody would see that in the Tensor.
     """
     sheet = Sheet(None)
+    if type(x) in CHANGED:
+        sheet.seen = x.memory.memory, x.memory.memory.version
+        x = x.memory.read()
     sheet.tensor = x
     made = np.fromiter(_iterate_entries(sheet, x.size), object, x.size)
     holder = made.reshape(x.shape)

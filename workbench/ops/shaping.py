@@ -202,6 +202,13 @@ linear(
 )
 
 
+def _put_reshaped(x: Array, part: Array, params: Params) -> Array:
+    return np.reshape(part, shape_of(x), order=params.get("order", "C"))
+
+
+declare("reshape").put, declare("reshape").may_copy = _put_reshaped, True
+
+
 @implements(np.reshape)
 def reshape(
     a: Array,
@@ -378,6 +385,17 @@ linear(
 )
 
 
+def _put_transposed(x: Array, part: Array, params: Params) -> Array:
+    axes = params.get("axes")
+    if axes is None:
+        return np.transpose(part)
+    places = [n % len(axes) for n in axes]
+    return np.transpose(part, [places.index(i) for i in range(len(axes))])
+
+
+declare("transpose").put = _put_transposed
+
+
 @implements(np.transpose, np.permute_dims)
 def transpose(a: Array, axes: Sequence[SupportsIndex] | None = None) -> Array:
     """Reverse or permute the axes, as `numpy.transpose` does."""
@@ -456,6 +474,7 @@ linear(
     view=is_always_view,
     lengths=lambda x, *, shape: Spec(shape, dtype_of(x)),
 )
+declare("broadcast_to").read_only = True
 
 
 @implements(np.broadcast_to)
@@ -552,6 +571,7 @@ def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -
 
 
 _op.batch = _batch
+_op.put = lambda x, part, params: part
 
 
 def specify_shape(x: Array, shape: int | Shape) -> Array:

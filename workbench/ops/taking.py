@@ -19,13 +19,12 @@ from workbench.core.methods import FUNCTION_METHODS
 from workbench.core.op import FUNCTIONS, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Shape, Spec
-from workbench.errors import DtypeError, GradientLostError, ShapeError, TraceError
+from workbench.errors import DtypeError, ShapeError, TraceError
 from workbench.ops.define import (
     Casting,
     dtype_of,
     list_positions,
     op,
-    refuse_out,
     shape_of,
 )
 from workbench.ops.device import on_cupy
@@ -56,7 +55,6 @@ def take(
     mode: str = "raise",
 ) -> Array:
     """Take entries by index along an axis, as `numpy.take` does."""
-    refuse_out("np.take", out)
     a = admit(a)
     if axis is None or (shape_of(a) == () and axis in (0, -1)):
         a, axis = np.ravel(a), 0
@@ -159,7 +157,6 @@ def compress(
     condition: Array, a: Array, axis: int | None = None, out: None = None
 ) -> Array:
     """Take slices by a mask; those left out never poison, as in `numpy.where`."""
-    refuse_out("np.compress", out)
     a = admit(a)
     if axis is None:
         a, axis = np.ravel(a), 0
@@ -228,7 +225,6 @@ def choose(
     a: Any, choices: Iterable[Any], out: None = None, mode: str = "raise"
 ) -> Array:
     """Choose from arrays by index; the others never poison, as in `numpy.where`."""
-    refuse_out("np.choose", out)
     choices = [admit(choice) for choice in choices]
     if isinstance(a, (list, tuple)):
         a = np.asarray(a, like=choices[0])

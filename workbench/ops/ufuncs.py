@@ -19,7 +19,6 @@ from workbench.core.op import CALLS, UFUNCS, implements, load_ops
 from workbench.core.refusals import unsupported_error
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, ArrayLike, Axis, is_weak
-from workbench.errors import TraceError
 from workbench.ops.define import refuse_where, shape_of
 from workbench.ops.elementwise import frexp, modf, sign
 from workbench.ops.reductions import logsumexp, reduced_axes
@@ -32,7 +31,7 @@ from workbench.ops.shaping import (
     normal_axis,
 )
 from workbench.ops.updates import at
-from workbench.ops.writing import write_at, write_out
+from workbench.ops.writing import write_at, write_ufunc
 
 # The methods of ufuncs that take one array: `reduce`, `accumulate`, `reduceat`.
 #
@@ -323,7 +322,7 @@ def _answer(
     out = settings.pop("out", None)
     outs = out if isinstance(out, tuple) else (out,)
     if any(x is not None for x in outs):
-        return write_out(ufunc, method, inputs, settings, out)
+        return write_ufunc(ufunc, method, inputs, settings, out)
     answer = METHODS.get(method)
     if answer is None:
         raise unsupported_error(ufunc, f".{method}")
