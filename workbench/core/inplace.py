@@ -394,7 +394,7 @@ def find_layout(node: Any) -> Any:
             todo.pop()
             continue
         value = READ(x)
-        if type(value) is np.ndarray or dims.has_dim(x.spec.shape):
+        if value is not None or dims.has_dim(x.spec.shape):
             known[todo.pop().serial] = value
             continue
         inputs = [node_of(i) for i in x.inputs]
@@ -421,12 +421,18 @@ def _lay_out_example(x: Tensor, parts: list[Any]) -> Any:
             made = x.op.compute(*parts, **x.params)
     except Exception:
         return None
-    return made if type(made) is np.ndarray and made.shape == shape else None
+    if type(made) is not np.ndarray or made.shape != shape:
+        return None
+    for part in parts:  # one array for all that lie alike: a program has many nodes
+        if type(part) is np.ndarray and part.dtype == made.dtype:
+            if part.shape == shape and part.strides == made.strides:
+                return part
+    return made
 
 
 def _is_number(x: Tensor) -> bool:
     """Return whether a Tensor is a number to NumPy, which has no memory to share."""
-    if type(x) is Version:
+    if type(x.memory) is Memory:
         return False
     value = READ(x)
     if value is not None:
@@ -581,27 +587,25 @@ def _lay_like(new: Any, old: Any) -> Tensor:
     What is made entry by entry may lie otherwise, and may be another's.
     """
     value = new._value if isinstance(new, Tensor) else new
-    if value is None:
-        made = new if type(new) in (Tensor, *_KINDS) else None
-        a, b = find_layout(old), find_layout(new)
-        same = a is None or b is None or a.strides == b.strides
-        if made is None or made.memory is not None or not same:
-            order = "F" if a is not None and a.flags.fnc else "C"
-            return apply(declare("copy"), (new,), {"order": order})
-        return made
-    before = old._value
-    if (
+    own = (
         isinstance(new, Tensor)
         and new.memory is None
         and new.op.view is None
         and new.op is not IDENTITY
-        and getattr(value, "strides", ()) == getattr(before, "strides", ())
-    ):
-        return new
-    if type(value) is not np.ndarray or type(before) is not np.ndarray:
+    )
+    if value is None:
+        a, b = find_layout(old), find_layout(new)
+        if own and (a is None or b is None or a.strides == b.strides):
+            return new
+        order = "F" if a is not None and a.flags.fnc else "C"
+        return apply(declare("copy"), (new,), {"order": order})
+    before = old._value
+    if own and type(value) is type(before) is np.ndarray:
+        if value.strides == before.strides:
+            return new
+    if type(before) is not np.ndarray:
         return np.copy(new)
-    room = value
-    if before.shape == value.shape and before.dtype == value.dtype:
+    if before.shape == np.shape(value) and before.dtype == value.dtype:
         room = copy_in_place(before)
         room[...] = value
     else:
@@ -614,9 +618,6 @@ def _lay_like(new: Any, old: Any) -> Tensor:
         params = CopyParams()
     context = source.current_context()
     return Tensor(op, inputs, args, params, room, code, lasti, context)
-
-
-_KINDS: tuple[type, ...] = (Version,)
 
 
 def _check_writeable(

@@ -91,7 +91,7 @@ class ArrayMethods:
 
     @flat.setter
     def flat(self, values: Any) -> None:
-        self.flat[...] = values
+        self.flat[...] = np.resize(values, (cast(Any, self).size,))
 
     def reshape(
         self, *shape: Any, order: str | None = "C", copy: bool | None = None

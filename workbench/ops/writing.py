@@ -90,10 +90,22 @@ def assign(x: Tensor, index: object, value: Any) -> None:
             return
         with source.pin_line():
             old = latest_of(x, memory) if path else memory.latest
+            _check_gradient(value, old)
             new = at(old)[index].set(value)
             if new.dtype != old.dtype:
                 new = new.astype(old.dtype)
             write_view(memory, path, new)
+
+
+def _check_gradient(value: Any, x: Any) -> None:
+    """Refuse to store floats with a gradient into integers."""
+    if isinstance(value, Tensor) and x.dtype.kind in "biu":
+        if types.is_differentiable(value.dtype):
+            raise DtypeError(
+                f"x[i] = v with x of dtype {x.dtype} and v of {value.dtype}"
+                f"{blame.user_line()}: the values would be rounded and their gradient"
+                " lost. Make x an array of floats, or write x.astype(float) before."
+            )
 
 
 Tensor.__setitem__ = assign  # type: ignore[method-assign]
@@ -359,6 +371,10 @@ def write_view(
         line = (new.code, new.lasti)
         if key is not None and _set_in_place(memory, key, (), new, line):
             return
+    if not path and isinstance(new, Tensor) and new.op is SET:
+        if new.inputs[0] is memory.latest and new.memory is None:
+            store(memory, new)  # it lies in memory as what it is a copy of
+            return
     write_path(memory, path, new)
 
 
@@ -393,7 +409,14 @@ GETITEM.put = _put_entries
 
 def _need_tensor(x: Any, name: str) -> None:
     if not isinstance(x, Tensor):
-        raise GradientLostError(blame.STORED.format(blame.user_line()))
+        called = blame.find_numpy_caller()
+        through = "" if called in (None, name) else f"{called} calls {name}, which "
+        raise GradientLostError(
+            f"{through or name + ' '}writes a traced value into a plain array"
+            f"{blame.user_line()}, which would lose its gradient. Make that array with"
+            " import workbench.numpy as np, or write np.where(mask, x, a), or"
+            " np.broadcast_to(x, a.shape)."
+        )
 
 
 def write_at(ufunc: Any, x: Any, index: Any, *values: Any) -> None:
