@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from workbench.core.aliases import _stale_class
 
 import workbench as wb
 from tests.numpy.libraries import differences
 from workbench.core import traces
-from workbench.core.aliases import _stale_class
 from workbench.core.op import declare
 from workbench.core.tensor import MaskedTensor, apply
 from workbench.errors import DtypeError, ShapeError, TraceError, WorkbenchError

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core import blame
+from workbench.core.inplace import write
 from workbench.core.op import (
     UFUNCS,
     connect_nothing,
@@ -564,11 +565,9 @@ def nan_to_num(
     neginf: ArrayLike | None = None,
 ) -> Array:
     """Replace NaN and infinities; what is replaced has derivative zero."""
-    if not copy:
-        raise TraceError(
-            f"np.nan_to_num(..., copy=False){blame.user_line()}: a traced value never"
-            " changes in place. Write x = np.nan_to_num(x)."
-        )
+    if not copy and isinstance(x, Tensor):
+        write(x, "np.nan_to_num(...)", lambda y: nan_to_num(y, True, nan, posinf, neginf))
+        return x
     dtype = dtype_of(x)
     if dtype.kind not in "fc":
         return np.copy(x)

@@ -682,7 +682,9 @@ WRITERS = frozenset(
 @hooks.writes.set
 def writes(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether a call of a function of NumPy writes into an argument."""
-    return function in WRITERS or has_out(function, args, kwargs)
+    # That of `np.nan_to_num`: a handle must arrive there, not the node behind it.
+    in_place = kwargs.get("copy", True) is False
+    return in_place or function in WRITERS or has_out(function, args, kwargs)
 
 
 # Methods
