@@ -17,7 +17,9 @@ import numpy as np
 import workbench.numpy as wnp
 
 #: NumPy's names, those of the namespace in the place of its own.
-NAMES = SimpleNamespace(**{**vars(np), **{n: getattr(wnp, n) for n in wnp.__all__}})
+NAMES = SimpleNamespace(
+    **{**vars(np), "random": np.random, **{n: getattr(wnp, n) for n in wnp.__all__}}
+)
 
 _draw = np.random.default_rng(5)
 V6, V8, V16 = (_draw.normal(size=n) for n in (6, 8, 16))

@@ -93,9 +93,12 @@ def check_random(count: int, rng: np.random.Generator) -> None:
             continue
         value, gradient = wb.value_and_grad(f)(x)
         np.testing.assert_allclose(value, plain(x.copy()), rtol=1e-10, err_msg=text)
-        truth = differences(plain, x, 1e-6)
-        size = 1 + np.abs(truth).max()
-        np.testing.assert_allclose(gradient, truth, atol=1e-5 * size, err_msg=text)
+        truth, again = (differences(plain, x, h) for h in (1e-6, 2e-6))
+        size = 1 + np.abs(gradient).max()
+        near = np.abs(truth - again) <= 1e-6 * size  # no mask changes on the way
+        np.testing.assert_allclose(
+            gradient[near], truth[near], atol=1e-5 * size, err_msg=text
+        )
         moved = wb.jvp(f, (x,), (np.ones_like(x),))[1]
         assert abs(moved - np.sum(gradient)) <= 1e-9 * size * x.size, text
         xs = np.stack([x, -x])

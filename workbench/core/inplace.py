@@ -31,7 +31,7 @@ from weakref import ref
 import numpy as np
 
 from workbench.core import blame, dims, hooks, source, traces, types
-from workbench.core.op import CopyParams, ViewParams, declare
+from workbench.core.op import CopyParams, RavelParams, ViewParams, declare
 from workbench.core.tensor import CHANGED, IDENTITY, NO_PARAMS, Tensor, apply, take_name
 from workbench.core.traces import OpenTrace, node_of
 from workbench.errors import DtypeError, ShapeError, TraceError
@@ -337,7 +337,7 @@ def purify(roots: Iterable[Any], first: int = 0) -> None:
 def find_memory(x: Tensor) -> Tensor:
     """Return the Tensor whose memory a Tensor shows, perhaps its own."""
     while type(x) in CHANGED or (
-        x.op.view is not None and is_view(x, x.inputs[0])
+        x.op.view is not None and _may_be_view(x, x.inputs[0])
     ):
         if type(x) in CHANGED:
             if x.memory.whole:
@@ -346,6 +346,14 @@ def find_memory(x: Tensor) -> Tensor:
         else:
             x = x.inputs[0]
     return x
+
+
+def _may_be_view(x: Tensor, base: object) -> bool:
+    """Return whether a Tensor is a view, or may be one where values are not known."""
+    unknown = isinstance(base, Tensor) and READ(x) is None
+    if unknown and type(x.params) is not CopyParams:
+        return x.op.view is not None and x.op.view(x.params)
+    return is_view(x, base)
 
 
 def is_view(x: Tensor, base: object) -> bool:
@@ -368,33 +376,45 @@ def _is_symbolic_view(x: Tensor, base: Tensor) -> bool:
     """Return whether NumPy would give a view, found at stand-ins of known lengths."""
     if x.op.view is None or not x.op.view(x.params):
         return False
-    if not x.op.may_copy or (len(base.spec.shape) < 2 and len(x.spec.shape) < 2):
+    if not x.op.may_copy:
         return True
-    example = find_layout(base)
-    if example is None:
-        raise TraceError(
-            f"whether {blame.describe(x)} shares memory with what it was made of is not"
-            f" known while tracing without values{blame.quote_site(x.site)}. Write"
-            " .copy() where it is made."
-        )
-    return bool(np.may_share_memory(example, x.op.compute(example, **x.params)))
+    if (example := find_layout(base)) is not None:
+        made = x.op.compute(example, **x.params)
+        if type(x.params) is RavelParams and not made.flags.c_contiguous:
+            return False
+        return bool(np.may_share_memory(example, made))
+    raise TraceError(
+        f"whether {blame.describe(x)} shares memory with what it was made of"
+        f"{blame.quote_site(x.site)}, and would be changed in place"
+        f"{blame.user_line()}, depends on the order of entries in memory, which is not"
+        " known while tracing without values. Write .copy() where it is made, or before"
+        " that."
+    )
+
+
+COPY = declare("copy")
 
 
 def find_layout(node: Any) -> Any:
     """Return an array that lies in memory as the value of a node would; or None.
 
     Each op back to the leaves is run once on arrays of ones, which lie as values would.
+    None where it is not known: in the functions that are recorded once, arguments of
+    two axes may lie in either order.
     """
     stack = traces.LOCAL.stack or traces.OPEN
     known = stack[0].layouts if stack else {}
-    todo = [node_of(node)]
+    node = node_of(node)
+    todo = [node]
     while todo:
         x = todo[-1]
         if not isinstance(x, Tensor) or x.serial in known:
             todo.pop()
             continue
         value = READ(x)
-        if value is not None or dims.has_dim(x.spec.shape):
+        if value is None and (example := _find_example(x)) is not None:
+            value = example
+        if value is not None or _has_unknown_length(x):
             known[todo.pop().serial] = value
             continue
         inputs = [node_of(i) for i in x.inputs]
@@ -406,14 +426,42 @@ def find_layout(node: Any) -> Any:
             continue
         parts = [known[i.serial] if isinstance(i, Tensor) else i for i in inputs]
         known[todo.pop().serial] = _lay_out_example(x, parts)
-    node = node_of(node)
     return known[node.serial] if isinstance(node, Tensor) else node
 
 
+def note_example(leaf: Tensor, batch: Any, axis: int) -> None:
+    """Note how the examples of a batch lie in memory, for a leaf without a value."""
+    batch = resolve(batch)
+    value = batch._value if isinstance(batch, Tensor) else batch
+    if type(value) is np.ndarray and value.ndim and value.size:
+        example = value[(slice(None),) * (axis % value.ndim) + (0,)]
+        if type(example) is np.ndarray:
+            traces.LOCAL.stack[-1].examples[leaf.serial] = example
+
+
+def _find_example(x: Tensor) -> Any:
+    """Return what a leaf without a value will look like, where a trace knows it."""
+    if x.op is IDENTITY:
+        for trace in traces.LOCAL.stack or traces.OPEN:
+            if (example := trace.examples.get(x.serial)) is not None:
+                return example
+    return None
+
+
+def _has_unknown_length(x: Tensor) -> bool:
+    specs = x.spec if isinstance(x.spec, tuple) else (x.spec,)
+    return any(dims.has_dim(spec.shape) for spec in specs)
+
+
 def _lay_out_example(x: Tensor, parts: list[Any]) -> Any:
-    shape, dtype = x.spec.shape, x.spec.dtype
-    if x.op is IDENTITY or not shape:
-        return np.ones(shape, dtype)  # host array: a stand-in
+    several = isinstance(x.spec, tuple)
+    if not several:
+        shape, dtype = x.spec.shape, x.spec.dtype
+        order = x.params.get("order") if x.op is COPY else None
+        if x.op is IDENTITY and len(shape) > 1:
+            return None
+        if x.op is IDENTITY or not shape or order in ("C", "F"):
+            return np.ones(shape, dtype, order=order or "C")  # host array: a stand-in
     if any(p is None for p in parts):
         return None
     try:
@@ -421,8 +469,12 @@ def _lay_out_example(x: Tensor, parts: list[Any]) -> Any:
             made = x.op.compute(*parts, **x.params)
     except Exception:
         return None
+    if several:
+        return made
     if type(made) is not np.ndarray or made.shape != shape:
         return None
+    if type(x.params) is RavelParams:
+        made = np.ascontiguousarray(made)
     for part in parts:  # one array for all that lie alike: a program has many nodes
         if type(part) is np.ndarray and part.dtype == made.dtype:
             if part.shape == shape and part.strides == made.strides:
@@ -595,10 +647,14 @@ def _lay_like(new: Any, old: Any) -> Tensor:
     )
     if value is None:
         a, b = find_layout(old), find_layout(new)
-        if own and (a is None or b is None or a.strides == b.strides):
-            return new
-        order = "F" if a is not None and a.flags.fnc else "C"
-        return apply(declare("copy"), (new,), {"order": order})
+        if a is not None and b is not None:
+            if own and a.strides == b.strides:
+                return new
+            if a.flags.forc:
+                order = "C" if a.flags.c_contiguous else "F"
+                return apply(COPY, (new,), {"order": order})
+        # It is written into a copy of the old one, which lies as that does.
+        return apply(declare("index_set"), (old, new), {"key": (Ellipsis,)})
     before = old._value
     if own and type(value) is type(before) is np.ndarray:
         if value.strides == before.strides:
@@ -612,7 +668,7 @@ def _lay_like(new: Any, old: Any) -> Tensor:
         room = np.copy(value)
     code, lasti = source.caller(2)
     if isinstance(new, Tensor):
-        op, inputs, args, params = declare("copy"), (new,), (value,), NO_PARAMS
+        op, inputs, args, params = COPY, (new,), (value,), NO_PARAMS
     else:  # a constant
         op, inputs, args = declare("stop_gradient"), (room,), (room,)
         params = CopyParams()

@@ -508,6 +508,10 @@ class CopyParams(dict[str, Any]):
     """The settings of a node that makes a view where NumPy has an array of its own."""
 
 
+class RavelParams(dict[str, Any]):
+    """The settings of a reshape that copies what skips entries, as `numpy.ravel`."""
+
+
 #: Every op by its name.
 OPS: dict[str, Op] = {}
 

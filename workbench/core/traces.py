@@ -226,6 +226,8 @@ class OpenTrace(Hold):
         self.changes: list[Any] = []
         #: How values would lie in memory, by the serials of nodes (`inplace.py`).
         self.layouts: dict[int, Any] = {}
+        #: What leaves without values will look like, where that is known.
+        self.examples: dict[int, Any] = {}
         #: Whether its leaves are its own to write to.
         self.owns = False
         #: What Python has decided by values in it, in order; None: nobody asks.

@@ -480,6 +480,14 @@ def write_ufunc(
     if method != "__call__":
         name += f".{method}"
     outs = out if isinstance(out, tuple) else (out,)
+    called = blame.find_numpy_caller()
+    if called is not None and called != name:
+        raise TraceError(
+            f"{called} of a list or array of Tensors{blame.user_line()}: NumPy writes"
+            " into an array on its way, and their gradient would be lost. Make one"
+            f" Tensor of them first: {called}(np.array(a, like=x)), where x is any"
+            " Tensor."
+        )
     if any(o is not None and not isinstance(o, Tensor) for o in outs):
         blame.refuse_in_place()
         raise _plain_out_error(name)
