@@ -387,8 +387,9 @@ def test_no_gradient_is_lost_in_silence(f: Any, cure: str) -> None:
 
 
 def test_storing_into_a_plain_array_is_an_error() -> None:
+    z = np.zeros(2)
+
     def f(x: Any) -> Any:
-        z = np.zeros(2)
         z[0] = x
         return np.sum(z)
 
