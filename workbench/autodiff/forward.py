@@ -123,7 +123,7 @@ def push_forward(
                         t = versions.push(incoming, node)
                 else:
                     y = node._value
-                if t is None:
+                if t is None and push is not None:
                     t = push(incoming, y, node.args, node.params, *inside)
             if t is None:
                 continue

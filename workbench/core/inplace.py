@@ -201,7 +201,9 @@ class Handle:
 
     def __init__(self, x: Tensor, memory: Memory, whole: bool) -> None:
         self.memory, self.whole, self.kind = memory, whole, type(x)
-        self.seen, self.taken, self._node = -1, None, None
+        self.seen = -1
+        self.taken: Any = None
+        self._node: Any = None
         self.x = ref(x)
 
     @property
@@ -210,7 +212,8 @@ class Handle:
         if self._node is None:
             memory = self.memory if self.whole else None
             self._node = _copy_node(self.x(), self.kind, memory)
-        return self._node
+        made: Tensor = self._node
+        return made
 
     def read(self) -> Any:
         """Return the node that the Tensor stands for now."""
@@ -362,7 +365,7 @@ def is_view(x: Tensor, base: object) -> bool:
         return False
     if isinstance(x.params, ViewParams):
         return x.params.holder is None or x.params.holder() is not None
-    if type(x.params) is CopyParams or _is_number(x) or _is_number(base):
+    if type(x.params) is CopyParams or is_number(x) or is_number(base):
         return False
     a, b = READ(x), READ(base)
     if type(a) is np.ndarray and type(b) is np.ndarray:
@@ -449,14 +452,16 @@ def _find_example(x: Tensor) -> Any:
 
 
 def _has_unknown_length(x: Tensor) -> bool:
-    specs = x.spec if isinstance(x.spec, tuple) else (x.spec,)
+    spec: Any = x.spec  # several of a node with several outputs
+    specs = spec if isinstance(spec, tuple) else (spec,)
     return any(dims.has_dim(spec.shape) for spec in specs)
 
 
 def _lay_out_example(x: Tensor, parts: list[Any]) -> Any:
-    several = isinstance(x.spec, tuple)
+    spec: Any = x.spec
+    several = isinstance(spec, tuple)
     if not several:
-        shape, dtype = x.spec.shape, x.spec.dtype
+        shape, dtype = spec.shape, spec.dtype
         order = x.params.get("order") if x.op is COPY else None
         if x.op is IDENTITY and len(shape) > 1:
             return None
@@ -482,7 +487,7 @@ def _lay_out_example(x: Tensor, parts: list[Any]) -> Any:
     return made
 
 
-def _is_number(x: Tensor) -> bool:
+def is_number(x: Tensor) -> bool:
     """Return whether a Tensor is a number to NumPy, which has no memory to share."""
     if type(x.memory) is Memory:
         return False
@@ -597,7 +602,8 @@ def store(memory: Memory, new: Tensor) -> None:
         traces.WRITTEN[0] = True
         handle = Handle(x, memory, whole)
         x.memory = handle
-        x.__class__ = changed_class(handle.kind)
+        kind: Any = handle.kind
+        x.__class__ = changed_class(kind)
         handles = memory.handles
         handles.append(ref(x))
         n = len(handles)
@@ -615,7 +621,7 @@ def store(memory: Memory, new: Tensor) -> None:
 def write(x: Tensor, name: str, change: Callable[[Any], Any]) -> None:
     """Replace what the memory of ``x`` holds by what a function makes of it."""
     with LOCK:
-        if _is_number(node_of(x)):
+        if is_number(node_of(x)):
             raise TypeError(
                 f"{name}{blame.user_line()}: {blame.describe(x)} is a number, which"
                 " NumPy does not let anybody write to"
@@ -633,7 +639,7 @@ def write_path(memory: Memory, path: Sequence[Tensor], new: Any) -> None:
     store(memory, _lay_like(new, memory.latest))
 
 
-def _lay_like(new: Any, old: Any) -> Tensor:
+def _lay_like(new: Any, old: Any) -> Any:
     """Return a node of its own for a new version, which lies in memory as the old one.
 
     What is made entry by entry may lie otherwise, and may be another's.
@@ -752,10 +758,10 @@ def make_in_place(
             if type(value) is not np.ndarray:
                 if isinstance(value, np.generic) or types.is_weak(value):
                     return result  # numbers have no memory to share
-                if value is None and _is_number(self):
+                if value is None and is_number(self):
                     return result
         elif type(self) not in CHANGED:
-            if not traces.OPEN or _is_number(self):
+            if not traces.OPEN or is_number(self):
                 return result
         return _write_whole(self, result, name)
 

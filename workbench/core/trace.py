@@ -20,7 +20,6 @@ from workbench.core.graph import Graph, Integers
 from workbench.core.tensor import (
     TENSORS,
     Tensor,
-    admit,
     gather_result,
     make_leaf,
     make_lean,
@@ -298,10 +297,10 @@ def wrap(
         made.spec = value
         return made
     if isinstance(value, Tensor):
-        value = admit(value)
-        made = make_leaf(value._value, name, (value,) if is_live(value) else (), line)
-        if value._value is None:
-            made.spec = value.spec
+        x = inplace.resolve(value)
+        made = make_leaf(x._value, name, (x,) if is_live(x) else (), line)
+        if x._value is None:
+            made.spec = x.spec
         return made
     if isinstance(value, np.ndarray):
         if type(value) is not np.ndarray:

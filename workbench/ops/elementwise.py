@@ -566,8 +566,8 @@ def nan_to_num(
 ) -> Array:
     """Replace NaN and infinities; what is replaced has derivative zero."""
     if not copy and isinstance(x, Tensor):
-        limits = nan, posinf, neginf
-        write(x, "np.nan_to_num(...)", lambda y: nan_to_num(y, True, *limits))
+        fill = nan, posinf, neginf
+        write(x, "np.nan_to_num(...)", lambda y: nan_to_num(y, True, *fill))
         return x
     dtype = dtype_of(x)
     if dtype.kind not in "fc":

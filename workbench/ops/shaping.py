@@ -253,7 +253,7 @@ def ravel(a: Array, order: str | None = "C") -> Array:
     read = _check_order(a, order)
     if order == "K":
         a, read = np.transpose(a, _reading_axes(a)), "C"
-    flat = np.reshape(a, (-1,), order=read)
+    flat: Any = np.reshape(a, (-1,), order=read)
     if isinstance(flat, Tensor) and value_of(flat) is None:
         flat.params = RavelParams(flat.params)  # a write asks whether it is a view
         return flat

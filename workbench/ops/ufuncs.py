@@ -312,13 +312,14 @@ def apply_over_axes(
 @hooks.call_ufunc.set
 def _answer(
     ufunc: Ufunc, method: str, inputs: tuple[Any, ...], settings: dict[str, Any]
-) -> Array:
+) -> Any:
     """Answer every use of a ufunc that is not a plain call of a known op."""
     name = ufunc.__name__
     if getattr(np, name, None) is ufunc:  # not one of SciPy's
         name = f"np.{name}"
     if method == "at":
-        return write_at(ufunc, *inputs)
+        write_at(ufunc, *inputs)
+        return None
     out = settings.pop("out", None)
     outs = out if isinstance(out, tuple) else (out,)
     if any(x is not None for x in outs):

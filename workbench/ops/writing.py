@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import blame, dims, hooks, inplace, source, tensor, types
+from workbench.core import blame, dims, hooks, inplace, source, tensor, traces, types
 from workbench.core.inplace import (
     LOCK,
     SLOT,
@@ -32,7 +32,7 @@ from workbench.core.inplace import (
     write_path,
 )
 from workbench.core.methods import FUNCTION_METHODS
-from workbench.core.op import FUNCTIONS, declare, implements, load_ops
+from workbench.core.op import FUNCTIONS, CopyParams, declare, implements, load_ops
 from workbench.core.tensor import (
     CHANGED,
     LARGE,
@@ -71,7 +71,7 @@ def assign(x: Tensor, index: object, value: Any) -> None:
                 return  # x[i] += v has written through the view x[i]
             value = value.memory.read()
         memory, path = open_memory(x, "x[i] = v")
-        if inplace._is_number(inplace.node_of(x)):
+        if inplace.is_number(traces.node_of(x)):
             raise TypeError(
                 f"x[i] = v{blame.user_line()}: {blame.describe(x)} is a number, which"
                 " NumPy does not let anybody write to"
@@ -108,7 +108,8 @@ def _check_gradient(value: Any, x: Any) -> None:
             )
 
 
-Tensor.__setitem__ = assign  # type: ignore[method-assign]
+_kind: Any = Tensor
+_kind.__setitem__ = assign
 
 
 def _find_key(index: Any) -> Key | None:
@@ -269,9 +270,9 @@ def _replace_whole(
     context = source.current_context()
     if not isinstance(value, Tensor):
         op, inputs, args = declare("stop_gradient"), (room,), (room,)
-        new = Tensor(op, inputs, args, inplace.CopyParams(), room, *line, context)
+        new = Tensor(op, inputs, args, CopyParams(), room, *line, context)
     else:
-        part = value
+        part: Any = value
         if np.shape(v) != room.shape:
             part = np.broadcast_to(value, room.shape)
         if part.dtype != room.dtype:
@@ -324,11 +325,12 @@ def _read_entries(x: Any, index: Any, line: Line) -> Any:
     if type(node) is not Version or READ(node) is not None or memory.latest is not node:
         with source.pin_line():
             return getitem(node, index)
+    value: Any = None
     try:
         key, arrays = split_index(index)
         plain = tuple([value_of(a) for a in arrays])
         unknown = any(a is None for a in plain)
-        value = None if unknown else memory.buffer[as_index(key, plain)]
+        value = unknown or memory.buffer[as_index(key, plain)]
     except Exception:
         unknown = True
     params: dict[str, Any] = {"key": key} if not unknown else {}
@@ -368,7 +370,7 @@ def write_view(
     """Let the view at the end of a path be a new value."""
     if path and isinstance(new, Tensor):
         key = _compose_path(memory, path, (Ellipsis,))
-        line = (new.code, new.lasti)
+        line: Line = (new.code or source.caller()[0], new.lasti)
         if key is not None and _set_in_place(memory, key, (), new, line):
             return
     if not path and isinstance(new, Tensor) and new.op is SET:
@@ -431,7 +433,7 @@ def write_at(ufunc: Any, x: Any, index: Any, *values: Any) -> None:
         if ufunc is np.add:
             return place.add(*given)
         if ufunc is np.subtract:
-            return place.add(np.negative(*given))
+            return place.add(np.negative(given[0]))
         if ufunc is np.multiply:
             return place.multiply(*given)
         if ufunc is np.divide:
@@ -457,7 +459,8 @@ def _repeat_at(ufunc: Any, x: Any, index: Any, values: list[Any]) -> Any:
         )
     whole = np.arange(x.size).reshape(x.shape)  # host array: of the places
     places = np.asarray(whole[plain])
-    flat, first = np.ravel(x), np.ravel(places)
+    flat: Any = np.ravel(x)
+    first = np.ravel(places)
     vs = [np.ravel(np.broadcast_to(v, places.shape)) for v in values]
     while len(first):
         _, now = np.unique(first, return_index=True)  # each entry once
@@ -703,13 +706,15 @@ def _fill(x: Any, value: Any) -> None:
     store_all(x, y, True, "x.fill")
 
 
-def _sort(x: Any, axis: int = -1, **settings: Any) -> None:
-    write(x, "x.sort", lambda latest: np.sort(latest, axis=axis, **settings))
+def _sort(x: Any, axis: int = -1, *more: Any, **settings: Any) -> None:
+    write(x, "x.sort", lambda latest: np.sort(latest, axis, *more, **settings))
 
 
-def _partition(x: Any, kth: Any, axis: int = -1, **settings: Any) -> None:
+def _partition(x: Any, kth: Any, axis: int = -1, *more: Any, **settings: Any) -> None:
     write(
-        x, "x.partition", lambda latest: np.partition(latest, kth, axis, **settings)
+        x,
+        "x.partition",
+        lambda latest: np.partition(latest, kth, axis, *more, **settings),
     )
 
 
@@ -732,7 +737,8 @@ def _resize(x: Any, *shape: Any, refcheck: bool = True) -> None:
         if short:
             flat = np.concatenate([flat, np.zeros(short, x.dtype)])
         memory.buffer = memory.shown = None
-        store(memory, np.copy(np.reshape(flat, tuple(lengths))))
+        laid: Any = np.copy(np.reshape(flat, tuple(lengths)))
+        store(memory, laid)
 
 
 FUNCTION_METHODS["fill"] = _fill
