@@ -200,7 +200,7 @@ class _Versions:
         before = node.inputs[0].serial if isinstance(node.inputs[0], Tensor) else -1
         shown = node.args[0]
         if kept is None:
-            made = np.zeros(shown.shape, shown.dtype)
+            made = np.zeros(shown.shape, shown.dtype)  # host array: as the buffer is
         elif type(kept) is not np.ndarray or kept.shape != shown.shape:
             return None
         elif before in self.own and self.last.get(before) == node.serial:

@@ -43,7 +43,6 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
-from workbench.numpy import swap
 from workbench.ops.define import shape_of
 
 Function = Callable[..., Any]
@@ -181,10 +180,10 @@ class RecordedCall:
         if isinstance(self.f, np.ufunc):  # which has no frame of the user's
             with source.pin_line():
                 return self.f(*args, **kwargs)
-        with swap.swapped(self.f) as fills:
+        with hooks.swap_names.call(self.f) as fills:
             if fills:  # its other arguments are its own, to fill their copies
-                args = [swap._join(x, True) for x in args]
-                kwargs = {key: swap._join(x, True) for key, x in kwargs.items()}
+                args = [hooks.join_plain.call(x) for x in args]
+                kwargs = {key: hooks.join_plain.call(x) for key, x in kwargs.items()}
             made = self.f(*args, **kwargs)
         return self._keep_aux(made) if self.has_aux else made
 

@@ -199,6 +199,17 @@ length: Hook[[Any], Any] = Hook("length", "Return a length as an integer Tensor.
 call_ufunc: Hook[[Any, str, tuple[Any, ...], dict[str, Any]], Any] = Hook(
     "call_ufunc", "Call a method of a ufunc, or a ufunc with settings, on Tensors."
 )
+#: Set by `numpy.swap`; called where a derivative runs a function of the user's.
+swap_names: Hook[[Any], Any] = Hook(
+    "swap_names",
+    "Return a context in which the names of NumPy are those of the namespace.",
+    "workbench.numpy.swap",
+)
+join_plain: Hook[[Any], Any] = Hook(
+    "join_plain",
+    "Return an array that a function may fill as part of the trace.",
+    "workbench.numpy.swap",
+)
 #: Set by `ops.writing`; called by ``x.flat``.
 flat: Hook[[Any], Any] = Hook("flat", "Return the entries of a Tensor in one line.")
 #: Set by `ops.writing`; called by `core.inplace`, and `Tensor` for a function of NumPy.

@@ -862,6 +862,9 @@ ALONE = _count_alone() if getattr(sys, "_is_gil_enabled", lambda: True)() else -
 
 # The classes of handles
 
+#: The operators of handles; `core/operators.py` fills it.
+METHODS: dict[str, Any] = {}
+
 
 def _read_value(x: Any) -> Any:
     """Return the value of the latest version."""
@@ -871,8 +874,6 @@ def _read_value(x: Any) -> Any:
 @cache
 def changed_class(kind: type[Tensor]) -> type[Tensor]:
     """Return the class that Tensors of a class have when they are handles."""
-    from workbench.core.operators import make_handle_methods
-
     def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kw: Any) -> Any:
         if method == "at" or kw.get("out") is not None:
             return Tensor.__array_ufunc__(self, ufunc, method, *inputs, **kw)
@@ -909,7 +910,7 @@ def changed_class(kind: type[Tensor]) -> type[Tensor]:
             ),
             "__array_ufunc__": array_ufunc,
             "__array_function__": array_function,
-            **make_handle_methods(),
+            **METHODS,
         },
     )
     CHANGED.add(made)

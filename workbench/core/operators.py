@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import hooks, source
-from workbench.core.inplace import make_in_place
+from workbench.core.inplace import METHODS, make_in_place
 from workbench.core.op import Op, declare
 from workbench.core.tensor import (
     CHANGED,
@@ -215,3 +215,6 @@ def make_handle_methods() -> dict[str, Any]:
     for name in (*COMPARISONS, "neg", "pos", "abs"):
         made[f"__{name}__"] = _make_handle_operator(f"__{name}__")
     return made
+
+
+METHODS.update(make_handle_methods())

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import traces
+from workbench.core import hooks, traces
 from workbench.core.tensor import Tensor
 from workbench.numpy import creation
 from workbench.numpy.dtypes import join_trace
@@ -239,3 +239,7 @@ def swapped(f: Any) -> Iterator[bool]:
                 for name, (old, new) in entry[2].items():
                     if space.get(name) is new:
                         space[name] = old
+
+
+hooks.join_plain.set(_join)
+hooks.swap_names.set(swapped)

@@ -43,6 +43,7 @@ from workbench.core.tensor import (
     value_of,
 )
 from workbench.errors import DtypeError, GradientLostError, TraceError
+from workbench.ops.define import dtype_of
 from workbench.ops.indexing import (
     GETITEM,
     WHOLE,
@@ -237,7 +238,8 @@ def _set_in_place(
             f"x[i] = v of shape {shape}{blame.user_line()}: {error}"
         ) from error
     if memory.shown is None or memory.shown.shape != shape:
-        memory.shown = np.broadcast_to(np.full((), np.nan, dtype), shape)
+        blank = np.full((), np.nan, dtype)  # host array: nobody reads it
+        memory.shown = np.broadcast_to(blank, shape)
     made = Version(
         SET,
         (latest, value, *arrays),
@@ -388,7 +390,8 @@ def _put_view(view: Tensor, parent: Any, new: Any) -> Any:
         return put(parent, new, view.params)
     # By the places that the view shows.
     size = parent.size
-    places = view.op.compute(np.arange(size).reshape(parent.shape), **view.params)
+    whole = np.arange(size).reshape(parent.shape)  # host array: of the places
+    places = view.op.compute(whole, **view.params)
     flat = at(np.ravel(parent))[np.ravel(places)].set(np.ravel(new))
     return np.reshape(flat, parent.shape)
 
@@ -458,7 +461,7 @@ def _repeat_at(ufunc: Any, x: Any, index: Any, values: list[Any]) -> Any:
             " known while tracing without values. Give the index as a plain array."
         )
     whole = np.arange(x.size).reshape(x.shape)  # host array: of the places
-    places = np.asarray(whole[plain])
+    places = np.asarray(whole[plain])  # host array: of the places
     flat: Any = np.ravel(x)
     first = np.ravel(places)
     vs = [np.ravel(np.broadcast_to(v, places.shape)) for v in values]
@@ -467,7 +470,8 @@ def _repeat_at(ufunc: Any, x: Any, index: Any, values: list[Any]) -> Any:
         now = np.sort(now)
         part = first[now]
         flat = at(flat)[part].set(ufunc(flat[part], *(v[now] for v in vs)))
-        later = np.setdiff1d(np.arange(len(first)), now)
+        rest = np.arange(len(first))  # host array: of the places
+        later = np.setdiff1d(rest, now)
         first, vs = first[later], [v[later] for v in vs]
     return np.reshape(flat, x.shape)
 
@@ -584,7 +588,7 @@ def store_all(x: Any, y: Any, where: Any = True, name: str = "out=") -> None:
 
 
 def _check_cast(y: Any, x: Any, name: str) -> None:
-    dtype = y.dtype if hasattr(y, "dtype") else np.asarray(y).dtype
+    dtype = dtype_of(y)
     if types.is_weak(y) and np.can_cast(type(y), x.dtype, "same_kind"):
         return
     if not np.can_cast(dtype, x.dtype, "same_kind"):
@@ -603,9 +607,7 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     _need_tensor(dst, "np.copyto")
     src = admit(resolve_nest(src))
     if casting == "unsafe" and src.dtype != dst.dtype:
-        src = np.asarray(src).astype(dst.dtype) if types.is_weak(src) else src.astype(
-            dst.dtype
-        )
+        src = dst.dtype.type(src) if types.is_weak(src) else src.astype(dst.dtype)
     store_all(dst, src, where, "np.copyto")
 
 
@@ -636,7 +638,7 @@ def _plain_index(index: Any, name: str) -> Any:
             " tracing without values. Write np.where(mask, v, x), or give the index as"
             " a plain array."
         )
-    return np.asarray(value)
+    return np.asarray(value)  # host array: of the places
 
 
 @implements(np.place)
@@ -653,9 +655,9 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
     values = admit(resolve_nest(values))
     if np.shape(values) != a.shape:
         values = np.reshape(np.resize(values, (a.size,)), a.shape)
-    mask = resolve_nest(mask)
-    mask = mask if isinstance(mask, Tensor) else np.asarray(mask)
-    store_all(a, values, mask if mask.dtype.kind == "b" else mask != 0, "np.putmask")
+    mask = admit(resolve_nest(mask))
+    flags = mask if dtype_of(mask).kind == "b" else np.not_equal(mask, 0)
+    store_all(a, values, flags, "np.putmask")
 
 
 @implements(np.put_along_axis)
@@ -669,7 +671,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> None:
         return
     axis = axis % arr.ndim
     grid: list[Any] = [
-        np.arange(n).reshape((-1,) + (1,) * (arr.ndim - 1 - i))
+        np.arange(n).reshape((-1,) + (1,) * (arr.ndim - 1 - i))  # host array: places
         for i, n in enumerate(arr.shape)
     ]
     grid[axis] = indices
@@ -680,7 +682,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> None:
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """Set the main diagonal, as `numpy.fill_diagonal` does."""
     _need_tensor(a, "np.fill_diagonal")
-    plain = np.zeros(a.shape, bool)
+    plain = np.zeros(a.shape, bool)  # host array: of the places
     np.fill_diagonal(plain, True, wrap)
     put(a, np.flatnonzero(plain), val)
 
@@ -735,7 +737,8 @@ def _resize(x: Any, *shape: Any, refcheck: bool = True) -> None:
         flat = np.ravel(memory.latest)[:size]
         short = size - int(np.shape(flat)[0])
         if short:
-            flat = np.concatenate([flat, np.zeros(short, x.dtype)])
+            more = np.zeros(short, x.dtype)  # host array: joined on any device
+            flat = np.concatenate([flat, more])
         memory.buffer = memory.shown = None
         laid: Any = np.copy(np.reshape(flat, tuple(lengths)))
         store(memory, laid)
