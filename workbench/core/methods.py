@@ -228,8 +228,8 @@ NOT_THERE: dict[str, tuple[str, str]] = {
         name: (_BYTES, f"x.value.{name}(...) for the plain array")
         for name in ("byteswap", "dump", "dumps", "getfield", "tobytes", "tofile")
     },
-    "setfield": ("a traced value never changes in place", "wb.at(x)[i].set(v)"),
-    "setflags": ("a traced value never changes in place", "np.copy(x) for another"),
+    "setfield": (_BYTES, "x[i] = v for the entries"),
+    "setflags": (_MEMORY, "np.copy(x) for an array of its own"),
 }
 
 #: What is assigned to an attribute of an array, and what to write for a Tensor.

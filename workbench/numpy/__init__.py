@@ -24,10 +24,10 @@ which the standard asks for more than NumPy does:
   in every case; ``unique_*`` keep the gradient of the values; ``finfo`` and
   ``iinfo`` take arrays and have Python numbers; ``fft.fftfreq`` takes a dtype.
 
-Tensors never change in place: write ``x = wb.at(x)[i].set(v)`` for ``x[i] = v``. In
-the code of SciPy and scikit-learn, which fill arrays that they have made, item
-assignment works wherever nothing else sees that memory, and is an error elsewhere.
-Data that meet a Tensor in such a function are to be of its namespace:
+Arrays of a traced program are written to as NumPy's are (``x[i] = v``, ``x += y``,
+``out=``, ``np.copyto``, ...): all names and views of the memory show the change, and
+the gradient goes through it. So the code of SciPy and scikit-learn, which fills the
+arrays that it has made, runs as it is. Data that meet a Tensor in such a function are to be of its namespace:
 ``scipy.signal.oaconvolve(x, wnp.asarray(data))``. Many of these functions look at
 values (scikit-learn's at whether all are finite, unless ``assume_finite=True``), so
 they need a trace with values (`workbench.grad`, not `workbench.vmap`); a function

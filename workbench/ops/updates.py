@@ -1,7 +1,7 @@
 """The functional update: `at(x)[index].set(v)` and its relatives.
 
-A traced value never changes in place; these return a changed copy, and the
-gradient flows to ``x`` where it is kept and to ``v`` where it is used.
+These return a changed copy, and the gradient flows to ``x`` where it is kept and to
+``v`` where it is used. What changes in place stands in `writing.py`, made of these.
 """
 
 from __future__ import annotations
