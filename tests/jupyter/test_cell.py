@@ -14,7 +14,6 @@ from IPython.core.completer import provisionalcompleter
 from workbench.core.trace import ProgramTrace
 from workbench.errors import GradientLostError, TraceError
 from workbench.jupyter.cell import Cell
-from workbench.jupyter.memory import Memory
 from workbench.session import Session
 
 from .conftest import Notebook, Ran
@@ -459,7 +458,7 @@ def test_an_interrupt_keeps_the_last_good_session(cells: Notebook) -> None:
 
 @pytest.mark.parametrize(
     ("owner", "step"),
-    [(Memory, "note_changes"), (ProgramTrace, "release"), (Cell, "_restore")],
+    [(ProgramTrace, "release"), (Cell, "_restore")],
 )
 def test_a_second_interrupt_does_not_keep_a_cell_from_its_end(
     cells: Notebook, owner: type, step: str, monkeypatch: pytest.MonkeyPatch

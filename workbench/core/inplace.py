@@ -32,7 +32,15 @@ import numpy as np
 
 from workbench.core import blame, dims, hooks, source, traces, types
 from workbench.core.op import CopyParams, RavelParams, ViewParams, declare
-from workbench.core.tensor import CHANGED, IDENTITY, NO_PARAMS, Tensor, apply, take_name
+from workbench.core.tensor import (
+    CHANGED,
+    IDENTITY,
+    NO_PARAMS,
+    Tensor,
+    apply,
+    take_name,
+    value_of,
+)
 from workbench.core.traces import OpenTrace, node_of
 from workbench.errors import DtypeError, ShapeError, TraceError
 
@@ -76,6 +84,9 @@ class Memory:
         The value of the latest version, where nobody has seen it: written in place.
     shown
         An array of its shape that takes no memory, for rules that read no more.
+    recent
+        The serial and the value of the old version that was computed again last: who
+        reads them all, as a session does, reads them in their order.
     """
 
     __slots__ = (
@@ -85,6 +96,7 @@ class Memory:
         "handles",
         "latest",
         "owner",
+        "recent",
         "shown",
         "version",
     )
@@ -98,6 +110,7 @@ class Memory:
         self.allowed: Any = None
         self.buffer: Any = None
         self.shown: Any = None
+        self.recent: tuple[int, Any] = -1, None
 
     def close(self) -> None:
         """Keep the last value alone: the program that made it has ended.
@@ -165,12 +178,16 @@ def _read_version(x: Any) -> Any:
         return value
     chain = [x]
     before = node_of(x.inputs[0])
-    while type(before) is Version and READ(before) is None:
+    serial, value = memory.recent
+    while type(before) is Version and READ(before) is None and before.serial != serial:
         chain.append(before)
         before = node_of(before.inputs[0])
-    value = copy_in_place(before._value if isinstance(before, Tensor) else before)
+    if not isinstance(before, Tensor) or before.serial != serial:
+        value = value_of(before)
+    value = copy_in_place(value)
     for node in reversed(chain):
         hooks.write_entries.call(value, node)
+    memory.recent = x.serial, value
     return value
 
 
@@ -694,10 +711,11 @@ def _check_writeable(
     cure = "Work on a copy: x = x.copy()."
     is_leaf = base.op is IDENTITY and type(base) not in CHANGED
     if is_leaf and not any(t.owns and base.serial in t.leaves for t in opened):
+        owners = [t for t in opened if base.serial in t.leaves] or [*opened]
+        why = owners[0].given if owners else OpenTrace.given
         raise TraceError(
             f"{name}{blame.user_line()} changes {blame.describe(x)} in place, and"
-            f" {what} was given to the function: what its caller holds would change"
-            f" too, an array or, in a loop, an earlier result. {cure}"
+            f" {what} {why}. {cure}"
         )
     if _shows_array(base):
         raise TraceError(

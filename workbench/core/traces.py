@@ -211,6 +211,11 @@ class OpenTrace(Hold):
     around: source.Context | None
     #: An error of ours that compiled code has taken, to raise one of its own.
     taken: Exception | None = None
+    #: Why nobody may write to its leaves, in the words of an error.
+    given = (
+        "was given to the function: what its caller holds would change too, an array"
+        " or, in a loop, an earlier result"
+    )
 
     def __init__(self) -> None:
         self.arrays = Arrays()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dis
 import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -204,8 +204,45 @@ def find_modules(f: Any) -> list[dict[str, Any]]:
 
 
 _LOCK = threading.RLock()
-#: How many traces have swapped the names of a module: its dict, what was there.
+#: How many swaps hold in the globals of a module, and these, by their id.
 _ACTIVE: dict[int, list[Any]] = {}
+#: What our names stand for, by the id of ours.
+_TRUE: dict[int, Any] = {}
+for _value in (np, np.ndarray, *(getattr(np, _name) for _name in FRESH)):
+    _TRUE[id(BY_ID[id(_value)])] = _value
+
+
+def find_true(value: Any) -> Any:
+    """Return what one of our names stands for; anything else as it is."""
+    return _TRUE.get(id(value), value)
+
+
+@contextmanager
+def swap_spaces(spaces: Sequence[dict[str, Any]]) -> Iterator[None]:
+    """Bind NumPy's names to ours in the globals of some modules, and back at the end.
+
+    Names that were bound meanwhile to what is ours, ``xp = np``, are NumPy's then too.
+    """
+    with _LOCK:
+        for space in spaces:
+            _ACTIVE.setdefault(id(space), [space, 0])[1] += 1
+            for name, value in list(space.items()):
+                new = BY_ID.get(id(value))
+                if new is not None:
+                    space[name] = new
+    try:
+        yield
+    finally:
+        with _LOCK:
+            for space in spaces:
+                entry = _ACTIVE[id(space)]
+                entry[1] -= 1
+                if entry[1]:
+                    continue
+                del _ACTIVE[id(space)]
+                for name, value in list(space.items()):
+                    if (old := find_true(value)) is not value:
+                        space[name] = old
 
 
 @contextmanager
@@ -215,30 +252,8 @@ def swapped(f: Any) -> Iterator[bool]:
     if not spaces:
         yield False
         return
-    with _LOCK:
-        for space in spaces:
-            entry = _ACTIVE.setdefault(id(space), [space, 0, {}])
-            entry[1] += 1
-            if entry[1] > 1:
-                continue
-            for name, value in list(space.items()):
-                new = BY_ID.get(id(value))
-                if new is not None:
-                    entry[2][name] = value, new
-                    space[name] = new
-    try:
+    with swap_spaces(spaces):
         yield True
-    finally:
-        with _LOCK:
-            for space in spaces:
-                entry = _ACTIVE[id(space)]
-                entry[1] -= 1
-                if entry[1]:
-                    continue
-                del _ACTIVE[id(space)]
-                for name, (old, new) in entry[2].items():
-                    if space.get(name) is new:
-                        space[name] = old
 
 
 hooks.join_plain.set(_join)
