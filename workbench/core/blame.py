@@ -394,7 +394,8 @@ def lost_gradient_error(
             f" setting beside a plain array a, write {made_by_numpy}(wnp.asarray(a),"
             " ...), with import workbench.numpy as wnp."
         )
-    if what.startswith("np.asarray") and source.is_assignment(*source.caller()):
+    stores = what.startswith(("np.asarray", "int(", "float(", "complex("))
+    if stores and source.is_assignment(*source.caller()):
         return GradientLostError(STORED.format(user_line()))
     drawing = _find_random_draw() if what.startswith("np.asarray") else None
     if drawing is not None:

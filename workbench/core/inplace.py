@@ -627,6 +627,8 @@ def store(memory: Memory, new: Tensor) -> None:
         if n >= 64 and not n & (n - 1):
             handles[:] = [h for h in handles if h() is not None]
     new.memory = memory
+    if new.name is None:
+        take_name(new, old)
     if type(new) is not Version:
         memory.buffer = None
     memory.latest = new

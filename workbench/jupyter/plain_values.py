@@ -371,6 +371,7 @@ class PlainConverter:
             held = list(getgeneratorlocals(x).values())
             if not all(map(is_, held, map(self._convert_value, held))):
                 made = _yield_plain(x, self._convert_later)
+                next(made)  # so that it takes what is sent
                 made.__name__, made.__qualname__ = x.__name__, x.__qualname__
                 self._seen[id(x)] = made
         return self._seen[id(x)]
@@ -412,7 +413,7 @@ def _yield_plain(
     values: GeneratorType[Any, Any, Any], convert: Callable[[Any], Any]
 ) -> GeneratorType[Any, Any, Any]:
     """Yield what a generator of the cell yields, as plain values."""
-    sent: Any = None
+    sent: Any = yield
     while True:
         try:
             value = values.send(sent)

@@ -87,7 +87,8 @@ class _Rewriter(ast.NodeTransformer):
             return node
         names = [x.asname or x.name for x in node.names]
         if names == ["*"]:
-            return [node, ast.copy_location(ast.Expr(_make_call("swap", node)), node)]
+            noted = _make_call("note_import", node, ast.Constant(None))
+            return [node, ast.copy_location(ast.Expr(noted), node)]
         return [node, *(_note_import(node, name) for name in names)]
 
     def visit_Call(self, node: ast.Call) -> ast.AST:

@@ -1,0 +1,287 @@
+"""Cells that fill arrays: functions of modules, errors half-way, sessions and runs.
+
+What such cells compute, and leave behind, is tested with those of test_namespace.py.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workbench.core.tensor import Tensor
+
+from .conftest import Notebook
+from .test_cell import SETUP
+
+#: A module as users have it: NumPy under several names, helpers, a class, defaults.
+MODULE = '''
+import numpy as np
+from numpy import zeros, empty as room
+
+def smooth(v, a):
+    """First-order low-pass filter."""
+    out = np.zeros(len(v))
+    out[0] = a * v[0]
+    for i in range(1, len(v)):
+        out[i] = a * v[i] + (1 - a) * out[i - 1]
+    return out
+
+def edit(a, b, gap):
+    table = zeros((len(a) + 1, len(b) + 1))
+    table[:, 0] = gap * np.arange(len(a) + 1)
+    table[0] = gap * np.arange(len(b) + 1)
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            table[i, j] = min(
+                table[i - 1, j - 1] + (a[i - 1] - b[j - 1]) ** 2,
+                table[i - 1, j] + gap,
+                table[i, j - 1] + gap,
+            )
+    return table[-1, -1]
+
+class Heat:
+    def __init__(self, n):
+        self.u = room((n, 5))
+    def solve(self, start, rate):
+        self.u[0] = start
+        for row, after in zip(self.u, self.u[1:]):
+            after[:] = row
+            after[1:-1] += rate * (row[2:] - 2 * row[1:-1] + row[:-2])
+        return self.u[-1]
+'''
+
+
+@pytest.fixture
+def cells(notebook: Notebook, tmp_path: Path) -> Iterator[Notebook]:
+    notebook.run(SETUP)
+    (tmp_path / "own_filters.py").write_text(MODULE)
+    sys.path.insert(0, str(tmp_path))
+    yield notebook
+    sys.path.remove(str(tmp_path))
+    sys.modules.pop("own_filters", None)
+
+
+def differences(cells: Notebook, body: str, name: str, move: Any) -> Any:
+    """The slope of what plain cells compute, along a move of one variable."""
+    found = []
+    kept = cells.names[name]
+    for step in (1e-6, -1e-6):
+        cells.names[name] = kept + step * move
+        found.append(cells.run(body).result)
+    cells.names[name] = kept
+    return (found[0] - found[1]) / 2e-6
+
+
+CALLS = {
+    "a module": "import own_filters\nnp.sum(own_filters.smooth(w, s) ** 2)",
+    "its functions": "from own_filters import edit\nedit(w, X[:, 0], s) * s",
+    "its class": (
+        "from own_filters import Heat\nheat = Heat(4)\n"
+        "np.sum(heat.solve(X.ravel()[:5] * w[0], s) ** 2)"
+    ),
+    "a function within": (
+        "def loss(v):\n    from own_filters import smooth\n    return smooth(v, s)[-1]\n"
+        "loss(w)"
+    ),
+}
+
+
+@pytest.mark.parametrize("body", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("earlier", [False, True])
+def test_functions_of_a_module_fill_arrays(
+    cells: Notebook, body: str, earlier: bool, rng: np.random.Generator
+) -> None:
+    plain = cells.run(body).result
+    if not earlier:
+        cells.run("import sys\ndel sys.modules['own_filters']")
+        for name in ("own_filters", "edit", "Heat", "loss"):
+            cells.names.pop(name, None)
+    ran = cells.run("%%autodiff --wrt w s --show none\n" + body)
+    assert ran.result == plain
+    assert type(ran.result) is type(plain)
+    for name, move in (("w", rng.normal(size=3)), ("s", 1.0)):
+        g = cells.names["ad"].grads[name]
+        expected = differences(cells, body, name, move)
+        assert np.sum(g * move) == pytest.approx(expected, rel=1e-6)
+    module = sys.modules["own_filters"]
+    assert vars(module)["np"] is np
+    assert vars(module)["zeros"] is np.zeros
+    heat = cells.names.get("heat")
+    assert heat is None or type(heat.u) is np.ndarray
+
+
+FILL = "out = np.zeros(3)\nfor i in range(3):\n    out[i] = w[i] * s\n"
+
+
+def check_names(cells: Notebook) -> None:
+    assert cells.names["np"] is np
+    assert cells.names["zeros"] is np.zeros
+    assert not any(isinstance(x, Tensor) for x in cells.names.values())
+    cells.run("%%autodiff out --show none --seed seed3\n" + FILL)
+    np.testing.assert_array_equal(cells.names["ad"].grads["s"], cells.names["w"].sum())
+    assert cells.names["np"] is np
+
+
+@pytest.mark.parametrize(
+    "error", ["1 / 0", "raise KeyboardInterrupt", "out[9] = s", "raise SystemExit", "x"]
+)
+def test_an_error_leaves_names_as_they_were(cells: Notebook, error: str) -> None:
+    cells.run("from numpy import zeros\nseed3 = np.ones(3)")
+    ran = cells.run(f"%%autodiff out\n{FILL}zeros = zeros\n{error}\nnp = 0", ok=False)
+    assert ran.error is not None
+    out = cells.names["out"]
+    assert type(out) is np.ndarray
+    np.testing.assert_array_equal(out, cells.names["w"] * cells.names["s"])
+    out[0] = 5.0  # an array as any other
+    check_names(cells)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_leaves_names_as_they_were(cells: Notebook) -> None:
+    cells.run("from numpy import zeros\nseed3 = np.ones(3)")
+    cells.names["strike"] = lambda: signal.raise_signal(signal.SIGINT)
+    ran = cells.run(f"%%autodiff out\n{FILL}strike()\nout[0] = 7.0", ok=False)
+    assert type(ran.error) is KeyboardInterrupt
+    assert cells.names["out"][0] == cells.names["w"][0] * cells.names["s"]
+    check_names(cells)
+
+
+def test_a_cell_in_a_cell(cells: Notebook) -> None:
+    cells.run("from numpy import zeros\nseed3 = np.ones(3)")
+    inner = "%%autodiff --name m --show none\\nq = np.zeros(2)\\nq[0] = t\\nq.sum()"
+    cells.run("t = 2.0")
+    cells.run(
+        "%%autodiff out --seed seed3 --show none\n"
+        f"get_ipython().run_cell('{inner}')\n{FILL}"
+    )
+    assert cells.names["m"].grads["t"] == 1.0
+    assert cells.names["ad"].grads["s"] == pytest.approx(cells.names["w"].sum())
+    check_names(cells)
+
+
+def test_a_thread_beside_a_cell_has_plain_arrays(cells: Notebook) -> None:
+    cells.run(
+        "from numpy import zeros\nimport threading\nseed3 = np.ones(3)\nmade = []\n"
+        "asked, told, over = (threading.Event() for _ in range(3))\n"
+        "def work():\n    while not over.is_set():\n        if asked.wait(0.01):\n"
+        "            x = np.zeros(3)\n            x[0] = 2.5\n            made.append(x)\n"
+        "            asked.clear()\n            told.set()\n"
+        "thread = threading.Thread(target=work)\nthread.start()\n"
+        "def ask():\n    told.clear()\n    asked.set()\n    assert told.wait(30)"
+    )
+    try:
+        cells.run("%%autodiff out --seed seed3 --show none\nask()\n" + FILL + "ask()")
+        cells.run("ask()")
+    finally:
+        cells.run("over.set(); thread.join()")
+    made = cells.names["made"]
+    assert [type(x) for x in made] == [np.ndarray] * 3
+    assert all(x[0] == 2.5 for x in made)
+    check_names(cells)
+
+
+def test_all_names_of_numpy(cells: Notebook) -> None:
+    cells.run("%%autodiff --wrt s --show none\nfrom numpy import *\nx = zeros(2)\n"
+              "x[0] = s\nx += array([s, 1.0])\nx.sum()")  # fmt: skip
+    assert cells.names["ad"].grads["s"] == 2.0
+    for name in np.__all__:
+        assert cells.names[name] is getattr(np, name), name
+
+
+def test_names_that_were_taken_from_numpy_are_numpys_again(cells: Notebook) -> None:
+    cells.run(
+        "%%autodiff --show none\nmake = np.zeros\nclass Solver:\n"
+        "    def __init__(self, xp=np):\n        self.xp, self.parts = xp, [xp.ones]\n"
+        "solver = Solver()\nx = solver.xp.zeros(2)\nx[0] = s\nx.sum()"
+    )
+    solver = cells.names["solver"]
+    assert cells.names["make"] is np.zeros
+    assert solver.xp is np
+    assert solver.parts == [np.ones]
+    assert cells.names["Solver"].__init__.__defaults__ == (np,)
+
+
+# Sessions of such cells
+
+LOOP = """out = np.zeros(4)
+out[0] = w[0]
+for i in range(3):
+    out[i + 1] = 0.5 * out[i] + w[i] * s
+loss = np.sum(out * out)"""
+
+
+def test_a_session_runs_again_with_other_values(cells: Notebook) -> None:
+    cells.run("%%autodiff loss --show none\n" + LOOP)
+    session = cells.names["ad"]
+    w = np.array([1.5, 2.5, -0.5])
+    found = session.run(w=w, s=0.75)
+    plain: dict[str, Any] = {"np": np, "w": w, "s": 0.75}
+    exec(LOOP, plain)
+    assert float(found) == pytest.approx(plain["loss"], rel=1e-14)
+    slopes = []
+    for step in (1e-6, -1e-6):
+        names: dict[str, Any] = {"np": np, "w": w, "s": 0.75 + step}
+        exec(LOOP, names)
+        slopes.append(names["loss"])
+    expected = (slopes[0] - slopes[1]) / 2e-6
+    assert session.grads["s"] == pytest.approx(expected, rel=1e-7)
+    np.testing.assert_array_equal(session["out"].value, plain["out"])
+
+
+def test_a_node_stands_at_the_line_of_its_store(cells: Notebook) -> None:
+    cells.run("%%autodiff loss --show none\n" + LOOP)
+    nodes = cells.names["ad"].graph.nodes
+    stores = [x for x in nodes if x.op.name == "index_set"]
+    assert [x.site.line for x in stores] == [3, 5, 5, 5]
+    assert {x.name for x in stores} == {"out"}
+    # Each shows what the array held then.
+    rows = [np.count_nonzero(x.value) for x in stores]
+    assert rows == [1, 2, 3, 4]
+
+
+def test_a_written_array_is_differentiated_by_its_name(cells: Notebook) -> None:
+    cells.run("%%autodiff loss --wrt out --show none\n" + LOOP)
+    np.testing.assert_allclose(cells.names["ad"].grads["out"], 2 * cells.names["out"])
+
+
+def test_a_failed_cell_shows_what_was_filled(cells: Notebook) -> None:
+    ran = cells.run(f"%%autodiff loss\n{LOOP}\nnp.zeros(3) @ out", ok=False)
+    assert ran.outputs, "the program so far"
+    out = cells.names["out"]
+    assert out.shape == (4,)
+    assert isinstance(out, np.ndarray)
+
+
+@pytest.mark.parametrize("magic", ["", "%%autodiff --show none\n"])
+def test_a_generator_goes_on_after_its_cell(cells: Notebook, magic: str) -> None:
+    cells.run(
+        magic + "def rows():\n    y = np.zeros(3)\n    for i in range(3):\n"
+        "        y[i] = w[i]\n        factor = yield y\n"
+        "        y *= 1 if factor is None else factor\n    return y.sum()\n"
+        "it = rows()\nfirst = next(it)\nfirst[0] * s"
+    )
+    names = cells.names
+    assert isinstance(names["it"], types.GeneratorType)
+    assert type(names["it"].send(2.0)) is np.ndarray
+    np.testing.assert_array_equal(names["first"], [1.0, -1.0, 0.0])
+    assert cells.run("[y.sum() for y in it]").result == [2.0]
+
+
+def test_a_check_of_a_function_that_fills_stands_in_a_cell(cells: Notebook) -> None:
+    cells.run(
+        "def f(v):\n    out = np.zeros(3)\n    for i in range(3):\n"
+        "        out[i] = v[i] ** 2\n    return np.sum(out * s)"
+    )
+    cells.run("%%autodiff --show none --wrt w\ng = wb.grad(f)(w)\nnp.sum(g * g)")
+    w, s = cells.names["w"], cells.names["s"]
+    np.testing.assert_allclose(cells.names["ad"].grads["w"], 8 * w * s * s)
+
+
