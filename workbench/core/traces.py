@@ -211,6 +211,8 @@ class OpenTrace(Hold):
     around: source.Context | None
     #: An error of ours that compiled code has taken, to raise one of its own.
     taken: Exception | None = None
+    #: Whether the function that it runs stores into arrays, as `numpy.swap` has found.
+    fills = False
 
     def __init__(self) -> None:
         self.arrays = Arrays()
