@@ -111,7 +111,9 @@ class RecordedCall:
         active = hooks.overrides.call(overrides)
         self.is_whole = active is not None and active.means_parts
         lean = active is None and name in ("grad", "vjp")
-        self.recording = record(self._run, self.values, names, lean=lean, owns=True)
+        self.recording = record(
+            self._run, self.values, names, function=f, lean=lean, owns=True
+        )
         self.leaves, self.outputs = self.recording.leaves, self.recording.outputs
         self.first = self.leaves[0].serial if self.leaves else 0
         self.read_arrays = [
@@ -180,11 +182,10 @@ class RecordedCall:
         if isinstance(self.f, np.ufunc):  # which has no frame of the user's
             with source.pin_line():
                 return self.f(*args, **kwargs)
-        with hooks.swap_names.call(self.f) as fills:
-            if fills:  # its other arguments are its own, to fill their copies
-                args = [hooks.join_plain.call(x) for x in args]
-                kwargs = {key: hooks.join_plain.call(x) for key, x in kwargs.items()}
-            made = self.f(*args, **kwargs)
+        if traces.LOCAL.stack[-1].fills:  # its other arguments are its own to fill
+            args = [hooks.join_given.call(x) for x in args]
+            kwargs = {key: hooks.join_given.call(x) for key, x in kwargs.items()}
+        made = self.f(*args, **kwargs)
         return self._keep_aux(made) if self.has_aux else made
 
     def trace_structure(self) -> Graph | None:

@@ -216,6 +216,8 @@ class OpenTrace(Hold):
         "was given to the function: what its caller holds would change too, an array"
         " or, in a loop, an earlier result"
     )
+    #: Whether the function that it runs stores into arrays, as `numpy.swap` has found.
+    fills = False
 
     def __init__(self) -> None:
         self.arrays = Arrays()

@@ -438,6 +438,7 @@ RUNTIME = Runtime()
 class CellTrace(trace.ProgramTrace):
     """The trace of a cell, whose inputs are variables of the notebook."""
 
+    fills = True
     given = (
         "is older than this cell: other cells would see the change, and the graph would"
         " miss it"
@@ -640,18 +641,17 @@ class Cell:
         code = self.shell.compile(tree, self.filename, "exec")
         whole = FunctionType(code, self.names)
 
-        def enter() -> None:
-            spaces = [self.names, *swap.find_modules(whole)]
-            stack.enter_context(swap.swap_spaces(spaces))
-
         def take_import(value: Any) -> Any:
-            enter()
-            return swap.BY_ID.get(id(value), value)
+            stack.enter_context(swap.swapped(self.names, whole))
+            for name, old in list(self.names.items()):
+                if (new := swap.swap_value(old)) is not old:
+                    self.names[name] = new
+            return swap.swap_value(value)
 
         outer, RUNTIME.take_import = RUNTIME.take_import, take_import
         try:
             with ExitStack() as stack:
-                enter()
+                stack.enter_context(swap.swapped(self.names, whole))
                 yield
         finally:
             RUNTIME.take_import = outer

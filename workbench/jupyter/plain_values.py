@@ -31,8 +31,10 @@ from typing import Any, cast
 import numpy as np
 
 from workbench.core import inplace
+from workbench.core.plain import PLAIN
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.traces import base_chain
+from workbench.numpy.swap import STANDING
 
 
 def is_buffer(value: object) -> bool:
@@ -54,7 +56,7 @@ def make_plain(x: Any, locked: Collection[int], start: int) -> Any:
         if node._value is None or x.serial < start:
             return x
         x = node
-    value = value_of(x)
+    value = x.view(np.ndarray) if type(x) in PLAIN else value_of(x)
     if isinstance(value, np.ndarray) and not value.flags.writeable:
         if id(base_chain(value)[-1]) in locked:
             # A view taken while the trace held the array; broadcasts stay read-only.
@@ -148,9 +150,11 @@ class PlainConverter:
 
     def _learn_type(self, kind: type) -> None:
         """Find out what converts the objects of a type."""
-        if issubclass(kind, Tensor):
+        if issubclass(kind, Tensor) or kind in PLAIN:
             self._replacers[kind] = self._value
             return
+        if kind in STANDING:
+            self._replacers[kind] = self._convert_standing
         if kind is np.ndarray:
             self._replacers[kind] = self._convert_array
             return
@@ -218,6 +222,13 @@ class PlainConverter:
         for index, e in zip(np.ndindex(x.shape), converted, strict=True):
             x[index] = e
         return x
+
+    def _convert_standing(self, x: Any) -> Any:
+        """Return NumPy's own of what stood for it; a function as any other object."""
+        true = STANDING[type(x)](x)
+        if true is x and type(x) in self._changers:
+            self._queue(x)
+        return true
 
     def _convert_sparse(self, x: Any) -> Any:
         if not isinstance(getattr(x, "data", None), Tensor):
