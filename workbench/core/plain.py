@@ -26,7 +26,7 @@ from weakref import ref
 import numpy as np
 
 from workbench.core import blame, hooks, inplace, source, traces, types
-from workbench.core.inplace import LOCK, METHODS, is_number
+from workbench.core.inplace import LOCK, METHODS, SLOT, is_number
 from workbench.core.op import CopyParams, declare
 from workbench.core.tensor import (
     TENSORS,
@@ -93,13 +93,16 @@ class Plain(np.ndarray[Any, Any], metaclass=Arrays):
         Copies of large parts of it that have been recorded, by their place in it.
     is_given
         Whether the memory is that of an array of the caller's.
+    label
+        What a cell calls it, and the Tensor that it becomes.
     """
 
-    __slots__ = ("born", "copies", "handle", "is_given", "memory", "shows")
+    __slots__ = ("born", "copies", "handle", "is_given", "label", "memory", "shows")
 
     __array_priority__ = 0
 
     def __array_finalize__(self, parent: Any) -> None:
+        self.label = None
         base: Any = self.base
         if type(base) in PLAIN:
             shows = base.shows
@@ -315,6 +318,9 @@ def turn(x: Any) -> None:
             if view is not None and type(view) in PLAIN and view.size:
                 objects.append(view)
                 nodes.append(_make_view(node, root, view))
+        for other, handle in zip(objects, nodes, strict=True):
+            if other.label is not None and handle.name is None:
+                handle.name = other.label
         memory, _ = inplace.open_memory(node, "x[i] = v")
         inplace.store(memory, _make_constant(value, code, lasti))
         loan = Loan(root, objects, memory)
@@ -360,6 +366,8 @@ class Loan:
             x.handle = x.memory = None
             if not place and not x.is_given and x.flags.writeable:
                 x.view(np.ndarray)[...] = value
+                if self.memory.owner is None:  # views that are Tensors show it, too
+                    SLOT.__set__(self.memory.latest, x.view(np.ndarray))
             elif place:
                 _root_of(x).shows.append(found)
 

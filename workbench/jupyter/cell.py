@@ -641,20 +641,25 @@ class Cell:
         code = self.shell.compile(tree, self.filename, "exec")
         whole = FunctionType(code, self.names)
 
-        def take_import(value: Any) -> Any:
-            stack.enter_context(swap.swapped(self.names, whole))
+        def swap_names(choose: Callable[[Any], Any]) -> None:
             for name, old in list(self.names.items()):
-                if (new := swap.swap_value(old)) is not old:
+                if (new := choose(old)) is not old:
                     self.names[name] = new
+
+        def take_import(value: Any) -> Any:
+            stack.enter_context(swap.swapped(self.names, whole, value))
+            swap_names(swap.swap_value)
             return swap.swap_value(value)
 
         outer, RUNTIME.take_import = RUNTIME.take_import, take_import
         try:
             with ExitStack() as stack:
-                stack.enter_context(swap.swapped(self.names, whole))
+                take_import(whole)
                 yield
         finally:
             RUNTIME.take_import = outer
+            if outer is None:  # else the cell around this one goes on
+                swap_names(swap.find_true)
 
     def _note_failure(self, error: Exception) -> None:
         """Keep what the cell has traced before an error, under the names it has."""
@@ -687,13 +692,19 @@ class Cell:
         for name in self.assigned_names:
             RUNTIME.name_value(self.names.get(name), name)
 
-        def to_plain(x: Any) -> Any:
-            found = make_plain(x, self.locked, self.start)
-            if is_buffer(found):
-                self.lent_arrays.append(found)
-            return found
+        known: dict[int, tuple[Any, Any]] = {}
 
-        made = PlainConverter(to_plain)
+        def to_plain(x: Any) -> Any:
+            if id(x) not in known:
+                found = make_plain(x, self.locked, self.start)
+                known[id(x)] = x, found
+                if is_buffer(found):
+                    self.lent_arrays.append(found)
+            return known[id(x)][1]
+
+        # A cell around this one goes on with what stands for NumPy.
+        standing = swap.STANDING if RUNTIME.take_import is None else {}
+        made = PlainConverter(to_plain, standing)
         made.convert_names(self.names, self.shell.user_ns_hidden)
         for node in ast.walk(tree):
             # Objects of foreign classes are converted where the cell assigns to them.

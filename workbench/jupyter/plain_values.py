@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from inspect import getgeneratorlocals
 from itertools import chain
 from operator import is_
@@ -56,7 +56,12 @@ def make_plain(x: Any, locked: Collection[int], start: int) -> Any:
         if node._value is None or x.serial < start:
             return x
         x = node
-    value = x.view(np.ndarray) if type(x) in PLAIN else value_of(x)
+    value = value_of(x)
+    if type(x) in PLAIN:
+        root = x if type(x.base) not in PLAIN else x.base
+        if root.born < start:
+            return x
+        value = x.view(np.ndarray)
     if isinstance(value, np.ndarray) and not value.flags.writeable:
         if id(base_chain(value)[-1]) in locked:
             # A view taken while the trace held the array; broadcasts stay read-only.
@@ -87,12 +92,19 @@ class PlainConverter:
     Parameters
     ----------
     value
-        Returns the plain value of a Tensor, and of an array that the cell has
-        replaced; any other array as it is.
+        Returns the plain value of a Tensor, and of an array that was made in the
+        cell; any other array as it is.
+    standing
+        Of the types of what stands for something of NumPy's: what returns that.
     """
 
-    def __init__(self, value: Callable[[Any], Any]) -> None:
+    def __init__(
+        self,
+        value: Callable[[Any], Any],
+        standing: Mapping[type, Callable[[Any], Any]] = STANDING,
+    ) -> None:
         self._value = value
+        self._standing = standing
         self._seen: dict[int, Any] = {}
         #: The mutable objects that are still to be converted, by type.
         self._todo: dict[type, list[Any]] = {}
@@ -153,7 +165,7 @@ class PlainConverter:
         if issubclass(kind, Tensor) or kind in PLAIN:
             self._replacers[kind] = self._value
             return
-        if kind in STANDING:
+        if kind in self._standing:
             self._replacers[kind] = self._convert_standing
         if kind is np.ndarray:
             self._replacers[kind] = self._convert_array
@@ -185,7 +197,7 @@ class PlainConverter:
             self._changers[kind] = steps
         elif steps:
             self._changers[kind] = steps
-        else:
+        elif kind not in self._replacers:
             self._closed.add(kind)
 
     # One value
@@ -225,7 +237,7 @@ class PlainConverter:
 
     def _convert_standing(self, x: Any) -> Any:
         """Return NumPy's own of what stood for it; a function as any other object."""
-        true = STANDING[type(x)](x)
+        true = self._standing[type(x)](x)
         if true is x and type(x) in self._changers:
             self._queue(x)
         return true
@@ -388,7 +400,7 @@ class PlainConverter:
         return self._seen[id(x)]
 
     def _convert_later(self, x: Any) -> Any:
-        return PlainConverter(self._value).convert(x)
+        return PlainConverter(self._value, self._standing).convert(x)
 
     def _convert_class(self, x: type) -> None:
         if x.__module__ == "__main__":

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.plain import PLAIN
 from workbench.core.tensor import Tensor
 
 #: The name under which the rewritten code finds the `Runtime`, among the builtins.
@@ -179,8 +180,11 @@ class Runtime:
 
     def name_value(self, value: Any, name: str) -> Any:
         """Return the value itself, after naming it if it is a node without a name."""
-        if isinstance(value, Tensor) and value.name is None:
-            value.name = name
+        if isinstance(value, Tensor):
+            if value.name is None:
+                value.name = name
+        elif type(value) in PLAIN and value.label is None:
+            value.label = name
         return value
 
     def name_each(self, value: Any, names: tuple[str, ...]) -> Any:

@@ -369,6 +369,12 @@ STANDING: dict[type, Callable[[Any], Any]] = {
 _OURS = {id(x) for x in BY_ID.values()}
 
 
+def find_true(value: Any) -> Any:
+    """Return what something stands for; anything else as it is."""
+    find = STANDING.get(type(value))
+    return value if find is None else find(value)
+
+
 # What code does
 
 
@@ -496,7 +502,8 @@ class Reach:
         self.lasts = True
         self._seen: set[int] = set()
         self._functions: list[FunctionType] = []
-        self._follow(root, frozenset(), 3)
+        own = frozenset(vars(root)) if isinstance(root, ModuleType) else frozenset()
+        self._follow(root, own, 3)
         while self._functions:
             self._read(self._functions.pop())
 
@@ -668,10 +675,10 @@ def _find_names(space: Space, asks_type: bool) -> list[tuple[str, Any, Any]]:
     kept: set[str] = set()
     for name, value in list(space.items()):
         kind = type(value)
-        if kind in PASSED:
-            continue
         new = BY_ID.get(id(value))
         if new is None:
+            if kind in PASSED:
+                continue
             new = swap_scipy(value)
         if new is not value:
             found.append((name, value, new))
