@@ -89,7 +89,7 @@ def asarray(
                 " copy."
             )
     if isinstance(obj, Tensor):
-        return _convert_tensor(obj, dtype, device, False if nested else copy)
+        return _convert_tensor(obj, dtype, device, None if nested else copy)
     if not isinstance(obj, (np.ndarray, np.generic)):
         if hasattr(obj, "__array_function__") and is_same_device(obj, device):
             made = _convert_foreign(obj, dtype, copy)
