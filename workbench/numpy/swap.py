@@ -1,9 +1,10 @@
 """Plain ``numpy`` in a traced function that fills arrays.
 
-``np.zeros`` of NumPy makes an array that no protocol sees. While a trace runs a function
-whose code, or whose helpers', stores into arrays, the global names of these modules that
-are bound to NumPy, or to one of its makers, are bound to `NUMPY`, whose makers of float
-arrays make Tensors while a trace is open in this thread, and which is NumPy elsewhere.
+``np.zeros`` of NumPy makes an array that no protocol sees. While a trace runs a
+function whose code, or whose helpers', stores into arrays, the global names of these
+modules that are bound to NumPy, or to one of its makers, are bound to `NUMPY`, whose
+makers of float arrays make Tensors while a trace is open in this thread, and which is
+NumPy elsewhere.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ GATHERING = {
     "ascontiguousarray": creation.ascontiguousarray,
 }
 #: Whose results share memory with what they are given, if that is an array.
-SHARING = {"asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "broadcast_to"}
+SHARING = set(
+    "asarray asanyarray ascontiguousarray asfortranarray broadcast_to".split()
+)
 
 
 def _join(made: Any, fresh: bool = True) -> Any:
@@ -57,7 +60,7 @@ def _make(name: str) -> Any:
 
     @functools.wraps(function)
     def maker(*args: Any, **kwargs: Any) -> Any:
-        if not traces.LOCAL.stack:
+        if not traces.LOCAL.stack or kwargs.get("like") is not None:
             return function(*args, **kwargs)
         if name in GATHERING and args and not isinstance(args[0], np.ndarray):
             kw = {k: v for k, v in kwargs.items() if k in ("dtype", "copy", "order")}
