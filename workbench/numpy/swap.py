@@ -89,7 +89,7 @@ def _make_maker(name: str) -> Any:
 
     @functools.wraps(function)
     def maker(*args: Any, **kwargs: Any) -> Any:
-        if not traces.LOCAL.stack:
+        if not traces.LOCAL.stack or kwargs.get("like") is not None:
             return function(*args, **kwargs)
         if own is not None and args:
             value = args[1 if name == "full" and len(args) > 1 else 0]
