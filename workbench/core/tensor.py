@@ -480,6 +480,8 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
                     note_view(x, node)
                 if value.nbytes >= LARGE:
                     make_lean(node)
+            elif op.view is not None and not isinstance(value, np.generic):
+                note_view(x, node)  # of an array on a device
             return node
     kinds = {type(x) for x in inputs}
     if not CHANGED.isdisjoint(kinds):
