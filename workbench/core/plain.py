@@ -112,6 +112,7 @@ class Plain(np.ndarray[Any, Any], metaclass=Arrays):
             shows.append(ref(self))
         else:
             self.born = next_serial()
+            next_serial()  # for the version that it becomes: see `turn`
             self.shows = []
             self.copies = self.is_given = None
 
@@ -322,7 +323,9 @@ def turn(x: Any) -> None:
             if other.label is not None and handle.name is None:
                 handle.name = other.label
         memory, _ = inplace.open_memory(node, "x[i] = v")
-        inplace.store(memory, _make_constant(value, code, lasti))
+        first = _make_constant(value, code, lasti)
+        first.serial = root.born + 1  # it stands where the array was made
+        inplace.store(memory, first)
         loan = Loan(root, objects, memory)
         (traces.LOCAL.stack or traces.OPEN)[-1].changes.append(loan)
         if not root.is_given and root.flags.writeable:

@@ -1,8 +1,11 @@
-"""Python loops that a trace has unrolled: the same source, again and again.
+"""Python loops that a trace has unrolled, and stores one after the other.
 
 A trace records each iteration of a ``for`` as nodes of its own. They stand at the same
 place in the code, so the loop is found again as a stretch of nodes that repeats. What
 is found serves to look at one iteration, and to override a node in some of them.
+
+Stores that fill an array, entry by entry, stand in a scope of their own in a session,
+so that they are folded as other scopes are.
 """
 
 from __future__ import annotations
@@ -14,9 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core import source
+from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.walk import is_leaf
 from workbench.errors import OverrideError
+from workbench.ops.updates import SET
 from workbench.overrides.override import Override, write_steps
 from workbench.overrides.targets import ByNode
 
@@ -362,3 +367,47 @@ def find_unrolled(nodes: Sequence[Tensor]) -> Unrolled:
             members.append(own)
             around.append((first + outer, at) if outer >= 0 else (-1, -1))
     return Unrolled(loop, step, members, around)
+
+
+# Stores
+
+#: Fewer stores are read as they stand.
+LEAST_STORES = 4
+
+
+def find_stores(graph: Graph) -> list[list[int]]:
+    """Return the ids of stores that follow one another, and read nothing in between.
+
+    Each makes a version of an array that the next store alone reads. Those in loops
+    that were found are left out, which are folded with all that they compute.
+    """
+    nodes = graph.nodes
+    readers: dict[int, int] = {}
+    for x in (*graph.outputs, *(x for node in nodes for x in node.inputs)):
+        if isinstance(x, Tensor):
+            readers[x.serial] = readers.get(x.serial, 0) + 1
+    runs: dict[int, list[int]] = {}
+    for i, node in enumerate(nodes):
+        if node.op is SET:
+            base = getattr(node.inputs[0], "serial", -1)
+            before = runs.pop(base, []) if readers.get(base) == 1 else []
+            runs[node.serial] = [*before, i]
+    found = [run for run in runs.values() if len(run) >= LEAST_STORES]
+    loop = find_unrolled(nodes).loop if found else ()
+    return [run for run in found if all(loop[i] < 0 for i in run)]
+
+
+def scope_stores(graph: Graph) -> None:
+    """Put stores that follow one another into scopes such as ``"out ← 300 stores"``."""
+    nodes = graph.nodes
+    used: set[str] = set()
+    for run in find_stores(graph):
+        last = nodes[run[-1]]
+        around = "" if last.scope is None else f"{last.scope}/"
+        name = path = f"{around}{last.name or 'array'} ← {len(run)} stores"
+        while path in used:
+            path = f"{name} ({sum(x.startswith(name) for x in used) + 1})"
+        used.add(path)
+        for i in run:
+            context = nodes[i].context or source.Context()
+            nodes[i].context = context._replace(scope=path)
