@@ -281,7 +281,10 @@ def test_stores_one_after_the_other_stand_in_a_scope() -> None:
     assert scopes == ["array ← 5 stores"] * 5 + [None] * 2
     assert {x.scope for x in graph.nodes} == {None}, "the program itself"
     assert float(session.run(v=2 * v)) == pytest.approx(float(rotate(2 * v)))
-    assert sum(x.scope is not None for x in session.graph.nodes) == 5
+    inside = [x.op.name for x in session.graph.nodes if x.scope is not None]
+    # What their lines compute, -s and v[1], and not the sine, which others read.
+    stores = ["index_set"] * 5
+    assert sorted(inside) == ["getitem", *stores, "negative", "stop_gradient"]
     # It is a scope as any other: what is left is c + s of `turn @ v`, c - s of the pair.
     session.override("array ← 5 stores", "0 * d")
     assert session.grads["v"][0] == pytest.approx(2 * np.cos(0.6))
@@ -303,23 +306,31 @@ def test_stores_that_are_read_in_between_stand_alone() -> None:
     assert find_stores(graph) == []
 
 
-def test_stores_of_a_loop_are_folded_with_it() -> None:
+def test_stores_of_a_loop_are_a_scope_if_they_are_all_of_it() -> None:
     def fill(v: Any) -> Any:
-        out = np.zeros(30)
+        out, other = np.zeros(30), np.zeros(30)
         for i in range(30):
             out[i] = np.sin(v * i)
+        for i in range(30):
+            y = np.sin(v * i)
+            other[i] = y * y
         with wb.scope("tail"):
             more = np.zeros(4)
             more[0] = v
             more[1] = v * v
             more[2] = v**3
             more[3] = 2.0
-        return np.sum(out) + np.sum(more * more)
+        return np.sum(out) + np.sum(other) + np.sum(more * more)
 
     graph = wb.trace(fill)(0.5)
     session = wb.Session(graph)
     nodes = session.graph.nodes
     stores = [i for i, x in enumerate(nodes) if x.op.name == "index_set"]
-    assert [nodes[i].scope for i in stores[-4:]] == ["tail/array ← 4 stores"] * 4
-    assert {nodes[i].scope for i in stores[:-4]} == {None}
-    assert (session.nodes.unrolled.loop[stores[:-4]] >= 0).all()
+    assert {nodes[i].scope for i in stores[:30]} == {"array ← 30 stores"}
+    assert {nodes[i].scope for i in stores[30:60]} == {None}
+    assert [nodes[i].scope for i in stores[60:]] == ["tail/array ← 4 stores"] * 4
+    # Both loops are found as before, and overridden in some steps.
+    loop, step = session.nodes.unrolled.loop, session.nodes.unrolled.step
+    assert loop[stores[:60]].min() >= 0
+    assert [*step[stores[:60]]] == [*range(30)] * 2
+    assert [*loop[stores[60:]]] == [-1] * 4
