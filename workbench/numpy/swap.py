@@ -404,8 +404,6 @@ def read_code(code: CodeType) -> Facts:
             stores = True
         elif name == "BINARY_OP":
             stores = stores or step.argrepr.endswith("=")
-        elif name == "KW_NAMES" or name == "LOAD_CONST":
-            stores = stores or (type(step.argval) is tuple and "out" in step.argval)
     stores = stores or not WRITING.isdisjoint(attributes.union(names))
     asks_type = "type" in names and ("ndarray" in names or "ndarray" in attributes)
     for const in code.co_consts:
@@ -415,6 +413,8 @@ def read_code(code: CodeType) -> Facts:
             asks_type = asks_type or inner.asks_type
             names.update(dict.fromkeys(inner.names))
             attributes |= inner.attributes
+        elif type(const) is tuple and "out" in const:  # the names of arguments
+            stores = True
     if len(_FACTS) > 8192:
         _FACTS.clear()
     made = Facts(code, stores, tuple(names), frozenset(attributes), asks_type)
