@@ -18,6 +18,7 @@ from workbench.core import hooks, source
 from workbench.core.inplace import METHODS, make_in_place
 from workbench.core.op import Op, declare
 from workbench.core.tensor import (
+    ANSWERING,
     CHANGED,
     LARGE,
     NO_PARAMS,
@@ -118,7 +119,7 @@ def _make_unary(name: str, compute: Callable[[Any], Any]) -> Callable[[Tensor], 
 
 
 def _apply_other(op: Op, operands: tuple[Any, Any], other: object) -> Any:
-    if isinstance(other, str) or other is None:
+    if isinstance(other, str) or other is None or type(other) in ANSWERING:
         return NotImplemented
     if getattr(other, "__array_ufunc__", NotImplemented) is None:
         return NotImplemented  # it asks to be given the operator, as NumPy has it
