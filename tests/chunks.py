@@ -10,7 +10,7 @@ import inspect
 import os
 import random
 import zlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,9 +41,23 @@ def generator(name: str) -> np.random.Generator:
     return np.random.default_rng([int(os.environ[SEED]), zlib.crc32(name.encode())])
 
 
-def is_drawn(label: str) -> bool:
-    """Return whether this run takes a sample of those it takes a third of."""
-    return zlib.crc32(f"{label} {os.environ.get(SEED)}".encode()) % 3 == 0
+def draw_share(labels: Iterable[str], alike: Collection[str], test: str) -> list[str]:
+    """Return the labels that a test takes in each run: of those alike a third.
+
+    They lie apart in their order, so that of rows that stand together each third is
+    taken, and the tests of one table meet all of it between them.
+    """
+    labels = list(labels)
+    some = [label for label in labels if label in alike]
+    left_out = set(some).difference(some[zlib.crc32(test.encode()) % 3 :: 3])
+    return [label for label in labels if label not in left_out]
+
+
+def mark_rest(labels: Iterable[str], test: str) -> list[Any]:
+    """Return parameters; a test takes a third in each run, and the rest are long."""
+    labels = list(labels)
+    some = set(draw_share(labels, labels, test))
+    return [x if x in some else pytest.param(x, marks=pytest.mark.long) for x in labels]
 
 
 def parametrize_chunks(
@@ -53,21 +67,18 @@ def parametrize_chunks(
 ) -> Callable[[Test], Test]:
     """Run a test for every sample: its label, and the values that these names take.
 
-    Each sample is a subtest: one that fails is reported with its label, and those
-    after it run. `rng` is drawn anew for each, and depends on its label. Of those
-    whose labels are ``alike`` a third is drawn; the long run takes them all.
+    A sample that fails is reported with its label, as a subtest, and those after it
+    run. `rng` is drawn anew for each, and depends on its label. Of those whose labels
+    are ``alike`` a third is taken; the long run takes them all.
     """
-    some = [x for x in samples.items() if x[0] not in alike or is_drawn(x[0])]
-    rest = [x for x in samples.items() if x[0] in alike]
-    chunks = []
-    for rows, marks in ((some, ()), (rest, (pytest.mark.long,))):
-        for chunk in (rows[i : i + SIZE] for i in range(0, len(rows), SIZE)):
-            first, last = chunk[0][0], chunk[-1][0]
-            label = first if len(chunk) == 1 else f"{first} to {last}"
-            label = f"all, {label}" if marks else label
-            chunks.append(pytest.param(chunk, marks=marks, id=label))
 
     def decorate(test: Test) -> Test:
+        some = draw_share(samples, alike, test.__qualname__)
+        rest = [label for label in samples if label in alike]
+        chunks = [
+            *list_chunks([(label, samples[label]) for label in some]),
+            *list_chunks([(label, samples[label]) for label in rest], pytest.mark.long),
+        ]
         taken = inspect.signature(test).parameters
         fixtures = [name for name in taken if name not in (*names.split(), "rng")]
 
@@ -80,10 +91,15 @@ def parametrize_chunks(
         ) -> None:
             where = request.node.nodeid.partition("[")[0]
             for label, values in chunk:
-                with subtests.test(label):
-                    if "rng" in taken:
-                        given["rng"] = generator(f"{where}[{label}]")
-                    test(**dict(zip(names.split(), values, strict=True)), **given)
+                if "rng" in taken:
+                    given["rng"] = generator(f"{where}[{label}]")
+                arguments = dict(zip(names.split(), values, strict=True))
+                try:
+                    test(**arguments, **given)
+                except BaseException:
+                    # A report of each that passes costs more than most samples do.
+                    with subtests.test(label):
+                        raise
 
         run_chunk.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [
@@ -94,3 +110,16 @@ def parametrize_chunks(
         return pytest.mark.parametrize("chunk", chunks)(run_chunk)
 
     return decorate
+
+
+def list_chunks(
+    rows: Sequence[tuple[str, tuple[Any, ...]]], *marks: pytest.MarkDecorator
+) -> list[Any]:
+    """Return parameters of several dozen rows each."""
+    chunks = []
+    for chunk in (rows[i : i + SIZE] for i in range(0, len(rows), SIZE)):
+        first, last = chunk[0][0], chunk[-1][0]
+        label = first if len(chunk) == 1 else f"{first} to {last}"
+        label = f"all, {label}" if marks else label
+        chunks.append(pytest.param(chunk, marks=marks, id=label))
+    return chunks

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,6 +39,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if getattr(config.option, "hypothesis_seed", None) is None:
         config.option.hypothesis_seed = int(os.environ[SEED])
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not os.access(Path.home(), os.W_OK):  # IPython warns, and kernels are not kept
+        home = tempfile.TemporaryDirectory(prefix="workbench-home-")
+        os.environ["HOME"] = home.name
+        config.add_cleanup(home.cleanup)
 
 
 def pytest_xdist_auto_num_workers() -> int | None:

@@ -11,7 +11,7 @@ import pytest
 import workbench as wb
 from tests.backends.test_spelling import OPAQUE
 from tests.chunks import parametrize_chunks
-from tests.ops.samples import ALIKE, SAMPLES, Sample
+from tests.ops.samples import ALIKE_IN_KIND, SAMPLES, Sample
 from workbench.backends.numpy import compile
 
 FLOATS = {s.name: (s,) for s in SAMPLES if "f" in s.kinds}
@@ -44,7 +44,7 @@ def run_text(function: Any, arrays: list[Any]) -> Any:
     return list(made) if isinstance(made, tuple) else [made]
 
 
-@parametrize_chunks("sample", FLOATS, alike=ALIKE)
+@parametrize_chunks("sample", FLOATS, alike=ALIKE_IN_KIND)
 def test_the_backend_and_its_text_on_values_not_traced(
     sample: Sample, rng: np.random.Generator
 ) -> None:
@@ -59,7 +59,7 @@ def test_the_backend_and_its_text_on_values_not_traced(
     same(run_text(function, args)[0], made)
 
 
-@parametrize_chunks("sample", FLOATS, alike=ALIKE)
+@parametrize_chunks("sample", FLOATS, alike=ALIKE_IN_KIND)
 def test_gradients_as_functions_and_as_text(
     sample: Sample, rng: np.random.Generator
 ) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 import pytest
 
 import workbench as wb
-from tests.ops.samples import SAMPLES, Sample
-from tests.ops.test_samples import drawn
+from tests.chunks import draw_share
+from tests.ops.samples import ALIKE, SAMPLES, Sample
+from tests.ops.test_samples import NAMED, drawn
 from workbench.autodiff import forward
 from workbench.checks.nodes import check_node, check_nodes, is_checkable
 from workbench.checks.report import PURPOSE
@@ -64,12 +66,19 @@ def spoilt(c: Any) -> Any:
     return (c.dense() if type(c) is Scattered else c) * 1.001
 
 
+@pytest.mark.parametrize(
+    ("alike", "least"), [(ALIKE, 250), pytest.param((), 300, marks=pytest.mark.long)]
+)
 def test_G5_a_thousandth_off_is_found_in_every_op(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    alike: Collection[str],
+    least: int,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: set[str] = set()
     missed = set()
-    for sample in SAMPLES:
+    for name in draw_share([s.name for s in SAMPLES], alike, "a thousandth off"):
+        (sample,) = NAMED[name]
         if "f" not in sample.kinds:
             continue
         for node in nodes_of(sample, "f8", rng):
@@ -95,7 +104,7 @@ def test_G5_a_thousandth_off_is_found_in_every_op(
                 if found.status != "wrong":
                     missed.add(op.name)
     assert missed - FLAT - ROUGH - set(PURPOSE) == set()
-    assert len(seen) > 300
+    assert len(seen) > least
 
 
 #: Functions whose derivative is known, at entries of all sizes.

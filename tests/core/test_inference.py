@@ -13,7 +13,7 @@ import pytest
 
 import workbench as wb
 from tests.chunks import parametrize_chunks
-from tests.ops.samples import ALIKE, SAMPLES, Sample
+from tests.ops.samples import ALIKE_IN_KIND, SAMPLES, Sample
 from tests.ops.test_samples import drawn
 from workbench.core.graph import Graph
 from workbench.core.infer import infer_with_facts
@@ -59,7 +59,7 @@ def widened(spec: Any) -> Any:
     return Spec([n * factor if n > 1 else n for n in spec.shape], spec.dtype)
 
 
-@parametrize_chunks("sample", {s.name: (s,) for s in SAMPLES}, alike=ALIKE)
+@parametrize_chunks("sample", {s.name: (s,) for s in SAMPLES}, alike=ALIKE_IN_KIND)
 def test_ops_at_large_lengths(sample: Sample, rng: np.random.Generator) -> None:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

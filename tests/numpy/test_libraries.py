@@ -66,6 +66,7 @@ def _sklearn() -> list[str]:
     return list(libraries.of_sklearn()) if find_spec("sklearn") else []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", _sklearn())
 def test_sklearn_differentiates(name: str, report: Callable[[str], Any]) -> None:
     close(report("sklearn")[name])

@@ -18,7 +18,7 @@ import workbench as wb
 from tests.chunks import parametrize_chunks
 from tests.gpu.stand_in import Foreign, inner
 from tests.gpu.surface import SURFACE
-from tests.ops.samples import ALIKE, SAMPLES, Sample
+from tests.ops.samples import ALIKE_IN_KIND, SAMPLES, Sample
 from tests.project.supported import special_on_host
 from workbench import gradient
 from workbench.backends.numpy import compile
@@ -372,7 +372,7 @@ def _refused_transfers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_refused_transfers")
 @parametrize_chunks(
-    "sample", {s.name: (s,) for s in SAMPLES if "f" in s.kinds}, alike=ALIKE
+    "sample", {s.name: (s,) for s in SAMPLES if "f" in s.kinds}, alike=ALIKE_IN_KIND
 )
 @pytest.mark.filterwarnings("ignore:.*is computed on the CPU")
 def test_every_sample_has_its_value_and_derivatives_there(

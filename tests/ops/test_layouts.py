@@ -16,7 +16,7 @@ import pytest
 
 import workbench as wb
 from tests.chunks import parametrize_chunks
-from tests.ops.samples import ALIKE, SAMPLES, Sample
+from tests.ops.samples import ALIKE_IN_KIND, SAMPLES, Sample
 from tests.ops.test_samples import NAMED, close, direction, drawn, pairing
 from workbench.core.op import CopyParams
 from workbench.core.tensor import Tensor, value_of
@@ -91,7 +91,7 @@ ONE_IS_ANOTHER = ("multivariate_normal", "dirichlet")
 @parametrize_chunks(
     "sample length",
     {f"{s.name}-{n}": (s, n) for s in SAMPLES for n in (0, 1)},
-    alike={f"{name}-{n}" for name in ALIKE for n in (0, 1)},
+    alike={f"{name}-{n}" for name in ALIKE_IN_KIND for n in (0, 1)},
 )
 def test_few_entries(sample: Sample, length: int, rng: np.random.Generator) -> None:
     args = drawn(sample, sample.kinds[0], rng)
@@ -232,7 +232,9 @@ def check_layouts(f: Any, args: list[Any]) -> None:
 
 
 @parametrize_chunks(
-    "sample", {n: row for n, row in NAMED.items() if n not in OPEN_LAYOUTS}, alike=ALIKE
+    "sample",
+    {n: row for n, row in NAMED.items() if n not in OPEN_LAYOUTS},
+    alike=ALIKE_IN_KIND,
 )
 def test_results_lie_as_those_of_numpy(
     sample: Sample, rng: np.random.Generator

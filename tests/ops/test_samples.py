@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.chunks import parametrize_chunks
-from tests.ops.samples import ALIKE, KINKS, SAMPLES, Kink, Sample
+from tests.chunks import draw_share, parametrize_chunks
+from tests.ops.samples import ALIKE, ALIKE_IN_KIND, KINKS, SAMPLES, Kink, Sample
 from workbench.autodiff.vmap import vmap
 from workbench.checks import comparison
 from workbench.core.op import OPS
@@ -30,6 +30,7 @@ CASES = {
     for sample in SAMPLES
     for kind in sample.kinds
 }
+ALIKE_CASES = {name for name, row in CASES.items() if row[0].name in ALIKE}
 BATCHED = {name: row for name, row in NAMED.items() if row[0].batch}
 
 
@@ -83,7 +84,7 @@ def close(actual: Any, expected: Any, tolerance: float = 1e-7) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
 
 
-@parametrize_chunks("sample kind", CASES)
+@parametrize_chunks("sample kind", CASES, alike=ALIKE_CASES)
 def test_value_and_both_modes(
     sample: Sample, kind: str, rng: np.random.Generator
 ) -> None:
@@ -112,7 +113,7 @@ def test_value_and_both_modes(
 @parametrize_chunks(
     "sample kind",
     {name: row for name, row in CASES.items() if row[0].order == 2},
-    alike={name for name, row in CASES.items() if row[0].name in ALIKE},
+    alike=ALIKE_CASES,
 )
 def test_second_order(sample: Sample, kind: str, rng: np.random.Generator) -> None:
     args = drawn(sample, kind, rng)
@@ -143,7 +144,7 @@ def test_second_order(sample: Sample, kind: str, rng: np.random.Generator) -> No
     close(back, pairing(whole, truth))
 
 
-@parametrize_chunks("sample", NAMED)
+@parametrize_chunks("sample", NAMED, alike=ALIKE_IN_KIND)
 def test_float32_stays(sample: Sample, rng: np.random.Generator) -> None:
     if "f" not in sample.kinds:
         args = [a.astype(np.complex64) for a in drawn(sample, "c", rng)]
@@ -159,7 +160,7 @@ def test_float32_stays(sample: Sample, rng: np.random.Generator) -> None:
     assert np.asarray(tangent).dtype == expected.dtype
 
 
-@parametrize_chunks("sample", BATCHED, alike=ALIKE)
+@parametrize_chunks("sample", BATCHED, alike=ALIKE_IN_KIND)
 def test_batches_equal_a_loop(sample: Sample, rng: np.random.Generator) -> None:
     """All arguments are batched at once, and of some samples one of them alone."""
     number = len(drawn(sample, sample.kinds[0], rng))
@@ -220,7 +221,9 @@ def check_batches(
 
 
 @parametrize_chunks(
-    "sample kind", {name: row for name, row in CASES.items() if row[0].batch}
+    "sample kind",
+    {name: row for name, row in CASES.items() if row[0].batch},
+    alike=ALIKE_CASES,
 )
 def test_inference_without_values(
     sample: Sample, kind: str, rng: np.random.Generator
@@ -287,13 +290,15 @@ ELSEWHERE = {
 
 
 def test_every_op_is_sampled(rng: np.random.Generator) -> None:
+    """The third of those alike that each run takes shows every op."""
     assert wb.cond
     assert wb.scan
     assert wb.custom_root
     assert wb.custom_linear_solve  # looked at, their modules declare their ops
     assert comparison.to_host
     seen: set[str] = set()
-    for sample in SAMPLES:
+    values = draw_share(CASES, ALIKE_CASES, "test_value_and_both_modes")
+    for sample in {CASES[label][0].name: CASES[label][0] for label in values}.values():
         args = drawn(sample, sample.kinds[0], rng)
         seed = direction(sample.f(*args), rng)
 

@@ -14,7 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.chunks import parametrize_chunks
-from tests.ops.samples import ALIKE, SAMPLES, Sample
+from tests.ops.samples import ALIKE_IN_KIND, SAMPLES, Sample
 from workbench.autodiff import forward, reverse
 from workbench.backends.numpy import compile
 from workbench.core.graph import Graph
@@ -81,7 +81,7 @@ NOT: dict[str, str] = {
 
 
 @parametrize_chunks(
-    "sample", {s.name: (s,) for s in FLOATS if s.name not in NOT}, alike=ALIKE
+    "sample", {s.name: (s,) for s in FLOATS if s.name not in NOT}, alike=ALIKE_IN_KIND
 )
 def test_samples(sample: Sample, rng: np.random.Generator) -> None:
     args = drawn(sample, rng)

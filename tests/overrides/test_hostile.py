@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -60,11 +61,13 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
         monkeypatch.setattr(builtins, name, told)
     seen.clear()
+    gc.disable()  # finalizers of what earlier tests left may do anything
     watched_thread = threading.get_ident()
     try:
         yield
     finally:
         watched_thread = None
+        gc.enable()
         monkeypatch.undo()
 
 

@@ -5,6 +5,7 @@ A failing program is printed as code that runs.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -95,3 +96,98 @@ def test_what_is_rewritten_has_a_derivative() -> None:
             np.testing.assert_allclose(
                 a, b, rtol=1e-9, atol=1e-10, err_msg=program.code
             )
+
+
+# Arrays that are filled entry by entry
+
+
+def fill_recurrence(x: Any) -> Any:
+    out = np.zeros(x.shape[0])
+    for i in range(x.shape[0]):
+        out = wb.at(out)[i].set(0.5 * out[i - 1] + x[i] * x[i])
+    return np.sum(out * out)
+
+
+def fill_triangle(x: Any) -> Any:
+    out = np.zeros((4, 4))
+    for i in range(4):
+        for j in range(i + 1):
+            above = out[i - 1, j] if i else x[j]
+            out = wb.at(out)[i, j].set(above * x[i] + 1)
+    return out
+
+
+def sweep_twice(x: Any) -> Any:
+    """Each entry is stored twice, from its neighbours' latest."""
+    out = x * 1.0
+    for i in [*range(5), *range(5)]:
+        out = wb.at(out)[i].set(0.5 * (out[i - 1] + out[(i + 1) % 5]))
+    return out
+
+
+@pytest.mark.parametrize(
+    ("f", "n"),
+    [(fill_recurrence, 12), (wb.grad(fill_recurrence), 12), (fill_triangle, 4),
+     (sweep_twice, 5)],
+)  # fmt: skip
+def test_a_filled_array_becomes_a_stack(f: Any, n: int) -> None:
+    """No update is left, and the values are those of the program as it stands."""
+    x = np.linspace(0.3, 1.1, n)
+    graph = wb.trace(f)(x)
+    made = wb.simplify(graph)
+    names = [node.op.name for node in made.interior]
+    assert "stack" in names
+    assert not {"index_set", "index_add", "scatter"} & set(names)
+    np.testing.assert_allclose(made.run([x])[0], graph.run([x])[0], rtol=1e-13)
+
+
+def test_an_array_that_is_read_whole_each_time_is_not_put_together_each_time() -> None:
+    """Of n versions n stacks of n entries would be made."""
+
+    def f(x: Any) -> Any:
+        out, total = np.zeros(9), 0.0
+        for i in range(9):
+            out = wb.at(out)[i].set(x[i] * 2)
+            total = total + np.max(out)
+        return total
+
+    made = wb.simplify(wb.trace(f)(np.ones(9)))
+    assert sum(node.op.name == "stack" for node in made.interior) <= 2
+
+
+def test_masked_cotangents_keep_their_zeros() -> None:
+    """What a mask leaves out is 0 whatever its slope, stored or not."""
+
+    def f(x: Any) -> Any:
+        y = np.sqrt(x)
+        y = wb.at(y)[1].set(2.0)
+        y = np.where(np.array([False] + [True] * 9), y, 0.0)
+        return np.sum(y * y[3])
+
+    x = np.arange(10.0)
+    graph = wb.trace(wb.grad(f))(x)
+    np.testing.assert_array_equal(
+        np.isfinite(wb.simplify(graph).run([x])[0]), np.isfinite(graph.run([x])[0])
+    )
+
+
+def test_the_work_grows_as_the_number_of_stores() -> None:
+    """Counted by the calls of Python functions: twice as many for twice the stores."""
+
+    def count(n: int) -> int:
+        graph = wb.trace(wb.grad(fill_recurrence))(np.linspace(0, 1, n))
+        calls = 0
+
+        def note(frame: Any, event: str, arg: Any) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        wb.simplify(graph)  # loads what is loaded once
+        sys.setprofile(note)
+        try:
+            wb.simplify(graph)
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    assert count(64) <= 2.2 * count(32)

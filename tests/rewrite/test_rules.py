@@ -34,6 +34,24 @@ PROGRAMS: dict[str, list[tuple[Program, list[tuple[int, ...]]]]] = {
         (lambda x: np.broadcast_to(x * 3, (2, 3)) - 1, [(2, 3)]),
         (lambda x: np.reshape(x, ()), [()]),
     ],
+    "entry that was stored": [
+        (lambda x, y: wb.at(x)[1].set(np.sin(y))[1] * 2, [(3,), ()]),
+        (lambda x, y: wb.at(x)[-1, 0].set(y * 3)[2, -2] - 1, [(3, 2), ()]),
+        (lambda x, y: wb.at(x)[1].set(y * 3)[1] - 1, [(3, 2), (2,)]),
+        (lambda x: np.stack([np.sin(x), x])[0] * 2, [(2,)]),
+    ],
+    "sum with a few entries": [
+        (lambda x: wb.grad(lambda x: np.sum(x * x) + x[3])(x), [(9,)]),
+        (lambda x: wb.grad(lambda x: x[1] * x[-2] * np.sin(x[1]))(x), [(8, 2)]),
+    ],
+    "sum with an entry that was stored": [
+        (lambda x, y: wb.at(wb.at(x)[1].set(np.sin(y)))[1].add(y), [(3,), ()]),
+        (lambda x, y: wb.at(wb.at(x)[1].set(0.0))[1].add(y * y), [(3,), ()]),
+    ],
+    "array stored entry by entry": [
+        (lambda x, y: wb.at(wb.at(x)[0].set(y * y))[1].set(np.sin(y)), [(2,), ()]),
+        (lambda x, y: wb.at(wb.at(x)[1].set(y * y))[0].set(np.sin(y)), [(2, 3), (3,)]),
+    ],
     "x twice and a number": [
         (lambda x: 0.25 + x + x, [(2, 3)]),
         (lambda x: (x + -3) + x, [(2, 3)]),

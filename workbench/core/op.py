@@ -308,6 +308,10 @@ class Op:
         NumPy lets nobody write through its result.
     may_copy
         Its result is a view only where the order of entries in memory allows.
+    compute_into
+        ``compute_into(*arrays, **params) -> array``, the same as ``compute``, written
+        into the first operand, an array of the shape and dtype of the result that
+        nobody else holds. None: there is none.
     pull_into
         ``pull_into(mask, numbers) -> pull``, the reverse rule for these inputs that may
         write into ``g``. The operands are real arrays of its shape and dtype, those in
@@ -323,6 +327,7 @@ class Op:
         "calls_back",
         "carries",
         "compute",
+        "compute_into",
         "connection",
         "cure",
         "custom",
@@ -385,6 +390,7 @@ class Op:
         )
         self.template: str | Callable[[Any], Any] | None = None
         self.masked: Op | None = None
+        self.compute_into: Callable[..., Any] | None = None
         self.pull_into: Callable[[int, int], Callable[..., Any]] | None = None
         self.tighten: Callable[[dict[str, Any]], dict[str, Any]] | None = None
         self.view: Callable[[dict[str, Any]], bool] | None = None

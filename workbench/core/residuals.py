@@ -76,11 +76,12 @@ _ALONE = 0
 _ALONE = next(n for n in range(9) if is_alone([object()], n))
 
 
-def is_private(holder: list[Any]) -> bool:
+def is_private(holder: list[Any], others: int = 0) -> bool:
     """Return whether nobody but a list of one holds an array, its memory included.
 
     Such an array may be written into: whoever else could see that has a reference to
-    it, be it as the base of a view.
+    it, be it as the base of a view. Of ``others`` the caller knows that they do not
+    mind.
     """
     array = holder[0]
     if type(array) is not np.ndarray or array.base is not None:
@@ -88,7 +89,7 @@ def is_private(holder: list[Any]) -> bool:
     owns = array.flags.owndata and array.flags.writeable
     owns = owns and not getweakrefcount(array)
     del array
-    return owns and is_alone(holder)
+    return owns and is_alone(holder, others)
 
 
 def reads_value(node: Any, index: int | str) -> bool:

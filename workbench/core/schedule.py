@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from workbench.core import blame, source, traces, walk
+from workbench.core.op import Op
+from workbench.core.residuals import is_private
 from workbench.core.tensor import (
     MaskedTensor,
     Tensor,
@@ -298,7 +300,45 @@ def _order_computed(
             ):
                 fixed.add(node.serial)
                 computed.append(node)
+    if any(node.op.compute_into is not None for node in computed):
+        computed = _delay_updates(computed)
     return computed, varying
+
+
+def _delay_updates(nodes: Sequence[Tensor]) -> list[Tensor]:
+    """Return nodes in an order in which an update comes when its result is needed.
+
+    Those that read what it changes, or a view of that, have done so then, and it may be
+    changed in place: a cotangent that is zeroed where a part of it was passed on.
+    """
+    waiting: dict[int, Tensor] = {}
+    ordered: list[Tensor] = []
+
+    def compute(needed: list[Tensor]) -> None:
+        while needed:
+            node = needed[-1]
+            before = [
+                waiting[x.serial]
+                for x in node.inputs
+                if isinstance(x, Tensor) and x.serial in waiting
+            ]
+            if before:
+                needed += before
+                continue
+            needed.pop()
+            if waiting.pop(node.serial, None) is not None or (
+                node.op.compute_into is None
+            ):
+                ordered.append(node)
+
+    for node in nodes:
+        if node.op.compute_into is not None:
+            waiting[node.serial] = node
+        else:
+            compute([node])
+    while waiting:
+        compute([next(iter(waiting.values()))])
+    return ordered
 
 
 def _missing_input_error(node: Tensor, leaves: Sequence[Tensor]) -> UsageError:
@@ -312,6 +352,8 @@ def _missing_input_error(node: Tensor, leaves: Sequence[Tensor]) -> UsageError:
 
 def _make_instruction(step: Step) -> Instruction:
     op, params, reads = step.node.op, step.node.params, step.reads
+    if op.compute_into is not None and _reads_first_last(step):
+        return _make_update(op, params), _take_held(reads), -1, *step[2:]
     compute = partial(op.compute, **params) if params else op.compute
     if len(reads) == 1:
         return compute, None, reads[0], step.writes, step.forgets
@@ -321,6 +363,40 @@ def _make_instruction(step: Step) -> Instruction:
 
 def _take_nothing(slots: list[Any]) -> tuple[Any, ...]:
     return ()
+
+
+# An op that changes a copy of its first operand changes that itself, where nobody reads
+# it later: n stores into n entries take linear time. Whether anybody else holds it, the
+# caller of the program or an array that is a view of it, Python tells at each run.
+
+
+def _reads_first_last(step: Step) -> bool:
+    """Return whether nobody reads the first operand of a step after it, or twice."""
+    first = step.reads[0]
+    free = first == step.writes or first in step.forgets
+    return free and step.reads.count(first) == 1
+
+
+def _make_update(op: Op, params: dict[str, Any]) -> Callable[..., Any]:
+    """Return an op that writes into what it is given in a list, if that is private."""
+    compute, into = op.compute, op.compute_into
+    assert into is not None
+
+    def update(held: list[Any], *others: Any) -> Any:
+        change = into if is_private(held, others=1) else compute  # the slot's
+        return change(held[0], *others, **params)
+
+    return update
+
+
+def _take_held(reads: tuple[int, ...]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    """Return what takes operands out of slots, the first one in a list."""
+    first, *others = reads
+
+    def take(slots: list[Any]) -> tuple[Any, ...]:
+        return ([slots[first]], *[slots[i] for i in others])
+
+    return take
 
 
 class _Allocation:

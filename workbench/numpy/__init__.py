@@ -27,12 +27,12 @@ which the standard asks for more than NumPy does:
 Arrays of a traced program are written to as NumPy's are (``x[i] = v``, ``x += y``,
 ``out=``, ``np.copyto``, ...): all names and views of the memory show the change, and
 the gradient goes through it. So the code of SciPy and scikit-learn, which fills the
-arrays that it has made, runs as it is. Data that meet a Tensor in such a function are to be of its namespace:
-``scipy.signal.oaconvolve(x, wnp.asarray(data))``. Many of these functions look at
-values (scikit-learn's at whether all are finite, unless ``assume_finite=True``), so
-they need a trace with values (`workbench.grad`, not `workbench.vmap`); a function
-that ends in Python's ``float`` is an error, since the gradient would be lost: ask
-scikit-learn's metrics for ``multioutput="raw_values"``.
+arrays that it has made, runs as it is. Data that meet a Tensor in such a function are
+to be of its namespace: ``scipy.signal.oaconvolve(x, wnp.asarray(data))``. Many of these
+functions look at values (scikit-learn's at whether all are finite, unless
+``assume_finite=True``), so they need a trace with values (`workbench.grad`, not
+`workbench.vmap`); a function that ends in Python's ``float`` is an error, since the
+gradient would be lost: ask scikit-learn's metrics for ``multioutput="raw_values"``.
 
 Examples
 --------

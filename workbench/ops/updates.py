@@ -15,7 +15,14 @@ import numpy as np
 from workbench.core import blame, dims, hooks
 from workbench.core.dims import has_dim
 from workbench.core.op import Op, declare
-from workbench.core.tensor import Tensor, admit, apply, mask_cotangent, value_of
+from workbench.core.tensor import (
+    MaskedTensor,
+    Tensor,
+    admit,
+    apply,
+    mask_cotangent,
+    value_of,
+)
 from workbench.core.types import (
     Array,
     ArrayLike,
@@ -36,6 +43,7 @@ from workbench.ops.define import (
 from workbench.ops.device import make_zeros, on_cupy
 from workbench.ops.indexing import (
     GETITEM,
+    SCATTER,
     WHOLE,
     Key,
     as_index,
@@ -102,10 +110,13 @@ def _updated_spec(made: Op) -> Callable[..., Any]:
 # set
 
 
-def _set_compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
-    out = np.copy(x)
+def _set_into(out: Any, v: Array, *arrays: Any, key: Key) -> Array:
     out[as_index(key, arrays)] = v
     return out
+
+
+def _set_compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
+    return _set_into(np.copy(x), v, *arrays, key=key)
 
 
 def _set_pull_array(
@@ -157,6 +168,18 @@ def index_set(x, index, v):
     reads=(),
 )
 SET.batch, SET.lengths = _batch(SET), _updated_spec(SET)
+SET.compute_into = _set_into
+
+
+def _set_pull(
+    mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
+) -> tuple[Array | None, Array | None]:
+    """Read what goes to the values before ``g`` is changed: that needs no copy then."""
+    values = _set_pull_values(g, y, *inputs, **params) if mask & 2 else None
+    return _set_pull_array(g, y, *inputs, **params) if mask & 1 else None, values
+
+
+SET.pull = _set_pull
 
 
 @on_cupy(SET)
@@ -195,13 +218,16 @@ def index_at(ufunc, x, index, v):
 '''
 
 
-def _add_compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
-    out = np.copy(x)
+def _add_into(out: Any, v: Array, *arrays: Any, key: Key) -> Array:
     if has_distinct_entries(arrays):
         out[as_index(key, arrays)] += v
     else:
         find_library_ufunc("add", out).at(out, as_index(key, arrays), v)
     return out
+
+
+def _add_compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
+    return _add_into(np.copy(x), v, *arrays, key=key)
 
 
 def _add_push(
@@ -225,16 +251,71 @@ ADD: Op = op(
     reads=(),
 )
 ADD.batch, ADD.lengths = _batch(ADD), _updated_spec(ADD)
+ADD.compute_into = _add_into
+
+
+#: What is added to so many times fewer entries than an array has is an update of it.
+FEW = 8
+#: A sum is looked through for so many updates of zeros.
+MOST_UPDATES = 8
+
+
+def add_to_entries(x: Any, y: Any) -> tuple[Any, list[tuple[Tensor, Key]]] | None:
+    """Return a sum as updates of one of the two, if the other is zeros but at indices.
+
+    That one, and what is added to it: nodes of which all inputs but what they are put
+    into are operands of an update, with their keys. None where the other is no such
+    array, or not zero at nearly all of its entries.
+    """
+    for whole, part in ((x, y), (y, x)):
+        found: list[tuple[Tensor, Key]] = []
+        node = part
+        while isinstance(node, Tensor) and node.op is ADD and len(found) < MOST_UPDATES:
+            found.append((node, node.params["key"]))
+            node = node.inputs[0]
+        if not isinstance(node, Tensor) or node.op is not SCATTER:
+            continue
+        if isinstance(whole, MaskedTensor) or isinstance(part, MaskedTensor):
+            continue  # what is 0 there wins over infinity
+        found.append((node, node.params["key"]))
+        if (
+            dtype_of(whole) == dtype_of(part)
+            and shape_of(whole) == shape_of(part)
+            and all(_is_small(added, part) for added, _ in found)
+        ):
+            return whole, found[::-1]
+    return None
+
+
+def list_update(node: Tensor) -> tuple[Any, ...]:
+    """Return what is put into an array, and the index arrays."""
+    return tuple(node.inputs[node.op is not SCATTER :])
+
+
+def _is_small(node: Tensor, whole: Any) -> bool:
+    """Return whether an update changes few entries."""
+    v, *arrays = list_update(node)
+    sizes = (*shape_of(v), *shape_of(whole), *(n for a in arrays for n in shape_of(a)))
+    if dims.has_dim(sizes) or any(map(is_mask, arrays)):
+        return False
+    try:
+        target = indexed_shape(shape_of(whole), node.params["key"], tuple(arrays))
+    except TraceError:
+        return False
+    few = FEW * math.prod(target) <= math.prod(shape_of(whole))
+    return few and dtype_of(v) == dtype_of(whole)
 
 
 # max and min: entries that tie share evenly
 
 
 def _limit(name: str, ufunc: str) -> Op:
-    def compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
-        out = np.copy(x)
+    def compute_into(out: Any, v: Array, *arrays: Any, key: Key) -> Array:
         find_library_ufunc(ufunc, out).at(out, as_index(key, arrays), v)
         return out
+
+    def compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
+        return compute_into(np.copy(x), v, *arrays, key=key)
 
     def compute_on_cupy(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
         """Sort by place and value: CuPy's ``ufunc.at`` rounds float64 to float32."""
@@ -290,6 +371,7 @@ def _limit(name: str, ufunc: str) -> Op:
         reads=(0, 1, "y"),
     )
     made.batch, made.lengths = _batch(made), _updated_spec(made)
+    made.compute_into = compute_into
     on_cupy(made)(compute_on_cupy)
     return made
 

@@ -36,6 +36,7 @@ from workbench.rewrite import (
     exact_rules,
     probability_rules,
     stable_rules,
+    update_rules,
 )
 from workbench.rewrite.lookup import describe_operands
 from workbench.rewrite.rule import (
@@ -49,7 +50,7 @@ from workbench.rewrite.rule import (
 from workbench.rewrite.text import format_node
 
 #: The tables, which fill `RULES` as they load.
-TABLES = (exact_rules, stable_rules, probability_rules, contract_rules)
+TABLES = (exact_rules, update_rules, stable_rules, probability_rules, contract_rules)
 
 
 @hooks.load_rewrites.set

@@ -15,6 +15,7 @@ import numpy as np
 
 from workbench.core import dims, types
 from workbench.core.tensor import Tensor
+from workbench.ops.updates import add_to_entries
 from workbench.rewrite.rule import Replacement, node_rule, rule
 
 ZERO = "The sign of a zero may change."
@@ -72,7 +73,14 @@ rule("square of a negative", "square(-x)", "square(x)", group="simplify")
 
 # Sums of the same
 
-rule("x plus x", "x + x", "2 * x", group="simplify", when=_is_real)
+
+def _is_full(bound: Any) -> bool:
+    """Return whether x is real, and no array of zeros with a few entries."""
+    x = bound["x"]
+    return _is_real(bound) and add_to_entries(x, x) is None
+
+
+rule("x plus x", "x + x", "2 * x", group="simplify", when=_is_full)
 rule("two x plus x", "2 * x + x", "3 * x", group="simplify", when=_is_real)
 
 

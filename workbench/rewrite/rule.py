@@ -11,7 +11,7 @@ import ast
 import inspect
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import (
     Callable,
     Hashable,
@@ -87,23 +87,34 @@ class Uses:
 
     def __init__(self, program: Graph) -> None:
         self.written: dict[int, list[str]] = defaultdict(list)
+        self.nodes: dict[int, list[Tensor]] = defaultdict(list)
         for node in program.interior:
             if node.op is not IDENTITY:
                 for x in node.inputs:
                     if isinstance(x, Tensor):
                         self.written[x.serial].append(node.op.name)
+                        self.nodes[x.serial].append(node)
         for y in program.outputs:
             if isinstance(y, Tensor):
                 self.written[y.serial].append("output")
         self.readers: dict[int, list[str]] = defaultdict(list)
         #: What reads the node of the program that is being rewritten.
         self.at_place: list[str] = []
+        self.nodes_at_place: list[Tensor] = []
+        #: That node.
+        self.place: Tensor | None = None
+        #: How many nodes are of an op, by its name.
+        self.counts = Counter(node.op.name for node in program.interior)
+        #: What rules keep in mind in this run.
+        self.notes: dict[Any, Any] = {}
         #: Whether a chain of matrices there has been put in order.
         self.is_ordered = False
 
     def start(self, node: Tensor) -> None:
         """Tell which node of the program is about to be rewritten."""
+        self.place = node
         self.at_place = self.written.get(node.serial, [])
+        self.nodes_at_place = self.nodes.get(node.serial, [])
         self.is_ordered = False
 
     def settle(self, before: Tensor, after: Any) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import workbench as wb
 from tests.chunks import parametrize_chunks
-from tests.ops.samples import SAMPLES, Sample
+from tests.ops.samples import ALIKE_IN_KIND, SAMPLES, Sample
 from workbench.autodiff.sparse.sparsity import trace_specs
 
 NAMED = {sample.name: (sample,) for sample in SAMPLES}
@@ -110,7 +110,7 @@ def check_sample(
         assert not len(more), f"{more[:3].tolist()} are no places"
 
 
-@parametrize_chunks("sample", NAMED)
+@parametrize_chunks("sample", NAMED, alike=ALIKE_IN_KIND)
 def test_pattern_contains_what_differences_find(
     sample: Sample, rng: np.random.Generator
 ) -> None:

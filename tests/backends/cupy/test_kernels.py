@@ -22,6 +22,7 @@ from tests.backends.compiled.accuracy import check_accuracy
 from tests.backends.compiled.programs import trace
 from tests.backends.cupy.host import COMPILER, SMALL, HostDevice, HostModule, write_all
 from tests.backends.cupy.nvrtc import compile_cubin, load_nvrtc
+from tests.chunks import mark_rest
 from workbench.backends.compiled.builder import Value
 from workbench.backends.compiled.expansion import expand
 from workbench.backends.compiled.lowering import lower
@@ -129,7 +130,7 @@ def compile_programs() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", mark_rest(PROGRAMS, "kernels"))
 def test_programs(name: str, rng: np.random.Generator) -> None:
     compile_programs()
     f, args = make(PROGRAMS[name], draw(rng))

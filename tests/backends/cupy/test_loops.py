@@ -21,6 +21,7 @@ from tests.backends.cupy.host import COMPILER, SMALL, HostDevice, HostModule, wr
 from tests.backends.cupy.nvrtc import compile_cubin, load_nvrtc
 from tests.backends.cupy.test_harness import change, run_sanitized
 from tests.backends.cupy.test_kernels import plan_program
+from tests.chunks import mark_rest
 from workbench.backends.compiled.expansion import expand
 from workbench.backends.compiled.lowering import lower
 from workbench.backends.compiled.products import ProductStep
@@ -273,7 +274,7 @@ def list_loops(plan: Plan) -> list[LoopStep]:
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", mark_rest(PROGRAMS, "loops"))
 def test_programs(name: str, rng: np.random.Generator) -> None:
     compile_programs()
     plan, args, want = plan_case(name, rng)

@@ -23,12 +23,13 @@ from tests.backends.cupy.standin import DeviceArray, Recording, Standin
 from tests.backends.cupy.test_kernels import PROGRAMS, compile_programs, draw
 from tests.backends.cupy.test_kernels import make as make_program
 from tests.backends.cupy.test_samples import (
-    SOME,
+    PARTS,
     Chosen,
     choose,
     choose_some,
     plan_cases,
 )
+from tests.chunks import mark_rest
 from tests.custom.kernels.sources import CDistGrad, KernelSquares, ZeroOut
 from workbench.backends.compiled.expansion import expand
 from workbench.backends.compiled.steps import Plan, list_buffers, list_written
@@ -426,7 +427,7 @@ def test_a_kernel_without_cuda_stands_between_graphs(
 # All programs
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", mark_rest(PROGRAMS, "streams"))
 def test_programs_on_streams(name: str, eager: None, rng: np.random.Generator) -> None:
     compile_programs()
     f, args = make_program(PROGRAMS[name], draw(rng))
@@ -452,7 +453,7 @@ def test_some_samples_on_streams(eager: None, subtests: pytest.Subtests) -> None
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("part", range(SOME))
+@pytest.mark.parametrize("part", range(PARTS))
 def test_all_samples_on_streams(
     part: int, eager: None, subtests: pytest.Subtests
 ) -> None:

@@ -88,10 +88,11 @@ def squares(rng: np.random.Generator, scale: float) -> dict[str, Any]:
             "i": rng.integers(0, 3, 3)}  # fmt: skip
 
 
-def test_every_quotient_of_exponentials(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("times", [40, pytest.param(150, marks=pytest.mark.long)])
+def test_every_quotient_of_exponentials(times: int, rng: np.random.Generator) -> None:
     family = list(itertools.product(WHOLES, ABOVE, BELOW, AXES, TAKEN))
     offered = 0
-    for pick in rng.choice(len(family), 150, replace=False):
+    for pick in rng.choice(len(family), times, replace=False):
         whole, above, below, axis, taken = family[pick]
         e, s = f"np.exp({above})", f"np.exp({below})"
         line = whole.format(e=e, s=s, x=axis, k=taken)
@@ -107,7 +108,7 @@ def test_every_quotient_of_exponentials(rng: np.random.Generator) -> None:
             if "logsumexp" in code or "logaddexp" in code:
                 offered += 1
                 assert is_value(run(code, well), f, well), (line, code)
-    assert offered > 20
+    assert offered > times // 8
 
 
 def test_what_a_line_of_code_must_not_lose() -> None:

@@ -61,11 +61,11 @@ def test_the_network_without_a_fault_is_healthy(
     assert list(wb.diagnose(f, *args)) == []
 
 
+@pytest.mark.parametrize("total", [30, pytest.param(100, marks=pytest.mark.long)])
 def test_G3_precision_and_recall_over_random_plantings(
-    rng: np.random.Generator, measured: Callable[[str], None]
+    total: int, rng: np.random.Generator, measured: Callable[[str], None]
 ) -> None:
     names, named, first, loud, right = list(FAULTS), 0, 0, 0, 0
-    total = 100
     for _ in range(total):
         name = names[rng.integers(len(names))]
         f, args, blamed = network(int(rng.integers(10, 150)), name, rng)
@@ -83,6 +83,6 @@ def test_G3_precision_and_recall_over_random_plantings(
         f"doctor: {named} of {total} planted faults named, {first} first;"
         f" {right} of {loud} alarms are theirs"
     )
-    assert named >= 0.98 * total
-    assert first >= 0.95 * total
+    assert named >= int(0.98 * total)
+    assert first >= int(0.95 * total)
     assert right >= 0.9 * loud

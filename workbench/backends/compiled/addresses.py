@@ -29,6 +29,7 @@ from workbench.ops.indexing import (
     without_masks,
 )
 from workbench.ops.lengths import is_mask
+from workbench.ops.updates import add_to_entries, list_update
 
 
 class SpreadIndex(NamedTuple):
@@ -232,7 +233,22 @@ def _spread(
     return spread_index(tuple(shape), key, arrays)
 
 
+def _expand_add(x: Any, y: Any, **params: Any) -> Any:
+    """Write a sum with an array that is zero but at an index as an update.
+
+    So the gradient of a loop that reads an entry in each step adds to one entry.
+    """
+    found = None if params else add_to_entries(x, y)
+    if found is None:
+        return None
+    made, updates = found
+    for node, key in updates:
+        made = apply(declare("index_add"), (made, *list_update(node)), {"key": key})
+    return made
+
+
 INDEX_EXPANSIONS: dict[str, Callable[..., Any]] = {
+    "add": _expand_add,
     "getitem": _expand_getitem,
     "scatter": _expand_scatter,
     "index_add": _expand_update("add"),

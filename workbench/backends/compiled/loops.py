@@ -297,6 +297,7 @@ class _LoopWriter(_Writer):
         what, step, b = self.what, self.step, self.b
         if step.flag >= 0:
             self._stop_if_flagged()
+        targets = self._plan_outputs()
         calls = self.write_program(step.program, f"{self.function}_s")
         inner_size = place_buffers(self.body)
         table = self.make_table(step.program, self.reserve(inner_size))
@@ -307,7 +308,6 @@ class _LoopWriter(_Writer):
         seqs = [(self.locate(x.view), x.view) for x in operands[what.consts : first]]
         finals = [self.locate(view) for view in operands[first:]]
         carried = self.leaves[first:]
-        targets = self._plan_outputs()
         for i, leaf in enumerate(carried):
             if targets.in_place[i]:
                 spot = self.move(self.frame, targets.spots[self._output(i)])
@@ -472,6 +472,7 @@ class _LoopWriter(_Writer):
             mine = users.get(place, [])
             if len(mine) == 1 and self._is_in_place(mine[0], place):
                 made.in_place[mine[0]] = True
+                self._drop_copy(mine[0], place)
             elif mine:  # the value before and the value after, in turns
                 made.turns[place] = size
                 size *= 2
@@ -488,6 +489,8 @@ class _LoopWriter(_Writer):
         if last < first:
             return True
         step = body.steps[first]
+        if self._begins_with_copy(step, leaf, place):
+            return True
         kernels = (
             [step.kernel] if isinstance(step, KernelStep)
             else step.parts if isinstance(step, MoveStep) and step.zeros < 0
@@ -507,6 +510,32 @@ class _LoopWriter(_Writer):
                 for x in read
             )
         )
+
+    def _begins_with_copy(self, step: Step, leaf: int, place: int) -> bool:
+        """Return whether a step copies a value, and then changes entries of the copy.
+
+        What it changes does not depend on the value, but for one entry, which is read
+        before it is written.
+        """
+        if not isinstance(step, MoveStep) or step.zeros >= 0 or len(step.parts) < 2:
+            return False
+        copy, *changes = step.parts
+        source, target = [*copy.loads.values()], [view for _, view in copy.stores]
+        return (
+            len(source) == len(target) == 1
+            and (source[0].buffer, target[0].buffer) == (leaf, place)
+            and source[0]._replace(buffer=place) == target[0]
+            and copy.size * int(source[0].kind[1:]) == self.body.buffers[leaf].size
+            and all(leaf not in x.buffers or x.size == 1 for x in changes)
+        )
+
+    def _drop_copy(self, carry: int, place: int) -> None:
+        """Let a step that is to change a copy of a carry change that itself."""
+        leaf = self.leaves[self.what.consts + self.what.seqs + carry]
+        first = self.body.buffers[place].first
+        step = self.body.steps[first]
+        if isinstance(step, MoveStep) and self._begins_with_copy(step, leaf, place):
+            self.body.steps[first] = step._replace(parts=step.parts[1:])
 
     def _locate_results(self) -> dict[int, str]:
         """Return where results begin whose places are fixed, and states of others."""

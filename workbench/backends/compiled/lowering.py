@@ -73,6 +73,8 @@ MOST_NODES = 256
 LARGE_DOMAIN = 4096
 #: Ops that lay arrays side by side.
 JOINS = ("concatenate", "stack")
+#: What has memory that nobody else writes to.
+OWNERS = ("entry", "gather", "reduction", "product", "system", "move")
 #: What has no memory of its own.
 ALIASES = ("view", "part", "window")
 
@@ -110,6 +112,8 @@ class _Lowering(Plan):
         self._placed: set[tuple[int, int]] = set()
         self._targets: dict[int, list[View]] = {}
         self._beside: dict[int, list[tuple[Any, View]]] = {}
+        #: What changes entries of its first operand, which nobody reads later.
+        self._updates: set[int] = set()
         for i, x in enumerate(graph.leaves):
             self._places[x.serial] = self._add(Buffer("input", read_spec(x), i))
         self._target = target
@@ -118,6 +122,7 @@ class _Lowering(Plan):
             graph, self.nodes, target, self._strides,
             lambda graph, strides: _Lowering(graph, target, True, strides),
         )  # fmt: skip
+        self._find_updates()
         self._find_levels()
         self._write_steps()
         self.outputs = [self._read(y) for y in graph.outputs]
@@ -125,11 +130,56 @@ class _Lowering(Plan):
             self._own_outputs()
         self._find_lifetimes()
 
+    # Updates
+
+    def _find_updates(self) -> None:
+        """Find the updates of entries that read last what they change."""
+        last = {
+            self._root(x): order
+            for order, node in enumerate(self.nodes)
+            for x in node.inputs
+            if isinstance(x, Tensor)
+        }
+        for y in self.graph.outputs:
+            if isinstance(y, Tensor):
+                last[self._root(y)] = len(self.nodes)
+        for order, node in enumerate(self.nodes):
+            updates = node.op.compute_into is not None
+            if not updates or self.roles.of[node.serial] != "move":
+                continue
+            x, *others = node.inputs
+            if not isinstance(x, Tensor) or last[self._root(x)] != order:
+                continue
+            roots = [self._root(y) for y in others if isinstance(y, Tensor)]
+            if self._root(x) not in roots or self._is_entry(node):
+                self._updates.add(node.serial)
+
+    def _is_entry(self, node: Tensor) -> bool:
+        """Return whether an update sets one entry, once its value has been read."""
+        key = node.params["key"]
+        return len(key) == len(node.shape) and all(type(k) is int for k in key)
+
+    def _is_in_place(self, node: Tensor) -> bool:
+        """Return whether an update needs no copy of what it changes.
+
+        Nobody reads that later, and its memory is the program's own: it is what one
+        step makes, no output and no input. (The loop around a program inside knows
+        whether the step may write over an input of that.)
+        """
+        if node.serial not in self._updates:
+            return False
+        x = node.inputs[0]
+        while self.roles.of.get(x.serial) == "view" and x.op.name == "reshape":
+            x = x.inputs[0]
+        return self.roles.of.get(x.serial) in OWNERS
+
     # Levels and groups
 
     def _find_levels(self) -> None:
         """Give each node a level, and nodes of one level and domain a group."""
         ready: dict[int, int] = {}
+        #: When all have read a value that have done so up to a node.
+        read: dict[int, int] = {}
         groups: dict[Any, list[tuple[int, Tensor]]] = {}
         self._ordered: list[tuple[int, int, Any]] = []
         for order, node in enumerate(self.nodes):
@@ -149,8 +199,15 @@ class _Lowering(Plan):
                     level = max(level, self._levels[x.serial])
                 else:
                     level = max(level, ready[x.serial])
+            if node.serial in self._updates:
+                # It may write over what others have to read first.
+                level = max(level, read.get(self._root(node.inputs[0]), 0))
             self._levels[node.serial] = level
             ready[node.serial] = level if role in ALIASES else level + 1
+            for x in node.inputs:
+                if isinstance(x, Tensor) and role not in ALIASES:
+                    root = self._root(x)
+                    read[root] = max(read.get(root, 0), ready[node.serial])
             if not fused:
                 if role not in ALIASES:
                     self._ordered.append((level, order, node))
@@ -349,6 +406,8 @@ class _Lowering(Plan):
                 for spec in list_specs(node):
                     self._add(Buffer("host", spec))
                 self._places[node.serial] = first
+            elif self._is_in_place(node):
+                self._share_buffer(node, outputs.get(node.serial, -1))
             elif node.serial in kept or role not in IN_REGISTERS:
                 place = outputs.get(node.serial, -1)
                 kind = "inner" if place < 0 else "output"
@@ -369,6 +428,13 @@ class _Lowering(Plan):
             step = self._make_step(group)
             if not isinstance(step, MoveStep) or step.parts or step.zeros >= 0:
                 self.steps.append(step)
+
+    def _share_buffer(self, node: Tensor, output: int) -> None:
+        """Let an update have the memory of what it changes; ``output`` is its place."""
+        place = self._places[node.serial] = self._places[self._root(node.inputs[0])]
+        buffer = self.buffers[place]
+        if output >= 0:
+            buffer.kind, buffer.place = "output", output
 
     def _make_kernel(self, nodes: list[Tensor]) -> Kernel:
         domain = find_domain(nodes[0], self.roles.of[nodes[0].serial])
@@ -508,8 +574,9 @@ class _Lowering(Plan):
         whole = np.empty(out.shape, np.dtype(out.kind))
         parts = []
         moved = node.inputs
-        if name.startswith("index_"):
-            parts.append(self._make_copy(node.inputs[0], out))
+        if node.op.compute_into is not None:
+            if not self._is_in_place(node):
+                parts.append(self._make_copy(node.inputs[0], out))
             moved = moved[1:]
         if name in UPDATES and ARRAY in node.params["key"]:
             return MoveStep(node, zeros, (*parts, self._make_scatter(node, moved)))

@@ -234,15 +234,14 @@ def _anchor_code(tracker: Any) -> np.ndarray[Any, Any]:
     """
     anchor = np.empty(0)
     _TRACKERS[id(tracker)] = tracker
-    weakref.finalize(anchor, _drop_code, tracker).atexit = False
+    weakref.finalize(anchor, _drop_code, id(tracker)).atexit = False
     return anchor
 
 
-def _drop_code(tracker: Any, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+def _drop_code(key: int, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
     """Free linked code, unless Python ends, and llvmlite has ended before."""
     if not is_ending():
-        tracker.close()
-        _TRACKERS.pop(id(tracker), None)
+        _TRACKERS.pop(key).close()
 
 
 @atexit.register

@@ -42,6 +42,7 @@ from workbench.core.op import Choice, Repetition
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 from workbench.errors import CompilerError, WorkbenchError
+from workbench.ops.define import ITEM
 from workbench.ops.indexing import ARRAY, as_index
 
 #: What becomes of an entry that is there and one that is put to it, by the op.
@@ -104,6 +105,12 @@ class Roles:
         self.layouts: dict[int, Layout] = {}
         self.nested: dict[int, list[Plan]] = {}
         self._leaves = {x.serial for x in graph.leaves}
+        #: The results that somebody takes out of a node that has several.
+        self._taken = {
+            (x.inputs[0].serial, x.params["index"])
+            for x in nodes
+            if x.op is ITEM and isinstance(x.inputs[0], Tensor)
+        }
         self._strides = strides
         self._make_plan = make_plan
         self._target = target
@@ -385,7 +392,8 @@ class Roles:
         what = node.op.lower(node, "compiled")
         bodies: Sequence[Graph]
         if isinstance(what, Repetition):
-            bodies, rows = (what.body,), range(what.consts, what.consts + what.seqs)
+            bodies = (self._skip_unread(node, what),)
+            rows = range(what.consts, what.consts + what.seqs)
             given = node.inputs[len(node.inputs) - len(what.body.leaves) :]
         elif isinstance(what, Choice):
             bodies, rows, given = what.branches, range(0), node.inputs[1:]
@@ -426,6 +434,29 @@ class Roles:
             return False
         self.nested[node.serial] = plans
         return True
+
+    def _skip_unread(self, node: Tensor, what: Repetition) -> Graph:
+        """Return the program of a step without the rows that nobody reads.
+
+        They would be copied in each step; another output stands in their place.
+        """
+        read = set(range(what.carries))
+        read |= {
+            k
+            for number, (kind, k) in enumerate(what.results)
+            if kind == "rows" and (node.serial, number) in self._taken
+        }
+        if what.until:
+            read.add(len(what.body.outputs) - 1)
+        body: Graph = what.body
+        outputs = body.outputs
+        if not read or len(read) == len(outputs):
+            return body
+        kept = outputs[min(read)]
+        return Graph(
+            body.leaves,
+            [y if k in read else kept for k, y in enumerate(outputs)],
+        )
 
     def _has_rows(self, x: Any) -> bool:
         """Return whether a step finds an entry of an operand in memory."""
