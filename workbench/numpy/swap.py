@@ -89,9 +89,9 @@ def _make_maker(name: str) -> Any:
 
     @functools.wraps(function)
     def maker(*args: Any, **kwargs: Any) -> Any:
-        if not traces.LOCAL.stack:
+        if not traces.LOCAL.stack or kwargs.get("like") is not None:
             return function(*args, **kwargs)
-        if own is not None and args:
+        if own is not None and args and _frame(1).f_code.co_name != "__array__":
             value = args[1 if name == "full" and len(args) > 1 else 0]
             if name == "full":
                 value = kwargs.get("fill_value", value)
@@ -380,7 +380,7 @@ class Facts(NamedTuple):
 
 #: Attributes, and functions, by which an array is written to, or Tensors are taken.
 WRITING = {
-    "asarray", "ascontiguousarray", "at", "copyto", "fill", "fill_diagonal", "flat",
+    "__setitem__", "asarray", "ascontiguousarray", "at", "copyto", "fill", "fill_diagonal", "flat",
     "ndarray", "partition", "place", "put", "put_along_axis", "putmask", "sort",
 }  # fmt: skip
 _FACTS: dict[int, Facts] = {}
@@ -614,7 +614,7 @@ def find_reach(function: Any) -> Reach:
         ):
             return reach
     reach = Reach(function)
-    if reach.lasts:
+    if reach.lasts and type(function) is not tuple:
         try:
             held = ref(function, lambda _: _REACHED.pop(key, None))
         except TypeError:
@@ -650,10 +650,10 @@ def _find_names(space: Space, asks_type: bool) -> list[tuple[str, Any, Any]]:
     kept: set[str] = set()
     for name, value in list(space.items()):
         kind = type(value)
-        if kind in PASSED:
-            continue
         new = BY_ID.get(id(value))
         if new is None:
+            if kind in PASSED:
+                continue
             new = swap_scipy(value)
         if new is not value:
             found.append((name, value, new))
@@ -767,6 +767,9 @@ class Swap:
 
 def find_swap(function: Any) -> Swap | None:
     """Return the swap for what a function reaches; None where none is needed."""
+    if type(function) is tuple:  # with its arguments, whose methods it may call
+        others = [x for x in function[1:] if type(x) not in PASSED]
+        function = (function[0], *others) if others else function[0]
     reach = find_reach(function)
     if PACKAGES:
         _bind_packages()
