@@ -109,7 +109,7 @@ def check_random(count: int, rng: np.random.Generator) -> None:
         expected = [plain(x.copy()) for x in xs]
         np.testing.assert_allclose(found, expected, rtol=1e-10, err_msg=text)
         batched += 1
-    assert batched > count / 4
+    assert batched > count / 2  # the others write to what they are given
 
 
 def test_random_programs_of_aliases(rng: np.random.Generator) -> None:
@@ -119,6 +119,67 @@ def test_random_programs_of_aliases(rng: np.random.Generator) -> None:
 @pytest.mark.long
 def test_many_random_programs_of_aliases(rng: np.random.Generator) -> None:
     check_random(10_000, rng)
+
+
+# Masks without values: how many entries they take is not known
+
+AT_MASKS = {
+    "twice those": "y[y > 0.3] *= 2",
+    "a function of those": "m = x > 0.3; y[m] = np.sqrt(y[m]) * x[0] + x[m]",
+    "those of rows": "v = y.reshape(3, 2); m = v[:, 0] > 0.3; v[m] /= 1 + x[:2] ** 2",
+    "those of columns": "v = y.reshape(3, 2).T; m = v[0] > 0.3; v[:, m] *= v[:, m]",
+    "a number in columns": "v = y.reshape(3, 2).T; v[:, v[0] > 0.3] = x[1]",
+    "through a view": "v = y[1:]; v[v < 0.3] = -v[v < 0.3]",
+    "a mask made twice": "y[x > 0] += x[1] - 2 * y[x > 0]",
+    "not those": "y[~(y > 0.3)] = -y[~(y > 0.3)]",
+    "after a write": "m = y > 0.3; y[0] = 5; y[m] *= x[2]",
+}
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("name", AT_MASKS)
+def test_entries_at_a_mask_without_values(name: str) -> None:
+    text = writing(AT_MASKS[name])
+    plain, f = function_of(text, np), function_of(text, NAMES)
+    xs = np.linspace(-1, 2, 12).reshape(2, 6) + 0.03
+    truth = [plain(x.copy()) for x in xs]
+    np.testing.assert_allclose(wb.vmap(f)(xs), truth, rtol=1e-14)
+    graph = wb.trace(f)(wb.Spec((6,), np.dtype(float)))
+    np.testing.assert_allclose(graph.run([xs[1]])[0], truth[1], rtol=1e-14)
+    expected = [differences(total(plain), x, 1e-4) for x in xs]
+    assert_close(wb.vmap(wb.grad(total(f)))(xs), expected, 1e-7)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: wnp.sum(x[x > 0]),
+        lambda x: x[x > 0],
+        lambda x: (x, x[x > 0]),
+        lambda x: x[x > 0].mean(),
+        lambda x: x * x[x > 0],
+        lambda x: x[x > 0] @ x[x > 0],
+        lambda x: np.add.reduce(x[x > 0]),
+        lambda x: len(x[x > 0]),
+        lambda x: np.concatenate([x[x > 0], x]),
+        lambda x: np.stack([x[x > 0], x[x > 0]]),
+        lambda x: [v * 2 for v in x[x > 0]],
+        lambda x: store_at(x * 1.0, x > 0, (x * 1.0)[x > 0.5]),
+        lambda x: store_at(x * 1.0, x > 0, (x[1:])[x[1:] > 0]),
+        lambda x: store_at(x * 1.0, x > 0, x[:3]),
+        lambda x: store_at(x * 1.0, x > 0, x[x > 0] * x),
+        lambda x: store_at(x * 1.0, [0, 1], x[x > 0]),
+    ],
+)
+def test_how_many_entries_a_mask_takes_is_not_known(f: Callable[[Any], Any]) -> None:
+    told = r"boolean index \(at .*x > 0.*np\.where\(mask"
+    with pytest.raises(TraceError, match=told):
+        wb.vmap(f)(XS[None])
+
+
+def store_at(y: Any, index: Any, values: Any) -> Any:
+    y[index] = values  # of x > 0
+    return y
 
 
 # Everything of NumPy that writes

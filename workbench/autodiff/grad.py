@@ -111,8 +111,9 @@ class RecordedCall:
         active = hooks.overrides.call(overrides)
         self.is_whole = active is not None and active.means_parts
         lean = active is None and name in ("grad", "vjp")
+        code = (f, *self.constant_leaves) if self.constant_leaves else f
         self.recording = record(
-            self._run, self.values, names, function=f, lean=lean, owns=True
+            self._run, self.values, names, function=code, lean=lean, owns=True
         )
         self.leaves, self.outputs = self.recording.leaves, self.recording.outputs
         self.first = self.leaves[0].serial if self.leaves else 0
@@ -182,9 +183,6 @@ class RecordedCall:
         if isinstance(self.f, np.ufunc):  # which has no frame of the user's
             with source.pin_line():
                 return self.f(*args, **kwargs)
-        if traces.LOCAL.stack[-1].fills:  # its other arguments are its own to fill
-            args = [hooks.join_given.call(x) for x in args]
-            kwargs = {key: hooks.join_given.call(x) for key, x in kwargs.items()}
         made = self.f(*args, **kwargs)
         return self._keep_aux(made) if self.has_aux else made
 
@@ -238,7 +236,7 @@ class RecordedCall:
         part in: where an override means one, the arrays of the other arguments are
         recorded too.
         """
-        x = record_draws(x)
+        x = record_argument(x)
         return wrap_arrays(self.f, place, x) if self.is_whole else x
 
     def _fill_leaves(
@@ -348,11 +346,15 @@ def is_plain(x: object) -> bool:
     return not isinstance(x, Tensor) and hasattr(x, "dtype") and has_derivative(x)
 
 
-def record_draws(x: Any) -> object:
-    """Return an argument; a generator of NumPy's as one whose draws are nodes.
+def record_argument(x: Any) -> object:
+    """Return an argument as a function that is traced is to have it.
 
-    Both share one stream, so the function draws what it would have drawn.
+    A generator of NumPy's is one whose draws are nodes. Both share one stream, so the
+    function draws what it would have drawn. An array is one that the function can fill,
+    if its code fills arrays.
     """
+    if type(x) is np.ndarray:
+        return hooks.join_given.call(x) if traces.LOCAL.stack[-1].fills else x
     if type(x).__module__ != "numpy.random._generator":
         return x
     from workbench.random import Generator

@@ -19,6 +19,7 @@ from workbench.core.inplace import METHODS, make_in_place
 from workbench.core.op import Op, declare
 from workbench.core.plain import complete_classes
 from workbench.core.tensor import (
+    ANSWERING,
     CHANGED,
     LARGE,
     NO_PARAMS,
@@ -119,7 +120,7 @@ def _make_unary(name: str, compute: Callable[[Any], Any]) -> Callable[[Tensor], 
 
 
 def _apply_other(op: Op, operands: tuple[Any, Any], other: object) -> Any:
-    if isinstance(other, str) or other is None:
+    if isinstance(other, str) or other is None or type(other) in ANSWERING:
         return NotImplemented
     if getattr(other, "__array_ufunc__", NotImplemented) is None:
         return NotImplemented  # it asks to be given the operator, as NumPy has it

@@ -519,6 +519,16 @@ class Turned(Plain):
     def __getattr__(self, name: str) -> Any:
         return getattr(_handle_of(self), name)
 
+    def __getitem__(self, index: Any) -> Any:
+        node = self.memory.read()
+        if type(index) is int and node.shape:
+            n = node.shape[0]  # a loop over rows that has begun before ends by this
+            if type(n) is int and not -n <= index < n:
+                raise IndexError(
+                    f"index {index} is out of bounds for axis 0 with size {n}"
+                )
+        return hooks.read_entries.call(self, index, source.place_of(_frame(1)))
+
     def __setitem__(self, key: Any, value: Any) -> None:
         _assign(self, key, value, source.place_of(_frame(1)))
 
@@ -566,7 +576,7 @@ def _fill_class(signs: Iterable[tuple[str, str]]) -> None:
     kept |= {"__init_subclass__", "__subclasshook__", "__getattribute__", "__doc__"}
     kept |= {"__setattr__", "__delattr__", "__sizeof__", "__array_finalize__"}
     kept |= {"__array_wrap__", "__module__", "__class_getitem__", "__dir__"}
-    direct = {*METHODS, "__getitem__", "__array_ufunc__", "__array_function__"}
+    direct = {*METHODS, "__array_ufunc__", "__array_function__"}
     for name in {*dir(np.ndarray), *dir(Tensor), *vars(Plain)}:
         if name in kept or (name in own and name not in direct):
             continue

@@ -61,6 +61,8 @@ CHANGED = traces.CHANGED
 ON_HOST = (np.ndarray, np.generic, *types.WEAK_TYPES, type(None))
 #: Those of masked ones, stale ones too.
 MASKED: set[type] = set()
+#: Classes that answer operators and ufuncs in the place of Tensors.
+ANSWERING: set[type] = set()
 
 
 class Tensor(ArrayMethods, Conversions):
@@ -267,6 +269,8 @@ class Tensor(ArrayMethods, Conversions):
                 # NumPy gives a float64 scalar here, where an operator would
                 # keep a Python number.
                 inputs = (apply(declare("strong"), (inputs[0],)), *inputs[1:])
+            if not ANSWERING.isdisjoint(map(type, inputs)):
+                return NotImplemented
             return apply(op, inputs)
         answer = FUNCTIONS.get((ufunc, method))
         if answer is None:

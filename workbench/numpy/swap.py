@@ -91,7 +91,7 @@ def _make_maker(name: str) -> Any:
     def maker(*args: Any, **kwargs: Any) -> Any:
         if not traces.LOCAL.stack or kwargs.get("like") is not None:
             return function(*args, **kwargs)
-        if own is not None and args:
+        if own is not None and args and _frame(1).f_code.co_name != "__array__":
             value = args[1 if name == "full" and len(args) > 1 else 0]
             if name == "full":
                 value = kwargs.get("fill_value", value)
@@ -404,7 +404,7 @@ class Facts(NamedTuple):
 
 #: Attributes, and functions, by which an array is written to, or Tensors are taken.
 WRITING = {
-    "asarray", "ascontiguousarray", "at", "copyto", "fill", "fill_diagonal", "flat",
+    "__setitem__", "asarray", "ascontiguousarray", "at", "copyto", "fill", "fill_diagonal", "flat",
     "ndarray", "partition", "place", "put", "put_along_axis", "putmask", "sort",
 }  # fmt: skip
 _FACTS: dict[int, Facts] = {}
@@ -428,8 +428,6 @@ def read_code(code: CodeType) -> Facts:
             stores = True
         elif name == "BINARY_OP":
             stores = stores or step.argrepr.endswith("=")
-        elif name == "KW_NAMES" or name == "LOAD_CONST":
-            stores = stores or (type(step.argval) is tuple and "out" in step.argval)
     stores = stores or not WRITING.isdisjoint(attributes.union(names))
     asks_type = "type" in names and ("ndarray" in names or "ndarray" in attributes)
     for const in code.co_consts:
@@ -439,6 +437,8 @@ def read_code(code: CodeType) -> Facts:
             asks_type = asks_type or inner.asks_type
             names.update(dict.fromkeys(inner.names))
             attributes |= inner.attributes
+        elif type(const) is tuple and "out" in const:  # the names of arguments
+            stores = True
     if len(_FACTS) > 8192:
         _FACTS.clear()
     made = Facts(code, stores, tuple(names), frozenset(attributes), asks_type)
@@ -639,7 +639,7 @@ def find_reach(function: Any) -> Reach:
         ):
             return reach
     reach = Reach(function)
-    if reach.lasts:
+    if reach.lasts and type(function) is not tuple:
         try:
             held = ref(function, lambda _: _REACHED.pop(key, None))
         except TypeError:
@@ -792,6 +792,9 @@ class Swap:
 
 def find_swap(function: Any) -> Swap | None:
     """Return the swap for what a function reaches; None where none is needed."""
+    if type(function) is tuple:  # with its arguments, whose methods it may call
+        others = [x for x in function[1:] if type(x) not in PASSED]
+        function = (function[0], *others) if others else function[0]
     reach = find_reach(function)
     if PACKAGES:
         _bind_packages()

@@ -51,7 +51,9 @@ from workbench.ops.indexing import (
     Key,
     Slice,
     as_index,
+    find_entries,
     getitem,
+    set_entries,
     split_index,
 )
 from workbench.ops.updates import SET, at
@@ -92,8 +94,11 @@ def assign(x: Tensor, index: object, value: Any, line: Line | None = None) -> No
             return
         with source.pin_line():
             old = latest_of(x, memory) if path else memory.latest
+            if (entries := find_entries(old, index)) is not None:
+                new = value = set_entries(old, entries, value)
+            else:
+                new = at(old)[index].set(value)
             _check_gradient(value, old)
-            new = at(old)[index].set(value)
             if new.dtype != old.dtype:
                 new = new.astype(old.dtype)
             write_view(memory, path, new)
@@ -325,6 +330,8 @@ def _read_entries(x: Any, index: Any, line: Line) -> Any:
     node = x.memory.read()
     memory = node.memory
     index = resolve_nest(index)
+    if (waiting := find_entries(node, index)) is not None:
+        return waiting
     if type(node) is not Version or READ(node) is not None or memory.latest is not node:
         with source.pin_line():
             return getitem(node, index)
