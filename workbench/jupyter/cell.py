@@ -630,7 +630,8 @@ class Cell:
                     finally:
                         self.locked.update(opening.arrays)
                     output = inplace.resolve(self._get_output(value))
-                    inplace.purify([output], min(opening.leaves, default=0))
+                    if any(x.changes for x in traces.LOCAL.stack):
+                        inplace.purify([output], min(opening.leaves, default=0))
             finally:
                 value = self._restore(value, tree)
         return output, value
