@@ -287,8 +287,10 @@ def _is_given(value: Any, depth: int = 4) -> bool:
 
 def vars_of(x: Any) -> dict[str, Any]:
     """Return the attributes of an object; none of one that has no place for them."""
-    found = getattr(x, "__dict__", None)
-    return found if isinstance(found, dict) and not isinstance(x, type) else {}
+    if isinstance(x, (type, ModuleType)) or not type(x).__dictoffset__:
+        return {}
+    found = object.__getattribute__(x, "__dict__")  # not what it answers to others
+    return found if isinstance(found, dict) else {}
 
 
 def _content(cell: Any) -> Any:
@@ -604,7 +606,8 @@ class Reach:
     def _follow_object(
         self, value: Any, kind: type, attributes: frozenset[str], depth: int
     ) -> None:
-        inner = getattr(value, "__wrapped__", None)
+        held = vars_of(value)
+        inner = held.get("__wrapped__")
         if inner is not None and callable(value):
             self._follow(inner, attributes, depth)
             return
@@ -613,7 +616,7 @@ class Reach:
             self._follow_class(kind, depth)
         if depth and (ours or str(kind.__module__).startswith("workbench.")):
             self.lasts = self.lasts and not ours
-            for x in list(vars_of(value).values()):
+            for x in list(held.values()):
                 self._follow(x, attributes, depth - 1)
 
 
@@ -685,7 +688,8 @@ def _find_names(space: Space, asked: frozenset[str]) -> list[tuple[str, Any, Any
         elif kind is FunctionType or isinstance(value, type):
             continue
         else:  # what has been compiled reads the names themselves
-            inner = getattr(value, "py_func", None) or vars_of(value).get("__wrapped__")
+            held = vars_of(value)
+            inner = held.get("py_func") or held.get("__wrapped__")
             if type(inner) is FunctionType and inner.__globals__ is space:
                 kept.update(read_code(inner.__code__).names)
     found = [x for x in found if x[0] not in kept or x[2] is NUMPY]
