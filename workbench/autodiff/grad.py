@@ -91,6 +91,8 @@ class RecordedCall:
         has_aux: bool = False,
     ) -> None:
         check_function(f, name)
+        if str(getattr(f, "__module__", ""))[:6] == "scipy.":
+            f = hooks.swap_function.call(f)
         self.f, self.args, self.kwargs = f, args, kwargs
         #: Whether the function returns a pair, whose second is only kept; and that.
         self.has_aux, self.aux = has_aux, None

@@ -205,6 +205,12 @@ swap_names: Hook[[Any], Any] = Hook(
     "Return what runs a function with its names of NumPy swapped; None: as it is.",
     "workbench.numpy.swap",
 )
+#: Set by `numpy.swap`; called where a function of SciPy's itself is differentiated.
+swap_function: Hook[[Any], Any] = Hook(
+    "swap_function",
+    "Return the function that takes Tensors, in the place of one of SciPy's.",
+    "workbench.numpy.swap",
+)
 #: Set by `numpy.swap`; called for the arguments that nothing is differentiated by.
 join_given: Hook[[Any], Any] = Hook(
     "join_given",

@@ -26,7 +26,7 @@ from weakref import ref
 import numpy as np
 
 from workbench.core import blame, hooks, inplace, source, traces, types
-from workbench.core.inplace import LOCK, METHODS, SLOT, is_number
+from workbench.core.inplace import LOCK, METHODS, SLOT
 from workbench.core.op import CopyParams, declare
 from workbench.core.tensor import (
     TENSORS,
@@ -52,35 +52,7 @@ LARGE = 2**12
 NUMBERS = {float, int, bool, complex, np.float64, np.float32, np.int64, np.bool_}
 
 
-class Arrays(type):
-    """Lets ``isinstance(x, np.ndarray)`` be true of Tensors, in code that is traced."""
-
-    def __new__(
-        meta, name: str, bases: tuple[type, ...], body: dict[str, Any], **settings: Any
-    ) -> Any:
-        """Make a class; one that derives from `Plain` elsewhere derives from NumPy's."""
-        if body.get("__module__") == __name__:
-            return super().__new__(meta, name, bases, body, **settings)
-        plain = tuple([np.ndarray if isinstance(b, Arrays) else b for b in bases])
-        return type(name, plain, body, **settings)
-
-    def __init__(cls, name: str, bases: Any, body: Any, **settings: Any) -> None:
-        super().__init__(name, bases, body)
-
-    def __instancecheck__(cls, x: object) -> bool:
-        return isinstance(x, np.ndarray) or (
-            isinstance(x, Tensor) and not is_number(traces.node_of(x))
-        )
-
-    def __subclasscheck__(cls, kind: type) -> bool:
-        return issubclass(kind, (np.ndarray, Tensor))
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        made = np.ndarray(*args, **kwargs)
-        return made.view(cls) if traces.LOCAL.stack else made
-
-
-class Plain(np.ndarray[Any, Any], metaclass=Arrays):
+class Plain(np.ndarray[Any, Any]):
     """An array of NumPy that a traced function may store Tensors in.
 
     Attributes

@@ -137,7 +137,8 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
                 " np.fromiter or np.vectorize would collect; or give x.value to cut the"
                 " gradient on purpose."
             )
-        return GradientLostError(blame.STORED.format(where))
+        step = _find_error_step(error)
+        return blame.explain_store(where, step and step.tb_frame)
     if UNKNOWN_TYPE.search(text):
         return GradientLostError(
             f"compiled code{where} takes plain arrays alone ({text.rstrip('.')}), and"
@@ -466,9 +467,10 @@ def record(
 
     The graph has values where the leaves have; ``graph.tree`` is the nest of what was
     returned. ``function``: what the call runs, where that says more quickly what code
-    it reaches (`numpy/swap.py`). ``lean``: it is only pulled back through by the true rules, and large
-    values that these do not read are let go (`residuals.py`). ``decisions``: the graph
-    is told by which values Python has decided; ``anew``: nobody need know, since
+    it reaches (`numpy/swap.py`). ``lean``: it is only pulled back through by the true
+    rules, and large values that these do not read are let go (`residuals.py`).
+    ``decisions``: the graph is told by which values Python has decided; ``anew``:
+    nobody need know, since
     ``call`` is recorded in each run.
     """
     swap = hooks.swap_names.call(call if function is None else function)

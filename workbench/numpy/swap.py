@@ -18,11 +18,10 @@ unless the code stores into arrays, or calls SciPy.
 
 from __future__ import annotations
 
-import builtins
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dis import get_instructions
 from types import (
     BuiltinFunctionType,
@@ -39,7 +38,7 @@ import numpy as np
 
 from workbench.core import hooks, source, traces, types
 from workbench.core.inplace import is_number
-from workbench.core.plain import PLAIN, Plain, Turned, join_program
+from workbench.core.plain import PLAIN, Turned, join_program
 from workbench.core.tensor import TENSORS, Tensor
 from workbench.errors import UsageError
 from workbench.numpy import creation
@@ -140,7 +139,8 @@ def _import_numpy() -> ModuleType:
 def _choose_by_caller(ours: Any, theirs: Any) -> property:
     """Return an attribute that only the code of swapped modules finds to be ours.
 
-    Compilers of functions, debuggers and libraries that were handed ``np`` find NumPy's.
+    Compilers of functions, debuggers, and libraries that were handed ``np`` find
+    NumPy's.
     """
 
     def read(self: Any) -> Any:
@@ -151,12 +151,11 @@ def _choose_by_caller(ours: Any, theirs: Any) -> property:
 
 def _make_namespace() -> tuple[Namespace, dict[int, Any]]:
     made = Namespace("numpy", np.__doc__)
-    found: dict[int, Any] = {id(np): made, id(np.ndarray): Plain}
+    found: dict[int, Any] = {id(np): made}
     for name in MAKERS:
         theirs = getattr(np, name)
         ours = found[id(theirs)] = _make_maker(name)
         setattr(Namespace, name, _choose_by_caller(ours, theirs))
-    setattr(Namespace, "ndarray", _choose_by_caller(Plain, np.ndarray))  # noqa: B010
     own = {k: v for k, v in vars(np).items() if not hasattr(Namespace, k)}
     vars(made).update(own)
     for name in ("__spec__", "__loader__", "__file__", "__path__", "__package__"):
@@ -166,6 +165,9 @@ def _make_namespace() -> tuple[Namespace, dict[int, Any]]:
 
 #: What stands for NumPy, and what is swapped by the id of NumPy's own.
 NUMPY, BY_ID = _make_namespace()
+
+
+# What an array is
 
 
 class _Types(type):
@@ -197,19 +199,31 @@ class Type(metaclass=_Types):
 
 
 def type_of(x: Any) -> Any:
-    """Return what ``type(x)`` is in NumPy's program."""
+    """Return what ``type(x)`` is where NumPy runs the program."""
     kind = type(x)
-    if kind is np.ndarray or kind in PLAIN or kind is Turned:
-        return Plain
+    if kind in PLAIN or kind is Turned:
+        return np.ndarray
     if kind not in TENSORS:
         return kind
     node = traces.node_of(x)
     if not is_number(node):
-        return Plain
+        return np.ndarray
     value = node._value
     if value is not None and (types.is_weak(value) or isinstance(value, np.generic)):
         return type(value)
     return node.dtype.type
+
+
+def is_instance(x: Any, kinds: Any) -> bool:
+    """Return what ``isinstance`` does where NumPy runs the program."""
+    if isinstance(x, kinds):
+        return True
+    return type(x) in TENSORS and issubclass(type_of(x), kinds)
+
+
+#: What code asks of arrays with, and what answers in its place.
+ASKING: dict[str, Any] = {"type": Type, "isinstance": is_instance}
+NOTHING: frozenset[str] = frozenset()
 
 
 # SciPy
@@ -226,6 +240,7 @@ class Choice:
     __class__ = property(lambda self: type(self._theirs))  # type: ignore[assignment]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the one of the two that takes these arguments."""
         is_ours = traces.LOCAL.stack and (_is_given(args) or _is_given(kwargs))
         return (self._ours if is_ours else self._theirs)(*args, **kwargs)
 
@@ -272,8 +287,10 @@ def _is_given(value: Any, depth: int = 4) -> bool:
 
 def vars_of(x: Any) -> dict[str, Any]:
     """Return the attributes of an object; none of one that has no place for them."""
-    found = getattr(x, "__dict__", None)
-    return found if isinstance(found, dict) and not isinstance(x, type) else {}
+    if isinstance(x, (type, ModuleType)) or not type(x).__dictoffset__:
+        return {}
+    found = object.__getattribute__(x, "__dict__")  # not what it answers to others
+    return found if isinstance(found, dict) else {}
 
 
 def _content(cell: Any) -> Any:
@@ -289,7 +306,11 @@ class SciPyModule(ModuleType):
     def __init__(self, theirs: ModuleType) -> None:
         super().__init__(theirs.__name__, theirs.__doc__)
         vars(self).update(
-            {k: v for k, v in vars(theirs).items() if k.startswith("__")}
+            {
+                k: v
+                for k, v in vars(theirs).items()
+                if k.startswith("__") and k not in ("__getattr__", "__dir__")
+            }
         )
         vars(self)["_theirs"] = theirs
 
@@ -391,21 +412,21 @@ class Facts(NamedTuple):
         The global names that it reads.
     attributes
         The attributes that it reads.
-    asks_type
-        Whether it may compare a type with that of arrays.
+    asks
+        What it may ask of an array with: ``type``, ``isinstance``.
     """
 
     code: CodeType
     stores: bool
     names: tuple[str, ...]
     attributes: frozenset[str]
-    asks_type: bool
+    asks: frozenset[str]
 
 
 #: Attributes, and functions, by which an array is written to, or Tensors are taken.
 WRITING = {
-    "__setitem__", "asarray", "ascontiguousarray", "at", "copyto", "fill", "fill_diagonal", "flat",
-    "ndarray", "partition", "place", "put", "put_along_axis", "putmask", "sort",
+    "__setitem__", "asarray", "ascontiguousarray", "at", "copyto", "fill",
+    "fill_diagonal", "flat", "ndarray", "partition", "place", "put", "put_along_axis", "putmask", "sort",
 }  # fmt: skip
 _FACTS: dict[int, Facts] = {}
 
@@ -429,19 +450,21 @@ def read_code(code: CodeType) -> Facts:
         elif name == "BINARY_OP":
             stores = stores or step.argrepr.endswith("=")
     stores = stores or not WRITING.isdisjoint(attributes.union(names))
-    asks_type = "type" in names and ("ndarray" in names or "ndarray" in attributes)
+    asks = {"isinstance"} & set(names)
+    if "type" in names and ("ndarray" in names or "ndarray" in attributes):
+        asks.add("type")
     for const in code.co_consts:
         if isinstance(const, CodeType):
             inner = read_code(const)
             stores = stores or inner.stores
-            asks_type = asks_type or inner.asks_type
+            asks |= inner.asks
             names.update(dict.fromkeys(inner.names))
             attributes |= inner.attributes
         elif type(const) is tuple and "out" in const:  # the names of arguments
             stores = True
     if len(_FACTS) > 8192:
         _FACTS.clear()
-    made = Facts(code, stores, tuple(names), frozenset(attributes), asks_type)
+    made = Facts(code, stores, tuple(names), frozenset(attributes), frozenset(asks))
     _FACTS[id(code)] = made
     return made
 
@@ -486,7 +509,7 @@ class Reach:
     stores, uses_scipy
         Whether some of it stores into arrays; reads a name of SciPy's.
     asking
-        The ids of the globals in which a type is compared with that of arrays.
+        What code asks of arrays with, by the ids of its globals.
     checks
         The names that were looked at, and what they were: while they are that, the
         answer holds.
@@ -497,7 +520,7 @@ class Reach:
     def __init__(self, root: Any) -> None:
         self.spaces: dict[int, Space] = {}
         self.stores = self.uses_scipy = False
-        self.asking: set[int] = set()
+        self.asking: dict[int, frozenset[str]] = {}
         self.checks: list[tuple[Space, str, int]] = []
         self.lasts = True
         self._seen: set[int] = set()
@@ -526,8 +549,9 @@ class Reach:
             names = facts.names
             self.stores = self.stores or facts.stores
             self.spaces[id(space)] = space
-            if facts.asks_type:
-                self.asking.add(id(space))
+            if facts.asks:
+                asked = self.asking.get(id(space), frozenset())
+                self.asking[id(space)] = asked | facts.asks
         for name in names:
             value = space.get(name, MISSING)
             kind = type(value)
@@ -547,6 +571,9 @@ class Reach:
             return
         self._seen.add(id(value))
         if kind is FunctionType:
+            if str(value.__module__).startswith("scipy."):
+                self.uses_scipy = True
+                return
             self._functions.append(value)
             if (inner := value.__dict__.get("__wrapped__")) is not None:
                 self._follow(inner, attributes, depth)
@@ -604,7 +631,8 @@ class Reach:
     def _follow_object(
         self, value: Any, kind: type, attributes: frozenset[str], depth: int
     ) -> None:
-        inner = getattr(value, "__wrapped__", None)
+        held = vars_of(value)
+        inner = held.get("__wrapped__")
         if inner is not None and callable(value):
             self._follow(inner, attributes, depth)
             return
@@ -613,7 +641,7 @@ class Reach:
             self._follow_class(kind, depth)
         if depth and (ours or str(kind.__module__).startswith("workbench.")):
             self.lasts = self.lasts and not ours
-            for x in list(vars_of(value).values()):
+            for x in list(held.values()):
                 self._follow(x, attributes, depth - 1)
 
 
@@ -652,7 +680,7 @@ def find_reach(function: Any) -> Reach:
 
 _LOCK = threading.RLock()
 #: The names of a module that are swapped, by the id of its globals and their number.
-_NAMES: dict[int, tuple[int, bool, list[tuple[str, Any, Any]]]] = {}
+_NAMES: dict[int, tuple[int, frozenset[str], list[tuple[str, Any, Any]]]] = {}
 
 
 class Swapped:
@@ -665,10 +693,10 @@ class Swapped:
         self.names: list[tuple[str, Any, Any]] = []
 
 
-def _find_names(space: Space, asks_type: bool) -> list[tuple[str, Any, Any]]:
+def _find_names(space: Space, asked: frozenset[str]) -> list[tuple[str, Any, Any]]:
     """Return the names of a module to swap: what they are, and what they shall be."""
     known = _NAMES.get(id(space))
-    if known is not None and known[0] == len(space) and known[1] >= asks_type:
+    if known is not None and known[0] == len(space) and known[1] >= asked:
         if all(space.get(name, MISSING) is old for name, old, _ in known[2]):
             return known[2]
     found: list[tuple[str, Any, Any]] = []
@@ -682,25 +710,20 @@ def _find_names(space: Space, asks_type: bool) -> list[tuple[str, Any, Any]]:
             new = swap_scipy(value)
         if new is not value:
             found.append((name, value, new))
-        elif kind is FunctionType:
-            if value.__globals__ is space:
-                asks_type = asks_type or read_code(value.__code__).asks_type
-        elif isinstance(value, type) and value.__module__ == space.get("__name__"):
-            for part in vars(value).values():
-                code = getattr(part, "__code__", None)
-                asks_type = asks_type or (
-                    code is not None and read_code(code).asks_type
-                )
+        elif kind is FunctionType or isinstance(value, type):
+            continue
         else:  # what has been compiled reads the names themselves
-            inner = getattr(value, "py_func", None) or vars_of(value).get("__wrapped__")
+            held = vars_of(value)
+            inner = held.get("py_func") or held.get("__wrapped__")
             if type(inner) is FunctionType and inner.__globals__ is space:
                 kept.update(read_code(inner.__code__).names)
     found = [x for x in found if x[0] not in kept or x[2] is NUMPY]
-    if asks_type and "type" not in space:
-        found.append(("type", MISSING, Type))
+    for name in asked:
+        if name not in space:
+            found.append((name, MISSING, ASKING[name]))
     if len(_NAMES) > 1024:
         _NAMES.clear()
-    _NAMES[id(space)] = len(space), asks_type, found
+    _NAMES[id(space)] = len(space), asked, found
     return found
 
 
@@ -716,10 +739,13 @@ class Swap:
     __slots__ = ("_asking", "_held", "_spaces", "fills")
 
     def __init__(
-        self, spaces: Iterable[Space], fills: bool = True, asking: Iterable[int] = ()
+        self,
+        spaces: Iterable[Space],
+        fills: bool = True,
+        asking: Mapping[int, frozenset[str]] | None = None,
     ) -> None:
         self._spaces = tuple(spaces)
-        self._asking = frozenset(asking)
+        self._asking = asking or {}
         self._held: list[Swapped] = []
         self.fills = fills
 
@@ -753,7 +779,7 @@ class Swap:
         key = id(space)
         entry = ACTIVE.get(key)
         if entry is None:
-            names = _find_names(space, key in self._asking)
+            names = _find_names(space, self._asking.get(key, NOTHING))
             entry = Swapped(space)
             entry.names = names  # noted first: an interrupt may strike anywhere
             ACTIVE[key] = entry
@@ -810,7 +836,7 @@ def swapped(*parts: Any) -> Swap:
     reaches.
     """
     spaces: dict[int, Space] = {}
-    asking: set[int] = set()
+    asking: dict[int, frozenset[str]] = {}
     for part in parts:
         if type(part) is dict:
             spaces[id(part)] = part
@@ -944,4 +970,5 @@ def join_given(x: Any) -> Any:
 
 
 hooks.swap_names.set(find_swap)
+hooks.swap_function.set(swap_scipy)
 hooks.join_given.set(join_given)
