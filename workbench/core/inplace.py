@@ -8,8 +8,8 @@ by its class: whoever is given a handle takes the latest node in its place, of a
 the view taken again of the latest version.
 
 What was recorded before reads the nodes as they were. A handle keeps a copy of the node
-that it was (`Handle.node`), and `purify` puts that in the place of handles before
-anybody walks over a program: a Graph holds nodes alone.
+that it was (`Handle.node`), and who walks over a program puts that in the place of
+handles on the way (`replace_handles`): a Graph holds nodes alone.
 
 Three facts must hold, or numbers would be wrong in silence: functions share memory, and
 lay it out, as NumPy's do; who is handed the node of a version has it noted (`adopt`);
@@ -336,19 +336,22 @@ def adopt(made: Any) -> Any:
     return made
 
 
+def replace_handles(node: Any) -> None:
+    """Let a node be made from nodes, not from handles: whoever walks does so first."""
+    node.inputs = tuple(map(node_of, node.inputs))
+
+
 def purify(roots: Iterable[Any], first: int = 0) -> None:
     """Let the nodes from a serial on be made from nodes, not from handles."""
     seen: set[int] = set()
-    stack = [node_of(x) for x in roots if isinstance(x, Tensor) and x.serial >= first]
+    stack = [node_of(x) for x in roots if isinstance(x, Tensor)]
     while stack:
         node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        inputs = node.inputs
-        if not CHANGED.isdisjoint(map(type, inputs)):
-            node.inputs = inputs = tuple(map(node_of, inputs))
-        stack += [x for x in inputs if isinstance(x, Tensor) and x.serial >= first]
+        if node.serial >= first and id(node) not in seen:
+            seen.add(id(node))
+            if not CHANGED.isdisjoint(map(type, node.inputs)):
+                replace_handles(node)
+            stack += [x for x in node.inputs if isinstance(x, Tensor)]
 
 
 # Who shares the memory

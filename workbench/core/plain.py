@@ -35,7 +35,7 @@ from workbench.core.tensor import (
     is_labelled,
     next_serial,
 )
-from workbench.errors import TraceError
+from workbench.errors import DtypeError, TraceError
 
 _frame = sys._getframe
 _array: Any = np.ndarray
@@ -168,8 +168,16 @@ class Unvalued(Plain):
             _set_item(self, key, value)
 
 
+class Whole(Plain):
+    """Integers or flags: no Tensor is stored in them, and an op notes a copy."""
+
+    __slots__ = ()
+
+    __setitem__ = _set_item
+
+
 #: The classes of plain arrays that turn.
-PLAIN: set[type] = {Plain, Unvalued}
+PLAIN: set[type] = {Plain, Unvalued, Whole}
 NUMBERS |= PLAIN
 
 
@@ -211,11 +219,11 @@ def _find_array(x: Any, value: Any) -> Any:
 def join_program(made: Any, *, is_given: bool = False) -> Any:
     """Return an array of NumPy as one that the function may store Tensors in."""
     trace = traces.LOCAL.stack[-1]
-    kind = Plain if trace.unknown is None else Unvalued
-    if made.dtype.kind not in "fc" and not (
-        kind is Unvalued and made.dtype.kind in "biu"
-    ):
-        return made  # nothing with a gradient can be stored there
+    kind: type = Plain if trace.unknown is None else Unvalued
+    if made.dtype.kind not in "fc":
+        if made.dtype.kind not in "biu":
+            return made
+        kind = Whole if kind is Plain else kind
     joined = made.view(kind)
     joined.is_given = is_given
     return joined
@@ -280,6 +288,12 @@ def turn(x: Any) -> None:
         if type(x) not in PLAIN:
             return  # another thread was first
         root = _root_of(x)
+        if type(root) is Whole:
+            raise DtypeError(
+                f"a Tensor is stored in an array of dtype {root.dtype}"
+                f"{blame.user_line()}: the values would be rounded and their gradient"
+                " lost. Make it an array of floats."
+            )
         code, lasti = source.caller()
         value = _copy(root)
         node = _make_constant(value, code, lasti)
@@ -570,7 +584,7 @@ def _fill_class(signs: Iterable[tuple[str, str]]) -> None:
 def complete_classes(signs: Iterable[tuple[str, str]]) -> None:
     """Make the class of what has turned, once Tensors have all their operators."""
     _fill_class(signs)
-    for kind in (Plain, Unvalued, Turned):
+    for kind in (Plain, Unvalued, Whole, Turned):
         kind.__name__ = kind.__qualname__ = "ndarray"
         kind.__module__ = "numpy"
     traces.CHANGED.add(Turned)
