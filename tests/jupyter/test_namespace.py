@@ -301,6 +301,11 @@ CELLS = {
         "    y, z = xp.zeros(2), ones(2)\n    y[0] = v\n    z[1] = v * v\n"
         "    return y * z + z\nfill(s).sum()"
     ),
+    "integers that are filled again": (
+        "k = np.zeros(3, int)\nm = np.zeros(3, bool)\nt = 0.0\nfor i in range(3):\n"
+        "    k[i:] += i\n    m[i] = True\n    t = t + np.sum(w[k] * k) + w[m].sum()\n"
+        "    head = k[:2]\nt"
+    ),
     "it is an array": (
         "y = w * 2\nis_array = isinstance(y, np.ndarray)\nis_number = isinstance(s, "
         "np.ndarray)\nif is_array:\n    y[0] = 0.0\ny.sum()"

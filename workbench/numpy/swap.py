@@ -383,11 +383,13 @@ STANDING: dict[type, Callable[[Any], Any]] = {
     Namespace: lambda x: np,
     SciPyModule: lambda x: vars(x)["_theirs"],
     Choice: lambda x: x._theirs,
-    type(Plain): lambda x: np.ndarray if x is Plain else x,
     _Types: lambda x: type,
-    FunctionType: lambda x: x.__wrapped__ if id(x) in _OURS else x,
+    FunctionType: lambda x: _FUNCTIONS.get(id(x), x),
 }
-_OURS = {id(x) for x in BY_ID.values()}
+_FUNCTIONS: dict[int, Any] = {
+    id(x): x.__wrapped__ for x in BY_ID.values() if x is not NUMPY
+}
+_FUNCTIONS[id(is_instance)] = isinstance
 
 
 def find_true(value: Any) -> Any:
