@@ -381,7 +381,7 @@ def test_a_function_from_outside_changes_no_input(cells: Notebook) -> None:
 
 def test_numpys_own_refusals_stay(cells: Notebook) -> None:
     ran = cells.run("%%autodiff\nk = np.zeros(3, int)\nk += w\nw.sum()", ok=False)
-    shows(ran, "----> 3 k += w", "Write k = k + w, which makes a new one.")
+    shows(ran, "----> 3 k += w", "write x = x + v, which makes a new one.")
     ran = cells.run("%%autodiff\ny = w * 2\ny += X\ny.sum()", ok=False)
     shows(ran, "----> 3 y += X", "the result has shape (4, 3), and does not fit into")
 

@@ -303,7 +303,7 @@ CELLS = {
     ),
     "integers that are filled again": (
         "k = np.zeros(3, int)\nm = np.zeros(3, bool)\nt = 0.0\nfor i in range(3):\n"
-        "    k[i:] += i\n    m[i] = True\n    t = t + np.sum(w[k] * k) + w[m].sum()\n"
+        "    k[i:] = i\n    m[i] = True\n    t = t + np.sum(w[k] * k) + w[m].sum()\n"
         "    head = k[:2]\nt"
     ),
     "it is an array": (
