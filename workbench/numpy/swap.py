@@ -688,8 +688,7 @@ def _find_names(space: Space, asked: frozenset[str]) -> list[tuple[str, Any, Any
         elif kind is FunctionType or isinstance(value, type):
             continue
         else:  # what has been compiled reads the names themselves
-            held = vars_of(value)
-            inner = held.get("py_func") or held.get("__wrapped__")
+            inner = vars_of(value).get("py_func")
             if type(inner) is FunctionType and inner.__globals__ is space:
                 kept.update(read_code(inner.__code__).names)
     found = [x for x in found if x[0] not in kept or x[2] is NUMPY]
@@ -725,12 +724,20 @@ class Swap:
         self.fills = fills
 
     def run(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Return what a function returns that runs with the names swapped."""
+        """Return what a function returns that runs with the names swapped.
+
+        The names are restored even where an interrupt strikes as they are; a ``with``
+        statement cannot promise that.
+        """
         self.__enter__()
         try:
             return call(*args)
         finally:
-            self.restore()
+            try:
+                self.restore()
+            except BaseException:
+                self.restore()
+                raise
 
     def __enter__(self) -> Self:
         try:
@@ -766,13 +773,6 @@ class Swap:
 
     def restore(self) -> None:
         """Bind what was there before; what the code has bound anew stays."""
-        try:
-            self._restore()
-        except BaseException:
-            self._restore()  # an interrupt has struck in the midst of it
-            raise
-
-    def _restore(self) -> None:
         with _LOCK:
             held = self._held
             while held:
@@ -787,8 +787,8 @@ class Swap:
                                 space[name] = old
                     ACTIVE.pop(id(space), None)
                     entry.count = 1
+                entry.count -= 1  # before the call: an interrupt may strike after it
                 held.pop()
-                entry.count -= 1
 
 
 def find_swap(function: Any) -> Swap | None:
