@@ -289,7 +289,8 @@ def lists_of_arrays(x: Any) -> Any:
     rows = [np.zeros(3) for _ in range(3)]
     for i, row in enumerate(rows):
         row[i] = x[i]
-    return np.sum(np.stack(rows) @ x) + np.sum(np.array(rows)) + np.sum(np.asarray(rows))
+    whole = np.array(rows) + np.asarray(rows)
+    return np.sum(np.stack(rows) @ x) + np.sum(whole)
 
 
 @checked
@@ -465,7 +466,7 @@ def test_what_an_array_is() -> None:
         assert type(a[0]) is np.float64
         assert isinstance(x[0], float)
         assert not isinstance(x[0], np.ndarray)
-        assert type(3.0) is float
+        assert type(len(x)) is int
         assert isinstance(int, type)
         assert type("A", (), {}).__name__ == "A"
 

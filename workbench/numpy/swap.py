@@ -402,7 +402,8 @@ class Facts(NamedTuple):
 #: Attributes, and functions, by which an array is written to, or Tensors are taken.
 WRITING = {
     "__setitem__", "asarray", "ascontiguousarray", "at", "copyto", "fill",
-    "fill_diagonal", "flat", "ndarray", "partition", "place", "put", "put_along_axis", "putmask", "sort",
+    "fill_diagonal", "flat", "ndarray", "partition", "place", "put", "put_along_axis",
+    "putmask", "sort",
 }  # fmt: skip
 _FACTS: dict[int, Facts] = {}
 
@@ -911,6 +912,19 @@ def _forget_answers() -> None:
     _REACHED.clear()
 
 
+def _read_questions(space: Space) -> frozenset[str]:
+    """Return what the code of a module asks of arrays with."""
+    found: frozenset[str] = frozenset()
+    for value in list(space.values()):
+        parts = [value]
+        if isinstance(value, type) and value.__module__ == space.get("__name__"):
+            parts = [getattr(x, "__func__", x) for x in vars(value).values()]
+        for part in parts:
+            if type(part) is FunctionType and part.__globals__ is space:
+                found |= read_code(part.__code__).asks
+    return found
+
+
 #: The modules of named packages that are swapped, and how many modules were loaded.
 _BOUND: dict[str, Swap] = {}
 _LOADED = [0]
@@ -929,7 +943,9 @@ def _bind_packages() -> None:
         for home, module in list(sys.modules.items()):
             if home.partition(".")[0] in PACKAGES and home not in _BOUND:
                 if isinstance(module, ModuleType):
-                    swap = _BOUND[home] = Swap([vars(module)])
+                    space = vars(module)
+                    asking = {id(space): _read_questions(space)}
+                    swap = _BOUND[home] = Swap([space], True, asking)
                     swap.__enter__()
         _LOADED[0] = len(sys.modules)
 
