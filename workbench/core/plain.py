@@ -2,10 +2,10 @@
 
 `Plain` is NumPy's array to whoever asks: its buffer, its views, its speed; only
 ``x[i] = v`` looks at ``v``. What varies is first stored by ``x[i] = v``, ``x += v``,
-``out=``, ``np.copyto`` or ``ufunc.at``; then the array, and all views of the memory that
-are alive, *turn*: each of these objects becomes a `Turned`, which answers as the Tensor
-that it stands for from then on (`inplace.py`). So no name, list or attribute that holds
-one need be found.
+``out=``, ``np.copyto`` or ``ufunc.at``; then the array, and all views of the memory
+that are alive, *turn*: each of these objects becomes a `Turned`, which answers as the
+Tensor that it stands for from then on (`inplace.py`). So no name, list or attribute
+that holds one need be found.
 
 Compiled code reads the memory of an array behind all protocols. Of one that has turned
 it must never read old numbers in silence: the dtype of the object is that of raw bytes,
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import prod
 from typing import Any
 from weakref import ref
@@ -440,7 +440,7 @@ def _list_shapes(
         for cuts in combinations(range(1, len(shape)), count - 1):
             ends = [0, *cuts, len(shape)]
             merged = tuple(
-                [prod(shape[a:b]) for a, b in zip(ends, ends[1:], strict=False)]
+                [prod(shape[a:b]) for a, b in pairwise(ends)]
             )
             yield merged, [prod(merged[i + 1 :]) * unit for i in range(len(merged))]
     lengths = zip(view.shape, view.strides, strict=True)

@@ -428,7 +428,8 @@ class Facts(NamedTuple):
 #: Attributes, and functions, by which an array is written to, or Tensors are taken.
 WRITING = {
     "__setitem__", "asarray", "ascontiguousarray", "at", "copyto", "fill",
-    "fill_diagonal", "flat", "ndarray", "partition", "place", "put", "put_along_axis", "putmask", "sort",
+    "fill_diagonal", "flat", "ndarray", "partition", "place", "put", "put_along_axis",
+    "putmask", "sort",
 }  # fmt: skip
 _FACTS: dict[int, Facts] = {}
 
@@ -715,8 +716,7 @@ def _find_names(space: Space, asked: frozenset[str]) -> list[tuple[str, Any, Any
         elif kind is FunctionType or isinstance(value, type):
             continue
         else:  # what has been compiled reads the names themselves
-            held = vars_of(value)
-            inner = held.get("py_func") or held.get("__wrapped__")
+            inner = vars_of(value).get("py_func")
             if type(inner) is FunctionType and inner.__globals__ is space:
                 kept.update(read_code(inner.__code__).names)
     found = [x for x in found if x[0] not in kept or x[2] is NUMPY]
@@ -752,12 +752,20 @@ class Swap:
         self.fills = fills
 
     def run(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Return what a function returns that runs with the names swapped."""
+        """Return what a function returns that runs with the names swapped.
+
+        The names are restored even where an interrupt strikes as they are; a ``with``
+        statement cannot promise that.
+        """
         self.__enter__()
         try:
             return call(*args)
         finally:
-            self.restore()
+            try:
+                self.restore()
+            except BaseException:
+                self.restore()
+                raise
 
     def __enter__(self) -> Self:
         try:
@@ -793,13 +801,6 @@ class Swap:
 
     def restore(self) -> None:
         """Bind what was there before; what the code has bound anew stays."""
-        try:
-            self._restore()
-        except BaseException:
-            self._restore()  # an interrupt has struck in the midst of it
-            raise
-
-    def _restore(self) -> None:
         with _LOCK:
             held = self._held
             while held:
@@ -814,8 +815,8 @@ class Swap:
                                 space[name] = old
                     ACTIVE.pop(id(space), None)
                     entry.count = 1
+                entry.count -= 1  # before the call: an interrupt may strike after it
                 held.pop()
-                entry.count -= 1
 
 
 def find_swap(function: Any) -> Swap | None:
@@ -938,6 +939,19 @@ def _forget_answers() -> None:
     _REACHED.clear()
 
 
+def _read_questions(space: Space) -> frozenset[str]:
+    """Return what the code of a module asks of arrays with."""
+    found: frozenset[str] = frozenset()
+    for value in list(space.values()):
+        parts = [value]
+        if isinstance(value, type) and value.__module__ == space.get("__name__"):
+            parts = [getattr(x, "__func__", x) for x in vars(value).values()]
+        for part in parts:
+            if type(part) is FunctionType and part.__globals__ is space:
+                found |= read_code(part.__code__).asks
+    return found
+
+
 #: The modules of named packages that are swapped, and how many modules were loaded.
 _BOUND: dict[str, Swap] = {}
 _LOADED = [0]
@@ -956,7 +970,9 @@ def _bind_packages() -> None:
         for home, module in list(sys.modules.items()):
             if home.partition(".")[0] in PACKAGES and home not in _BOUND:
                 if isinstance(module, ModuleType):
-                    swap = _BOUND[home] = Swap([vars(module)])
+                    space = vars(module)
+                    asking = {id(space): _read_questions(space)}
+                    swap = _BOUND[home] = Swap([space], True, asking)
                     swap.__enter__()
         _LOADED[0] = len(sys.modules)
 

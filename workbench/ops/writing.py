@@ -32,8 +32,8 @@ from workbench.core.inplace import (
     write_path,
 )
 from workbench.core.methods import FUNCTION_METHODS
-from workbench.core.plain import PLAIN, turn
 from workbench.core.op import FUNCTIONS, CopyParams, declare, implements, load_ops
+from workbench.core.plain import PLAIN, turn
 from workbench.core.tensor import (
     CHANGED,
     LARGE,
