@@ -584,6 +584,9 @@ def open_memory(x: Tensor, name: str) -> tuple[Memory, list[Tensor]]:
                 if min(trace.leaves, default=0) <= node.serial:
                     memory.owner = trace
             memory.owner.changes.append(memory)
+            if not opened[0].collects_seldom:
+                opened[0].collects_seldom = True
+                traces.collect_seldom()
     return memory, path
 
 
