@@ -188,6 +188,26 @@ def test_a_thread_beside_a_cell_has_plain_arrays(cells: Notebook) -> None:
     check_names(cells)
 
 
+def test_a_thread_that_differentiates_is_not_disturbed(cells: Notebook) -> None:
+    """Its function has stored before a cell runs, and stores again after it."""
+    cells.run(
+        "import threading\nbegun, go = threading.Event(), threading.Event()\n"
+        "found = []\nseed3 = np.ones(3)\n"
+        "def f(x):\n    a = np.zeros(2)\n    a[0] = x\n    begun.set()\n"
+        "    go.wait(30)\n    b = np.zeros(2)\n    b[1] = x * x\n"
+        "    return np.sum(a) + np.sum(b)\n"
+        "def work():\n    found.append(wb.grad(f)(3.0))\n"
+        "thread = threading.Thread(target=work)\nthread.start()\nbegun.wait(30)"
+    )
+    try:
+        cells.run("%%autodiff out --show none --seed seed3\n" + FILL)
+    finally:
+        cells.run("go.set(); thread.join()")
+    assert cells.names["found"] == [7.0]
+    assert cells.names["np"] is np
+    np.testing.assert_array_equal(cells.names["ad"].grads["s"], cells.names["w"].sum())
+
+
 def test_all_names_of_numpy(cells: Notebook) -> None:
     cells.run("%%autodiff --wrt s --show none\nfrom numpy import *\nx = zeros(2)\n"
               "x[0] = s\nx += array([s, 1.0])\nx.sum()")  # fmt: skip
@@ -234,6 +254,31 @@ def test_a_session_runs_again_with_other_values(cells: Notebook) -> None:
     expected = (slopes[0] - slopes[1]) / 2e-6
     assert session.grads["s"] == pytest.approx(expected, rel=1e-7)
     np.testing.assert_array_equal(session["out"].value, plain["out"])
+
+
+def test_a_session_remembers_its_steps(cells: Notebook) -> None:
+    """Descent by hand, and by a session that runs again and again."""
+    cells.run("%%autodiff loss --wrt w --show none\n" + LOOP)
+    session, s = cells.names["ad"], cells.names["s"]
+    w = cells.names["w"].copy()
+    losses = []
+    for _ in range(4):
+        session.run(w=w)
+        plain: dict[str, Any] = {"np": np, "w": w, "s": s}
+        exec(LOOP, plain)
+        losses.append(plain["loss"])
+        np.testing.assert_array_equal(session["out"].value, plain["out"])
+        # By hand: out' = d out / dw backwards through the recurrence.
+        g, by_w = 2 * plain["out"], np.zeros(3)
+        for i in reversed(range(3)):
+            by_w[i] += s * g[i + 1]
+            g[i] += 0.5 * g[i + 1]
+        by_w[0] += g[0]
+        np.testing.assert_allclose(session.grads["w"], by_w, rtol=1e-12)
+        w = w - 0.05 * by_w
+    line = session.timeline
+    assert [line[k].loss for k in line] == pytest.approx(losses)
+    assert losses == sorted(losses, reverse=True)
 
 
 def test_a_node_stands_at_the_line_of_its_store(cells: Notebook) -> None:

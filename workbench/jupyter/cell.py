@@ -659,8 +659,15 @@ class Cell:
                 yield
         finally:
             RUNTIME.take_import = outer
-            if outer is None:  # else the cell around this one goes on
+            if not self._is_swapped():
                 swap_names(swap.find_true)
+
+    def _is_swapped(self) -> bool:
+        """Return whether the notebook's names are swapped for somebody else, too.
+
+        A cell around this one goes on with them, or a thread that differentiates.
+        """
+        return id(self.names) in swap.ACTIVE
 
     def _note_failure(self, error: Exception) -> None:
         """Keep what the cell has traced before an error, under the names it has."""
@@ -703,8 +710,7 @@ class Cell:
                     self.lent_arrays.append(found)
             return known[id(x)][1]
 
-        # A cell around this one goes on with what stands for NumPy.
-        standing = swap.STANDING if RUNTIME.take_import is None else {}
+        standing = {} if self._is_swapped() else swap.STANDING
         made = PlainConverter(to_plain, standing)
         made.convert_names(self.names, self.shell.user_ns_hidden)
         for node in ast.walk(tree):
