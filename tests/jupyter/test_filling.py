@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,7 +87,8 @@ CALLS = {
         "np.sum(heat.solve(X.ravel()[:5] * w[0], s) ** 2)"
     ),
     "a function within": (
-        "def loss(v):\n    from own_filters import smooth\n    return smooth(v, s)[-1]\n"
+        "def loss(v):\n    from own_filters import smooth\n"
+        "    return smooth(v, s)[-1]\n"
         "loss(w)"
     ),
 }
@@ -172,7 +172,8 @@ def test_a_thread_beside_a_cell_has_plain_arrays(cells: Notebook) -> None:
         "from numpy import zeros\nimport threading\nseed3 = np.ones(3)\nmade = []\n"
         "asked, told, over = (threading.Event() for _ in range(3))\n"
         "def work():\n    while not over.is_set():\n        if asked.wait(0.01):\n"
-        "            x = np.zeros(3)\n            x[0] = 2.5\n            made.append(x)\n"
+        "            x = np.zeros(3)\n            x[0] = 2.5\n"
+        "            made.append(x)\n"
         "            asked.clear()\n            told.set()\n"
         "thread = threading.Thread(target=work)\nthread.start()\n"
         "def ask():\n    told.clear()\n    asked.set()\n    assert told.wait(30)"
@@ -328,5 +329,3 @@ def test_a_check_of_a_function_that_fills_stands_in_a_cell(cells: Notebook) -> N
     cells.run("%%autodiff --show none --wrt w\ng = wb.grad(f)(w)\nnp.sum(g * g)")
     w, s = cells.names["w"], cells.names["s"]
     np.testing.assert_allclose(cells.names["ad"].grads["w"], 8 * w * s * s)
-
-

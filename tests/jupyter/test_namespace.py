@@ -279,7 +279,8 @@ CELLS = {
     ),
     "functions that write": (
         "A = X[:3] * 1.0\nnp.fill_diagonal(A, w)\nnp.add.at(A, [0, 0], s)\n"
-        "b = np.empty(3)\nb.fill(s)\nc = w * 2\nc.sort()\nnp.copyto(b, c, where=c > 0)\n"
+        "b = np.empty(3)\nb.fill(s)\nc = w * 2\nc.sort()\n"
+        "np.copyto(b, c, where=c > 0)\n"
         "A.sum() + (b * c).sum()"
     ),
     "a table of numbers beside": (

@@ -285,7 +285,7 @@ def test_stores_one_after_the_other_stand_in_a_scope() -> None:
     # What their lines compute, -s and v[1], and not the sine, which others read.
     stores = ["index_set"] * 5
     assert sorted(inside) == ["getitem", *stores, "negative", "stop_gradient"]
-    # It is a scope as any other: what is left is c + s of `turn @ v`, c - s of the pair.
+    # It is a scope as any other: left are c + s of `turn @ v`, and c - s of the pair.
     session.override("array ← 5 stores", "0 * d")
     assert session.grads["v"][0] == pytest.approx(2 * np.cos(0.6))
 

@@ -292,8 +292,8 @@ def turn(x: Any) -> None:
             raise DtypeError(
                 f"a Tensor is stored in an array of dtype {root.dtype}"
                 f"{blame.user_line()}: the values would be rounded and their gradient"
-                " lost. Make it an array of floats, or write x = x + v, which makes a new"
-                " one."
+                " lost. Make it an array of floats, or write x = x + v, which makes a"
+                " new one."
             )
         code, lasti = source.caller()
         value = _copy(root)

@@ -42,7 +42,6 @@ from workbench.core.tree import is_sparse
 from workbench.errors import (
     DisconnectedInputError,
     DtypeError,
-    TraceError,
     UsageError,
     WorkbenchError,
     wrap_lines,

@@ -48,8 +48,8 @@ def make_plain(x: Any, locked: Collection[int], start: int) -> Any:
     """Return a Tensor or array of the cell as the cell without the magic would make it.
 
     Symbols, expressions of them and Tensors from before the cell, whose first serial is
-    ``start``, stay as they are. ``locked`` are the ids of arrays that the trace has made
-    read-only.
+    ``start``, stay as they are. ``locked`` are the ids of arrays that the trace has
+    made read-only.
     """
     if isinstance(x, Tensor):
         node = inplace.resolve(x)

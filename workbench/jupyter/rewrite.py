@@ -108,9 +108,7 @@ def _wrap_named(value: ast.expr, name: str) -> ast.expr:
 
 def _note_import(node: ast.stmt, name: str) -> ast.stmt:
     noted = _make_call("note_import", node, ast.Name(name, ast.Load()))
-    return ast.copy_location(
-        ast.Assign([ast.Name(name, ast.Store())], noted), node
-    )
+    return ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], noted), node)
 
 
 def _make_call(method: str, at: ast.AST, *args: ast.expr) -> ast.Call:

@@ -373,7 +373,7 @@ def _import(name: str) -> Any:
 
 
 def swap_value(value: Any) -> Any:
-    """Return what stands for something of NumPy's or SciPy's; anything else as it is."""
+    """Return what stands for something of NumPy's or SciPy's; or itself."""
     found = BY_ID.get(id(value))
     return swap_scipy(value) if found is None else found
 
