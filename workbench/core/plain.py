@@ -81,7 +81,7 @@ class Plain(np.ndarray[Any, Any]):
             shows.append(ref(self))
         else:
             self.born = next_serial()
-            self.shows = []
+            self.shows: list[ref[Any]] = []
             self.copies = self.is_given = None
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -475,7 +475,7 @@ class Turned(Plain):
     __slots__ = ()
 
     #: So that ``isinstance(x, Tensor)`` is true; of `numpy.ndarray` it is by its type.
-    __class__ = property(lambda self: Tensor)  # type: ignore[assignment]
+    __class__ = property(lambda self: Tensor)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_handle_of(self), name)

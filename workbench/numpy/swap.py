@@ -476,8 +476,34 @@ def _is_library_class(kind: type) -> bool:
     return _is_library(str(home), getattr(module, "__file__", None) or "")
 
 
+class _Look:
+    """The names that were looked up in one place, and what they were.
+
+    Those that lead to code are known by its identity, all others by their type.
+    """
+
+    __slots__ = ("holder", "length", "names", "passed")
+
+    def __init__(self, holder: Any) -> None:
+        self.holder = holder
+        self.length: int | None = None
+        self.names: dict[str, int] = {}
+        self.passed: dict[str, type] = {}
+
+    def freeze(self) -> tuple[Any, ...]:
+        """Return it in the form that is compared quickly."""
+        names, passed = self.names, self.passed
+        return (
+            self.holder, self.length, tuple(names), list(names.values()),
+            tuple(passed), list(passed.values()),
+        )  # fmt: skip
+
+
 class Reach:
     """The code that a function reaches: a walk over what it reads.
+
+    A name of a function's leads to what its globals hold, and an attribute to what the
+    modules, the classes and the objects hold that have been met, by that name.
 
     Attributes
     ----------
@@ -487,168 +513,170 @@ class Reach:
         Whether some of it stores into arrays; reads a name of SciPy's.
     asking
         What code asks of arrays with, by the ids of its globals.
-    checks
-        The names that were looked at, and what they were: while they are that, the
-        answer holds.
-    lasts
-        Whether these checks tell it: not where it hangs on what an object holds.
     """
 
     def __init__(self, root: Any) -> None:
         self.spaces: dict[int, Space] = {}
         self.stores = self.uses_scipy = False
         self.asking: dict[int, frozenset[str]] = {}
-        self.checks: list[tuple[Space, str, int]] = []
-        self.lasts = True
+        #: What was looked at, by the id of what holds it.
+        self._looks: dict[int, _Look] = {}
         self._seen: set[int] = set()
-        self._functions: list[FunctionType] = []
-        self._follow(root, frozenset(), 3)
-        while self._functions:
-            self._read(self._functions.pop())
+        self._attributes: set[str] = set()
+        self._holders: list[Any] = []
+        self._classes: set[type] = set()
+        #: What is still to be followed; held, so that no id is another's.
+        self._values: list[Any] = [root]
+        self._held: list[Any] = []
+        while self._values:
+            self._follow(self._values.pop())
+        self._held.clear()
+        self._known = [look.freeze() for look in self._looks.values()]
 
     def holds(self) -> bool:
         """Return whether all names are still what they were."""
-        for space, name, known in self.checks:
-            value = space.get(name, MISSING)
-            kind = type(value)
-            if (id(kind) if kind in PASSED else id(value)) != known:
+        for holder, length, names, ids, passed, kinds in self._known:
+            if length is not None and len(holder) != length:
+                return False
+            if names and list(map(id, map(holder.get, names))) != ids:
+                return False
+            if passed and list(map(type, map(holder.get, passed))) != kinds:
                 return False
         return True
 
-    def _read(self, function: FunctionType) -> None:
-        space, code = function.__globals__, function.__code__
-        if _is_library(str(space.get("__name__", "")), code.co_filename):
-            names: Any = ()
-            facts = None
-        else:
-            facts = read_code(code)
-            names = facts.names
-            self.stores = self.stores or facts.stores
-            self.spaces[id(space)] = space
-            if facts.asks:
-                asked = self.asking.get(id(space), frozenset())
-                self.asking[id(space)] = asked | facts.asks
-        for name in names:
-            value = space.get(name, MISSING)
-            kind = type(value)
-            passed = kind in PASSED
-            self.checks.append((space, name, id(kind) if passed else id(value)))
-            if not passed and value is not MISSING and facts is not None:
-                self._follow(value, facts.attributes, 3)
-        for cell in function.__closure__ or ():
-            self._follow(_content(cell), frozenset(), 3)
-        for value in function.__defaults__ or ():
-            self._follow(value, frozenset(), 3)
+    def _look(self, holder: Any) -> _Look:
+        found = self._looks.get(id(holder))
+        if found is None:
+            found = self._looks[id(holder)] = _Look(holder)
+        return found
 
-    def _follow(self, value: Any, attributes: frozenset[str], depth: int) -> None:
-        """Note the functions that a value leads to."""
+    def _look_up(self, holder: Any, name: str) -> None:
+        value = holder.get(name)
+        look, kind = self._look(holder), type(value)
+        if kind in PASSED:
+            look.passed[name] = kind
+        else:
+            look.names[name] = id(value)
+            self._values.append(value)
+
+    def _hold(self, holder: Any) -> None:
+        """Note what has attributes, and follow those that code has read so far."""
+        self._holders.append(holder)
+        self._look(holder).length = len(holder)
+        for name in list(holder):
+            if name in self._attributes or (
+                name.startswith("__") and type(holder[name]) is FunctionType
+            ):
+                self._look_up(holder, name)
+
+    def _read(self, function: FunctionType) -> None:
+        """Follow what the code of a function reads."""
+        space, code = function.__globals__, function.__code__
+        self._values += [_content(cell) for cell in function.__closure__ or ()]
+        self._values += function.__defaults__ or ()
+        if _is_library(str(space.get("__name__", "")), code.co_filename):
+            return
+        facts = read_code(code)
+        self.stores = self.stores or facts.stores
+        self.spaces[id(space)] = space
+        if facts.asks:
+            asked = self.asking.get(id(space), NOTHING)
+            self.asking[id(space)] = asked | facts.asks
+        for name in facts.names:
+            self._look_up(space, name)
+        new = facts.attributes - self._attributes
+        self._attributes |= new
+        for holder in self._holders if new else ():
+            for name in new:
+                if name in holder:
+                    self._look_up(holder, name)
+
+    def _follow(self, value: Any) -> None:
+        """Follow a value to the code that it leads to."""
         kind = type(value)
         if kind in PASSED or id(value) in self._seen:
             return
         self._seen.add(id(value))
+        self._held.append(value)
         if kind is FunctionType:
             if str(value.__module__).startswith("scipy."):
                 self.uses_scipy = True
                 return
-            self._functions.append(value)
             if (inner := value.__dict__.get("__wrapped__")) is not None:
-                self._follow(inner, attributes, depth)
+                self._values.append(inner)
+            self._read(value)
         elif kind is MethodType:
-            self._follow(value.__func__, attributes, depth)
-            self._follow(value.__self__, attributes, depth)
+            self._values += (value.__func__, value.__self__)
         elif isinstance(value, ModuleType):
-            self._follow_module(value, attributes, depth)
+            name = value.__name__
+            if name == "scipy" or name.startswith("scipy."):
+                self.uses_scipy = True
+            elif not _is_library(name, getattr(value, "__file__", None) or "<made>"):
+                space = vars(value)
+                self._holders.append(space)
+                for attribute in self._attributes.intersection(space):
+                    self._look_up(space, attribute)
         elif isinstance(value, type):
-            if not _is_library_class(value):
-                self._follow_class(value, depth)
-        elif kind in (list, tuple, set, dict):
-            if depth and len(value) <= 256:
-                self.lasts = self.lasts and kind is tuple
-                for x in value.values() if kind is dict else value:
-                    self._follow(x, attributes, depth - 1)
+            for base in value.__mro__:
+                if not _is_library_class(base) and base not in self._classes:
+                    self._classes.add(base)
+                    self._hold(vars(base))
+        elif kind is property:
+            self._values += (value.fget, value.fset)
+        elif kind in (staticmethod, classmethod):
+            self._values.append(value.__func__)
         elif kind is functools.partial:
-            for x in (value.func, *value.args, *value.keywords.values()):
-                self._follow(x, attributes, depth)
+            self._values += (value.func, *value.args, *value.keywords.values())
+        elif kind in (list, tuple, set, dict):
+            if len(value) <= 256:
+                if kind is not tuple:
+                    self._look(value).length = len(value)
+                self._values += value.values() if kind is dict else value
         elif str(kind.__module__).startswith("scipy."):
             self.uses_scipy = True
         else:
-            self._follow_object(value, kind, attributes, depth)
+            self._follow_object(value, kind)
 
-    def _follow_module(
-        self, module: ModuleType, attributes: frozenset[str], depth: int
-    ) -> None:
-        name = module.__name__
-        if name == "scipy" or name.startswith("scipy."):
-            self.uses_scipy = True
-        elif not _is_library(name, getattr(module, "__file__", None) or "<made>"):
-            self._seen.discard(id(module))  # other code reads other attributes of it
-            space = vars(module)
-            if not depth:
-                return
-            for attribute in attributes:
-                if (x := space.get(attribute, MISSING)) is not MISSING:
-                    self.checks.append((space, attribute, _mark(x)))
-                    self._follow(x, attributes, depth - 1)
-
-    def _follow_class(self, kind: type, depth: int) -> None:
-        for base in kind.__mro__:
-            if _is_library_class(base):
-                continue
-            for part in vars(base).values():
-                if isinstance(part, property):
-                    for x in (part.fget, part.fset):
-                        self._follow(x, frozenset(), depth)
-                else:
-                    inner = getattr(part, "__func__", None) or getattr(
-                        part, "func", part
-                    )
-                    self._follow(inner, frozenset(), depth)
-
-    def _follow_object(
-        self, value: Any, kind: type, attributes: frozenset[str], depth: int
-    ) -> None:
+    def _follow_object(self, value: Any, kind: type) -> None:
         held = vars_of(value)
-        inner = held.get("__wrapped__")
-        if inner is not None and callable(value):
-            self._follow(inner, attributes, depth)
-            return
-        ours = not _is_library_class(kind)
-        if ours:
-            self._follow_class(kind, depth)
-        if depth and (ours or str(kind.__module__).startswith("workbench.")):
-            self.lasts = self.lasts and not ours
-            for x in list(held.values()):
-                self._follow(x, attributes, depth - 1)
+        if "__wrapped__" in held:  # a function of another library around one
+            self._values.append(held["__wrapped__"])
+        if "func" in held:  # a cached property
+            self._values.append(held["func"])
+        if not _is_library_class(kind):
+            self._values.append(kind)
+            if len(self._holders) < MANY_OBJECTS:
+                self._hold(held)
+        elif str(kind.__module__).startswith("workbench."):
+            self._values += held.values()
 
 
-def _mark(value: Any) -> int:
-    kind = type(value)
-    return id(kind) if kind in PASSED else id(value)
+#: How many objects are looked at for code.
+MANY_OBJECTS = 10_000
 
 
 #: What functions reach, by their ids, as long as they are there.
-_REACHED: dict[int, tuple[Any, CodeType | None, Reach]] = {}
+_REACHED: dict[Any, tuple[Any, CodeType | None, Reach]] = {}
 
 
 def find_reach(function: Any) -> Reach:
     """Return what a function reaches; the answer is kept while it holds."""
-    key = id(function)
+    key: Any = id(function)
+    owner = function
+    if type(function) is MethodType:  # which is another object each time
+        owner, key = function.__self__, (id(function.__self__), id(function.__func__))
     entry = _REACHED.get(key)
+    code = getattr(function, "__code__", None)
     if entry is not None:
-        found, code, reach = entry
-        if (
-            found() is function
-            and getattr(function, "__code__", None) is code
-            and reach.holds()
-        ):
+        found, known, reach = entry
+        if found() is owner and code is known and reach.holds():
             return reach
     reach = Reach(function)
-    if reach.lasts and type(function) is not tuple:
-        try:
-            held = ref(function, lambda _: _REACHED.pop(key, None))
-        except TypeError:
-            return reach
-        _REACHED[key] = held, getattr(function, "__code__", None), reach
+    try:
+        held = ref(owner, lambda _: _REACHED.pop(key, None))
+    except TypeError:
+        return reach
+    _REACHED[key] = held, code, reach
     return reach
 
 
