@@ -178,6 +178,14 @@ def generators(x: Any) -> Any:
 
 
 @checked
+def numpy_as_a_default(x: Any, xp: Any = np, *, make: Any = np.zeros) -> Any:
+    out, other = xp.zeros(3), make(3)
+    out[0] = x[0]
+    other[1:] = x[:2]
+    return xp.sum(out + other * 2)
+
+
+@checked
 def what_writes(x: Any) -> Any:
     a = np.zeros(3)
     np.multiply(x, 2, out=a)
@@ -826,11 +834,15 @@ def imports_inside(x: Any) -> Any:
     return np.sum(out)
 
 
-def takes_numpy(x: Any, xp: Any = np) -> Any:
-    """Take NumPy as an argument."""
-    out = xp.zeros(3)
-    out[0] = x[0]
-    return xp.sum(out)
+def make_function(np: Any) -> Callable[[Any], Any]:
+    """Return a function that has NumPy in its closure."""
+
+    def takes_numpy(x: Any) -> Any:
+        out = np.zeros(3)
+        out[0] = x[0]
+        return np.sum(out)
+
+    return takes_numpy
 
 
 def fills_the_callers(x: Any) -> Any:
@@ -853,7 +865,7 @@ OUTSIDE = np.ones(3)
     ("f", "cure"),
     [
         (imports_inside, r"np is a local name.*import numpy as np at the top"),
-        (takes_numpy, r"xp is a local name.*workbench\.numpy"),
+        (make_function(np), r"np is a local name.*workbench\.numpy"),
         (fills_the_callers, r"not made in the traced function.*a = np\.array\(a\)"),
         (fills_integers, r"one of integers.*dtype float"),
     ],

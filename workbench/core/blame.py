@@ -336,8 +336,8 @@ def explain_store(where: str, frame: FrameType | None) -> GradientLostError:
     package = package.partition(".")[0]
     if name is not None:
         why = (
-            f"In this function {name} is a local name, by an import inside of it, a"
-            " default argument or a closure, and makes plain arrays: import numpy as"
+            f"In this function {name} is a local name, by an import inside of it, an"
+            " argument or a closure, and makes plain arrays: import numpy as"
             f" {name} at the top of the module, or workbench.numpy here."
         )
     elif frame is not None and source.is_installed(frame.f_code.co_filename):

@@ -509,6 +509,8 @@ class Reach:
     ----------
     spaces
         The globals of the code.
+    functions
+        Those of its functions that have NumPy, or a thing of SciPy's, as a default.
     stores, uses_scipy
         Whether some of it stores into arrays; reads a name of SciPy's.
     asking
@@ -517,6 +519,7 @@ class Reach:
 
     def __init__(self, root: Any) -> None:
         self.spaces: dict[int, Space] = {}
+        self.functions: dict[int, FunctionType] = {}
         self.stores = self.uses_scipy = False
         self.asking: dict[int, frozenset[str]] = {}
         #: What was looked at, by the id of what holds it.
@@ -579,6 +582,8 @@ class Reach:
         facts = read_code(code)
         self.stores = self.stores or facts.stores
         self.spaces[id(space)] = space
+        if Defaults(function).find_names():
+            self.functions[id(function)] = function
         if facts.asks:
             asked = self.asking.get(id(space), NOTHING)
             self.asking[id(space)] = asked | facts.asks
@@ -687,14 +692,52 @@ _LOCK = threading.RLock()
 _NAMES: dict[int, tuple[int, frozenset[str], list[tuple[str, Any, Any]]]] = {}
 
 
+class Defaults:
+    """The default arguments of a function, by place or name, as names of a module."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: FunctionType) -> None:
+        self._function = function
+
+    def find_names(self) -> list[tuple[Any, Any, Any]]:
+        """Return those to swap: what they are, and what they shall be."""
+        positional = self._function.__defaults__
+        named = self._function.__kwdefaults__
+        if positional is None and named is None:
+            return []
+        found = [*enumerate(positional or ()), *(named or {}).items()]
+        changed = [
+            (key, value, BY_ID.get(id(value)) or swap_scipy(value))
+            for key, value in found
+            if type(value) not in PASSED or id(value) in BY_ID
+        ]
+        return [entry for entry in changed if entry[2] is not entry[1]]
+
+    def get(self, key: Any) -> Any:
+        """Return a default."""
+        if isinstance(key, str):
+            return (self._function.__kwdefaults__ or {}).get(key)
+        values = self._function.__defaults__ or ()
+        return values[key] if key < len(values) else None
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(key, str):
+            self._function.__kwdefaults__[key] = value
+        else:
+            values = list(self._function.__defaults__ or ())
+            values[key] = value
+            self._function.__defaults__ = tuple(values)
+
+
 class Swapped:
     """The globals of a module whose names are swapped, and by how many traces."""
 
-    __slots__ = ("count", "names", "space")
+    __slots__ = ("count", "key", "names", "space")
 
-    def __init__(self, space: Space) -> None:
-        self.space, self.count = space, 0
-        self.names: list[tuple[str, Any, Any]] = []
+    def __init__(self, space: Any, key: int) -> None:
+        self.space, self.key, self.count = space, key, 0
+        self.names: list[tuple[Any, Any, Any]] = []
 
 
 def _find_names(space: Space, asked: frozenset[str]) -> list[tuple[str, Any, Any]]:
@@ -739,14 +782,16 @@ class Swap:
         Whether the code stores into arrays.
     """
 
-    __slots__ = ("_asking", "_held", "_spaces", "fills")
+    __slots__ = ("_asking", "_functions", "_held", "_spaces", "fills")
 
     def __init__(
         self,
         spaces: Iterable[Space],
         fills: bool = True,
         asking: Mapping[int, frozenset[str]] | None = None,
+        functions: Iterable[FunctionType] = (),
     ) -> None:
+        self._functions = tuple(functions)
         self._spaces = tuple(spaces)
         self._asking = asking or {}
         self._held: list[Swapped] = []
@@ -772,7 +817,9 @@ class Swap:
         try:
             with _LOCK:
                 for space in self._spaces:
-                    self._bind(space)
+                    self._bind(space, id(space))
+                for function in self._functions:
+                    self._bind(Defaults(function), id(function))
         except BaseException:
             self.restore()
             raise
@@ -786,12 +833,14 @@ class Swap:
     ) -> None:
         self.restore()
 
-    def _bind(self, space: Space) -> None:
-        key = id(space)
+    def _bind(self, space: Any, key: int) -> None:
         entry = ACTIVE.get(key)
         if entry is None:
-            names = _find_names(space, self._asking.get(key, NOTHING))
-            entry = Swapped(space)
+            if isinstance(space, Defaults):
+                names = space.find_names()
+            else:
+                names = _find_names(space, self._asking.get(key, NOTHING))
+            entry = Swapped(space, key)
             entry.names = names  # noted first: an interrupt may strike anywhere
             ACTIVE[key] = entry
         entry.count += 1
@@ -814,7 +863,7 @@ class Swap:
                                 del space[name]
                             else:
                                 space[name] = old
-                    ACTIVE.pop(id(space), None)
+                    ACTIVE.pop(entry.key, None)
                     entry.count = 1
                 entry.count -= 1  # before the call: an interrupt may strike after it
                 held.pop()
@@ -830,7 +879,8 @@ def find_swap(function: Any) -> Swap | None:
         _bind_packages()
     if not (reach.stores or reach.uses_scipy) or not reach.spaces:
         return None
-    return Swap(reach.spaces.values(), reach.stores, reach.asking)
+    parts = reach.spaces.values(), reach.stores, reach.asking
+    return Swap(*parts, reach.functions.values())
 
 
 def swapped(*parts: Any) -> Swap:
@@ -841,6 +891,7 @@ def swapped(*parts: Any) -> Swap:
     """
     spaces: dict[int, Space] = {}
     asking: dict[int, frozenset[str]] = {}
+    functions: dict[int, FunctionType] = {}
     for part in parts:
         if type(part) is dict:
             spaces[id(part)] = part
@@ -848,7 +899,8 @@ def swapped(*parts: Any) -> Swap:
             reach = find_reach(part)
             spaces |= reach.spaces
             asking |= reach.asking
-    return Swap(spaces.values(), True, asking)
+            functions |= reach.functions
+    return Swap(spaces.values(), True, asking, functions.values())
 
 
 # Named packages
@@ -940,17 +992,20 @@ def _forget_answers() -> None:
     _REACHED.clear()
 
 
-def _read_questions(space: Space) -> frozenset[str]:
-    """Return what the code of a module asks of arrays with."""
-    found: frozenset[str] = frozenset()
+def _swap_module(space: Space) -> Swap:
+    """Return the swap for all the code of a module."""
+    asked: frozenset[str] = frozenset()
+    functions: list[FunctionType] = []
     for value in list(space.values()):
         parts = [value]
         if isinstance(value, type) and value.__module__ == space.get("__name__"):
             parts = [getattr(x, "__func__", x) for x in vars(value).values()]
         for part in parts:
             if type(part) is FunctionType and part.__globals__ is space:
-                found |= read_code(part.__code__).asks
-    return found
+                asked |= read_code(part.__code__).asks
+                if Defaults(part).find_names():
+                    functions.append(part)
+    return Swap([space], True, {id(space): asked}, functions)
 
 
 #: The modules of named packages that are swapped, and how many modules were loaded.
@@ -971,9 +1026,7 @@ def _bind_packages() -> None:
         for home, module in list(sys.modules.items()):
             if home.partition(".")[0] in PACKAGES and home not in _BOUND:
                 if isinstance(module, ModuleType):
-                    space = vars(module)
-                    asking = {id(space): _read_questions(space)}
-                    swap = _BOUND[home] = Swap([space], True, asking)
+                    swap = _BOUND[home] = _swap_module(vars(module))
                     swap.__enter__()
         _LOADED[0] = len(sys.modules)
 
