@@ -325,6 +325,15 @@ def threads_of_its_own(x: Any) -> Any:
     return np.sum(out)
 
 
+@checked
+def another_shape(x: Any) -> Any:
+    out = np.zeros(2)
+    out[0] = x[0]
+    out.resize(3)
+    out[2] = x[1]
+    return np.sum(out * x)
+
+
 @pytest.mark.parametrize("f", CHECKED, ids=lambda f: f.__name__)
 def test_how_people_write_it(f: Callable[[Any], Any]) -> None:
     make_cached.cache_clear()
@@ -348,6 +357,9 @@ def test_what_a_trace_leaves_is_an_array() -> None:
     assert type(pickle.loads(pickle.dumps(model.cache))) is np.ndarray
     out = wb.value_and_grad(lambda x: (x[0], np.zeros(2)), has_aux=True)(X)
     assert isinstance(out[0][1], np.ndarray)
+    found = wb.jacobian(lambda x: [fill(x), np.zeros(2)])(X)
+    np.testing.assert_array_equal(found[1], np.zeros((2, 3)))
+    assert {type(y) for y in wb.vmap(lambda x: (np.zeros(2), x))(BATCH)} == {np.ndarray}
 
 
 def test_views_that_outlive_a_trace_share_their_memory() -> None:

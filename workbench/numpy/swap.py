@@ -237,7 +237,7 @@ class Choice:
     def __init__(self, theirs: Any, ours: Any) -> None:
         self._theirs, self._ours = theirs, ours
 
-    __class__ = property(lambda self: type(self._theirs))  # type: ignore[assignment]
+    __class__ = property(lambda self: type(self._theirs))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the one of the two that takes these arguments."""
@@ -723,7 +723,8 @@ class Defaults:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(key, str):
-            self._function.__kwdefaults__[key] = value
+            named: Any = self._function.__kwdefaults__
+            named[key] = value
         else:
             values = list(self._function.__defaults__ or ())
             values[key] = value
