@@ -469,7 +469,14 @@ def _is_library(home: str, filename: str) -> bool:
 
 
 def _is_library_class(kind: type) -> bool:
+    """Return whether a class is not the user's own.
+
+    One of arrays of a kind of their own, which answer NumPy's protocols, counts as
+    none: what it does with Tensors is below the program, not a part of it.
+    """
     if not kind.__flags__ & (1 << 9):  # it is no class of Python's code
+        return True
+    if "__array_ufunc__" in vars(kind) or "__array_function__" in vars(kind):
         return True
     home = kind.__module__
     module = sys.modules.get(home) if isinstance(home, str) else None
