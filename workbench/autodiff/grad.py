@@ -97,6 +97,8 @@ class RecordedCall:
         has_aux: bool = False,
     ) -> None:
         check_function(f, name)
+        if str(getattr(f, "__module__", ""))[:6] == "scipy.":
+            f = hooks.swap_function.call(f)
         self.f, self.args, self.kwargs = f, args, kwargs
         #: Whether the function returns a pair, whose second is only kept; and that.
         self.has_aux, self.aux = has_aux, None
@@ -117,7 +119,10 @@ class RecordedCall:
         active = hooks.overrides.call(overrides)
         self.is_whole = active is not None and active.means_parts
         lean = active is None and name in ("grad", "vjp")
-        self.recording = record(self._run, self.values, names, lean=lean, owns=True)
+        code = (f, *self.constant_leaves) if self.constant_leaves else f
+        self.recording = record(
+            self._run, self.values, names, function=code, lean=lean, owns=True
+        )
         self.leaves, self.outputs = self.recording.leaves, self.recording.outputs
         self.first = self.leaves[0].serial if self.leaves else 0
         self.read_arrays = [
@@ -186,11 +191,7 @@ class RecordedCall:
         if isinstance(self.f, np.ufunc):  # which has no frame of the user's
             with source.pin_line():
                 return self.f(*args, **kwargs)
-        with hooks.swap_names.call(self.f) as fills:
-            if fills:  # its other arguments are its own, to fill their copies
-                args = [hooks.join_plain.call(x) for x in args]
-                kwargs = {key: hooks.join_plain.call(x) for key, x in kwargs.items()}
-            made = self.f(*args, **kwargs)
+        made = self.f(*args, **kwargs)
         return self._keep_aux(made) if self.has_aux else made
 
     def trace_structure(self) -> Graph | None:
@@ -243,7 +244,7 @@ class RecordedCall:
         part in: where an override means one, the arrays of the other arguments are
         recorded too.
         """
-        x = record_draws(x)
+        x = record_argument(x)
         return wrap_arrays(self.f, place, x) if self.is_whole else x
 
     def _fill_leaves(
@@ -360,11 +361,15 @@ def is_plain(x: object) -> bool:
     return not isinstance(x, Tensor) and hasattr(x, "dtype") and has_derivative(x)
 
 
-def record_draws(x: Any) -> object:
-    """Return an argument; a generator of NumPy's as one whose draws are nodes.
+def record_argument(x: Any) -> object:
+    """Return an argument as a function that is traced is to have it.
 
-    Both share one stream, so the function draws what it would have drawn.
+    A generator of NumPy's is one whose draws are nodes. Both share one stream, so the
+    function draws what it would have drawn. An array is one that the function can fill,
+    if its code fills arrays.
     """
+    if type(x) is np.ndarray:
+        return hooks.join_given.call(x) if traces.LOCAL.stack[-1].fills else x
     if type(x).__module__ != "numpy.random._generator":
         return x
     from workbench.random import Generator

@@ -199,15 +199,22 @@ length: Hook[[Any], Any] = Hook("length", "Return a length as an integer Tensor.
 call_ufunc: Hook[[Any, str, tuple[Any, ...], dict[str, Any]], Any] = Hook(
     "call_ufunc", "Call a method of a ufunc, or a ufunc with settings, on Tensors."
 )
-#: Set by `numpy.swap`; called where a derivative runs a function of the user's.
+#: Set by `numpy.swap`; called where a function of the user's is run in a trace.
 swap_names: Hook[[Any], Any] = Hook(
     "swap_names",
-    "Return a context in which the names of NumPy are those of the namespace.",
+    "Return what runs a function with its names of NumPy swapped; None: as it is.",
     "workbench.numpy.swap",
 )
-join_plain: Hook[[Any], Any] = Hook(
-    "join_plain",
-    "Return an array that a function may fill as part of the trace.",
+#: Set by `numpy.swap`; called where a function of SciPy's itself is differentiated.
+swap_function: Hook[[Any], Any] = Hook(
+    "swap_function",
+    "Return the function that takes Tensors, in the place of one of SciPy's.",
+    "workbench.numpy.swap",
+)
+#: Set by `numpy.swap`; called for the arguments that nothing is differentiated by.
+join_given: Hook[[Any], Any] = Hook(
+    "join_given",
+    "Return an argument so that a function may store Tensors in it.",
     "workbench.numpy.swap",
 )
 #: Set by `ops.writing`; called by ``x.flat``.

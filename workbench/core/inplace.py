@@ -781,7 +781,7 @@ def make_in_place(
         elif type(self) not in CHANGED:
             if not traces.OPEN or is_number(self):
                 return result
-        return _write_whole(self, result, name)
+        return write_whole(self, result, name)
 
     own = operate_in_place.__code__
     return operate_in_place
@@ -803,7 +803,7 @@ def _is_unseen(x: Tensor, value: Any, new: Any) -> bool:
     )
 
 
-def _write_whole(x: Tensor, new: Tensor, name: str) -> Tensor:
+def write_whole(x: Tensor, new: Tensor, name: str) -> Tensor:
     """Let a result be what the memory of ``x`` holds, and return what ``x`` is now."""
     opened = traces.LOCAL.stack or tuple(traces.OPEN)
     if opened and opened[-1].rebinds:

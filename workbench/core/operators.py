@@ -17,6 +17,7 @@ import numpy as np
 from workbench.core import hooks, source
 from workbench.core.inplace import METHODS, make_in_place
 from workbench.core.op import Op, declare
+from workbench.core.plain import complete_classes
 from workbench.core.tensor import (
     ANSWERING,
     CHANGED,
@@ -219,3 +220,4 @@ def make_handle_methods() -> dict[str, Any]:
 
 
 METHODS.update(make_handle_methods())
+complete_classes(zip(OPERATORS, SIGNS, strict=True))

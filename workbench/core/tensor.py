@@ -644,6 +644,8 @@ def gather_result(x: Any) -> Any:
     That is an array of objects, or what another library has wrapped around one.
     """
     if isinstance(x, np.ndarray):
+        if type(x) in types.CONSTANTS:
+            return types.CONSTANTS[type(x)](x)
         return admit(x) if x.dtype == object else x
     if is_labelled(x):
         try:

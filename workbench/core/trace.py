@@ -12,7 +12,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from workbench.core import blame, inplace, residuals, source, traces, tree, types
+from workbench.core import blame, hooks, inplace, residuals, source, traces, tree, types
 from workbench.core.blame import find_library_call, find_numpy_call, suggest_replacement
 from workbench.core.dims import Dim, Length, Size, atoms_of, dim_of_atom
 from workbench.core.float_warnings import NamedWarnings
@@ -137,7 +137,8 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
                 " np.fromiter or np.vectorize would collect; or give x.value to cut the"
                 " gradient on purpose."
             )
-        return GradientLostError(blame.STORED.format(where))
+        step = _find_error_step(error)
+        return blame.explain_store(where, step and step.tb_frame)
     if UNKNOWN_TYPE.search(text):
         return GradientLostError(
             f"compiled code{where} takes plain arrays alone ({text.rstrip('.')}), and"
@@ -456,6 +457,7 @@ def record(
     values: Sequence[Any],
     names: Names | None = None,
     *,
+    function: Any = None,
     lean: bool = False,
     decisions: bool = False,
     anew: bool = False,
@@ -464,18 +466,26 @@ def record(
     """Run ``call`` on fresh leaves inside a trace that closes when it returns.
 
     The graph has values where the leaves have; ``graph.tree`` is the nest of what was
-    returned. ``lean``: it is only pulled back through by the true rules, and large
-    values that these do not read are let go (`residuals.py`). ``decisions``: the graph
-    is told by which values Python has decided; ``anew``: nobody need know, since
+    returned. ``function``: what the call runs, where that says more quickly what code
+    it reaches (`numpy/swap.py`). ``lean``: it is only pulled back through by the true
+    rules, and large values that these do not read are let go (`residuals.py`).
+    ``decisions``: the graph is told by which values Python has decided; ``anew``:
+    nobody need know, since
     ``call`` is recorded in each run.
     """
+    swap = hooks.swap_names.call(call if function is None else function)
     with ProgramTrace() as trace, NamedWarnings():
         trace.decisions, trace.decides_anew = [] if decisions else None, anew
         trace.owns = owns
         if lean:
             trace.pending = residuals.make_pending()
         leaves = trace.open_leaves(values, names)
-        outputs, structure = tree.flatten(call(leaves))
+        if swap is None:
+            made = call(leaves)
+        else:
+            trace.fills = swap.fills
+            made = swap.run(call, leaves)
+        outputs, structure = tree.flatten(made)
         if traces.WRITTEN[0]:
             outputs = list(map(inplace.resolve, outputs))
             leaves = list(map(traces.node_of, leaves))
@@ -485,9 +495,9 @@ def record(
         caught = trace.caught
         if traces.WRITTEN[0] and not lean:  # else who pulls back does so
             inplace.purify(outputs, min(trace.leaves, default=0))
-    made = Graph(leaves, outputs, tree=structure, caught=caught)
-    made.decisions = trace.decisions or ()
-    return made
+    graph = Graph(leaves, outputs, tree=structure, caught=caught)
+    graph.decisions = trace.decisions or ()
+    return graph
 
 
 def trace(f: Callable[..., Any]) -> Callable[..., Graph]:

@@ -242,6 +242,8 @@ class OpenTrace(Hold):
     collects_seldom = False
     #: An error of ours that compiled code has taken, to raise one of its own.
     taken: Exception | None = None
+    #: Whether the function that it runs stores into arrays, as `numpy.swap` has found.
+    fills = False
 
     def __init__(self) -> None:
         self.arrays = Arrays()
@@ -259,6 +261,8 @@ class OpenTrace(Hold):
         self.layouts: dict[int, Any] = {}
         #: What leaves without values will look like, where that is known.
         self.examples: dict[int, Any] = {}
+        #: Copies of large arrays that may be written to later, by place (`plain.py`).
+        self.copies: dict[Any, Any] = {}
         #: Whether its leaves are its own to write to.
         self.owns = False
         #: What Python has decided by values in it, in order; None: nobody asks.

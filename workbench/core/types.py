@@ -193,7 +193,12 @@ def strip_subclass(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
             f"an np.matrix of shape {array.shape} cannot be differentiated: its * is @."
             " Pass np.asarray(x), and write @."
         )
-    return np.asarray(array)
+    make = CONSTANTS.get(type(array))
+    return np.asarray(array) if make is None else make(array)
+
+
+#: What an op notes of arrays that may be written to later (`plain.py`), by their class.
+CONSTANTS: dict[type, Callable[[Any], Any]] = {}
 
 
 def is_lazy(x: Any) -> bool:

@@ -33,6 +33,7 @@ from workbench.core.inplace import (
 )
 from workbench.core.methods import FUNCTION_METHODS
 from workbench.core.op import FUNCTIONS, CopyParams, declare, implements, load_ops
+from workbench.core.plain import PLAIN, turn
 from workbench.core.tensor import (
     CHANGED,
     LARGE,
@@ -65,9 +66,9 @@ Line = tuple[CodeType, int]
 # Entries: x[i] = v, and x[i] of what was written to
 
 
-def assign(x: Tensor, index: object, value: Any) -> None:
+def assign(x: Tensor, index: object, value: Any, line: Line | None = None) -> None:
     """Assign to items: ``x[index] = value``."""
-    line = source.place_of(_frame(1))
+    line = line or source.place_of(_frame(1))
     with LOCK:
         if type(value) in CHANGED:
             if _is_same_view(x, index, value):
@@ -483,7 +484,9 @@ GETITEM.put = _put_entries
 
 
 def _need_tensor(x: Any, name: str) -> None:
-    if not isinstance(x, Tensor):
+    if type(x) in PLAIN:
+        turn(x)
+    elif not isinstance(x, Tensor):
         called = blame.find_numpy_caller()
         through = "" if called in (None, name) else f"{called} calls {name}, which "
         raise GradientLostError(
@@ -565,6 +568,9 @@ def write_ufunc(
             f" Tensor of them first: {called}(np.array(a, like=x)), where x is any"
             " Tensor."
         )
+    for o in outs:
+        if type(o) in PLAIN:
+            turn(o)
     if any(o is not None and not isinstance(o, Tensor) for o in outs):
         blame.refuse_in_place()
         raise _plain_out_error(name)
@@ -597,6 +603,8 @@ def write_result(name: str, out: Any, made: Any) -> Any:
     """Write what a function has computed into the array given, and return that."""
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
+    if type(out) in PLAIN:
+        turn(out)
     if not isinstance(out, Tensor):
         raise _plain_out_error(name)
     if np.shape(made) != out.shape:
