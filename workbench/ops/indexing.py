@@ -639,7 +639,7 @@ def _tensor_getitem(self: Tensor, index: object) -> Array:
             lasti,
             source.current_context(),
         )
-        if type(taken) is np.ndarray:
+        if type(taken) is np.ndarray or not isinstance(taken, np.generic):
             note_view(self, made)
         return made
     index = resolve_nest(index)
