@@ -15,10 +15,13 @@ from typing import Any
 import numpy as np
 
 import workbench.numpy as wnp
+from workbench.numpy.creation import JOINED
 
 #: NumPy's names, those of the namespace in the place of its own.
 NAMES = SimpleNamespace(
-    **{**vars(np), "random": np.random, **{n: getattr(wnp, n) for n in wnp.__all__}}
+    **vars(np)
+    | {"random": np.random}
+    | {n: getattr(wnp, n) for n in (*wnp.__all__, *JOINED)},
 )
 
 _draw = np.random.default_rng(5)

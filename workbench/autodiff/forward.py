@@ -20,6 +20,7 @@ from workbench.autodiff.steps import (
     outputs_of,
     plan_steps,
 )
+from workbench.autodiff.versions import Tangents
 from workbench.core import blame, dims, hooks, types
 from workbench.core.graph import Graph, copy_onto
 from workbench.core.inplace import Version
@@ -30,7 +31,7 @@ from workbench.core.types import Array
 from workbench.errors import UnknownLengthError
 from workbench.ops import define, gradients
 from workbench.ops.define import dtype_of, shape_of
-from workbench.ops.indexing import as_index
+from workbench.ops.indexing import GETITEM
 
 #: Ops that pass each tangent on as it is, or with another sign.
 SUMS = ("add", "subtract")
@@ -83,7 +84,7 @@ def push_forward(
         roots = find_roots(found, steps, outputs, rules, "push", record, outer)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
     closing: list[tuple[Tensor, tuple[Any, ...]]] = []
-    versions = _Versions(steps, outputs, wrt, moving)
+    versions = Tangents(steps, outputs, wrt, moving)
     try:
         for node, mask in steps:
             inputs = node.inputs
@@ -114,7 +115,12 @@ def push_forward(
             if roots is not None and node in roots:
                 t = roots.push(incoming, node)
             elif recorded:
-                t = record_push(push, incoming, node, *inside)
+                t = None
+                if versions.last and (type(node) is Version or node.op is GETITEM):
+                    if push is node.op.push and roots is None:
+                        t = versions.record(incoming, node)
+                if t is None:
+                    t = record_push(push, incoming, node, *inside)
             else:
                 t = None
                 if type(node) is Version:
@@ -153,6 +159,8 @@ def push_forward(
             )  # fmt: skip
         blame.note_derivative(error, node)
         raise
+    finally:
+        versions.close()
     moved = [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
     if roots is not None:
         moved = list(map(roots.make_plain, moved))
@@ -161,64 +169,6 @@ def push_forward(
     if gradients.MADE and not nulls_pass:
         reverse.refuse_nulls(moved, outputs, "of")
     return moved
-
-
-class _Versions:
-    """The tangents of versions of a memory, one array that is written into.
-
-    n versions that differ in an entry each would have n arrays otherwise.
-    """
-
-    __slots__ = ("last", "moving", "own")
-
-    def __init__(
-        self,
-        steps: Sequence[tuple[Tensor, int]],
-        outputs: Sequence[Any],
-        wrt: Sequence[Tensor],
-        moving: dict[int, Any],
-    ) -> None:
-        #: The serial of the last node that reads a version; none, where all are kept.
-        self.last: dict[int, int] = {}
-        self.moving = moving
-        #: Versions whose tangent nobody else holds.
-        self.own: set[int] = set()
-        if any(type(node) is Version for node, _ in steps):
-            for node, _ in steps:
-                for x in node.inputs:
-                    if type(x) is Version:
-                        self.last[x.serial] = node.serial
-            for x in (*outputs, *wrt):
-                if isinstance(x, Tensor):
-                    self.last[x.serial] = -1
-
-    def push(self, incoming: tuple[Any, ...], node: Tensor) -> Any:
-        """Return the tangent of a version; None where the rule of its op must tell."""
-        kept, t = incoming[:2]
-        if t is not None and not isinstance(t, (np.ndarray, np.generic, float)):
-            return None
-        before = node.inputs[0].serial if isinstance(node.inputs[0], Tensor) else -1
-        shown = node.args[0]
-        if kept is None:
-            made = np.zeros(shown.shape, shown.dtype)  # host array: as the buffer is
-        elif type(kept) is not np.ndarray or kept.shape != shown.shape:
-            return None
-        elif before in self.own and self.last.get(before) == node.serial:
-            made = self.moving.pop(before)
-        else:
-            made = kept.copy()
-        made[as_index(node.params["key"], node.args[2:])] = 0 if t is None else t
-        self.own.add(node.serial)
-        return made
-
-    def unshare(self, t: Any, node: Tensor) -> Any:
-        """Return a tangent that shares no memory with one that is written into."""
-        for x in node.inputs:
-            if type(x) is Version and type(node) is not Version:
-                other = self.moving.get(x.serial)
-                if type(other) is np.ndarray and np.may_share_memory(t, other):
-                    return t.copy()
-        return t
 
 
 def _is_closed(node: Tensor, outputs: Sequence[Any], rules: Rules) -> bool:

@@ -22,7 +22,13 @@ from workbench.core import blame, hooks, inplace, source, traces, tree, types, w
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override, OverrideRules
-from workbench.core.tensor import IDENTITY, Tensor, gather_argument, value_of
+from workbench.core.tensor import (
+    IDENTITY,
+    Tensor,
+    gather_argument,
+    next_serial,
+    value_of,
+)
 from workbench.core.trace import (
     ArgumentNames,
     check_float,
@@ -322,10 +328,17 @@ class RecordedCall:
         outputs = [*self.outputs]
         if last:
             del self.outputs, self.recording
-        with NamedWarnings():
-            pulled = reverse.pull_back(
-                outputs, cotangents, self.leaves, rules=rules, last=last
-            )
+        is_long = next_serial() - self.first > traces.SELDOM
+        if is_long:
+            traces.collect_seldom()
+        try:
+            with NamedWarnings():
+                pulled = reverse.pull_back(
+                    outputs, cotangents, self.leaves, rules=rules, last=last
+                )
+        finally:
+            if is_long:
+                traces.collect_often()
         for i, g in enumerate(pulled):
             if g is None:
                 pulled[i] = zeros_like(self.values[i])

@@ -25,6 +25,7 @@ from workbench.autodiff.steps import (
     outputs_of,
     plan_steps,
 )
+from workbench.autodiff.versions import Totals, pull_version
 from workbench.core import (
     blame,
     deferred,
@@ -52,7 +53,7 @@ from workbench.core.types import Array
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 from workbench.ops import define, gradients
 from workbench.ops.define import shape_of, sum_to
-from workbench.ops.indexing import Scattered, as_index, has_distinct_entries
+from workbench.ops.indexing import GETITEM, Scattered
 
 
 class Origin(NamedTuple):
@@ -345,10 +346,11 @@ def _sweep_plain(
                 if type(node) is Version:
                     g = pop(serial, None)
                     if g is not None:
-                        keep = serial in wrt_serials
-                        if keep:
-                            arrived[serial] = g
-                        _pull_version(node, mask, g, arrived, totals, keep)
+                        own = totals.pop(serial, None) is g
+                        if serial in wrt_serials:
+                            arrived[serial], own = g, False
+                        passed = pull_version(node, mask, g, own)
+                        _add_from_version(node, mask, passed, arrived, totals)
                     continue
             g = pop(serial, None)
             if g is None:
@@ -393,52 +395,29 @@ def _sweep_plain(
         raise
 
 
-def _pull_version(
+def _add_from_version(
     node: Any,
     mask: int,
-    g: Any,
+    passed: Sequence[Any],
     arrived: dict[int, Any],
     totals: dict[int, Any],
-    keep: bool,
 ) -> None:
-    """Let a version pass on what has arrived: to the one before all but some entries.
+    """Add what a version passed on to what has arrived.
 
-    What is the sweep's own is written into: of n versions that differ in an entry each,
-    one array is passed on.
+    The array that goes to the version before is the sweep's own, to be written into.
     """
-    inputs, args, key = node.inputs, node.args, node.params["key"]
-    arrays = args[2:]
-    own = totals.pop(node.serial, None) is g and not keep
-    if type(g) is not np.ndarray or not has_distinct_entries(arrays):
-        passed = node.op.pull(mask, g, args[0], args, node.params)
-        for i, c in enumerate(passed):
-            if mask >> i & 1 and c is not None:
-                x = inputs[i]
-                c = fit_cotangent(c, x, node)
-                old = arrived.get(x.serial)
-                arrived[x.serial] = c if old is None else old + c
-        return
-    index = as_index(key, arrays)
-    if mask & 2:
-        c = g[index]
-        if type(c) is np.ndarray:
-            c = c.copy()
-        x, v = inputs[1], args[1]
-        if np.shape(c) != np.shape(v):
-            c = sum_to(c, np.shape(v))
-        c = fit_cotangent(c, x, node)
-        if c is not None:
-            old = arrived.get(x.serial)
-            arrived[x.serial] = c if old is None else old + c
-    if mask & 1:
-        s = inputs[0].serial
-        if not own:
-            g = g.copy()
-        g[index] = 0
+    inputs = node.inputs
+    if mask & 2 and (c := fit_cotangent(passed[1], inputs[1], node)) is not None:
+        s = inputs[1].serial
         old = arrived.get(s)
-        if old is not None:
-            g += old
-        arrived[s] = totals[s] = g
+        arrived[s] = c if old is None else old + c
+    g = passed[0]
+    if mask & 1 and g is not None:
+        s = inputs[0].serial
+        old = arrived.get(s)
+        arrived[s] = g = g if old is None else g + old
+        if type(g) is np.ndarray:
+            totals[s] = g
 
 
 def _pull_lean(
@@ -552,6 +531,10 @@ def sweep(
 ) -> None:
     """Walk back: recorded where it must be, overridden, watched; by roots."""
     get, pop, rule = arrived.get, arrived.pop, None
+    totals = None
+    if visit is None and roots is None and not (constant or closed):
+        if any(type(node) is Version for node, _ in steps):
+            totals = Totals()
     try:
         for node, mask in reversed(steps):
             serial = node.serial
@@ -572,6 +555,13 @@ def sweep(
             recorded = record or serial in outer
             args = node.inputs if recorded else node.args
             before = next_serial() if recorded else 0
+            if recorded and totals is not None and rule is None:
+                if type(node) is Version or node.op is GETITEM:
+                    made = totals.pull(node, mask, g, arrived, wrt_serials)
+                    if made is not None:
+                        mark_origin(made, before, node)
+                        _add_recorded(made, node, arrived, closed)
+                        continue
             if roots is not None and node in roots:
                 passed = pull_by_root(roots, mask, g, node)
             elif recorded:
@@ -612,6 +602,9 @@ def sweep(
     except Exception as error:
         blame.note_derivative(error, node)
         raise
+    finally:
+        if totals is not None:
+            totals.close()
 
 
 def _add_recorded(

@@ -8,8 +8,8 @@ by its class: whoever is given a handle takes the latest node in its place, of a
 the view taken again of the latest version.
 
 What was recorded before reads the nodes as they were. A handle keeps a copy of the node
-that it was (`Handle.node`), and `purify` puts that in the place of handles before
-anybody walks over a program: a Graph holds nodes alone.
+that it was (`Handle.node`), and who walks over a program puts that in the place of
+handles on the way (`replace_handles`): a Graph holds nodes alone.
 
 Three facts must hold, or numbers would be wrong in silence: functions share memory, and
 lay it out, as NumPy's do; who is handed the node of a version has it noted (`adopt`);
@@ -76,6 +76,9 @@ class Memory:
         The value of the latest version, where nobody has seen it: written in place.
     shown
         An array of its shape that takes no memory, for rules that read no more.
+    seen
+        The serial and the value of an older version that somebody has asked for, for
+        who asks for the next one.
     """
 
     __slots__ = (
@@ -85,6 +88,7 @@ class Memory:
         "handles",
         "latest",
         "owner",
+        "seen",
         "shown",
         "version",
     )
@@ -98,6 +102,7 @@ class Memory:
         self.allowed: Any = None
         self.buffer: Any = None
         self.shown: Any = None
+        self.seen: Any = None
 
     def close(self) -> None:
         """Keep the last value alone: the program that made it has ended.
@@ -154,6 +159,9 @@ class Version(Tensor):
         return self.spec.dtype
 
 
+types.SPECIFIED.add(Version)
+
+
 def _read_version(x: Any) -> Any:
     value = READ(x)
     if value is not None:
@@ -163,15 +171,19 @@ def _read_version(x: Any) -> Any:
         value, memory.buffer = memory.buffer, None
         SLOT.__set__(x, value)
         return value
-    chain = [x]
-    before = node_of(x.inputs[0])
-    while type(before) is Version and READ(before) is None:
-        chain.append(before)
-        before = node_of(before.inputs[0])
-    value = copy_in_place(before._value if isinstance(before, Tensor) else before)
-    for node in reversed(chain):
-        hooks.write_entries.call(value, node)
-    return value
+    chain, node = [], x
+    serial, seen = memory.seen or (0, None)
+    while type(node) is Version and READ(node) is None and node.serial != serial:
+        chain.append(node)
+        node = node_of(node.inputs[0])
+    if type(node) is not Version or READ(node) is not None:
+        seen = node._value if isinstance(node, Tensor) else node
+    if chain:
+        seen = copy_in_place(seen)
+        for node in reversed(chain):
+            hooks.write_entries.call(seen, node)
+        memory.seen = x.serial, seen
+    return seen
 
 
 def copy_in_place(value: Any) -> Any:
@@ -319,19 +331,22 @@ def adopt(made: Any) -> Any:
     return made
 
 
+def replace_handles(node: Any) -> None:
+    """Let a node be made from nodes, not from handles: whoever walks does so first."""
+    node.inputs = tuple(map(node_of, node.inputs))
+
+
 def purify(roots: Iterable[Any], first: int = 0) -> None:
     """Let the nodes from a serial on be made from nodes, not from handles."""
     seen: set[int] = set()
-    stack = [node_of(x) for x in roots if isinstance(x, Tensor) and x.serial >= first]
+    stack = [node_of(x) for x in roots if isinstance(x, Tensor)]
     while stack:
         node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        inputs = node.inputs
-        if not CHANGED.isdisjoint(map(type, inputs)):
-            node.inputs = inputs = tuple(map(node_of, inputs))
-        stack += [x for x in inputs if isinstance(x, Tensor) and x.serial >= first]
+        if node.serial >= first and id(node) not in seen:
+            seen.add(id(node))
+            if not CHANGED.isdisjoint(map(type, node.inputs)):
+                replace_handles(node)
+            stack += [x for x in node.inputs if isinstance(x, Tensor)]
 
 
 # Who shares the memory
@@ -564,6 +579,9 @@ def open_memory(x: Tensor, name: str) -> tuple[Memory, list[Tensor]]:
                 if min(trace.leaves, default=0) <= node.serial:
                     memory.owner = trace
             memory.owner.changes.append(memory)
+            if not opened[0].collects_seldom:
+                opened[0].collects_seldom = True
+                traces.collect_seldom()
     return memory, path
 
 

@@ -484,6 +484,8 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
                     note_view(x, node)
                 if value.nbytes >= LARGE:
                     make_lean(node)
+            elif op.view is not None:  # of an array of a device, or an entry
+                note_view(x, node)
             return node
     kinds = {type(x) for x in inputs}
     if not CHANGED.isdisjoint(kinds):

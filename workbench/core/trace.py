@@ -497,12 +497,13 @@ def record(
         outputs, structure = tree.flatten(made)
         if traces.WRITTEN[0]:
             outputs = list(map(inplace.resolve, outputs))
-            inplace.purify(outputs, min(trace.leaves, default=0))
             leaves = list(map(traces.node_of, leaves))
         for i, x in enumerate(outputs):
             if type(x) not in TENSORS:
                 outputs[i] = gather_result(x)
         caught = trace.caught
+        if traces.WRITTEN[0] and not lean:  # else who pulls back does so
+            inplace.purify(outputs, min(trace.leaves, default=0))
     graph = Graph(leaves, outputs, tree=structure, caught=caught)
     graph.decisions = trace.decisions or ()
     return graph

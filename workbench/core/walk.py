@@ -26,8 +26,6 @@ def order_nodes(
     The walk does not go behind Tensors whose serials are in ``stop``.
     """
     if traces.WRITTEN[0]:
-        roots = list(roots)
-        inplace.purify(roots, first)
         roots = map(traces.node_of, roots)
     nodes = {root.serial: root for root in roots if root.serial >= first}
     stack = list(nodes.values())
@@ -36,7 +34,14 @@ def order_nodes(
         if node.serial in stop:
             continue
         for x in node.inputs:
-            if isinstance(x, Tensor) and x.serial >= first and x.serial not in nodes:
+            if type(x) is not Tensor:
+                if type(x) in traces.CHANGED:
+                    inplace.replace_handles(node)
+                    stack.append(node)
+                    break
+                if not isinstance(x, Tensor):
+                    continue
+            if x.serial >= first and x.serial not in nodes:
                 nodes[x.serial] = x
                 stack.append(x)
     return [nodes[serial] for serial in sorted(nodes)]

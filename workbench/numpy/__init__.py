@@ -179,6 +179,7 @@ from numpy import (
 
 from workbench.numpy import fft, linalg
 from workbench.numpy.creation import (
+    JOINED,
     arange,
     array,
     asanyarray,
@@ -190,6 +191,7 @@ from workbench.numpy.creation import (
     from_dlpack,
     full,
     full_like,
+    join_maker,
     linspace,
     ones,
     ones_like,
@@ -383,6 +385,8 @@ def __getattr__(name: str) -> Any:
         from workbench.scipy import special
 
         return special
+    if name in JOINED:
+        return join_maker(name)
     try:
         return getattr(np, name)
     except AttributeError:

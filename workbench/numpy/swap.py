@@ -450,6 +450,8 @@ def read_code(code: CodeType) -> Facts:
 
 #: Installed packages whose code is looked at, and how many ask for it.
 PACKAGES: dict[str, int] = {}
+#: Packages and modules that are libraries wherever they lie.
+LIBRARIES = {"workbench", "numpy", "scipy"}
 #: The types of values that lead to no code.
 PASSED = {
     bool, bytes, complex, float, int, str, type(None), type(Ellipsis), range,
@@ -465,7 +467,9 @@ def _is_library(home: str, filename: str) -> bool:
     package = home.partition(".")[0]
     if package in PACKAGES:
         return False
-    return package in ("workbench", "numpy", "scipy") or source.is_installed(filename)
+    if package in LIBRARIES or home in LIBRARIES:
+        return True
+    return source.is_installed(filename)
 
 
 def _is_library_class(kind: type) -> bool:

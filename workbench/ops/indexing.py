@@ -361,11 +361,16 @@ def _take(x: Array, *arrays: Any, key: Key, order: LaidOut = "") -> Array:
 def _take_transpose(
     g: Array, x: Array, *arrays: Any, key: Key, order: LaidOut = ""
 ) -> Array | Scattered:
-    if not any(isinstance(a, Tensor) or is_mask(a) for a in (g, *arrays)):
-        return Scattered(g, key, arrays, shape_of(x))
+    if not isinstance(g, Tensor) and not (arrays and any(map(_is_kept_off, arrays))):
+        shape = x.shape if type(x) is np.ndarray else shape_of(x)
+        return Scattered(g, key, arrays, shape)
     spread = apply(SCATTER, (g, *arrays), {"key": key, "shape": shape_of(x)})
     # What a mask leaves out must stay 0, whatever its derivative is.
     return mask_cotangent(spread) if any(map(is_mask, arrays)) else spread
+
+
+def _is_kept_off(array: Any) -> bool:
+    return isinstance(array, Tensor) or is_mask(array)
 
 
 class Scattered:
@@ -398,6 +403,9 @@ class Scattered:
 
     def into(self, total: Any) -> Array:
         """Add this to ``total``, in place."""
+        if not self.arrays:
+            total[_index_of_key(self.key)] += self.g
+            return total
         index = as_index(self.key, self.arrays)
         if has_distinct_entries(self.arrays):
             total[index] += self.g
@@ -631,7 +639,7 @@ def _tensor_getitem(self: Tensor, index: object) -> Array:
             lasti,
             source.current_context(),
         )
-        if type(taken) is np.ndarray:
+        if type(taken) is np.ndarray or not isinstance(taken, np.generic):
             note_view(self, made)
         return made
     index = resolve_nest(index)

@@ -332,31 +332,38 @@ def _read_entries(x: Any, index: Any, line: Line) -> Any:
     index = resolve_nest(index)
     if (waiting := find_entries(node, index)) is not None:
         return waiting
-    if type(node) is not Version or READ(node) is not None or memory.latest is not node:
-        with source.pin_line():
-            return getitem(node, index)
-    value: Any = None
-    try:
-        key, arrays = split_index(index)
-        plain = tuple([value_of(a) for a in arrays])
-        unknown = any(a is None for a in plain)
-        value = unknown or memory.buffer[as_index(key, plain)]
-    except Exception:
-        unknown = True
-    params: dict[str, Any] = {"key": key} if not unknown else {}
-    is_view = not unknown and type(value) is np.ndarray and not arrays
+    if type(node) is Version and READ(node) is None and memory.latest is node:
+        try:
+            key, arrays = split_index(index)
+            made = read_in_place(memory, key, arrays, line)
+        except Exception:  # which `getitem` explains
+            made = None
+        if made is not None:
+            return made
+    with source.pin_line():
+        return getitem(node, index)
+
+
+def read_in_place(memory: Memory, key: Key, arrays: Any, line: Line) -> Any:
+    """Return a copy of entries of the latest version, whose value nobody has seen.
+
+    None where it would lie in memory otherwise than a view, which it stands for: it
+    would be a view itself where NumPy's is none.
+    """
+    plain = tuple([value_of(a) for a in arrays]) if arrays else ()
+    if arrays and any(a is None for a in plain):
+        return None
+    value = memory.buffer[as_index(key, plain)]
+    params: dict[str, Any] = {"key": key}
+    is_view = type(value) is np.ndarray and not arrays
     if is_view:
         flags = value.flags
-        # Its copy would have other strides, and be a view where NumPy's is none.
-        unknown = value.ndim > 1 and not (flags.c_contiguous or flags.f_contiguous)
-    if unknown:
-        with source.pin_line():
-            return getitem(node, index)
-    if is_view:
+        if value.ndim > 1 and not (flags.c_contiguous or flags.f_contiguous):
+            return None
         value, params = value.copy("K"), OwnParams(params)
     made = Tensor(
         GETITEM,
-        (node, *arrays),
+        (memory.latest, *arrays),
         (memory.shown, *plain),
         params,
         value,
@@ -364,10 +371,66 @@ def _read_entries(x: Any, index: Any, line: Line) -> Any:
         source.current_context(),
     )
     if is_view:
-        tensor.note_view(node, made)
+        tensor.note_view(memory.latest, made)
         if value.nbytes >= LARGE:
             make_lean(made)
     return made
+
+
+class Total:
+    """An array of a recorded program that is read and written entry by entry.
+
+    It is versions of a memory that no user holds: n entries take linear time.
+    """
+
+    __slots__ = ("line", "memory")
+
+    def __init__(self, start: Any, line: Line) -> None:
+        """Begin with an array, or a Tensor with a value, which is copied."""
+        self.line = line
+        value = value_of(start)
+        room = np.array(value)  # host array: of the total
+        context = source.current_context()
+        if isinstance(start, Tensor):
+            first = Tensor(
+                declare("copy"), (start,), (value,), {}, room, *line, context
+            )
+        else:
+            op, params = declare("stop_gradient"), CopyParams()
+            first = Tensor(op, (room,), (room,), params, room, *line, context)
+        self.memory = Memory(first)
+        self.memory.fresh.clear()
+        self.memory.owner = self
+
+    @property
+    def latest(self) -> Tensor:
+        """The node of all entries as they are now."""
+        made: Tensor = self.memory.latest
+        return made
+
+    def read(self, key: Key, arrays: tuple[Any, ...]) -> Any:
+        """Return the entries at an index."""
+        memory = self.memory
+        made = None
+        if memory.buffer is not None:
+            made = read_in_place(memory, key, arrays, self.line)
+        if made is None:
+            made = apply(GETITEM, (memory.latest, *arrays), {"key": key})
+        made.params = CopyParams(made.params)  # nobody writes through it
+        return made
+
+    def write(self, key: Key, arrays: tuple[Any, ...], value: Any) -> None:
+        """Set the entries at an index."""
+        memory = self.memory
+        if not _set_in_place(memory, key, arrays, value, self.line):
+            inputs = (memory.latest, value, *arrays)
+            store(memory, apply(SET, inputs, {"key": key}))
+
+    def close(self) -> None:
+        """Leave the last version to the program."""
+        if self.memory.owner is not None:
+            self.memory.owner = None
+            self.memory.close()
 
 
 # Views: a part of the base
