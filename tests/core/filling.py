@@ -19,8 +19,9 @@ from workbench.numpy.creation import JOINED
 
 #: NumPy's names, those of the namespace in the place of its own.
 NAMES = SimpleNamespace(
-    **vars(np) | {n: getattr(wnp, n) for n in (*wnp.__all__, *JOINED)},
-    random=np.random,
+    **vars(np)
+    | {"random": np.random}
+    | {n: getattr(wnp, n) for n in (*wnp.__all__, *JOINED)},
 )
 
 _draw = np.random.default_rng(5)

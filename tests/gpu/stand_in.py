@@ -20,14 +20,13 @@ import numpy as np
 import pytest
 
 from tests.gpu.surface import MODULES, SURFACE
+from workbench.numpy.swap import LIBRARIES
 from workbench.ops.special.define import Special
 
 __all__ = ["Foreign", "inner", "to_device", "to_host", "use_stand_in"]
 
+LIBRARIES.add(__name__)  # as CuPy is, whose names of NumPy stay what they are
 SCALARS = (bool, int, float, complex, np.generic)
-#: As an installed library sees it: in a traced function that fills arrays, Tensors pass
-#: for NumPy's arrays in the modules of users, and this one looks like such a module.
-HOST_ARRAYS = (np.ndarray,)
 
 #: Functions that take what is NumPy's to where it is asked to be.
 MOVING = set("array asarray asanyarray ascontiguousarray asfortranarray".split())
@@ -176,7 +175,7 @@ def check_call(module: str, name: str, args: Any, kwargs: Any) -> None:
 
 def to_device(x: Any) -> Any:
     """Return what a function of NumPy gave as CuPy has it: 0-d arrays for numbers."""
-    if isinstance(x, (*HOST_ARRAYS, np.generic)):
+    if isinstance(x, (np.ndarray, np.generic)):
         return Foreign(x)
     if isinstance(x, tuple):  # named ones too
         parts = map(to_device, x)
@@ -188,7 +187,7 @@ def to_host(x: Any, mixed: bool = False) -> Any:
     """Return the values inside; an array of NumPy among them is refused."""
     if isinstance(x, Foreign):
         return x._inner
-    if isinstance(x, HOST_ARRAYS) and not mixed:
+    if isinstance(x, np.ndarray) and not mixed:
         raise TypeError(f"Unsupported type {type(x)}: a NumPy array among CuPy's")
     if type(x) in (tuple, list):
         return type(x)(to_host(part, mixed) for part in x)
@@ -229,7 +228,7 @@ class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
     ) -> Any:
         name = ufunc.__name__
         loops = SURFACE["cupy"].get(name) or SURFACE["cupyx.scipy.special"].get(name)
-        known = (Foreign, *HOST_ARRAYS, *SCALARS)
+        known = (Foreign, np.ndarray, *SCALARS)
         if loops is None or (
             method in ("__call__", "outer")
             and not all(isinstance(x, known) for x in inputs)
@@ -246,7 +245,7 @@ class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
             raise TypeError(f"Wrong arguments {sorted(more)}")
         if name in COMPARISONS:
             inputs = tuple(
-                x.item() if isinstance(x, HOST_ARRAYS) and x.ndim == 0 else x
+                x.item() if isinstance(x, np.ndarray) and x.ndim == 0 else x
                 for x in inputs
             )
         values = [
@@ -270,7 +269,7 @@ class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
         module = function.__module__.replace("numpy", "cupy", 1)
         name = function.__name__
         if name not in SURFACE.get(module, ()) or not all(
-            issubclass(kind, (Foreign, *HOST_ARRAYS)) for kind in kinds
+            issubclass(kind, (Foreign, np.ndarray)) for kind in kinds
         ):
             return NotImplemented
         check_call(module, name, args, kwargs)
@@ -285,7 +284,7 @@ class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
             raise AttributeError(f"'cupy.ndarray' object has no attribute {name!r}")
         value = getattr(self._inner, name)
         if not callable(value):
-            return Foreign(value) if isinstance(value, HOST_ARRAYS) else value
+            return Foreign(value) if isinstance(value, np.ndarray) else value
 
         def method(*args: Any, **kwargs: Any) -> Any:
             check_call("cupy.ndarray", name, (self, *args), kwargs)
@@ -316,7 +315,7 @@ class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         # Of an entry that is named twice, any of the values may stay: here the first.
-        if isinstance(value, HOST_ARRAYS) and value.ndim:
+        if isinstance(value, np.ndarray) and value.ndim:
             raise TypeError(f"Unsupported type {type(value)}")
         index, value = to_host(index, mixed=True), to_host(value, mixed=True)
         places = np.arange(self._inner.size).reshape(self._inner.shape)[index]

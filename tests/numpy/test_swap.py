@@ -178,6 +178,14 @@ def generators(x: Any) -> Any:
 
 
 @checked
+def numpy_as_a_default(x: Any, xp: Any = np, *, make: Any = np.zeros) -> Any:
+    out, other = xp.zeros(3), make(3)
+    out[0] = x[0]
+    other[1:] = x[:2]
+    return xp.sum(out + other * 2)
+
+
+@checked
 def what_writes(x: Any) -> Any:
     a = np.zeros(3)
     np.multiply(x, 2, out=a)
@@ -317,6 +325,15 @@ def threads_of_its_own(x: Any) -> Any:
     return np.sum(out)
 
 
+@checked
+def another_shape(x: Any) -> Any:
+    out = np.zeros(2)
+    out[0] = x[0]
+    out.resize(3)
+    out[2] = x[1]
+    return np.sum(out * x)
+
+
 @pytest.mark.parametrize("f", CHECKED, ids=lambda f: f.__name__)
 def test_how_people_write_it(f: Callable[[Any], Any]) -> None:
     make_cached.cache_clear()
@@ -340,6 +357,9 @@ def test_what_a_trace_leaves_is_an_array() -> None:
     assert type(pickle.loads(pickle.dumps(model.cache))) is np.ndarray
     out = wb.value_and_grad(lambda x: (x[0], np.zeros(2)), has_aux=True)(X)
     assert isinstance(out[0][1], np.ndarray)
+    found = wb.jacobian(lambda x: [fill(x), np.zeros(2)])(X)
+    np.testing.assert_array_equal(found[1], np.zeros((2, 3)))
+    assert {type(y) for y in wb.vmap(lambda x: (np.zeros(2), x))(BATCH)} == {np.ndarray}
 
 
 def test_views_that_outlive_a_trace_share_their_memory() -> None:
@@ -826,11 +846,15 @@ def imports_inside(x: Any) -> Any:
     return np.sum(out)
 
 
-def takes_numpy(x: Any, xp: Any = np) -> Any:
-    """Take NumPy as an argument."""
-    out = xp.zeros(3)
-    out[0] = x[0]
-    return xp.sum(out)
+def make_function(np: Any) -> Callable[[Any], Any]:
+    """Return a function that has NumPy in its closure."""
+
+    def takes_numpy(x: Any) -> Any:
+        out = np.zeros(3)
+        out[0] = x[0]
+        return np.sum(out)
+
+    return takes_numpy
 
 
 def fills_the_callers(x: Any) -> Any:
@@ -853,7 +877,7 @@ OUTSIDE = np.ones(3)
     ("f", "cure"),
     [
         (imports_inside, r"np is a local name.*import numpy as np at the top"),
-        (takes_numpy, r"xp is a local name.*workbench\.numpy"),
+        (make_function(np), r"np is a local name.*workbench\.numpy"),
         (fills_the_callers, r"not made in the traced function.*a = np\.array\(a\)"),
         (fills_integers, r"one of integers.*dtype float"),
     ],

@@ -358,6 +358,7 @@ MIXED = {
          "constant * x", "x - constant", "constant / x"),
         "the sparse array is SciPy's",
     ),
+    "store entries": "NumPy makes the array that is filled",
 }  # fmt: skip
 
 

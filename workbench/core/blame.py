@@ -255,8 +255,8 @@ def suggest_replacement(called: str) -> str:
     if called.startswith(LIBRARIES) or package in sys.stdlib_module_names:
         return "Write it with NumPy's functions, which do"
     return (
-        f'If it is written with NumPy itself, wb.trace_packages("{package}") before lets'
-        " it take them. Write it with NumPy's functions, which do, on plain arrays:"
+        f'If it is written with NumPy itself, wb.trace_packages("{package}") before'
+        " lets it take them. Write it with NumPy's functions, which do, on plain arrays:"
         f" np.asarray(...) of what {package} holds"
     )
 
@@ -336,8 +336,8 @@ def explain_store(where: str, frame: FrameType | None) -> GradientLostError:
     package = package.partition(".")[0]
     if name is not None:
         why = (
-            f"In this function {name} is a local name, by an import inside of it, a"
-            " default argument or a closure, and makes plain arrays: import numpy as"
+            f"In this function {name} is a local name, by an import inside of it, an"
+            " argument or a closure, and makes plain arrays: import numpy as"
             f" {name} at the top of the module, or workbench.numpy here."
         )
     elif frame is not None and source.is_installed(frame.f_code.co_filename):
@@ -429,8 +429,7 @@ def lost_gradient_error(
             " ...), with import workbench.numpy as wnp."
         )
     if source.is_assignment(*source.caller()):  # of an entry that compiled code makes
-        frame = source.find_user_frame(sys._getframe(1))
-        return explain_store(user_line(), frame)
+        return explain_store(user_line(), _outer_frame())
     drawing = _find_random_draw() if what.startswith("np.asarray") else None
     if drawing is not None:
         return GradientLostError(

@@ -39,7 +39,6 @@ from workbench.core.tensor import (
     Tensor,
     apply,
     take_name,
-    value_of,
 )
 from workbench.core.traces import OpenTrace, node_of
 from workbench.errors import DtypeError, ShapeError, TraceError
@@ -84,9 +83,9 @@ class Memory:
         The value of the latest version, where nobody has seen it: written in place.
     shown
         An array of its shape that takes no memory, for rules that read no more.
-    recent
-        The serial and the value of the old version that was computed again last: who
-        reads them all, as a session does, reads them in their order.
+    seen
+        The serial and the value of an older version that somebody has asked for, for
+        who asks for the next one.
     """
 
     __slots__ = (
@@ -96,7 +95,7 @@ class Memory:
         "handles",
         "latest",
         "owner",
-        "recent",
+        "seen",
         "shown",
         "version",
     )
@@ -110,7 +109,7 @@ class Memory:
         self.allowed: Any = None
         self.buffer: Any = None
         self.shown: Any = None
-        self.recent: tuple[int, Any] = -1, None
+        self.seen: Any = None
 
     def close(self) -> None:
         """Keep the last value alone: the program that made it has ended.
@@ -167,6 +166,9 @@ class Version(Tensor):
         return self.spec.dtype
 
 
+types.SPECIFIED.add(Version)
+
+
 def _read_version(x: Any) -> Any:
     value = READ(x)
     if value is not None:
@@ -176,19 +178,19 @@ def _read_version(x: Any) -> Any:
         value, memory.buffer = memory.buffer, None
         SLOT.__set__(x, value)
         return value
-    chain = [x]
-    before = node_of(x.inputs[0])
-    serial, value = memory.recent
-    while type(before) is Version and READ(before) is None and before.serial != serial:
-        chain.append(before)
-        before = node_of(before.inputs[0])
-    if not isinstance(before, Tensor) or before.serial != serial:
-        value = value_of(before)
-    value = copy_in_place(value)
-    for node in reversed(chain):
-        hooks.write_entries.call(value, node)
-    memory.recent = x.serial, value
-    return value
+    chain, node = [], x
+    serial, seen = memory.seen or (0, None)
+    while type(node) is Version and READ(node) is None and node.serial != serial:
+        chain.append(node)
+        node = node_of(node.inputs[0])
+    if type(node) is not Version or READ(node) is not None:
+        seen = node._value if isinstance(node, Tensor) else node
+    if chain:
+        seen = copy_in_place(seen)
+        for node in reversed(chain):
+            hooks.write_entries.call(seen, node)
+        memory.seen = x.serial, seen
+    return seen
 
 
 def copy_in_place(value: Any) -> Any:

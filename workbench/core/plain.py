@@ -61,15 +61,13 @@ class Plain(np.ndarray[Any, Any]):
         The serial that a Tensor would have which was made in its place.
     shows
         Of the array that owns the memory: weak references to the views of it.
-    copies
-        Copies of large parts of it that have been recorded, by their place in it.
     is_given
         Whether the memory is that of an array of the caller's.
     label
         What a cell calls it, and the Tensor that it becomes.
     """
 
-    __slots__ = ("born", "copies", "handle", "is_given", "label", "memory", "shows")
+    __slots__ = ("born", "handle", "is_given", "label", "memory", "shows")
 
     __array_priority__ = 0
 
@@ -85,8 +83,8 @@ class Plain(np.ndarray[Any, Any]):
         else:
             self.born = next_serial()
             next_serial()  # for the version that it becomes: see `turn`
-            self.shows = []
-            self.copies = self.is_given = None
+            self.shows: list[ref[Any]] = []
+            self.is_given = False
 
     def __setitem__(self, key: Any, value: Any) -> None:
         kind = type(value)
@@ -235,18 +233,18 @@ def join_program(made: Any, *, is_given: bool = False) -> Any:
 def copy_constant(x: Any) -> Any:
     """Return the constant that an op notes of an array which may be written to later.
 
-    Large ones are kept once as long as they hold the same: a loop may use a matrix in
-    each step.
+    Of large ones a trace keeps one copy as long as they hold the same: a loop may use a
+    matrix in each step.
     """
     if x.nbytes <= LARGE or x.dtype.hasobject:
         return _copy(x)
-    root = _root_of(x)
-    if root.copies is None:
-        root.copies = {}
-    place = _address(x) - _address(root), x.shape, x.strides, x.dtype
-    found = root.copies.get(place)
+    opened = traces.LOCAL.stack or traces.OPEN
+    if not opened:
+        return _copy(x)
+    place = _address(x), x.shape, x.strides, x.dtype
+    found = opened[-1].copies.get(place)
     if found is None or not np.array_equal(_bits(x), _bits(found)):
-        found = root.copies[place] = _copy(x)
+        found = opened[-1].copies[place] = _copy(x)
     return found
 
 
@@ -324,7 +322,7 @@ def turn(x: Any) -> None:
             other.handle, other.memory = handle, handle.memory
             _set_dtype(other, np.dtype(("V", other.dtype.itemsize)))
             other.__class__ = Turned
-        root.shows, root.copies = [], None
+        root.shows = []
 
 
 def _make_constant(value: Any, code: Any, lasti: int) -> Tensor:
@@ -336,16 +334,16 @@ def _make_constant(value: Any, code: Any, lasti: int) -> Tensor:
 class Loan:
     """What a trace owes when it ends: plain arrays again, with their last values."""
 
-    __slots__ = ("dtypes", "memory", "objects")
+    __slots__ = ("memory", "objects", "shape")
 
     def __init__(self, root: Any, objects: Sequence[Any], memory: Any) -> None:
-        self.memory = memory
+        self.memory, self.shape = memory, root.shape
         self.objects = [(ref(x), type(x), x.dtype) for x in objects]
 
     def close(self) -> None:
-        """Give the memory the last values, if it has any."""
+        """Give the memory the last values, if it has any, of the shape that it has."""
         value = self.memory.latest._value
-        if value is None:
+        if value is None or np.shape(value) != self.shape:
             return
         for place, (found, kind, dtype) in enumerate(self.objects):
             x = found()
@@ -501,7 +499,7 @@ class Turned(Plain):
     __slots__ = ()
 
     #: So that ``isinstance(x, Tensor)`` is true; of `numpy.ndarray` it is by its type.
-    __class__ = property(lambda self: Tensor)  # type: ignore[assignment]
+    __class__ = property(lambda self: Tensor)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_handle_of(self), name)

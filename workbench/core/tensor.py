@@ -484,8 +484,8 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
                     note_view(x, node)
                 if value.nbytes >= LARGE:
                     make_lean(node)
-            elif op.view is not None and not isinstance(value, np.generic):
-                note_view(x, node)  # of an array on a device
+            elif op.view is not None:  # of an array of a device, or an entry
+                note_view(x, node)
             return node
     kinds = {type(x) for x in inputs}
     if not CHANGED.isdisjoint(kinds):
@@ -646,6 +646,8 @@ def gather_result(x: Any) -> Any:
     That is an array of objects, or what another library has wrapped around one.
     """
     if isinstance(x, np.ndarray):
+        if type(x) in types.CONSTANTS:
+            return types.CONSTANTS[type(x)](x)
         return admit(x) if x.dtype == object else x
     if is_labelled(x):
         try:

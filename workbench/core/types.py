@@ -137,11 +137,17 @@ def is_repeated_number(value: Any) -> bool:
     return bool(strides) and not any(strides) and value.size > 1
 
 
+#: Classes of Tensors that know their spec, and whose values are only made if need be.
+SPECIFIED: set[type] = set()
+
+
 def spec_of(value: Any) -> Any:
     """Return the spec of an array of any library, a NumPy scalar or a Python number.
 
     A tuple of specs for the tuple of an op's several outputs.
     """
+    if type(value) in SPECIFIED:
+        return value.spec
     stored = getattr(value, "_value", value)
     if stored is None:
         if value is None:

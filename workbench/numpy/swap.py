@@ -237,7 +237,7 @@ class Choice:
     def __init__(self, theirs: Any, ours: Any) -> None:
         self._theirs, self._ours = theirs, ours
 
-    __class__ = property(lambda self: type(self._theirs))  # type: ignore[assignment]
+    __class__ = property(lambda self: type(self._theirs))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the one of the two that takes these arguments."""
@@ -476,6 +476,8 @@ def read_code(code: CodeType) -> Facts:
 
 #: Installed packages whose code is looked at, and how many ask for it.
 PACKAGES: dict[str, int] = {}
+#: Packages and modules that are libraries wherever they lie.
+LIBRARIES = {"workbench", "numpy", "scipy"}
 #: The types of values that lead to no code.
 PASSED = {
     bool, bytes, complex, float, int, str, type(None), type(Ellipsis), range,
@@ -491,191 +493,281 @@ def _is_library(home: str, filename: str) -> bool:
     package = home.partition(".")[0]
     if package in PACKAGES:
         return False
-    return package in ("workbench", "numpy", "scipy") or source.is_installed(filename)
+    if package in LIBRARIES or home in LIBRARIES:
+        return True
+    return source.is_installed(filename)
 
 
 def _is_library_class(kind: type) -> bool:
+    """Return whether a class is not the user's own.
+
+    One of arrays of a kind of their own, which answer NumPy's protocols, counts as
+    none: what it does with Tensors is below the program, not a part of it.
+    """
     if not kind.__flags__ & (1 << 9):  # it is no class of Python's code
+        return True
+    if "__array_ufunc__" in vars(kind) or "__array_function__" in vars(kind):
         return True
     home = kind.__module__
     module = sys.modules.get(home) if isinstance(home, str) else None
     return _is_library(str(home), getattr(module, "__file__", None) or "")
 
 
+def _names_of(owner: Any) -> Any:
+    """Return the names that are looked up in a module, a class, an object or globals.
+
+    Of a function, they are its globals.
+    """
+    kind = type(owner)
+    if kind is FunctionType:
+        return owner.__globals__
+    if isinstance(owner, (type, ModuleType)):
+        return vars(owner)
+    return vars_of(owner)
+
+
+class _Look:
+    """The names that were looked up in one place, and what they were.
+
+    Those that lead to code are known by its identity, all others by their type. What
+    has the names is held weakly: that an answer is kept must keep nothing else.
+    """
+
+    __slots__ = ("inside", "length", "names", "owner", "passed")
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = ref(owner)
+        self.length: int | None = None
+        self.names: dict[str, int] = {}
+        self.passed: dict[str, type] = {}
+        #: What lists and dicts held, by their names.
+        self.inside: dict[str, list[int]] = {}
+
+    def note(self, name: str, value: Any) -> bool:
+        """Note what a name is; return whether it may lead to code."""
+        kind = type(value)
+        if kind in PASSED:
+            self.passed[name] = kind
+            return False
+        self.names[name] = id(value)
+        if kind in (list, dict, set) and len(value) <= MANY_ITEMS:
+            items = _items_of(value)
+            if any(type(x) not in PASSED for x in items):
+                self.inside[name] = list(map(id, items))
+        return True
+
+    def freeze(self) -> tuple[Any, ...]:
+        """Return it in the form that is compared quickly."""
+        names, passed = self.names, self.passed
+        return (
+            self.owner, self.length, tuple(names), list(names.values()),
+            tuple(passed), list(passed.values()), self.inside,
+        )  # fmt: skip
+
+
+#: How many objects, and items of a list or dict, are looked at for code.
+MANY_OBJECTS = 10_000
+MANY_ITEMS = 256
+
+
+def _items_of(value: Any) -> list[Any]:
+    return list(value.values() if type(value) is dict else value)
+
+
 class Reach:
     """The code that a function reaches: a walk over what it reads.
 
+    A name of a function's leads to what its globals hold, and an attribute to what the
+    modules, the classes and the objects hold that have been met, by that name.
+
     Attributes
     ----------
-    spaces
-        The globals of the code.
     stores, uses_scipy
         Whether some of it stores into arrays; reads a name of SciPy's.
     asking
         What code asks of arrays with, by the ids of its globals.
-    checks
-        The names that were looked at, and what they were: while they are that, the
-        answer holds.
-    lasts
-        Whether these checks tell it: not where it hangs on what an object holds.
     """
 
     def __init__(self, root: Any) -> None:
-        self.spaces: dict[int, Space] = {}
+        #: A function of each module that is reached, by the id of its globals.
+        self._of_spaces: dict[int, ref[FunctionType]] = {}
+        #: Functions that have NumPy, or a thing of SciPy's, as a default.
+        self._of_defaults: dict[int, ref[FunctionType]] = {}
         self.stores = self.uses_scipy = False
         self.asking: dict[int, frozenset[str]] = {}
-        self.checks: list[tuple[Space, str, int]] = []
-        self.lasts = True
+        #: What was looked at, by the id of what holds it.
+        self._looks: dict[int, _Look] = {}
         self._seen: set[int] = set()
-        self._functions: list[FunctionType] = []
-        own = frozenset(vars(root)) if isinstance(root, ModuleType) else frozenset()
-        self._follow(root, own, 3)
-        while self._functions:
-            self._read(self._functions.pop())
+        self._attributes: set[str] = set()
+        self._holders: list[Any] = []
+        self._classes: set[type] = set()
+        #: What is still to be followed; held, so that no id is another's.
+        self._values: list[Any] = [root]
+        self._held: list[Any] = []
+        if isinstance(root, ModuleType):  # what is read of it is not known
+            self._attributes.update(vars(root))
+        while self._values:
+            self._follow(self._values.pop())
+        self._known = [look.freeze() for look in self._looks.values()]
+        self._held.clear()
+        self._holders.clear()
+        self._looks.clear()
+        self._classes.clear()
 
     def holds(self) -> bool:
         """Return whether all names are still what they were."""
-        for space, name, known in self.checks:
-            value = space.get(name, MISSING)
-            kind = type(value)
-            if (id(kind) if kind in PASSED else id(value)) != known:
+        for owner, length, names, ids, passed, kinds, inside in self._known:
+            if (found := owner()) is None:
                 return False
+            holder = _names_of(found)
+            if length is not None and len(holder) != length:
+                return False
+            if names and list(map(id, map(holder.get, names))) != ids:
+                return False
+            if passed and list(map(type, map(holder.get, passed))) != kinds:
+                return False
+            for name, items in inside.items():
+                if list(map(id, _items_of(holder.get(name)))) != items:
+                    return False
         return True
 
-    def _read(self, function: FunctionType) -> None:
-        space, code = function.__globals__, function.__code__
-        if _is_library(str(space.get("__name__", "")), code.co_filename):
-            names: Any = ()
-            facts = None
-        else:
-            facts = read_code(code)
-            names = facts.names
-            self.stores = self.stores or facts.stores
-            self.spaces[id(space)] = space
-            if facts.asks:
-                asked = self.asking.get(id(space), frozenset())
-                self.asking[id(space)] = asked | facts.asks
-        for name in names:
-            value = space.get(name, MISSING)
-            kind = type(value)
-            passed = kind in PASSED
-            self.checks.append((space, name, id(kind) if passed else id(value)))
-            if not passed and value is not MISSING and facts is not None:
-                self._follow(value, facts.attributes, 3)
-        for cell in function.__closure__ or ():
-            self._follow(_content(cell), frozenset(), 3)
-        for value in function.__defaults__ or ():
-            self._follow(value, frozenset(), 3)
+    @property
+    def spaces(self) -> list[Space]:
+        """The globals of the code."""
+        found = [function() for function in self._of_spaces.values()]
+        return [function.__globals__ for function in found if function is not None]
 
-    def _follow(self, value: Any, attributes: frozenset[str], depth: int) -> None:
-        """Note the functions that a value leads to."""
+    @property
+    def functions(self) -> list[FunctionType]:
+        """Its functions that have NumPy, or a thing of SciPy's, as a default."""
+        found = [function() for function in self._of_defaults.values()]
+        return [function for function in found if function is not None]
+
+    def _look_up(self, owner: Any, name: str) -> None:
+        names = _names_of(owner)
+        look = self._looks.get(id(names))
+        if look is None:
+            look = self._looks[id(names)] = _Look(owner)
+        value = names.get(name)
+        if look.note(name, value):
+            self._values.append(value)
+
+    def _hold(self, owner: Any) -> None:
+        """Note what has attributes, and follow those that code has read so far."""
+        names = _names_of(owner)
+        self._holders.append(owner)
+        look = self._looks[id(names)] = _Look(owner)
+        if not isinstance(owner, ModuleType):
+            look.length = len(names)
+        for name in list(names):
+            if name in self._attributes or (
+                isinstance(owner, type)
+                and name.startswith("__")
+                and type(names[name]) is FunctionType
+            ):
+                self._look_up(owner, name)
+
+    def _read(self, function: FunctionType) -> None:
+        """Follow what the code of a function reads."""
+        space, code = function.__globals__, function.__code__
+        self._values += [_content(cell) for cell in function.__closure__ or ()]
+        self._values += function.__defaults__ or ()
+        if _is_library(str(space.get("__name__", "")), code.co_filename):
+            return
+        facts = read_code(code)
+        self.stores = self.stores or facts.stores
+        self._of_spaces[id(space)] = ref(function)
+        if Defaults(function).find_names():
+            self._of_defaults[id(function)] = ref(function)
+        if facts.asks:
+            asked = self.asking.get(id(space), NOTHING)
+            self.asking[id(space)] = asked | facts.asks
+        for name in facts.names:
+            self._look_up(function, name)
+        new = facts.attributes - self._attributes
+        self._attributes |= new
+        for owner in tuple(self._holders) if new else ():
+            for name in new.intersection(_names_of(owner)):
+                self._look_up(owner, name)
+
+    def _follow(self, value: Any) -> None:
+        """Follow a value to the code that it leads to."""
         kind = type(value)
         if kind in PASSED or id(value) in self._seen:
             return
         self._seen.add(id(value))
+        self._held.append(value)
         if kind is FunctionType:
             if str(value.__module__).startswith("scipy."):
                 self.uses_scipy = True
                 return
-            self._functions.append(value)
             if (inner := value.__dict__.get("__wrapped__")) is not None:
-                self._follow(inner, attributes, depth)
+                self._values.append(inner)
+            self._read(value)
         elif kind is MethodType:
-            self._follow(value.__func__, attributes, depth)
-            self._follow(value.__self__, attributes, depth)
+            self._values += (value.__func__, value.__self__)
         elif isinstance(value, ModuleType):
-            self._follow_module(value, attributes, depth)
+            name = value.__name__
+            if name == "scipy" or name.startswith("scipy."):
+                self.uses_scipy = True
+            elif not _is_library(name, getattr(value, "__file__", None) or "<made>"):
+                self._hold(value)
         elif isinstance(value, type):
-            if not _is_library_class(value):
-                self._follow_class(value, depth)
-        elif kind in (list, tuple, set, dict):
-            if depth and len(value) <= 256:
-                self.lasts = self.lasts and kind is tuple
-                for x in value.values() if kind is dict else value:
-                    self._follow(x, attributes, depth - 1)
+            for base in value.__mro__:
+                if not _is_library_class(base) and base not in self._classes:
+                    self._classes.add(base)
+                    self._hold(base)
+        elif kind is property:
+            self._values += (value.fget, value.fset)
+        elif kind in (staticmethod, classmethod):
+            self._values.append(value.__func__)
         elif kind is functools.partial:
-            for x in (value.func, *value.args, *value.keywords.values()):
-                self._follow(x, attributes, depth)
+            self._values += (value.func, *value.args, *value.keywords.values())
+        elif kind in (list, tuple, set, dict):
+            if len(value) <= MANY_ITEMS:
+                self._values += _items_of(value)
         elif str(kind.__module__).startswith("scipy."):
             self.uses_scipy = True
         else:
-            self._follow_object(value, kind, attributes, depth)
+            self._follow_object(value, kind)
 
-    def _follow_module(
-        self, module: ModuleType, attributes: frozenset[str], depth: int
-    ) -> None:
-        name = module.__name__
-        if name == "scipy" or name.startswith("scipy."):
-            self.uses_scipy = True
-        elif not _is_library(name, getattr(module, "__file__", None) or "<made>"):
-            self._seen.discard(id(module))  # other code reads other attributes of it
-            space = vars(module)
-            if not depth:
-                return
-            for attribute in attributes:
-                if (x := space.get(attribute, MISSING)) is not MISSING:
-                    self.checks.append((space, attribute, _mark(x)))
-                    self._follow(x, attributes, depth - 1)
-
-    def _follow_class(self, kind: type, depth: int) -> None:
-        for base in kind.__mro__:
-            if _is_library_class(base):
-                continue
-            for part in vars(base).values():
-                if isinstance(part, property):
-                    for x in (part.fget, part.fset):
-                        self._follow(x, frozenset(), depth)
-                else:
-                    inner = getattr(part, "__func__", None) or getattr(
-                        part, "func", part
-                    )
-                    self._follow(inner, frozenset(), depth)
-
-    def _follow_object(
-        self, value: Any, kind: type, attributes: frozenset[str], depth: int
-    ) -> None:
+    def _follow_object(self, value: Any, kind: type) -> None:
         held = vars_of(value)
-        inner = held.get("__wrapped__")
-        if inner is not None and callable(value):
-            self._follow(inner, attributes, depth)
-            return
-        ours = not _is_library_class(kind)
-        if ours:
-            self._follow_class(kind, depth)
-        if depth and (ours or str(kind.__module__).startswith("workbench.")):
-            self.lasts = self.lasts and not ours
-            for x in list(held.values()):
-                self._follow(x, attributes, depth - 1)
-
-
-def _mark(value: Any) -> int:
-    kind = type(value)
-    return id(kind) if kind in PASSED else id(value)
+        if "__wrapped__" in held:  # a function of another library around one
+            self._values.append(held["__wrapped__"])
+        if "func" in held:  # a cached property
+            self._values.append(held["func"])
+        if not _is_library_class(kind):
+            self._values.append(kind)
+            is_weak = type(value).__weakrefoffset__ != 0
+            if held and is_weak and len(self._holders) < MANY_OBJECTS:
+                self._hold(value)
+        elif str(kind.__module__).startswith("workbench."):
+            self._values += held.values()
 
 
 #: What functions reach, by their ids, as long as they are there.
-_REACHED: dict[int, tuple[Any, CodeType | None, Reach]] = {}
+_REACHED: dict[Any, tuple[Any, CodeType | None, Reach]] = {}
 
 
 def find_reach(function: Any) -> Reach:
     """Return what a function reaches; the answer is kept while it holds."""
-    key = id(function)
+    key: Any = id(function)
+    owner = function
+    if type(function) is MethodType:  # which is another object each time
+        owner, key = function.__self__, (id(function.__self__), id(function.__func__))
     entry = _REACHED.get(key)
+    code = getattr(function, "__code__", None)
     if entry is not None:
-        found, code, reach = entry
-        if (
-            found() is function
-            and getattr(function, "__code__", None) is code
-            and reach.holds()
-        ):
+        found, known, reach = entry
+        if found() is owner and code is known and reach.holds():
             return reach
     reach = Reach(function)
-    if reach.lasts and type(function) is not tuple:
-        try:
-            held = ref(function, lambda _: _REACHED.pop(key, None))
-        except TypeError:
-            return reach
-        _REACHED[key] = held, getattr(function, "__code__", None), reach
+    try:
+        held = ref(owner, lambda _: _REACHED.pop(key, None))
+    except TypeError:
+        return reach
+    _REACHED[key] = held, code, reach
     return reach
 
 
@@ -686,14 +778,53 @@ _LOCK = threading.RLock()
 _NAMES: dict[int, tuple[int, frozenset[str], list[tuple[str, Any, Any]]]] = {}
 
 
+class Defaults:
+    """The default arguments of a function, by place or name, as names of a module."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: FunctionType) -> None:
+        self._function = function
+
+    def find_names(self) -> list[tuple[Any, Any, Any]]:
+        """Return those to swap: what they are, and what they shall be."""
+        positional = self._function.__defaults__
+        named = self._function.__kwdefaults__
+        if positional is None and named is None:
+            return []
+        found = [*enumerate(positional or ()), *(named or {}).items()]
+        changed = [
+            (key, value, BY_ID.get(id(value)) or swap_scipy(value))
+            for key, value in found
+            if type(value) not in PASSED or id(value) in BY_ID
+        ]
+        return [entry for entry in changed if entry[2] is not entry[1]]
+
+    def get(self, key: Any) -> Any:
+        """Return a default."""
+        if isinstance(key, str):
+            return (self._function.__kwdefaults__ or {}).get(key)
+        values = self._function.__defaults__ or ()
+        return values[key] if key < len(values) else None
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(key, str):
+            named: Any = self._function.__kwdefaults__
+            named[key] = value
+        else:
+            values = list(self._function.__defaults__ or ())
+            values[key] = value
+            self._function.__defaults__ = tuple(values)
+
+
 class Swapped:
     """The globals of a module whose names are swapped, and by how many traces."""
 
-    __slots__ = ("count", "names", "space")
+    __slots__ = ("count", "key", "names", "space")
 
-    def __init__(self, space: Space) -> None:
-        self.space, self.count = space, 0
-        self.names: list[tuple[str, Any, Any]] = []
+    def __init__(self, space: Any, key: int) -> None:
+        self.space, self.key, self.count = space, key, 0
+        self.names: list[tuple[Any, Any, Any]] = []
 
 
 def _find_names(space: Space, asked: frozenset[str]) -> list[tuple[str, Any, Any]]:
@@ -738,14 +869,16 @@ class Swap:
         Whether the code stores into arrays.
     """
 
-    __slots__ = ("_asking", "_held", "_spaces", "fills")
+    __slots__ = ("_asking", "_functions", "_held", "_spaces", "fills")
 
     def __init__(
         self,
         spaces: Iterable[Space],
         fills: bool = True,
         asking: Mapping[int, frozenset[str]] | None = None,
+        functions: Iterable[FunctionType] = (),
     ) -> None:
+        self._functions = tuple(functions)
         self._spaces = tuple(spaces)
         self._asking = asking or {}
         self._held: list[Swapped] = []
@@ -771,7 +904,9 @@ class Swap:
         try:
             with _LOCK:
                 for space in self._spaces:
-                    self._bind(space)
+                    self._bind(space, id(space))
+                for function in self._functions:
+                    self._bind(Defaults(function), id(function))
         except BaseException:
             self.restore()
             raise
@@ -785,12 +920,14 @@ class Swap:
     ) -> None:
         self.restore()
 
-    def _bind(self, space: Space) -> None:
-        key = id(space)
+    def _bind(self, space: Any, key: int) -> None:
         entry = ACTIVE.get(key)
         if entry is None:
-            names = _find_names(space, self._asking.get(key, NOTHING))
-            entry = Swapped(space)
+            if isinstance(space, Defaults):
+                names = space.find_names()
+            else:
+                names = _find_names(space, self._asking.get(key, NOTHING))
+            entry = Swapped(space, key)
             entry.names = names  # noted first: an interrupt may strike anywhere
             ACTIVE[key] = entry
         entry.count += 1
@@ -813,7 +950,7 @@ class Swap:
                                 del space[name]
                             else:
                                 space[name] = old
-                    ACTIVE.pop(id(space), None)
+                    ACTIVE.pop(entry.key, None)
                     entry.count = 1
                 entry.count -= 1  # before the call: an interrupt may strike after it
                 held.pop()
@@ -829,7 +966,7 @@ def find_swap(function: Any) -> Swap | None:
         _bind_packages()
     if not (reach.stores or reach.uses_scipy) or not reach.spaces:
         return None
-    return Swap(reach.spaces.values(), reach.stores, reach.asking)
+    return Swap(reach.spaces, reach.stores, reach.asking, reach.functions)
 
 
 def swapped(*parts: Any) -> Swap:
@@ -840,14 +977,16 @@ def swapped(*parts: Any) -> Swap:
     """
     spaces: dict[int, Space] = {}
     asking: dict[int, frozenset[str]] = {}
+    functions: dict[int, FunctionType] = {}
     for part in parts:
         if type(part) is dict:
             spaces[id(part)] = part
         else:
             reach = find_reach(part)
-            spaces |= reach.spaces
+            spaces |= {id(space): space for space in reach.spaces}
             asking |= reach.asking
-    return Swap(spaces.values(), True, asking)
+            functions |= {id(f): f for f in reach.functions}
+    return Swap(spaces.values(), True, asking, functions.values())
 
 
 # Named packages
@@ -939,17 +1078,20 @@ def _forget_answers() -> None:
     _REACHED.clear()
 
 
-def _read_questions(space: Space) -> frozenset[str]:
-    """Return what the code of a module asks of arrays with."""
-    found: frozenset[str] = frozenset()
+def _swap_module(space: Space) -> Swap:
+    """Return the swap for all the code of a module."""
+    asked: frozenset[str] = frozenset()
+    functions: list[FunctionType] = []
     for value in list(space.values()):
         parts = [value]
         if isinstance(value, type) and value.__module__ == space.get("__name__"):
             parts = [getattr(x, "__func__", x) for x in vars(value).values()]
         for part in parts:
             if type(part) is FunctionType and part.__globals__ is space:
-                found |= read_code(part.__code__).asks
-    return found
+                asked |= read_code(part.__code__).asks
+                if Defaults(part).find_names():
+                    functions.append(part)
+    return Swap([space], True, {id(space): asked}, functions)
 
 
 #: The modules of named packages that are swapped, and how many modules were loaded.
@@ -970,9 +1112,7 @@ def _bind_packages() -> None:
         for home, module in list(sys.modules.items()):
             if home.partition(".")[0] in PACKAGES and home not in _BOUND:
                 if isinstance(module, ModuleType):
-                    space = vars(module)
-                    asking = {id(space): _read_questions(space)}
-                    swap = _BOUND[home] = Swap([space], True, asking)
+                    swap = _BOUND[home] = _swap_module(vars(module))
                     swap.__enter__()
         _LOADED[0] = len(sys.modules)
 
