@@ -307,6 +307,12 @@ CELLS = {
         "    k[i:] = i\n    m[i] = True\n    t = t + np.sum(w[k] * k) + w[m].sum()\n"
         "    head = k[:2]\nt"
     ),
+    "floats from integers": (
+        "k = np.arange(3)\na, b, c = k.astype(float), k / 2, -k * 1.0\n"
+        "d = (a > 1) * 1\nfor y in (a, b, c):\n    y[0] = s\n    y[1:] *= w[1:]\n"
+        "d[d > 0] = 5\nm = np.argsort(c.copy())\nm[0] = 2\n"
+        "(a + b * c + w[m] * d).sum()"
+    ),
     "it is an array": (
         "y = w * 2\nis_array = isinstance(y, np.ndarray)\nis_number = isinstance(s, "
         "np.ndarray)\nif is_array:\n    y[0] = 0.0\ny.sum()"

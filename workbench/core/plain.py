@@ -73,6 +73,11 @@ class Plain(np.ndarray[Any, Any]):
 
     def __array_finalize__(self, parent: Any) -> None:
         self.label = None
+        kind = type(self)
+        if kind is not Unvalued:
+            fitting = Whole if self.dtype.kind in "biu" else Plain
+            if kind is not fitting:  # it was computed from one of the other class
+                self.__class__ = fitting
         base: Any = self.base
         if type(base) in PLAIN:
             shows = base.shows
