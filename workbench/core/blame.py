@@ -256,8 +256,8 @@ def suggest_replacement(called: str) -> str:
         return "Write it with NumPy's functions, which do"
     return (
         f'If it is written with NumPy itself, wb.trace_packages("{package}")'
-        " before lets it take them. Write it with NumPy's functions, which do, on plain arrays:"
-        f" np.asarray(...) of what {package} holds"
+        " before lets it take them. Write it with NumPy's functions, which do, on"
+        f" plain arrays: np.asarray(...) of what {package} holds"
     )
 
 
