@@ -334,6 +334,7 @@ def writing(statement: str) -> str:
 
 
 @pytest.mark.filterwarnings("ignore:.*out has")
+@pytest.mark.filterwarnings("ignore:.*shuffling")
 @pytest.mark.parametrize("name", WRITES)
 def test_what_writes(name: str) -> None:
     text = writing(WRITES[name])

@@ -358,7 +358,9 @@ MIXED = {
          "constant * x", "x - constant", "constant / x"),
         "the sparse array is SciPy's",
     ),
-    "store entries": "NumPy makes the array that is filled",
+    **dict.fromkeys(
+        ("store entries", "store out"), "np.zeros_like makes a plain array of CuPy's"
+    ),
 }  # fmt: skip
 
 

@@ -514,9 +514,12 @@ def is_number(x: Tensor) -> bool:
     if type(x.memory) is Memory:
         return False
     value = READ(x)
-    if value is not None:
-        return isinstance(value, np.generic) or types.is_weak(value)
-    if x.spec.shape:
+    if type(value) is np.ndarray:
+        return False
+    if isinstance(value, np.generic) or types.is_weak(value):
+        return True
+    # Without a value, or of a device, whose numbers are arrays without axes.
+    if (x.spec if value is None else value).shape:
         return False
     # A view without axes is an array; an entry is a number, and so is a reduction.
     whole = x.op.view is None or type(x.params) is CopyParams

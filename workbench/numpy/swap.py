@@ -38,7 +38,7 @@ import numpy as np
 
 from workbench.core import hooks, source, traces, types
 from workbench.core.inplace import is_number
-from workbench.core.plain import PLAIN, Turned, join_program
+from workbench.core.plain import PLAIN, Turned, holds_tensor, join_program
 from workbench.core.tensor import TENSORS, Tensor
 from workbench.errors import UsageError
 from workbench.numpy import creation
@@ -52,9 +52,9 @@ _frame = sys._getframe
 #: Functions of NumPy that make arrays of what is no Tensor.
 MAKERS = """
 arange array asanyarray asarray ascontiguousarray asfortranarray broadcast_to
-concatenate copy diag diagflat empty empty_like eye frombuffer fromiter full full_like
-geomspace hstack identity linspace logspace meshgrid ones ones_like outer repeat stack
-tile tri vstack where zeros zeros_like
+concatenate copy diag diagflat empty empty_like eye frombuffer fromfunction fromiter
+full full_like geomspace hstack identity linspace logspace meshgrid ones ones_like outer
+repeat stack tile tri vander vstack where zeros zeros_like
 """.split()
 #: Those of them that NumPy does not let a Tensor answer for.
 TAKERS = {"array", "asanyarray", "asarray", "ascontiguousarray", "full"}
@@ -85,32 +85,20 @@ def _join(made: Any, given: Iterable[Any]) -> Any:
 def _make_maker(name: str) -> Any:
     function = getattr(np, name)
     own = getattr(creation, name) if name in TAKERS else None
+    place, key = (1, "fill_value") if name == "full" else (0, "")
 
     @functools.wraps(function)
     def maker(*args: Any, **kwargs: Any) -> Any:
         if not traces.LOCAL.stack or kwargs.get("like") is not None:
             return function(*args, **kwargs)
-        if own is not None and args and _frame(1).f_code.co_name != "__array__":
-            value = args[1 if name == "full" and len(args) > 1 else 0]
-            if name == "full":
-                value = kwargs.get("fill_value", value)
-            if isinstance(value, Tensor) or creation._has_tensor(value):
-                return _take_tensors(name, own, args, kwargs)
+        # An object's own `__array__` must give an array of NumPy's, perhaps of Tensors.
+        if own is not None and _frame(1).f_code.co_name != "__array__":
+            value = args[place] if len(args) > place else kwargs.get(key)
+            if holds_tensor(value):
+                return own(*args, **kwargs)
         return _join(function(*args, **kwargs), args)
 
     return maker
-
-
-def _take_tensors(name: str, own: Any, args: Any, kwargs: Any) -> Any:
-    """Call a maker of the namespace, with the settings of NumPy's that it has not."""
-    if name == "full":
-        return np.copy(own(*args, **kwargs))
-    kept = {k: v for k, v in kwargs.items() if k in ("dtype", "copy", "order")}
-    if name == "ascontiguousarray":
-        kept.pop("order", None)
-    made = own(*args, **kept)
-    missing = kwargs.get("ndmin", 0) - made.ndim
-    return made.reshape((1,) * missing + made.shape) if missing > 0 else made
 
 
 # The namespace
@@ -1052,6 +1040,7 @@ class trace_packages:
                 PACKAGES[name] = PACKAGES.get(name, 0) + 1
         _forget_answers()
         _LOADED[0] = 0
+        _bind_packages()
         self._open = True
 
     def __enter__(self) -> Self:

@@ -364,8 +364,9 @@ def unique(
 # Methods of arrays that are not functions of NumPy
 
 
-FUNCTION_METHODS["choose"] = choose
-FUNCTION_METHODS["compress"] = lambda a, condition, *more, **settings: compress(
+# NumPy's own, which see to ``out=``.
+FUNCTION_METHODS["choose"] = np.choose
+FUNCTION_METHODS["compress"] = lambda a, condition, *more, **settings: np.compress(
     condition, a, *more, **settings
 )
 
