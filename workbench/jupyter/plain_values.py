@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from inspect import getgeneratorlocals
 from itertools import chain
 from operator import is_
@@ -393,7 +393,7 @@ class PlainConverter:
             self._seen[id(x)] = x  # it may hold itself
             held = list(getgeneratorlocals(x).values())
             if not all(map(is_, held, map(self._convert_value, held))):
-                made = _yield_plain(x, self._convert_later)
+                made: Any = _yield_plain(x, self._convert_later)
                 next(made)  # so that it takes what is sent
                 made.__name__, made.__qualname__ = x.__name__, x.__qualname__
                 self._seen[id(x)] = made
@@ -434,7 +434,7 @@ class PlainConverter:
 
 def _yield_plain(
     values: GeneratorType[Any, Any, Any], convert: Callable[[Any], Any]
-) -> GeneratorType[Any, Any, Any]:
+) -> Generator[Any, Any, Any]:
     """Yield what a generator of the cell yields, as plain values."""
     sent: Any = yield
     while True:
