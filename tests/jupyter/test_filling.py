@@ -105,6 +105,10 @@ def test_functions_of_a_module_fill_arrays(
         for name in ("own_filters", "edit", "Heat", "loss"):
             cells.names.pop(name, None)
     ran = cells.run("%%autodiff --wrt w s --show none\n" + body)
+    heat = cells.names.get("heat")
+    assert heat is None or type(heat.u) is np.ndarray
+    first = cells.names["X"][0, 1] * cells.names["w"][0]
+    assert heat is None or heat.u[0, 1] == first
     assert ran.result == plain
     assert type(ran.result) is type(plain)
     for name, move in (("w", rng.normal(size=3)), ("s", 1.0)):
@@ -114,8 +118,6 @@ def test_functions_of_a_module_fill_arrays(
     module = sys.modules["own_filters"]
     assert vars(module)["np"] is np
     assert vars(module)["zeros"] is np.zeros
-    heat = cells.names.get("heat")
-    assert heat is None or type(heat.u) is np.ndarray
 
 
 FILL = "out = np.zeros(3)\nfor i in range(3):\n    out[i] = w[i] * s\n"

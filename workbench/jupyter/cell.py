@@ -491,6 +491,8 @@ class Cell:
         self.failure: FailedCell | None = None
         #: The arrays that the notebook holds after the cell.
         self.lent_arrays: list[Any] = []
+        #: The notebook, and the modules of the user's whose code the cell calls.
+        self.homes = {"__main__"}
         #: The arrays that the trace has made read-only, by id.
         self.locked: dict[int, Any] = {}
 
@@ -648,6 +650,8 @@ class Cell:
 
         def take_import(value: Any) -> Any:
             stack.enter_context(swap.swapped(self.names, whole, value))
+            for space in swap.find_reach(whole).spaces:
+                self.homes.add(str(space.get("__name__")))
             swap_names(swap.swap_value)
             return swap.swap_value(value)
 
@@ -710,7 +714,7 @@ class Cell:
             return known[id(x)][1]
 
         standing = {} if self._is_swapped() else swap.STANDING
-        made = PlainConverter(to_plain, standing)
+        made = PlainConverter(to_plain, standing, self.homes)
         made.convert_names(self.names, self.shell.user_ns_hidden)
         for node in ast.walk(tree):
             # Objects of foreign classes are converted where the cell assigns to them.

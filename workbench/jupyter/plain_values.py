@@ -1,12 +1,12 @@
 """After a cell the notebook holds plain values: no Tensor stays behind.
 
 A walk visits all that the notebook's names reach: lists, dicts, sets, closures,
-defaults, attributes of objects whose class the notebook defined. Mutable objects are
-changed in place and keep their identity; tuples are built again where they contain a
-Tensor. The walk holds interrupts back, since one that ends early would leave Tensors
-behind. So it must be fast: what a type can hold is found once, and the parts of all
-lists and dicts that are found together are looked at by their types alone, with no
-Python code for each part.
+defaults, attributes of objects whose class the notebook defined, or a module of the
+user's whose code the cell has called. Mutable objects are changed in place and keep
+their identity; tuples are built again where they contain a Tensor. The walk holds
+interrupts back, since one that ends early would leave Tensors behind. So it must be
+fast: what a type can hold is found once, and the parts of all lists and dicts that are
+found together are looked at by their types alone, with no Python code for each part.
 """
 
 from __future__ import annotations
@@ -96,15 +96,19 @@ class PlainConverter:
         cell; any other array as it is.
     standing
         Of the types of what stands for something of NumPy's: what returns that.
+    homes
+        The names of modules: of objects whose class stands in another, attributes stay.
     """
 
     def __init__(
         self,
         value: Callable[[Any], Any],
         standing: Mapping[type, Callable[[Any], Any]] = STANDING,
+        homes: Collection[str] = ("__main__",),
     ) -> None:
         self._value = value
         self._standing = standing
+        self._homes = homes
         self._seen: dict[int, Any] = {}
         #: The mutable objects that are still to be converted, by type.
         self._todo: dict[type, list[Any]] = {}
@@ -190,7 +194,7 @@ class PlainConverter:
         ):
             if issubclass(kind, bases):
                 steps.append(step)
-        if issubclass(kind, SimpleNamespace) or kind.__module__ == "__main__":
+        if issubclass(kind, SimpleNamespace) or kind.__module__ in self._homes:
             steps.append(self._convert_members)
         if hasattr(kind, "tocsr"):
             self._replacers[kind] = self._convert_sparse
@@ -359,7 +363,7 @@ class PlainConverter:
             x.cell_contents = new
 
     def _convert_function(self, x: FunctionType) -> None:
-        if x.__module__ != "__main__":
+        if x.__module__ not in self._homes:
             return
         for cell in x.__closure__ or ():
             self._convert_value(cell)
@@ -400,10 +404,11 @@ class PlainConverter:
         return self._seen[id(x)]
 
     def _convert_later(self, x: Any) -> Any:
-        return PlainConverter(self._value, self._standing).convert(x)
+        made = PlainConverter(self._value, self._standing, self._homes)
+        return made.convert(x)
 
     def _convert_class(self, x: type) -> None:
-        if x.__module__ == "__main__":
+        if x.__module__ in self._homes:
             for name, old in list(vars(x).items()):
                 new = self._convert_value(old)
                 if new is not old:
