@@ -5,8 +5,11 @@ What such cells compute, and leave behind, is tested with those of test_namespac
 
 from __future__ import annotations
 
+import ast
+import inspect
 import signal
 import sys
+import textwrap
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.core.filling import PROGRAMS
 from workbench.core.tensor import Tensor
 
 from .conftest import Notebook
@@ -331,3 +335,52 @@ def test_a_check_of_a_function_that_fills_stands_in_a_cell(cells: Notebook) -> N
     cells.run("%%autodiff --show none --wrt w\ng = wb.grad(f)(w)\nnp.sum(g * g)")
     w, s = cells.names["w"], cells.names["s"]
     np.testing.assert_allclose(cells.names["ad"].grads["w"], 8 * w * s * s)
+
+
+# The programs of functions, as the lines of a cell
+
+WAVES = """
+def waves(y):
+    return y * np.cos(np.arange(np.size(y)).reshape(np.shape(y)))
+"""
+
+
+def lines_of(f: Any) -> str:
+    """The body of a function of one array, as lines that leave its value in `out`."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(f))).body[0]
+    assert isinstance(body, ast.FunctionDef)
+    *lines, last = body.body
+    assert isinstance(last, ast.Return)
+    assert last.value is not None
+    text = ast.unparse(ast.Module([*lines], []))
+    name = body.args.args[0].arg
+    return (
+        f"{name} = given.copy()\n{text}\nout = np.sum(waves({ast.unparse(last.value)}))"
+    )
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_of_a_function_is_right_in_a_cell(
+    notebook: Notebook, name: str, rng: np.random.Generator
+) -> None:
+    f, given, _ = PROGRAMS[name]
+    lines = lines_of(f)
+    names = {k: v for k, v in f.__globals__.items() if not k.startswith("__")}
+
+    def run(x: Any, magic: str = "") -> dict[str, Any]:
+        notebook.reset()
+        notebook.names.update(names | {"np": np, "given": x})
+        notebook.run(WAVES)
+        notebook.run(magic + lines)
+        return {k: v for k, v in notebook.names.items() if k not in names}
+
+    plain = run(given)
+    found = run(given, "%%autodiff out --wrt given --show none\n")
+    g = found["ad"].grads["given"]
+    for key, value in plain.items():
+        if isinstance(value, (np.ndarray, np.floating)) and key[0] != "_":
+            assert type(found[key]) is type(value), key
+            np.testing.assert_allclose(found[key], value, rtol=1e-12, err_msg=key)
+    move = rng.normal(size=given.shape)
+    ends = [run(given + step * move)["out"] for step in (1e-6, -1e-6)]
+    assert np.sum(g * move) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5)
