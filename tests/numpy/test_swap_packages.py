@@ -143,6 +143,11 @@ def scale(x):
         return out
     raise TypeError(type(out))
 
+def store(x):
+    out = np.zeros(3)
+    out[0] = x[0]
+    return out[0]
+
 class Model:
     def __init__(self, family=norm):
         self.family = family
@@ -191,6 +196,11 @@ def test_a_named_package_is_traced(package: Any) -> None:
     assert package.norm is norm
     with pytest.raises(GradientLostError):
         wb.grad(f)(X)
+
+
+def test_a_store_in_a_package_names_it(package: Any) -> None:
+    with pytest.raises(GradientLostError, match=r'trace_packages\("swap_sample"\)'):
+        wb.grad(lambda x: package.store(x))(X)
 
 
 def test_packages_named_for_good(package: Any) -> None:

@@ -429,8 +429,7 @@ def lost_gradient_error(
             " ...), with import workbench.numpy as wnp."
         )
     if source.is_assignment(*source.caller()):  # of an entry that compiled code makes
-        frame = source.find_user_frame(sys._getframe(1))
-        return explain_store(user_line(), frame)
+        return explain_store(user_line(), _outer_frame())
     drawing = _find_random_draw() if what.startswith("np.asarray") else None
     if drawing is not None:
         return GradientLostError(

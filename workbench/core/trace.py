@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Number
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Union
 
 import numpy as np
@@ -81,6 +81,16 @@ def _find_error_step(error: BaseException) -> TracebackType | None:
     return found
 
 
+def _find_store_frame(error: BaseException) -> FrameType | None:
+    """Return the innermost frame that is neither Workbench's nor NumPy's."""
+    frames = [
+        step.tb_frame
+        for step in _traceback_steps(error)
+        if not _module_name(step).startswith(("workbench.", "numpy"))
+    ]
+    return frames[-1] if frames else None
+
+
 def _is_conversion(error: BaseException) -> bool:
     """Return whether the user's line asks for plain numbers by a dtype."""
     step = _find_error_step(error)
@@ -137,8 +147,7 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
                 " np.fromiter or np.vectorize would collect; or give x.value to cut the"
                 " gradient on purpose."
             )
-        step = _find_error_step(error)
-        return blame.explain_store(where, step and step.tb_frame)
+        return blame.explain_store(where, _find_store_frame(error))
     if UNKNOWN_TYPE.search(text):
         return GradientLostError(
             f"compiled code{where} takes plain arrays alone ({text.rstrip('.')}), and"

@@ -38,7 +38,7 @@ import numpy as np
 
 from workbench.core import hooks, source, traces, types
 from workbench.core.inplace import is_number
-from workbench.core.plain import PLAIN, Turned, join_program
+from workbench.core.plain import PLAIN, Turned, holds_tensor, join_program
 from workbench.core.tensor import TENSORS, Tensor
 from workbench.errors import UsageError
 from workbench.numpy import creation
@@ -52,9 +52,9 @@ _frame = sys._getframe
 #: Functions of NumPy that make arrays of what is no Tensor.
 MAKERS = """
 arange array asanyarray asarray ascontiguousarray asfortranarray broadcast_to
-concatenate copy diag diagflat empty empty_like eye frombuffer fromiter full full_like
-geomspace hstack identity linspace logspace meshgrid ones ones_like outer repeat stack
-tile tri vstack where zeros zeros_like
+concatenate copy diag diagflat empty empty_like eye frombuffer fromfunction fromiter
+full full_like geomspace hstack identity linspace logspace meshgrid ones ones_like outer
+repeat stack tile tri vander vstack where zeros zeros_like
 """.split()
 #: Those of them that NumPy does not let a Tensor answer for.
 TAKERS = {"array", "asanyarray", "asarray", "ascontiguousarray", "full"}
@@ -85,32 +85,20 @@ def _join(made: Any, given: Iterable[Any]) -> Any:
 def _make_maker(name: str) -> Any:
     function = getattr(np, name)
     own = getattr(creation, name) if name in TAKERS else None
+    place, key = (1, "fill_value") if name == "full" else (0, "")
 
     @functools.wraps(function)
     def maker(*args: Any, **kwargs: Any) -> Any:
         if not traces.LOCAL.stack or kwargs.get("like") is not None:
             return function(*args, **kwargs)
-        if own is not None and args and _frame(1).f_code.co_name != "__array__":
-            value = args[1 if name == "full" and len(args) > 1 else 0]
-            if name == "full":
-                value = kwargs.get("fill_value", value)
-            if isinstance(value, Tensor) or creation._has_tensor(value):
-                return _take_tensors(name, own, args, kwargs)
+        # An object's own `__array__` must give an array of NumPy's, perhaps of Tensors.
+        if own is not None and _frame(1).f_code.co_name != "__array__":
+            value = args[place] if len(args) > place else kwargs.get(key)
+            if holds_tensor(value):
+                return own(*args, **kwargs)
         return _join(function(*args, **kwargs), args)
 
     return maker
-
-
-def _take_tensors(name: str, own: Any, args: Any, kwargs: Any) -> Any:
-    """Call a maker of the namespace, with the settings of NumPy's that it has not."""
-    if name == "full":
-        return np.copy(own(*args, **kwargs))
-    kept = {k: v for k, v in kwargs.items() if k in ("dtype", "copy", "order")}
-    if name == "ascontiguousarray":
-        kept.pop("order", None)
-    made = own(*args, **kept)
-    missing = kwargs.get("ndmin", 0) - made.ndim
-    return made.reshape((1,) * missing + made.shape) if missing > 0 else made
 
 
 # The namespace
@@ -473,34 +461,79 @@ def _is_library(home: str, filename: str) -> bool:
 
 
 def _is_library_class(kind: type) -> bool:
+    """Return whether a class is not the user's own.
+
+    One of arrays of a kind of their own, which answer NumPy's protocols, counts as
+    none: what it does with Tensors is below the program, not a part of it.
+    """
     if not kind.__flags__ & (1 << 9):  # it is no class of Python's code
+        return True
+    if "__array_ufunc__" in vars(kind) or "__array_function__" in vars(kind):
         return True
     home = kind.__module__
     module = sys.modules.get(home) if isinstance(home, str) else None
     return _is_library(str(home), getattr(module, "__file__", None) or "")
 
 
+def _names_of(owner: Any) -> Any:
+    """Return the names that are looked up in a module, a class, an object or globals.
+
+    Of a function, they are its globals.
+    """
+    kind = type(owner)
+    if kind is FunctionType:
+        return owner.__globals__
+    if isinstance(owner, (type, ModuleType)):
+        return vars(owner)
+    return vars_of(owner)
+
+
 class _Look:
     """The names that were looked up in one place, and what they were.
 
-    Those that lead to code are known by its identity, all others by their type.
+    Those that lead to code are known by its identity, all others by their type. What
+    has the names is held weakly: that an answer is kept must keep nothing else.
     """
 
-    __slots__ = ("holder", "length", "names", "passed")
+    __slots__ = ("inside", "length", "names", "owner", "passed")
 
-    def __init__(self, holder: Any) -> None:
-        self.holder = holder
+    def __init__(self, owner: Any) -> None:
+        self.owner = ref(owner)
         self.length: int | None = None
         self.names: dict[str, int] = {}
         self.passed: dict[str, type] = {}
+        #: What lists and dicts held, by their names.
+        self.inside: dict[str, list[int]] = {}
+
+    def note(self, name: str, value: Any) -> bool:
+        """Note what a name is; return whether it may lead to code."""
+        kind = type(value)
+        if kind in PASSED:
+            self.passed[name] = kind
+            return False
+        self.names[name] = id(value)
+        if kind in (list, dict, set) and len(value) <= MANY_ITEMS:
+            items = _items_of(value)
+            if any(type(x) not in PASSED for x in items):
+                self.inside[name] = list(map(id, items))
+        return True
 
     def freeze(self) -> tuple[Any, ...]:
         """Return it in the form that is compared quickly."""
         names, passed = self.names, self.passed
         return (
-            self.holder, self.length, tuple(names), list(names.values()),
-            tuple(passed), list(passed.values()),
+            self.owner, self.length, tuple(names), list(names.values()),
+            tuple(passed), list(passed.values()), self.inside,
         )  # fmt: skip
+
+
+#: How many objects, and items of a list or dict, are looked at for code.
+MANY_OBJECTS = 10_000
+MANY_ITEMS = 256
+
+
+def _items_of(value: Any) -> list[Any]:
+    return list(value.values() if type(value) is dict else value)
 
 
 class Reach:
@@ -511,10 +544,6 @@ class Reach:
 
     Attributes
     ----------
-    spaces
-        The globals of the code.
-    functions
-        Those of its functions that have NumPy, or a thing of SciPy's, as a default.
     stores, uses_scipy
         Whether some of it stores into arrays; reads a name of SciPy's.
     asking
@@ -522,8 +551,10 @@ class Reach:
     """
 
     def __init__(self, root: Any) -> None:
-        self.spaces: dict[int, Space] = {}
-        self.functions: dict[int, FunctionType] = {}
+        #: A function of each module that is reached, by the id of its globals.
+        self._of_spaces: dict[int, ref[FunctionType]] = {}
+        #: Functions that have NumPy, or a thing of SciPy's, as a default.
+        self._of_defaults: dict[int, ref[FunctionType]] = {}
         self.stores = self.uses_scipy = False
         self.asking: dict[int, frozenset[str]] = {}
         #: What was looked at, by the id of what holds it.
@@ -537,44 +568,64 @@ class Reach:
         self._held: list[Any] = []
         while self._values:
             self._follow(self._values.pop())
-        self._held.clear()
         self._known = [look.freeze() for look in self._looks.values()]
+        self._held.clear()
+        self._holders.clear()
+        self._looks.clear()
+        self._classes.clear()
 
     def holds(self) -> bool:
         """Return whether all names are still what they were."""
-        for holder, length, names, ids, passed, kinds in self._known:
+        for owner, length, names, ids, passed, kinds, inside in self._known:
+            if (found := owner()) is None:
+                return False
+            holder = _names_of(found)
             if length is not None and len(holder) != length:
                 return False
             if names and list(map(id, map(holder.get, names))) != ids:
                 return False
             if passed and list(map(type, map(holder.get, passed))) != kinds:
                 return False
+            for name, items in inside.items():
+                if list(map(id, _items_of(holder.get(name)))) != items:
+                    return False
         return True
 
-    def _look(self, holder: Any) -> _Look:
-        found = self._looks.get(id(holder))
-        if found is None:
-            found = self._looks[id(holder)] = _Look(holder)
-        return found
+    @property
+    def spaces(self) -> list[Space]:
+        """The globals of the code."""
+        found = [function() for function in self._of_spaces.values()]
+        return [function.__globals__ for function in found if function is not None]
 
-    def _look_up(self, holder: Any, name: str) -> None:
-        value = holder.get(name)
-        look, kind = self._look(holder), type(value)
-        if kind in PASSED:
-            look.passed[name] = kind
-        else:
-            look.names[name] = id(value)
+    @property
+    def functions(self) -> list[FunctionType]:
+        """Its functions that have NumPy, or a thing of SciPy's, as a default."""
+        found = [function() for function in self._of_defaults.values()]
+        return [function for function in found if function is not None]
+
+    def _look_up(self, owner: Any, name: str) -> None:
+        names = _names_of(owner)
+        look = self._looks.get(id(names))
+        if look is None:
+            look = self._looks[id(names)] = _Look(owner)
+        value = names.get(name)
+        if look.note(name, value):
             self._values.append(value)
 
-    def _hold(self, holder: Any) -> None:
+    def _hold(self, owner: Any) -> None:
         """Note what has attributes, and follow those that code has read so far."""
-        self._holders.append(holder)
-        self._look(holder).length = len(holder)
-        for name in list(holder):
+        names = _names_of(owner)
+        self._holders.append(owner)
+        look = self._looks[id(names)] = _Look(owner)
+        if not isinstance(owner, ModuleType):
+            look.length = len(names)
+        for name in list(names):
             if name in self._attributes or (
-                name.startswith("__") and type(holder[name]) is FunctionType
+                isinstance(owner, type)
+                and name.startswith("__")
+                and type(names[name]) is FunctionType
             ):
-                self._look_up(holder, name)
+                self._look_up(owner, name)
 
     def _read(self, function: FunctionType) -> None:
         """Follow what the code of a function reads."""
@@ -585,20 +636,19 @@ class Reach:
             return
         facts = read_code(code)
         self.stores = self.stores or facts.stores
-        self.spaces[id(space)] = space
+        self._of_spaces[id(space)] = ref(function)
         if Defaults(function).find_names():
-            self.functions[id(function)] = function
+            self._of_defaults[id(function)] = ref(function)
         if facts.asks:
             asked = self.asking.get(id(space), NOTHING)
             self.asking[id(space)] = asked | facts.asks
         for name in facts.names:
-            self._look_up(space, name)
+            self._look_up(function, name)
         new = facts.attributes - self._attributes
         self._attributes |= new
-        for holder in self._holders if new else ():
-            for name in new:
-                if name in holder:
-                    self._look_up(holder, name)
+        for owner in tuple(self._holders) if new else ():
+            for name in new.intersection(_names_of(owner)):
+                self._look_up(owner, name)
 
     def _follow(self, value: Any) -> None:
         """Follow a value to the code that it leads to."""
@@ -621,15 +671,12 @@ class Reach:
             if name == "scipy" or name.startswith("scipy."):
                 self.uses_scipy = True
             elif not _is_library(name, getattr(value, "__file__", None) or "<made>"):
-                space = vars(value)
-                self._holders.append(space)
-                for attribute in self._attributes.intersection(space):
-                    self._look_up(space, attribute)
+                self._hold(value)
         elif isinstance(value, type):
             for base in value.__mro__:
                 if not _is_library_class(base) and base not in self._classes:
                     self._classes.add(base)
-                    self._hold(vars(base))
+                    self._hold(base)
         elif kind is property:
             self._values += (value.fget, value.fset)
         elif kind in (staticmethod, classmethod):
@@ -637,10 +684,8 @@ class Reach:
         elif kind is functools.partial:
             self._values += (value.func, *value.args, *value.keywords.values())
         elif kind in (list, tuple, set, dict):
-            if len(value) <= 256:
-                if kind is not tuple:
-                    self._look(value).length = len(value)
-                self._values += value.values() if kind is dict else value
+            if len(value) <= MANY_ITEMS:
+                self._values += _items_of(value)
         elif str(kind.__module__).startswith("scipy."):
             self.uses_scipy = True
         else:
@@ -654,14 +699,11 @@ class Reach:
             self._values.append(held["func"])
         if not _is_library_class(kind):
             self._values.append(kind)
-            if len(self._holders) < MANY_OBJECTS:
-                self._hold(held)
+            is_weak = type(value).__weakrefoffset__ != 0
+            if held and is_weak and len(self._holders) < MANY_OBJECTS:
+                self._hold(value)
         elif str(kind.__module__).startswith("workbench."):
             self._values += held.values()
-
-
-#: How many objects are looked at for code.
-MANY_OBJECTS = 10_000
 
 
 #: What functions reach, by their ids, as long as they are there.
@@ -884,8 +926,7 @@ def find_swap(function: Any) -> Swap | None:
         _bind_packages()
     if not (reach.stores or reach.uses_scipy) or not reach.spaces:
         return None
-    parts = reach.spaces.values(), reach.stores, reach.asking
-    return Swap(*parts, reach.functions.values())
+    return Swap(reach.spaces, reach.stores, reach.asking, reach.functions)
 
 
 def swapped(*parts: Any) -> Swap:
@@ -902,9 +943,9 @@ def swapped(*parts: Any) -> Swap:
             spaces[id(part)] = part
         else:
             reach = find_reach(part)
-            spaces |= reach.spaces
+            spaces |= {id(space): space for space in reach.spaces}
             asking |= reach.asking
-            functions |= reach.functions
+            functions |= {id(f): f for f in reach.functions}
     return Swap(spaces.values(), True, asking, functions.values())
 
 
@@ -971,6 +1012,7 @@ class trace_packages:
                 PACKAGES[name] = PACKAGES.get(name, 0) + 1
         _forget_answers()
         _LOADED[0] = 0
+        _bind_packages()
         self._open = True
 
     def __enter__(self) -> Self:
