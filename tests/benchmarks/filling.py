@@ -1,8 +1,8 @@
 """An array that is filled entry by entry, forward and backward, per entry.
 
 out[i] ← out[i − 1] / 2 + x[i]², as people write recurrences in NumPy; the gradient of
-the sum by x. Each of the entries is read once and stored once: a library that copied the
-array for each would take quadratic time.
+the sum by x. Each of the entries is read once and stored once: a library that copied
+the array for each would take quadratic time.
 """
 
 from __future__ import annotations
