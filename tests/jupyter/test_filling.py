@@ -236,6 +236,31 @@ def test_names_that_were_taken_from_numpy_are_numpys_again(cells: Notebook) -> N
     assert cells.names["Solver"].__init__.__defaults__ == (np,)
 
 
+def test_names_of_scipy_take_tensors_in_a_cell(cells: Notebook) -> None:
+    cells.run("import scipy\nfrom scipy.special import logsumexp")
+    cells.run(
+        "%%autodiff --wrt w --show none\n"
+        "import scipy.stats\nimport scipy.linalg as sl\n"
+        "from scipy.stats import norm\nkept = [norm, sl]\n"
+        "np.sum(norm.logpdf(w)) + logsumexp(w) + scipy.stats.norm.logpdf(w[0])"
+        " + np.trace(sl.expm(np.outer(w, w)))"
+    )
+    w, names = cells.names["w"], cells.names
+    soft = np.exp(w) / np.exp(w).sum()
+    # The trace of exp(w wᵀ) is exp(w · w) + 2.
+    expected = -w + soft + 2 * w * np.exp(w @ w) - [w[0], 0, 0]
+    np.testing.assert_allclose(names["ad"].grads["w"], expected, rtol=1e-9)
+    import scipy.linalg
+    import scipy.special
+    import scipy.stats
+
+    assert names["scipy"] is scipy
+    assert names["sl"] is scipy.linalg
+    assert names["norm"] is scipy.stats.norm
+    assert names["kept"] == [scipy.stats.norm, scipy.linalg]
+    assert names["logsumexp"] is scipy.special.logsumexp
+
+
 # Sessions of such cells
 
 LOOP = """out = np.zeros(4)

@@ -323,6 +323,8 @@ def swap_scipy(value: Any) -> Any:
     """Return what stands for a module, function or object of SciPy; or itself."""
     if isinstance(value, ModuleType):
         name = value.__name__
+        if type(value) is SciPyModule:
+            return value
         if name == "scipy" or name.startswith("scipy."):
             found = _SCIPY.get(id(value))
             if found is None:
