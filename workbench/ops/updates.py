@@ -424,8 +424,8 @@ class at:
 
     def __setitem__(self, index: object, value: Array) -> None:
         raise UsageError(
-            f"wb.at(x)[i] = v{blame.user_line()}: nothing changes in place. Write"
-            " x = wb.at(x)[i].set(v)."
+            f"wb.at(x)[i] = v{blame.user_line()}: wb.at(x) changes nothing in place."
+            " Write x = wb.at(x)[i].set(v), or x[i] = v."
         )
 
 
