@@ -121,12 +121,38 @@ def check_random(count: int, rng: np.random.Generator) -> None:
             continue
         expected = [plain(x.copy()) for x in xs]
         np.testing.assert_allclose(found, expected, rtol=1e-10, err_msg=text)
+        if batched % 4 == 0:
+            slope = wb.vmap(wb.grad(f))(xs)[0]
+            np.testing.assert_allclose(slope, gradient, atol=1e-9 * size, err_msg=text)
         batched += 1
     assert batched > count / 2  # the others write to what they are given
 
 
 def test_random_programs_of_aliases(rng: np.random.Generator) -> None:
     check_random(300, rng)
+
+
+def test_second_derivatives_of_random_programs(rng: np.random.Generator) -> None:
+    """Three ways to them, against differences of the gradient."""
+    tried = 0
+    while tried < 30:
+        text = draw_program(random.Random(int(rng.integers(2**32))))
+        x, v = rng.normal(size=(2, 4, 6))
+        try:
+            function_of(text, np)(x.copy())
+        except IndexError:
+            continue
+        if " > " in text:  # a mask may change between two points
+            continue
+        f = function_of(text, NAMES)
+        gradient, h = wb.grad(f), 1e-5
+        far = (gradient(x + h * v) - gradient(x - h * v)) / (2 * h)
+        moved = wb.grad(lambda x, f=f, v=v: wb.jvp(f, (x,), (v,))[1])
+        along = wb.grad(lambda x, g=gradient, v=v: wnp.sum(g(x) * v))
+        for found in (wb.hvp(f, x, v), moved(x), along(x)):
+            size = 1 + np.abs(far).max()
+            np.testing.assert_allclose(found, far, atol=1e-4 * size, err_msg=text)
+        tried += 1
 
 
 @pytest.mark.long

@@ -175,7 +175,8 @@ def array(
     array([1., 6.])
     """
     if like is not None and not isinstance(obj, Tensor) and not _has_tensor(obj):
-        return join_trace(np.array(obj, dtype, copy=copy, order=order, like=like))
+        settings: dict[str, Any] = {"copy": copy, "order": order, "like": like}
+        return join_trace(np.array(obj, dtype, **settings))
     if subok and isinstance(obj, np.ndarray) and type(obj) is not np.ndarray:
         made: Any = np.array(obj, dtype, copy=copy, order=order, subok=True)
     else:

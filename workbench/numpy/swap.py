@@ -574,8 +574,12 @@ class Reach:
     ----------
     stores, uses_scipy
         Whether some of it stores into arrays; reads a name of SciPy's.
+    swaps
+        Whether names are to be swapped for it.
     asking
         What code asks of arrays with, by the ids of its globals.
+    known
+        The names that were looked at, and what they were.
     """
 
     def __init__(self, root: Any) -> None:
@@ -598,7 +602,8 @@ class Reach:
             self._attributes.update(vars(root))
         while self._values:
             self._follow(self._values.pop())
-        self._known = [look.freeze() for look in self._looks.values()]
+        self.known = [look.freeze() for look in self._looks.values()]
+        self.swaps = self.stores or self.uses_scipy
         self._held.clear()
         self._holders.clear()
         self._looks.clear()
@@ -606,7 +611,7 @@ class Reach:
 
     def holds(self) -> bool:
         """Return whether all names are still what they were."""
-        for owner, length, names, ids, passed, kinds, inside in self._known:
+        for owner, length, names, ids, passed, kinds, inside in self.known:
             if (found := owner()) is None:
                 return False
             holder = _names_of(found)
@@ -747,7 +752,7 @@ def find_reach(function: Any) -> Reach:
     if type(function) is MethodType:  # which is another object each time
         owner, key = function.__self__, (id(function.__self__), id(function.__func__))
     entry = _REACHED.get(key)
-    code = getattr(function, "__code__", None)
+    code: Any = function.__code__ if type(function) is FunctionType else None
     if entry is not None:
         found, known, reach = entry
         if found() is owner and code is known and reach.holds():
@@ -953,6 +958,12 @@ def find_swap(function: Any) -> Swap | None:
     """
     if PACKAGES:
         _bind_packages()
+    entry = _REACHED.get(id(function))
+    if entry is not None and entry[0]() is function:  # as `find_reach`, at once
+        _, code, reach = entry
+        is_same = code is None or function.__code__ is code
+        if is_same and (not reach.known or reach.holds()):
+            return _make_swap([reach], []) if reach.swaps else None
     if type(function) is not FunctionType or _is_ours(function):
         users: list[Any] = []
         _list_users(function, users, 4)
@@ -960,9 +971,7 @@ def find_swap(function: Any) -> Swap | None:
             return None
         function = users[0] if len(users) == 1 else tuple(users)
     reach = find_reach(function)
-    if not (reach.stores or reach.uses_scipy):
-        return None
-    return _make_swap([reach], [])
+    return _make_swap([reach], []) if reach.swaps else None
 
 
 def _is_ours(value: Any) -> bool:

@@ -29,6 +29,7 @@ from workbench.core.types import (
     Shape,
     Spec,
     Tangent,
+    is_device_array,
     is_differentiable,
     is_weak,
     spec_of,
@@ -43,7 +44,7 @@ from workbench.ops.define import (
     op,
     shape_of,
 )
-from workbench.ops.device import is_device_array, on_cupy
+from workbench.ops.device import on_cupy
 from workbench.ops.lengths import ARANGE, has_no_value
 from workbench.ops.reductions import promote_half, wide_dtype
 from workbench.ops.shaping import (
