@@ -255,9 +255,9 @@ def suggest_replacement(called: str) -> str:
     if called.startswith(LIBRARIES) or package in sys.stdlib_module_names:
         return "Write it with NumPy's functions, which do"
     return (
-        f'If it is written with NumPy itself, wb.trace_packages("{package}")'
-        " before lets it take them. Write it with NumPy's functions, which do, on"
-        f" plain arrays: np.asarray(...) of what {package} holds"
+        f'If it is written with NumPy, call wb.trace_packages("{package}") first, which'
+        " lets it take them. Write it with NumPy's functions, which do, on plain"
+        f" arrays: np.asarray(...) of what {package} holds"
     )
 
 

@@ -229,10 +229,13 @@ def copy_constant(x: Any) -> Any:
     opened = traces.LOCAL.stack or traces.OPEN
     if not opened:
         return _copy(x)
+    copies = opened[-1].copies
+    if copies is None:
+        copies = opened[-1].copies = {}
     place = _address(x), x.shape, x.strides, x.dtype
-    found = opened[-1].copies.get(place)
+    found = copies.get(place)
     if found is None or not np.array_equal(_bits(x), _bits(found)):
-        found = opened[-1].copies[place] = _copy(x)
+        found = copies[place] = _copy(x)
     return found
 
 

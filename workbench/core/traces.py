@@ -244,6 +244,8 @@ class OpenTrace(Hold):
     taken: Exception | None = None
     #: Whether the function that it runs stores into arrays, as `numpy.swap` has found.
     fills = False
+    #: Copies of large arrays that may be written to later, by place (`plain.py`).
+    copies: dict[Any, Any] | None = None
 
     def __init__(self) -> None:
         self.arrays = Arrays()
@@ -261,8 +263,6 @@ class OpenTrace(Hold):
         self.layouts: dict[int, Any] = {}
         #: What leaves without values will look like, where that is known.
         self.examples: dict[int, Any] = {}
-        #: Copies of large arrays that may be written to later, by place (`plain.py`).
-        self.copies: dict[Any, Any] = {}
         #: Whether its leaves are its own to write to.
         self.owns = False
         #: What Python has decided by values in it, in order; None: nobody asks.

@@ -546,8 +546,12 @@ class Reach:
     ----------
     stores, uses_scipy
         Whether some of it stores into arrays; reads a name of SciPy's.
+    swaps
+        Whether names are to be swapped for it.
     asking
         What code asks of arrays with, by the ids of its globals.
+    known
+        The names that were looked at, and what they were.
     """
 
     def __init__(self, root: Any) -> None:
@@ -568,7 +572,8 @@ class Reach:
         self._held: list[Any] = []
         while self._values:
             self._follow(self._values.pop())
-        self._known = [look.freeze() for look in self._looks.values()]
+        self.known = [look.freeze() for look in self._looks.values()]
+        self.swaps = self.stores or self.uses_scipy
         self._held.clear()
         self._holders.clear()
         self._looks.clear()
@@ -576,7 +581,7 @@ class Reach:
 
     def holds(self) -> bool:
         """Return whether all names are still what they were."""
-        for owner, length, names, ids, passed, kinds, inside in self._known:
+        for owner, length, names, ids, passed, kinds, inside in self.known:
             if (found := owner()) is None:
                 return False
             holder = _names_of(found)
@@ -717,7 +722,7 @@ def find_reach(function: Any) -> Reach:
     if type(function) is MethodType:  # which is another object each time
         owner, key = function.__self__, (id(function.__self__), id(function.__func__))
     entry = _REACHED.get(key)
-    code = getattr(function, "__code__", None)
+    code: Any = function.__code__ if type(function) is FunctionType else None
     if entry is not None:
         found, known, reach = entry
         if found() is owner and code is known and reach.holds():
@@ -917,16 +922,65 @@ class Swap:
 
 
 def find_swap(function: Any) -> Swap | None:
-    """Return the swap for what a function reaches; None where none is needed."""
-    if type(function) is tuple:  # with its arguments, whose methods it may call
-        others = [x for x in function[1:] if type(x) not in PASSED]
-        function = (function[0], *others) if others else function[0]
-    reach = find_reach(function)
+    """Return the swap for what a function reaches; None where none is needed.
+
+    In a tuple with it, the arguments of the call, whose methods it may call.
+    """
     if PACKAGES:
         _bind_packages()
-    if not (reach.stores or reach.uses_scipy) or not reach.spaces:
-        return None
-    return Swap(reach.spaces, reach.stores, reach.asking, reach.functions)
+    entry = _REACHED.get(id(function))
+    if entry is not None and entry[0]() is function:  # as `find_reach`, at once
+        _, code, reach = entry
+        is_same = code is None or function.__code__ is code
+        if is_same and (not reach.known or reach.holds()):
+            return _make_swap([reach], []) if reach.swaps else None
+    if type(function) is not FunctionType or _is_ours(function):
+        users: list[Any] = []
+        _list_users(function, users, 4)
+        if not users:
+            return None
+        function = users[0] if len(users) == 1 else tuple(users)
+    reach = find_reach(function)
+    return _make_swap([reach], []) if reach.swaps else None
+
+
+def _is_ours(value: Any) -> bool:
+    home = value.__module__
+    return isinstance(home, str) and home.startswith("workbench.")
+
+
+def _list_users(value: Any, found: list[Any], depth: int) -> None:
+    """List the user's own functions and objects that a function of ours runs."""
+    kind = type(value)
+    if kind in PASSED or not depth:
+        return
+    if kind is tuple or kind is list:
+        for x in value[:MANY_ITEMS]:
+            _list_users(x, found, depth - 1)
+    elif kind is FunctionType and _is_ours(value):
+        for cell in value.__closure__ or ():
+            _list_users(_content(cell), found, depth - 1)
+    elif kind is MethodType and _is_ours(type(value.__self__)):
+        _list_users(value.__self__, found, depth)
+    elif _is_ours(kind):
+        for x in list(vars_of(value).values()):
+            _list_users(x, found, depth - 1)
+    elif callable(value) or not _is_library_class(kind):
+        found.append(value)
+
+
+def _make_swap(reaches: Iterable[Reach], more: Iterable[Space]) -> Swap:
+    spaces = {id(space): space for space in more}
+    asking: dict[int, frozenset[str]] = {}
+    functions: dict[int, FunctionType] = {}
+    stores = bool(spaces)
+    for reach in reaches:
+        stores = stores or reach.stores
+        spaces |= {id(space): space for space in reach.spaces}
+        functions |= {id(f): f for f in reach.functions}
+        for key, asked in reach.asking.items():
+            asking[key] = asking.get(key, NOTHING) | asked
+    return Swap(spaces.values(), stores, asking, functions.values())
 
 
 def swapped(*parts: Any) -> Swap:
@@ -935,18 +989,8 @@ def swapped(*parts: Any) -> Swap:
     A dict is taken as the globals of code; of anything else, it is the code that it
     reaches.
     """
-    spaces: dict[int, Space] = {}
-    asking: dict[int, frozenset[str]] = {}
-    functions: dict[int, FunctionType] = {}
-    for part in parts:
-        if type(part) is dict:
-            spaces[id(part)] = part
-        else:
-            reach = find_reach(part)
-            spaces |= {id(space): space for space in reach.spaces}
-            asking |= reach.asking
-            functions |= {id(f): f for f in reach.functions}
-    return Swap(spaces.values(), True, asking, functions.values())
+    spaces = [part for part in parts if type(part) is dict]
+    return _make_swap([find_reach(x) for x in parts if type(x) is not dict], spaces)
 
 
 # Named packages
