@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from workbench.custom.op import Op
     from workbench.custom.registry import register_gradient
     from workbench.jupyter import show
+    from workbench.numpy.swap import trace_packages
     from workbench.overrides.named import named_rule
     from workbench.overrides.override import override
     from workbench.overrides.patterns import pattern
@@ -149,6 +150,7 @@ __all__ = [
     "to_cpu",
     "to_gpu",
     "trace",
+    "trace_packages",
     "until",
     "value_and_grad",
     "vector",
@@ -213,6 +215,7 @@ _LATER = {
     "tensor": "workbench.symbolic",
     "to_cpu": "workbench.backends.cupy.devices",
     "to_gpu": "workbench.backends.cupy.devices",
+    "trace_packages": "workbench.numpy.swap",
     "until": "workbench.control_flow.signature",
     "vector": "workbench.symbolic",
     "vectors": "workbench.symbolic",

@@ -375,7 +375,7 @@ def test_argnums_out_of_range() -> None:
     [
         (lambda x: math.sin(x), "np.sin(x) in place of math.sin(x)"),
         (lambda x: float(x) * 2, "x itself in place of float(x)"),
-        (lambda x: np.asarray(x, float) * 2, "leave the dtype out"),
+        (lambda x: __import__("numpy").asarray(x, float) * 2, "leave the dtype out"),
     ],
 )
 def test_no_gradient_is_lost_in_silence(f: Any, cure: str) -> None:
@@ -387,8 +387,9 @@ def test_no_gradient_is_lost_in_silence(f: Any, cure: str) -> None:
 
 
 def test_storing_into_a_plain_array_is_an_error() -> None:
+    z = np.zeros(2)
+
     def f(x: Any) -> Any:
-        z = np.zeros(2)
         z[0] = x
         return np.sum(z)
 

@@ -20,6 +20,7 @@ from typing import Any
 #: The modules of cases that have peers, in the order in which they run.
 CASES = (
     "eager_chain",
+    "filling",
     "small_call",
     "elementwise",
     "gmm",

@@ -248,3 +248,41 @@ def test_what_is_no_choice_is_refused() -> None:
     for memory in ("some", 0, -3, True, 2.5):
         with pytest.raises(UsageError, match=r"'all', 'auto', an amount"):
             wb.scan(lambda h: h, initial=1.0, n_steps=2, memory=memory)
+
+
+def test_a_state_is_changed_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its last reader, where nobody else holds it."""
+    n, copies = 40, 0
+    copy = np.copy
+
+    def count(x: Any, *args: Any, **settings: Any) -> Any:
+        nonlocal copies
+        copies += np.shape(x) == (n,)
+        return copy(x, *args, **settings)
+
+    def fill(x: Any, scan: Any) -> Any:
+        def step(i: Any, row: Any, out: Any) -> Any:
+            return wb.at(out)[i].set(out[i - 1] / 2 + row)
+
+        return scan(step, [np.arange(n), x * x], 0 * x)
+
+    def keep_all(step: Any, rows: Any, start: Any) -> Any:
+        """What each step gives, without a loop of ours."""
+        made = [start]
+        for row in zip(*rows, strict=True):
+            made.append(step(*row, made[-1]))
+        return np.stack(made[1:])
+
+    x, start = np.linspace(0.1, 0.9, n), np.zeros(n)
+    expected = fill(x, keep_all)
+    monkeypatch.setattr(np, "copy", count)
+    last = wb.scan(
+        lambda i, row, out: wb.at(out)[i].set(out[i - 1] / 2 + row),
+        [np.arange(n), x * x],
+        start,
+        last=True,
+    )
+    assert copies < 4  # of 40
+    np.testing.assert_array_equal(last, expected[-1])
+    np.testing.assert_array_equal(start, 0)
+    np.testing.assert_array_equal(fill(x, wb.scan), expected)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,9 @@ from workbench.errors import (
     UsageError,
 )
 from workbench.ops.define import op
+
+#: As a function finds it whose names are not swapped: inside of an installed package.
+scipy = SimpleNamespace(**vars(scipy))
 
 X = np.array([0.5, 1.5, 2.5])
 

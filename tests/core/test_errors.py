@@ -30,6 +30,15 @@ from workbench.ops.define import elementwise
 
 X = np.array([0.5, 1.5, 2.5])
 
+#: NumPy under no name that a trace binds to the namespace.
+PLAIN = [np]
+
+
+def plain(shape: Any) -> Any:
+    """An array of NumPy's own, in a trace too."""
+    return PLAIN[0].zeros(shape)
+
+
 
 def gradient(f: Callable[..., Any], x: Any = X) -> Any:
     return wb.grad(lambda x: np.sum(f(x)))(np.copy(x))
@@ -86,18 +95,17 @@ def test_each_op_names_itself(f: Callable[[Any], Any], found: str) -> None:
 @pytest.mark.parametrize(
     "f",
     [
-        lambda x: np.sin(x, out=np.zeros(3)),
-        lambda x: np.add(x, 1, out=np.zeros(3)),
-        lambda x: np.sign(x, out=np.zeros(3)),
-        lambda x: np.sum(x, out=np.zeros(())),
-        lambda x: np.add.reduce(x, out=np.zeros(())),
-        lambda x: np.concatenate([x, x], out=np.zeros(6)),
-        lambda x: np.cumsum(x, out=np.zeros(3)),
-        lambda x: np.einsum("i->i", x, out=np.zeros(3)),
-        lambda x: np.take(x, [0], out=np.zeros(1)),
-        lambda x: np.round(x, out=np.zeros(3)),
-        lambda x: np.clip(x, 0, 1, out=np.zeros(3)),
-        lambda x: np.exp(np.zeros(3), out=x),
+        lambda x: np.sin(x, out=plain(3)),
+        lambda x: np.add(x, 1, out=plain(3)),
+        lambda x: np.sign(x, out=plain(3)),
+        lambda x: np.sum(x, out=plain(())),
+        lambda x: np.add.reduce(x, out=plain(())),
+        lambda x: np.concatenate([x, x], out=plain(6)),
+        lambda x: np.cumsum(x, out=plain(3)),
+        lambda x: np.einsum("i->i", x, out=plain(3)),
+        lambda x: np.take(x, [0], out=plain(1)),
+        lambda x: np.round(x, out=plain(3)),
+        lambda x: np.clip(x, 0, 1, out=plain(3)),
     ],
 )
 def test_out(f: Callable[[Any], Any]) -> None:
@@ -108,7 +116,7 @@ def test_out(f: Callable[[Any], Any]) -> None:
 
 def test_an_array_that_a_tensor_is_added_to() -> None:
     def sums(w: Any) -> Any:
-        s = np.zeros(3)
+        s = plain(3)
         s += w * 2
         return np.sum(s)
 
@@ -120,7 +128,7 @@ def test_an_array_that_a_tensor_is_added_to() -> None:
     lines(error)
 
     def steps(w: Any) -> Any:
-        s = np.ones((2, 3))
+        s = plain((2, 3))
         for k in range(2):
             s[k] /= w
         return np.sum(s)
@@ -142,8 +150,8 @@ def test_an_array_that_a_tensor_is_added_to() -> None:
 
 
 def test_where_nobody_has_kept_the_text_of_an_operator() -> None:
-    names: dict[str, Any] = {"np": np}
-    exec("def f(w):\n    t = np.zeros(3)\n    t *= w\n    return t", names)
+    names: dict[str, Any] = {"plain": plain}
+    exec("def f(w):\n    t = plain(3)\n    t *= w\n    return t", names)
     with pytest.raises(TraceError, match=r"Write s = s \* w, which makes a new one"):
         gradient(names["f"])
 
@@ -193,8 +201,8 @@ def test_an_unknown_ufunc_is_added_as_its_error_says() -> None:
 
 
 def test_what_a_ufunc_does_in_place() -> None:
-    with pytest.raises(TraceError, match=r"np\.add\.at.*wb\.at\(x\)\[i\]\.add"):
-        gradient(lambda x: np.add.at(x, [0], 1.0))
+    with pytest.raises(GradientLostError, match=r"np\.add\.at writes.*np\.where"):
+        gradient(lambda x: np.add.at(plain(3), [0], x[0]))
 
 
 @pytest.mark.parametrize(
@@ -220,13 +228,11 @@ def test_refused_functions(f: Callable[[Any], Any], found: str) -> None:
         (lambda x: complex(x[0]), r"complex\(x\)"),
         (lambda x: x[0].item(), r"x\.item\(\)"),
         (lambda x: x.tolist(), r"x\.tolist\(\)"),
-        (lambda x: np.asarray(x, float), r"np\.asarray"),
+        (lambda x: __import__("numpy").asarray(x, float), r"np\.asarray"),
         (lambda x: np.array([x[0], 1.0], float), r"np\.asarray|plain array"),
-        (lambda x: np.zeros(3).__setitem__(0, x[0]), "plain array"),
-        (lambda x: np.copyto(np.zeros(3), x), r"np\.copyto"),
-        (lambda x: np.put(np.zeros(3), 0, x), r"np\.put"),
-        (lambda x: x.sort(), r"x\.sort.*np\.sort"),
-        (lambda x: x.fill(1.0), r"x\.fill.*np\.full_like"),
+        (lambda x: plain(3).__setitem__(0, x[0]), "plain array"),
+        (lambda x: np.copyto(plain(3), x), r"np\.copyto"),
+        (lambda x: np.put(plain(3), 0, x), r"np\.put"),
     ],
 )
 def test_what_would_lose_a_gradient(f: Callable[[Any], Any], what: str) -> None:
@@ -294,9 +300,12 @@ def test_item_assignment() -> None:
         x[0] = 1.0
         return x
 
-    with pytest.raises(TraceError, match=r"wb\.at\(x\)\[i\]\.set\(v\)") as error:
-        gradient(f)
+    with pytest.raises(TraceError, match=r"given to the function.*\.copy\(\)") as error:
+        wb.compile(f)(X)
     lines(error)
+    x = wb.vector("x")
+    with pytest.raises(TraceError, match=r"wb\.at\(x\)\[i\]\.set\(v\)"):
+        x[0] = 1.0
 
 
 def test_an_update_of_integers() -> None:

@@ -1,8 +1,8 @@
-"""`+=`, views and aliases in plain functions: NumPy's value, or an error.
+"""`+=`, views and aliases in plain functions: NumPy's value and its derivatives.
 
-Each program runs on plain arrays, where NumPy changes memory, and in a trace, where
-nothing changes. The value of the traced function is the function's, or there is an
-error with the line of the change and the line of the read; never a third thing.
+Each program runs on plain arrays, where NumPy changes memory, and in a trace, where a
+write makes a new version. Both show the same, or there is an error with the line and
+the cure; never a third thing.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.core.filling import NAMES
 from tests.numpy.libraries import differences
-from workbench.core import traces
-from workbench.core.aliases import _stale_class
-from workbench.core.op import declare
-from workbench.core.tensor import MaskedTensor, apply
 from workbench.errors import DtypeError, ShapeError, TraceError, WorkbenchError
 
 X = np.array([0.5, -1.5, 2.5, 1.25])
 
 
-def function(body: str, name: str = "<program>") -> Callable[..., Any]:
+def function(
+    body: str, name: str = "<program>", names: Any = np
+) -> Callable[..., Any]:
     """A function of x with this body, whose lines errors can quote."""
     text = "def f(x):\n" + textwrap.indent(textwrap.dedent(body).strip(), "    ")
-    scope: dict[str, Any] = {"np": np, "wb": wb}
+    scope: dict[str, Any] = {"np": names, "wb": wb}
     exec(compile(text, name, "exec"), scope)
     found: Callable[..., Any] = scope["f"]
     return found
@@ -102,8 +101,8 @@ RIGHT = {
     "integers": "n = np.floor(x).astype(int)\nn += 2\nn //= 2\nreturn n * x",
 }
 
-#: What NumPy would show changed.
-STALE = {
+#: What NumPy shows changed.
+SHARED = {
     "a view changes its base": "y = x * 2\nv = y[1:]\nv *= 3\nreturn np.sum(y)",
     "a base changes its view": "y = x * 2\nv = y[1:]\ny *= 3\nreturn np.sum(v)",
     "an alias": "y = x * 2\nz = y\nz += 1\nreturn np.sum(y)",
@@ -148,7 +147,7 @@ STALE = {
         y += 1
         return np.sum(v)
         """,
-    "asarray": "y = x * 2\nv = np.asarray(y, like=y)\nv += 1\nreturn np.sum(y)",
+    "asarray": "y = x * 2\nv = np.asarray(y)\nv += 1\nreturn np.sum(y)",
     "asarray, read": "y = x * 2\nz = np.asarray(y)\ny += 1\nreturn np.sum(z * z)",
     "asarray, a part": "y = x * 2\nz = np.asarray(y)[1:]\ny += 1\nreturn np.sum(z)",
     "ascontiguousarray": """
@@ -179,6 +178,17 @@ STALE = {
     "a stack of them": "y = x * 2\nz = y\nz += 1\nreturn np.stack([z, y])",
     "an array of them": "y = x * 2\nz = y\nz += 1\nreturn np.array([z, y])",
     "an array without axes": "y = np.where(x[0] > 0, x[0], 0)\nz = y\nz += 1\nreturn y",
+    "entries": "y = x * 2\ny[1:] += 1\nreturn np.sum(y)",
+    "asarray, assigned": "y = x * 2\nz = np.asarray(y)\nz[0] = 5.0\nreturn np.sum(y)",
+    "asarray, changed": "y = x * 2\nz = np.asanyarray(y)\nz += 1\nreturn y * y",
+    "array(copy=None)": "y = x * 2\nz = np.array(y, copy=None)\nz[1:] *= 2\nreturn y",
+    "out=": "y = x * 2\nz = y\nnp.multiply(y, 3, out=y)\nreturn z",
+    "out= of a function": "y = x * 2\nz = y\nnp.cumsum(y, out=y)\nreturn z",
+    "out= of a method": "y = x * 2\nz = y\ny.clip(-4, 2, out=y)\nreturn z",
+    "the argument": "z = x\nx += 1\nreturn z * x",
+    "an alias of it": "y = x\ny *= 2\nreturn x",
+    "a view of it": "v = x[1:]\nv += 1\nreturn x * x",
+    "a row of it": "for v in x.reshape(2, 2): v += 1\nreturn x * x",
     "inside a derivative": """
         y = x * 2
         def inner(w):
@@ -198,16 +208,8 @@ STALE = {
         """,
 }
 
-#: What NumPy refuses, or what would change the caller's array.
+#: What NumPy refuses.
 REFUSED = {
-    "the argument": ("x += 1\nreturn np.sum(x)", TraceError, "the input 'x'.*given to"),
-    "an alias of it": ("y = x\ny *= 2\nreturn np.sum(y)", TraceError, "given to"),
-    "a view of it": ("v = x[1:]\nv += 1\nreturn np.sum(v)", TraceError, "given to"),
-    "a row of it": (
-        "for v in x.reshape(2, 2): v += 1\nreturn np.sum(x)",
-        TraceError,
-        "the input 'x'.*given to",
-    ),
     "a broadcast": (
         "v = np.broadcast_to(x * 2, (3, 4))\nv += 1\nreturn np.sum(v)",
         TraceError,
@@ -238,37 +240,6 @@ REFUSED = {
         DtypeError,
         "float64, and does not fit into",
     ),
-    "entries": ("y = x * 2\ny[1:] += 1\nreturn np.sum(y)", TraceError, r"wb\.at\(x\)"),
-    "asarray, assigned": (
-        "y = x * 2\nz = np.asarray(y)\nz[0] = 5.0\nreturn np.sum(y)",
-        TraceError,
-        r"changed in place.*\.copy\(\)",
-    ),
-    "asarray, changed": (
-        "y = x * 2\nz = np.asanyarray(y)\nz += 1\nreturn np.sum(y * y)",
-        TraceError,
-        r"changed in place.*\.copy\(\)",
-    ),
-    "array(copy=None)": (
-        "y = x * 2\nz = np.array(y, copy=None)\nz[1:] *= 2\nreturn np.sum(y * y)",
-        TraceError,
-        r"changed in place.*\.copy\(\)",
-    ),
-    "out=": (
-        "y = x * 2\nnp.multiply(y, 3, out=y)\nreturn np.sum(y)",
-        TraceError,
-        r"np\.multiply\(..., out=...\)",
-    ),
-    "out= of a function": (
-        "y = x * 2\nnp.cumsum(y, out=y)\nreturn np.sum(y)",
-        TraceError,
-        r"out=...\)",
-    ),
-    "out= of a method": (
-        "y = x * 2\ny.clip(0, 1, out=y)\nreturn np.sum(y)",
-        TraceError,
-        r"out=...\)",
-    ),
 }
 
 
@@ -289,20 +260,52 @@ def test_what_nobody_reads_again_works(name: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", STALE)
-def test_a_stale_value_is_not_read(name: str) -> None:
-    f = function(STALE[name])
-    f(X.copy())  # NumPy runs it
-    for transform in (
-        lambda x: wb.vjp(f, x),
-        lambda x: wb.jvp(f, (x,), (x,)),
-        wb.trace(f),
-        lambda x: wb.vjp(wb.checkpoint(f), x),
-        lambda x: wb.grad(lambda z: np.sum(wb.jvp(f, (z,), (z,))[1]))(x),
+#: Where the derivative of the function is not that of its value.
+CUT = ("stop_gradient", "a text")
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_what_shares_memory_shows_a_change(name: str) -> None:
+    f = function(SHARED[name], names=NAMES)
+    plain = function(SHARED[name])
+    before = X.copy()
+    graph = wb.trace(f)(X)
+    value = [getattr(y, "value", y) for y in graph.outputs]
+    if "derivative" in name:
+        expected = [f(X.copy())]
+    else:
+        found = plain(X.copy())
+        expected = found["a"] if isinstance(found, dict) else [found]
+    for a, b in zip(value, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-14)
+    np.testing.assert_array_equal(X, before)
+    if (isinstance(expected, list) and len(expected) > 1) or name in CUT:
+        return
+    one = f if "derivative" in name else plain
+    slopes = differences(total(lambda x: one(x.copy())), (X,), 0)
+    moved = np.sum(slopes * X)
+    np.testing.assert_allclose(wb.grad(total(f))(X), slopes, rtol=1e-5, atol=1e-6)
+    if name not in OF_INPUTS:
+        found = wb.grad(wb.checkpoint(total(f)))(X)
+        np.testing.assert_allclose(found, slopes, rtol=1e-5, atol=1e-6)
+    made = wb.jvp(total(f), (X,), (X,))[1]
+    np.testing.assert_allclose(made, moved, rtol=1e-6, atol=1e-6)
+
+
+OF_INPUTS = ("the argument", "an alias of it", "a view of it", "a row of it")
+
+
+@pytest.mark.parametrize("name", OF_INPUTS)
+def test_the_argument_of_what_stands_for_a_call_is_not_written(name: str) -> None:
+    f = function(SHARED[name], names=NAMES)
+    for call in (
+        lambda x: wb.vmap(f)(np.stack([x, x])),
+        lambda x: wb.grad(lambda x: np.sum(wb.checkpoint(f)(x)))(x),
+        lambda x: wb.scan(lambda v, h: (f(h), v), np.arange(3.0), [x, None]),
+        lambda x: wb.compile(f)(x),
     ):
-        with pytest.raises(TraceError, match="has changed its memory in place"):
-            transform(X)
-    assert not traces.MARKED
+        with pytest.raises(TraceError, match=r"given to the function.*\.copy\(\)"):
+            call(X)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -314,27 +317,17 @@ def test_what_numpy_refuses_is_refused(name: str) -> None:
     np.testing.assert_array_equal(X, [0.5, -1.5, 2.5, 1.25])
 
 
-def test_the_error_tells_both_lines_and_the_cure() -> None:
+def test_the_error_tells_the_lines_and_the_cure() -> None:
     def f(x: Any) -> Any:
-        y = x * 2
-        v = y[1:]
-        v *= 3  # the change
-        return np.sum(y)  # the read
+        v = np.broadcast_to(x * 2, (2, 4))  # the view
+        v += 3  # the change
+        return np.sum(v)
 
     with pytest.raises(TraceError) as error:
         wb.value_and_grad(f)(X)
     text = str(error.value)
-    for part in (
-        "y = x * 2",
-        "v *= 3  # the change",
-        "return np.sum(y)  # the read",
-        "after *= (at",
-        "x = x * y",
-        ".copy()",
-    ):
+    for part in ("# the view", "v += 3  # the change", ".copy()"):
         assert part in text, text
-    with pytest.raises(TraceError, match=r"is returned \(at .*after \+= \(at"):
-        wb.jacobian(function(STALE["what is returned"]))(X)
 
 
 def test_a_dtype_stays_as_it_is() -> None:
@@ -351,37 +344,45 @@ def test_a_dtype_stays_as_it_is() -> None:
     np.testing.assert_array_equal(pullback(value)[0], 2 * value)
 
 
-def test_the_plain_value_of_a_stale_one_is_not_read() -> None:
-    def f(x: Any, read: Callable[[Any], Any]) -> Any:
+def test_every_way_to_read_shows_the_change() -> None:
+    reads: tuple[Callable[[Any], Any], ...] = (
+        list, lambda y: y[0], lambda y: y.sum(), lambda y: 1.0 * y, lambda y: y == 0,
+        lambda y: wb.at(y)[0].set(1.0), np.array, lambda y: np.add(X, y), abs, np.copy,
+        lambda y: wb.grad(np.sum)(y), lambda y: y.T, lambda y: y.astype(int), np.shape,
+        lambda y: wb.stop_gradient(y), len, np.ndim, lambda y: y.dtype, lambda y: -y,
+        lambda y: 2.0**y, lambda y: X @ y, lambda y: divmod(y, 2.0), lambda y: y @ y,
+        lambda y: [*y], np.isfinite, lambda y: y.size, lambda y: np.stack([y, y]),
+        lambda y: getattr(y, "value", y), lambda y: y[1:][0], lambda y: y > 0,
+    )  # fmt: skip
+    found: list[Any] = []
+
+    def f(x: Any) -> Any:
         y = x * 2
         z = y
         z += 1
-        read(y)
-        return np.sum(z)
+        found.extend(read(y) for read in reads)
+        return x[0]
 
-    reads: tuple[Callable[[Any], Any], ...] = (
-        lambda y: y.value, str, list, lambda y: y[0], lambda y: y.sum(), bool,
-        lambda y: 1.0 * y, lambda y: y == 0, lambda y: wb.at(y)[0].set(1.0), np.array,
-        lambda y: np.add(X, y), lambda y: wb.grad(np.sum)(y), lambda y: y.T, abs,
-        lambda y: y.astype(int), lambda y: wb.stop_gradient(y), np.copy,
-    )  # fmt: skip
-    for read in reads:
-        with pytest.raises(TraceError, match="has changed its memory in place"):
-            wb.grad(f)(X, read)
-    for still in (np.shape, len, np.ndim, lambda y: y.dtype, repr, id, lambda y: y.op):
-        np.testing.assert_array_equal(wb.grad(f)(X, still), [2, 2, 2, 2])
+    wb.grad(f)(X)
+    for read, made in zip(reads, found, strict=True):
+        for a, b in zip(flat(made), flat(read(X * 2 + 1)), strict=True):
+            np.testing.assert_array_equal(getattr(a, "value", a), b)
+
+
+def flat(x: Any) -> list[Any]:
+    """The parts of a result, each without its place."""
+    nested = isinstance(x, (list, tuple))
+    return [y for part in x for y in flat(part)] if nested else [x]
 
 
 def test_a_function_without_values() -> None:
     for name in (
-        "an alias",
-        "a view changes its base",
-        "a transpose",
-        "ravel",
-        "split",
-    ):
-        with pytest.raises(TraceError, match="has changed its memory in place"):
-            wb.vmap(function(STALE[name]))(np.stack([X, X]))
+        "an alias", "a view changes its base", "a transpose", "ravel", "split", "rows",
+        "a reshape", "entries", "out=", "siblings", "swapaxes", "real",
+    ):  # fmt: skip
+        f, plain = function(SHARED[name], names=NAMES), function(SHARED[name])
+        found = wb.vmap(f)(np.stack([X, X + 1]))
+        np.testing.assert_allclose(found, [plain(X.copy()), plain(X + 1)], rtol=1e-14)
     for name in ("an accumulator", "a residual", "what was copied", "a flat copy"):
         f = function(RIGHT[name])
         found = wb.vmap(f)(np.stack([X, X + 1]))
@@ -389,7 +390,7 @@ def test_a_function_without_values() -> None:
     f = function("s = x[0]\nt = s\ns += x[1]\nreturn s * t")  # numbers to NumPy
     np.testing.assert_allclose(wb.vmap(f)(np.stack([X, X + 1])), [f(X), f(X + 1)])
     with pytest.raises(TraceError, match="given to the function"):
-        wb.vmap(function(REFUSED["the argument"][0]))(np.stack([X, X]))
+        wb.vmap(function(SHARED["the argument"]))(np.stack([X, X]))
 
 
 def test_what_lies_outside_is_not_changed_by_each_example() -> None:
@@ -428,9 +429,9 @@ def test_a_view_without_axes_of_each_example() -> None:
         return a * b + s * t
 
     xs = np.array([X, X + 1])
-    for stale in (f, g):
-        with pytest.raises(TraceError, match="has changed its memory in place"):
-            wb.vmap(stale)(xs)
+    for program in (f, g):
+        expected = [program(x.copy()) for x in xs]
+        np.testing.assert_allclose(wb.vmap(program)(xs), expected, rtol=1e-14)
     np.testing.assert_allclose(wb.vmap(h)(xs), [h(x) for x in xs], rtol=1e-14)
 
 
@@ -453,14 +454,24 @@ def test_loops_of_ours() -> None:
     np.testing.assert_allclose(wb.grad(f)(X), wb.grad(truth)(X), rtol=1e-12)
     np.testing.assert_allclose(wb.hessian(f)(X), wb.hessian(truth)(X), rtol=1e-10)
 
-    def stale(v: Any, h: Any) -> Any:
+    def shared(v: Any, h: Any) -> Any:
         a = h * v
         b = a
         b += 1
+        a[0] *= 2
         return b, a
 
-    with pytest.raises(TraceError, match="has changed its memory in place"):
-        wb.grad(lambda x: np.sum(wb.scan(stale, np.arange(3.0), [x, None])[1]))(X)
+    def plain(x: Any) -> Any:
+        h, s = x, 0.0
+        for v in np.arange(3.0):
+            h = (h * v + 1) * np.array([2.0, 1, 1, 1])
+            s = s + np.sum(h)
+        return s
+
+    def scanned(x: Any) -> Any:
+        return np.sum(wb.scan(shared, np.arange(3.0), [x, None])[1])
+
+    np.testing.assert_allclose(wb.grad(scanned)(X), wb.grad(plain)(X), rtol=1e-12)
 
 
 # Derivatives never see it
@@ -471,7 +482,7 @@ def smooth(x: Any) -> Any:
     y = np.sin(x)
     v = y[1:]
     a = np.sum(v**3)
-    v *= x[:3]  # y and the old v are stale from here
+    v *= x[:3]  # y changes too
     b = np.exp(v / 2)
     c = b
     d = c * v
@@ -521,11 +532,10 @@ def test_derivatives_read_what_was_recorded(name: str) -> None:
     np.testing.assert_allclose(smooth(X.copy()), smooth_apart(X), rtol=1e-14)
     expected = transform(smooth_apart)(X)
     np.testing.assert_allclose(transform(smooth)(X), expected, rtol=1e-9, atol=1e-11)
-    assert not traces.MARKED
 
 
-def test_an_outer_value_that_goes_stale_inside() -> None:
-    """The inner sweeps multiply by an outer Tensor that is stale by then."""
+def test_an_outer_value_that_changes_inside() -> None:
+    """The inner sweeps multiply by an outer Tensor that has changed by then."""
 
     def f(x: Any) -> Any:
         y = np.exp(x)
@@ -587,7 +597,7 @@ def test_rules_of_users() -> None:
     def f(x: Any) -> Any:
         y = np.sin(x)
         z = square(y)
-        y += 1  # what the rule reads is stale
+        y += 1  # what the rule has read changes
         return np.sum(z * y)
 
     def apart(x: Any) -> Any:
@@ -597,18 +607,16 @@ def test_rules_of_users() -> None:
     np.testing.assert_allclose(wb.grad(f)(X), wb.grad(apart)(X), rtol=1e-12)
     np.testing.assert_allclose(wb.hessian(f)(X), wb.hessian(apart)(X), rtol=1e-10)
 
-    def stale(node: Any, g: Any) -> Any:
+    def written(node: Any, g: Any) -> Any:
         y = g * 2.0
         v = y[1:]
         v *= 3.0
         return y
 
-    rule = wb.override("tanh", vjp=stale)
+    rule = wb.override("tanh", vjp=written)
     gradient = wb.grad(lambda x: np.sum(np.tanh(x) ** 2), overrides=[rule])
-    expected = 2 * np.tanh(X) * [2, 6, 6, 6]
-    np.testing.assert_allclose(gradient(X), expected, rtol=1e-15)
-    with pytest.raises(TraceError, match="has changed its memory in place"):
-        wb.jacobian(gradient)(X)
+    slopes = 2 * np.array([2, 6, 6, 6])
+    np.testing.assert_allclose(gradient(X), np.tanh(X) * slopes, rtol=1e-15)
 
 
 def test_the_graph_and_what_is_recorded_stay_readable() -> None:
@@ -623,11 +631,10 @@ def test_the_graph_and_what_is_recorded_stay_readable() -> None:
         y = x * 2
         seen.append(y)
         y += 1
-        assert "stale" in repr(seen[0])
         return np.sum(y)
 
     wb.grad(f)(X)
-    np.testing.assert_array_equal(seen[0].value, X * 2)  # what it was in its trace
+    np.testing.assert_array_equal(seen[0].value, X * 2 + 1)
 
 
 def test_symbols_rebind() -> None:
@@ -694,7 +701,7 @@ def test_random_programs_have_numpys_value_or_an_error(
     rng: np.random.Generator,
 ) -> None:
     choices = random.Random(int(rng.integers(2**32)))
-    right = 0
+    right, refusals = 0, list[tuple[str, str]]()
     for _ in range(300):
         body = drawn(choices)
         f = function(body)
@@ -708,7 +715,7 @@ def test_random_programs_have_numpys_value_or_an_error(
             try:
                 value, found = wb.value_and_grad(f)(X)
             except TraceError as error:
-                right -= not REFUSAL.search(str(error)) and 1000
+                refusals.append((str(error), body))
                 continue
             np.testing.assert_allclose(value, truth, rtol=1e-10, err_msg=body)
             moved = wb.jvp(f, (X,), (np.ones(4),))[1]
@@ -720,33 +727,41 @@ def test_random_programs_have_numpys_value_or_an_error(
             try:
                 batch = wb.vmap(f)(np.stack([X, X + 1]))
             except TraceError as error:
-                right -= not REFUSAL.search(str(error)) and 1000
+                refusals.append((str(error), body))
             else:
                 expected = [f(X.copy()), f(X + 1)]
                 np.testing.assert_allclose(batch, expected, rtol=1e-10, err_msg=body)
         right += 1
-    assert right > 30  # it does not refuse everything
-    assert not traces.MARKED
+    for message, body in refusals:
+        assert REFUSAL.search(message), body
+    assert right > 150  # what is refused are views that nobody may write to
 
 
-def test_a_stale_mask_stays_one() -> None:
-    x = wb.trace(lambda x: x * 2.0)(X).outputs[0]
-    x.__class__ = _stale_class(MaskedTensor)
-    made = apply(declare("multiply"), (x, np.full(4, np.inf)))
-    assert isinstance(made, MaskedTensor)
-    assert made.op.name == "mul0"
+def test_a_mask_stays_one() -> None:
+    def f(x: Any) -> Any:
+        y = np.sqrt(x * x)
+        z = np.where(x > 0, y, 0.0)
+        w = z
+        w += 1.0
+        return np.sum(z * w)
+
+    slopes = wb.grad(f)(np.array([2.0, 0.0, -1.0]))
+    np.testing.assert_allclose(slopes, [6.0, 0.0, 0.0])
 
 
-def test_numbers_of_changes_never_go_backwards() -> None:
-    before = traces.LATEST[0]
+def test_threads_of_the_function() -> None:
+    def f(x: Any) -> Any:
+        y = x * 1.0
 
-    def work() -> None:
-        for _ in range(50):
-            wb.grad(function("y = x * 2\ny += 1\nreturn np.sum(y)"))(X)
+        def work(k: int) -> None:
+            for _ in range(20):
+                y[k] += x[k]
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert traces.LATEST[0] == before + 200
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return np.sum(y * y)
+
+    np.testing.assert_allclose(wb.grad(f)(X), 2 * 21**2 * X)

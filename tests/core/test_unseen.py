@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ import scipy.sparse.linalg
 
 import workbench as wb
 from workbench.errors import GradientLostError, TraceError, UsageError
+
+#: As a function finds it whose names are not swapped: inside of an installed package.
+scipy = SimpleNamespace(**vars(scipy))
 
 X = np.array([0.3, 0.5, 0.7])
 

@@ -20,10 +20,12 @@ import numpy as np
 import pytest
 
 from tests.gpu.surface import MODULES, SURFACE
+from workbench.numpy.swap import LIBRARIES
 from workbench.ops.special.define import Special
 
 __all__ = ["Foreign", "inner", "to_device", "to_host", "use_stand_in"]
 
+LIBRARIES.add(__name__)  # as CuPy is, whose names of NumPy stay what they are
 SCALARS = (bool, int, float, complex, np.generic)
 
 #: Functions that take what is NumPy's to where it is asked to be.

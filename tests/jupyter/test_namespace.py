@@ -238,6 +238,85 @@ CELLS = {
     "augmented item of a list": "ys = [w * 2]\nys[0] += 1\nys[0] *= s\nys[0].sum()",
     "augmented in float32": "y = f32 * 1\ny += w\ny.sum()",
     "augmented matrices": "M = X[:3] * 1.0\nM @= X[:3]\nM.sum()",
+    "a finite-difference solver": (
+        "u = np.zeros((4, 6))\nu[0, 1:4] = w\nfor t in range(3):\n"
+        "    u[t + 1, 1:-1] = u[t, 1:-1] + 0.1 * s * (\n"
+        "        u[t, 2:] - 2 * u[t, 1:-1] + u[t, :-2]\n    )\n"
+        "    u[t + 1, 0] = u[t + 1, 1]\nnp.sum(u[-1] ** 2)"
+    ),
+    "a table of dynamic programming": (
+        "D = np.full((4, 5), np.inf)\nD[0, 0] = 0.0\nfor i in range(1, 4):\n"
+        "    for j in range(1, 5):\n        cost = (w[i - 1] - X[j - 1, 0]) ** 2\n"
+        "        D[i, j] = cost + min(D[i - 1, j], D[i, j - 1], D[i - 1, j - 1])\n"
+        "D[-1, -1] * s"
+    ),
+    "a filter": (
+        "x = X.ravel()\ny = np.zeros(len(x))\nfor i in range(len(x)):\n"
+        "    y[i] = s * x[i]\n    if i > 1:\n"
+        "        y[i] += 0.5 * y[i - 1] - s * y[i - 2]\nnp.sum(y * y)"
+    ),
+    "a trajectory": (
+        "path = np.empty((6, 3))\npath[0] = w\nfor k in range(5):\n"
+        "    path[k + 1] = path[k] + s * np.sin(path[k])\nnp.sum(path[-1] * path[2])"
+    ),
+    "Cholesky by entries": (
+        "A = X.T @ X + np.diag(w**2)\nL = np.zeros_like(A)\nfor i in range(3):\n"
+        "    for j in range(i + 1):\n        total = A[i, j]\n"
+        "        for k in range(j):\n            total -= L[i, k] * L[j, k]\n"
+        "        L[i, j] = np.sqrt(total) if i == j else total / L[j, j]\nL.sum()"
+    ),
+    "views that are written to": (
+        "y = X * 1.0\nv = y[1:, :2]\nv += w[:2]\nv *= s\ny.T[0] -= 1\n"
+        "flat = y.reshape(-1)\nflat[::5] *= 3\n(y * y).sum()"
+    ),
+    "masks": (
+        "y = np.zeros(3)\ny[w > 0] = w[w > 0] * s\nz = X * 1.0\nz[z > 1.1] = 0.0\n"
+        "z[z < 0.5] *= s\nnp.putmask(y, w < 0, w * w)\nz.sum() + y.sum()"
+    ),
+    "out=": (
+        "y = np.empty(3)\nnp.multiply(w, s, out=y)\nz = np.add(y, 1, out=y)\n"
+        "t = np.zeros(3)\nnp.cumsum(y * z, out=t)\nt[-1] * t[0]"
+    ),
+    "functions that write": (
+        "A = X[:3] * 1.0\nnp.fill_diagonal(A, w)\nnp.add.at(A, [0, 0], s)\n"
+        "b = np.empty(3)\nb.fill(s)\nc = w * 2\nc.sort()\n"
+        "np.copyto(b, c, where=c > 0)\n"
+        "A.sum() + (b * c).sum()"
+    ),
+    "a table of numbers beside": (
+        "t = np.zeros((3, 3))\nfor i in range(3):\n    for j in range(3):\n"
+        "        t[i, j] = i - 0.5 * j\nt[0] += 1\nhalf = t[1:] / 2\n(t @ w).sum()"
+    ),
+    "numbers first": (
+        "t = np.ones(4)\nt[1:] *= 2.0\nhead, tail = t[:2], t[2:]\na = t * s\n"
+        "t[0] = w[0]\ntail += w[1]\nb = t * t\n(a + b).sum() + head.sum()"
+    ),
+    "NumPy by another name": (
+        "import numpy as xp\nfrom numpy import zeros, empty as room\n"
+        "a = xp.zeros(2)\nb, c = zeros(2), room(2)\nmake = xp.zeros\nd = make(2)\n"
+        "for y in (a, b, c, d):\n    y[0] = w[0]\n    y[1] = s * w[1]\n"
+        "other = xp\nheld = [xp, zeros]\n(a * b + c * d).sum()"
+    ),
+    "NumPy of a function": (
+        "def fill(v):\n    import numpy as xp\n    from numpy import ones\n"
+        "    y, z = xp.zeros(2), ones(2)\n    y[0] = v\n    z[1] = v * v\n"
+        "    return y * z + z\nfill(s).sum()"
+    ),
+    "integers that are filled again": (
+        "k = np.zeros(3, int)\nm = np.zeros(3, bool)\nt = 0.0\nfor i in range(3):\n"
+        "    k[i:] = i\n    m[i] = True\n    t = t + np.sum(w[k] * k) + w[m].sum()\n"
+        "    head = k[:2]\nt"
+    ),
+    "floats from integers": (
+        "k = np.arange(3)\na, b, c = k.astype(float), k / 2, -k * 1.0\n"
+        "d = (a > 1) * 1\nfor y in (a, b, c):\n    y[0] = s\n    y[1:] *= w[1:]\n"
+        "d[d > 0] = 5\nm = np.argsort(c.copy())\nm[0] = 2\n"
+        "(a + b * c + w[m] * d).sum()"
+    ),
+    "it is an array": (
+        "y = w * 2\nis_array = isinstance(y, np.ndarray)\nis_number = isinstance(s, "
+        "np.ndarray)\nif is_array:\n    y[0] = 0.0\ny.sum()"
+    ),
     "annotated": "y: object = w * 2\nk: float = s * 2\ny.sum() * k",
     "print": "print(w.sum())\nprint(f'{s:.2f} {w[0]:.1f}')\nw.sum()",
     "decorated": (
@@ -284,6 +363,8 @@ class Same:
     def __call__(self, a: Any, b: Any, where: str) -> None:
         assert not isinstance(b, Tensor), f"{where} is a Tensor"
         assert type(a).__name__ == type(b).__name__, f"{where}: {a!r} {b!r}"
+        if isinstance(a, (types.ModuleType, types.BuiltinFunctionType)):
+            assert a is b, where
         if isinstance(a, (types.ModuleType, str, bytes, range, type(None))):
             return
         if id(a) in self.twins:
@@ -315,7 +396,7 @@ class Same:
             self(cells, others, f"closure of {where}")
             self(vars(a), vars(b), f"attributes of {where}")
         elif isinstance(a, types.GeneratorType):
-            self(dict(a.gi_frame.f_locals), dict(b.gi_frame.f_locals), where)
+            assert a.__name__ == b.__name__
             self(list(a), list(b), f"rest of {where}")
         elif isinstance(a, type):
             if a.__module__ == "__main__":
@@ -455,7 +536,7 @@ def test_what_changes_in_place_later_does_not_reach_the_session(
     held = Same()
     for name, value in {**visible(notebook), "the result": ran.result}.items():
         if isinstance(value, types.GeneratorType):
-            value = dict(value.gi_frame.f_locals)
+            value = list(value)
         if name != "ad":
             held(value, value, name)
     for _, array, _ in held.arrays:

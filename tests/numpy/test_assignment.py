@@ -119,79 +119,71 @@ def test_second_order(name: str) -> None:
     np.testing.assert_allclose(wb.hessian(total)(X), expected, rtol=1e-7, atol=1e-7)
 
 
-SHARED = "shares memory with an array that is still in use"
-
-REFUSED = {
-    "an input": ("x[0] = 1.0; return x", "is an input"),
-    "an input as it is": ("y = wnp.asarray(x); y[0] = 1.0; return y", "is an input"),
-    "a view that is held": (
-        "y = np.exp(x); v = y[:2]; y[0] = 1.0; return v * y[:2]",
-        SHARED,
-    ),
-    "a base that is held": ("y = np.exp(x); v = y[:2]; v[0] = 1.0; return y", SHARED),
-    "a view of a view": (
-        "y = np.exp(x); v = np.reshape(y, (2, 2))[0]; y[0] = 1.0; return v * y[:2]",
-        SHARED,
-    ),
-    "its sibling": (
-        "y = np.exp(x); a, b = y[:3], y[1:]; del y; a[1] = 1.0; return b",
-        SHARED,
-    ),
-    "a view in a list": ("y = np.exp(x); v = [y.T]; y[0] = 1.0; return v[0]", SHARED),
-    "its own view": ("y = np.exp(x); y[:2] = y[2:]; return y", SHARED),
-    "a part of what is held": ("y = np.exp(x); y[2:][0] = 1.0; return y", SHARED),
-    "a view of the input": ("y = x[:2]; y[0] = 1.0; return y", SHARED),
-    "plain data": (
-        "k = np.ones(4); y = wnp.asarray(k); y[0] = 5.0; return y * k * x",
-        SHARED,
-    ),
-    "a view of plain data": (
-        "k = np.ones(4); y = wnp.asarray(k[:2])[1:]; y[0] = 5.0; return y * k * x",
-        SHARED,
-    ),
-    "no copy": (
-        "y = np.exp(x); v = y.astype(y.dtype, copy=False)[:2]; y[0] = 1.0; return v",
-        SHARED,
-    ),
-    "a diagonal's view": (
-        "y = np.reshape(np.exp(x), (2, 2)) * 1.0; v = np.diagonal(y)[1:]; y[0] = 1.0;"
-        "return v",
-        SHARED,
-    ),
-    "after gc.freeze()": (
-        """
-        import gc
+SHARED = {
+    "an input": "x[0] = 1.0; return x",
+    "an input as it is": "y = wnp.asarray(x); y[0] = 1.0; return y",
+    "a view that is held": "y = np.exp(x); v = y[:2]; y[0] = 1.0; return v * y[:2]",
+    "a base that is held": "y = np.exp(x); v = y[:2]; v[0] = 1.0; return y",
+    "a view of a view": """
         y = np.exp(x)
-        a = y * y
-        gc.freeze()
-        try:
-            y[0] = 1.0
-        finally:
-            gc.unfreeze()
-        return a
+        v = np.reshape(y, (2, 2))[0]
+        y[0] = 1.0
+        return v * y[:2]
         """,
-        "after gc.freeze",
-    ),
+    "its sibling": "y = np.exp(x); a, b = y[:3], y[1:]; del y; a[1] = 1.0; return b",
+    "a view in a list": "y = np.exp(x); v = [y.T]; y[0] = 1.0; return v[0]",
+    "its own view": "y = np.exp(x); y[:2] = y[2:]; return y",
+    "a part of what is held": "y = np.exp(x); y[2:][0] = 1.0; return y",
+    "a view of the input": "y = x[:2]; y[0] = 1.0; return y * x[:2]",
+    "no copy": """
+        y = np.exp(x)
+        v = y.astype(y.dtype, copy=False)[:2]
+        y[0] = 1.0
+        return v
+        """,
+    "a diagonal's view": """
+        y = np.reshape(np.exp(x), (2, 2)) * 1.0
+        v = np.diagonal(y)[1:]
+        y[1] = x[:2]
+        return v
+        """,
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_would_change_something_else_is_refused(name: str) -> None:
-    body, why = REFUSED[name]
-    f = library(body)
-    with pytest.raises(TraceError, match=f"item assignment.*{why}.*x.value"):
-        wb.jacobian(f)(X)
+@pytest.mark.parametrize("name", SHARED)
+def test_what_shares_memory_shows_the_change(name: str) -> None:
+    f = library(SHARED[name])
+    found = wb.trace(f)(X).outputs[0].value
+    np.testing.assert_array_equal(found, f(X.copy()))
+    expected = differences(lambda x: f(x.copy()), (X,), 0)
+    np.testing.assert_allclose(wb.jacobian(f)(X), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "k = np.ones(4); y = wnp.asarray(k); y[0] = 5.0; return y * k * x",
+        "k = np.ones(4); y = wnp.asarray(k[:2])[1:]; y[0] = 5.0; return y * k[:1] * x",
+    ],
+)
+def test_plain_data_is_not_written_to(body: str) -> None:
+    with pytest.raises(TraceError, match=r"plain array.*\.copy\(\)"):
+        wb.jacobian(library(body))(X)
 
 
 def test_an_array_that_is_older_than_the_trace() -> None:
-    f = library("keep[0] = 1.0; return x * keep[0]")
+    f = library("keep[0] = x[1] * x[1]; return x * keep[0]")
 
     def outer(x: Any) -> Any:
         y = np.exp(x)
-        return wb.grad(lambda a: np.sum(f(a, y)))(x)
+        return wb.grad(lambda a: np.sum(f(a, y)))(x) * y
 
-    with pytest.raises(TraceError, match="older than the trace"):
-        wb.jacobian(outer)(X)
+    def apart(x: Any) -> Any:
+        slopes = x[1] ** 2 + np.array([0, 2 * x[1] * np.sum(x), 0, 0])
+        return slopes * np.array([x[1] ** 2, *np.exp(x[1:])])
+
+    found, expected = wb.jacobian(outer)(X), differences(apart, (X,), 0)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_what_a_mask_hides_never_poisons() -> None:
@@ -207,14 +199,8 @@ def test_what_a_mask_hides_never_poisons() -> None:
 
 def test_without_a_value() -> None:
     f = library("y = np.exp(x); y[0] = 1.0; return y")
-    with pytest.raises(TraceError, match="has no value"):
-        wb.trace(f)(wb.Spec((4,), float))
-
-
-def test_a_users_own_code_is_asked_to_say_what_it_means() -> None:
-    f = library(RIGHT["a mask"], module="my_code")
-    with pytest.raises(TraceError, match=r"wb\.at\(x\)\[i\]\.set\(v\)"):
-        wb.jacobian(f)(X)
+    graph = wb.trace(f)(wb.Spec((4,), float))
+    np.testing.assert_array_equal(graph.run([X])[0], f(X))
 
 
 def test_what_was_computed_before_keeps_its_inputs() -> None:
@@ -224,7 +210,7 @@ def test_what_was_computed_before_keeps_its_inputs() -> None:
     (before,) = [i for i in a.inputs if isinstance(i, Tensor)]
     assert before.op.name == "exp"
     assert before is not y
-    assert y.inputs[0] is before
+    assert y.inputs[0].serial == before.serial
     assert before.serial < a.serial < y.serial
     np.testing.assert_array_equal(before.value, np.exp(X))
     assert (y.name, y.origin) == (None, None)

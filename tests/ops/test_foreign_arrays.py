@@ -52,6 +52,20 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
 }
 
 
+def write_to_views(x: Any, W: Any, b: Any) -> Any:
+    """Entries, slices and transposes of a value, written to by operators."""
+    y = W * x
+    y[1:] *= b[1]
+    row = y[0]
+    row += x
+    y.T[1] -= b
+    y[2, ::2] = b[:2]
+    return np.sum(y * y) + np.sum(row)
+
+
+PROGRAMS["views"] = write_to_views
+
+
 def both(f: Callable[..., Any], rng: np.random.Generator) -> None:
     """The same on foreign arrays as on NumPy's, and foreign results."""
     args = (rng.standard_normal(4), W, B)
@@ -343,6 +357,9 @@ MIXED = {
         ("sparse @ vector", "sparse @ matrix", "vector @ sparse", "matrix @ sparse",
          "constant * x", "x - constant", "constant / x"),
         "the sparse array is SciPy's",
+    ),
+    **dict.fromkeys(
+        ("store entries", "store out"), "np.zeros_like makes a plain array of CuPy's"
     ),
 }  # fmt: skip
 

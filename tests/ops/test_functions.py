@@ -70,10 +70,9 @@ def test_what_ufuncs_refuse() -> None:
     for f, text in (
         (lambda a: np.power.reduce(a), r"np\.power\.reduce is not known"),
         (lambda a: np.power.accumulate(a), r"np\.power\.accumulate is not known"),
-        (lambda a: np.add(a, 1, out=np.zeros(3)), r"np\.add\(\.\.\., out=.*Write y ="),
-        (lambda a: np.add.reduce(a, out=np.zeros(())), r"np\.add\.reduce\(.*out="),
+        (lambda a: np.add(a, 1, out=x), r"np\.add\(\.\.\., out=.*write y ="),
+        (lambda a: np.add.reduce(a, out=x), r"np\.add\.reduce\(.*out="),
         (lambda a: np.add(a, 1, where=a > 0), r"np\.where\(condition, np\.add"),
-        (lambda a: np.add.at(a, [0], 1), r"wb\.at\(x\)\[i\]\.add"),
         (square, r"np\.frompyfunc.*np\.stack\(\[f\(v\) for v in x\]\)"),
     ):
         with pytest.raises(TraceError, match=text):

@@ -32,6 +32,9 @@ from workbench.random import Generator, default_rng
 P = np.array([0.7, 1.3, 2.4])
 Draw = Callable[[Any, Any, Any], Any]
 
+#: An array of NumPy's own.
+PLAIN = np.ones(3)
+
 
 def lead(size: Any) -> Any:
     return size and size[0]
@@ -360,7 +363,7 @@ def test_unbiased() -> None:
         (lambda r, x: r.shuffle(x), TraceError, r"x = rng\.permutation\(x\)"),
         (lambda r, x: r.noncentral_chisquare(x / 9, 1.0), ValueError, "df above 1"),
         (lambda r, x: r.weibull(), TypeError, "takes a and size"),
-        (lambda r, x: r.standard_gamma(x, out=np.ones(3)), TraceError, "out="),
+        (lambda r, x: r.standard_gamma(x, out=PLAIN), TraceError, "out="),
     ],
 )
 def test_refusals(draw: Any, error: type[Exception], text: str) -> None:

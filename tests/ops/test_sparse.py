@@ -828,3 +828,27 @@ def test_the_exponential_of_a_matrix_without_a_stored_diagonal(places: Any) -> N
     width = len(values(d))
     assert wb.vmap(values)(np.ones((1, len(d)))).shape == (1, width)
     assert wb.vmap(values)(np.ones((0, len(d)))).shape == (0, width)
+
+
+def test_stored_values_are_written_to() -> None:
+    """Those of a copy are its own."""
+    A = sp.csr_array(np.array([[1.0, 2.0], [0.0, 3.0]]))
+
+    def f(x: Any, make: Any) -> Any:
+        S = make((x * 1.0, A.indices, A.indptr), shape=(2, 2))
+        T = S.copy()
+        S.data[0] = x[1] * x[2]
+        S.data *= 2
+        T.data[1:] += x[0]
+        return np.sum((S + T) @ np.array([1.0, 10.0]))
+
+    x = np.array([0.6, 1.5, 2.5])
+    traced = lambda x: f(x, sparse.csr_array)  # noqa: E731
+    value, gradient = wb.value_and_grad(traced)(x)
+    np.testing.assert_allclose(value, f(x, sp.csr_array))
+    h = 1e-6
+    truth = [
+        (f(x + h * e, sp.csr_array) - f(x - h * e, sp.csr_array)) / (2 * h)
+        for e in np.eye(3)
+    ]
+    np.testing.assert_allclose(gradient, truth, rtol=1e-7)

@@ -38,8 +38,6 @@ TOPICS = {
 #: Modules of NumPy with a topic of their own, and where NumPy keeps them.
 HOMES = {"linalg": "linalg", "fft": "fft", "emath": "lib.scimath"}
 REST = "others"
-#: Answered by an error that says what to write, since they write in place.
-IN_PLACE = {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"}
 #: Of SciPy, those under `workbench.scipy`, which work on arrays too.
 OWN = "fft integrate linalg ndimage optimize signal sparse sparse.linalg special stats"
 
@@ -64,8 +62,6 @@ def rows() -> dict[str, list[str]]:
     found |= {f"`np.{module}`": set() for module in HOMES} | {REST: set()}
     special: set[str] = set()
     for name, function in supported_functions().items():
-        if name.removeprefix("np.") in IN_PLACE:
-            continue
         if name.startswith("np."):
             found[topic_of(name, function)].add(name)
         elif name.startswith("scipy.special."):
@@ -113,8 +109,7 @@ def table() -> str:
     lines += [
         "## What is refused",
         "",
-        f"Refused, with a reason and with what to write instead: {code(refused)}; and",
-        f"what writes in place: {code(sorted(IN_PLACE))}.",
+        f"Refused, with a reason and with what to write instead: {code(refused)}.",
         "",
         *host_table(),
         END,

@@ -12,6 +12,7 @@ from workbench.errors import OverrideError
 from workbench.session.repeats import (
     find_nested_repeats,
     find_repeats,
+    find_stores,
     find_unrolled,
 )
 from workbench.session.wire import take_snapshot
@@ -251,3 +252,85 @@ def test_an_override_in_steps_is_saved_and_loaded(tmp_path: Any) -> None:
     assert other.load(tmp_path / "overrides.json") == []
     np.testing.assert_array_equal(session.grads["w"], other.grads["w"])
     assert other.overrides[0].matched == session.overrides[0].matched
+
+
+# Stores
+
+
+def rotate(v: Any) -> Any:
+    """A matrix of a cosine c and a sine s, and a pair of them."""
+    c, s = np.cos(v[0]), np.sin(v[0])
+    turn = np.zeros((3, 3))
+    turn[0, 0] = c
+    turn[0, 1] = -s
+    turn[1, 0] = s
+    turn[1, 1] = c
+    turn[2, 2] = v[1]
+    pair = np.zeros(2)
+    pair[0] = s
+    pair[1] = c
+    return np.sum(turn @ v) + np.sum(pair)
+
+
+def test_stores_one_after_the_other_stand_in_a_scope() -> None:
+    v = np.array([0.3, -1.2, 0.7])
+    graph = wb.trace(rotate)(v)
+    session = wb.Session(graph)
+    scopes = [x.scope for x in session.graph.nodes if x.op.name == "index_set"]
+    # Two stores are read as they stand.
+    assert scopes == ["array ← 5 stores"] * 5 + [None] * 2
+    assert {x.scope for x in graph.nodes} == {None}, "the program itself"
+    assert float(session.run(v=2 * v)) == pytest.approx(float(rotate(2 * v)))
+    inside = [x.op.name for x in session.graph.nodes if x.scope is not None]
+    # What their lines compute, -s and v[1], and not the sine, which others read.
+    stores = ["index_set"] * 5
+    assert sorted(inside) == ["getitem", *stores, "negative", "stop_gradient"]
+    # It is a scope as any other: left are c + s of `turn @ v`, and c - s of the pair.
+    session.override("array ← 5 stores", "0 * d")
+    assert session.grads["v"][0] == pytest.approx(2 * np.cos(0.6))
+
+
+def test_stores_that_are_read_in_between_stand_alone() -> None:
+    def running(v: Any) -> Any:
+        out = np.zeros(6)
+        out[0] = v[0]
+        out[1] = v[1] * 2
+        out[2] = v[2]
+        total = np.sum(out)
+        out[3] = v[0] * v[1]
+        out[4] = v[1] / v[2]
+        out[5] = total
+        return np.sum(out * out)
+
+    graph = wb.trace(running)(np.array([0.3, -1.2, 0.7]))
+    assert find_stores(graph) == []
+
+
+def test_stores_of_a_loop_are_a_scope_if_they_are_all_of_it() -> None:
+    def fill(v: Any) -> Any:
+        out, other = np.zeros(30), np.zeros(30)
+        for i in range(30):
+            out[i] = np.sin(v * i)
+        for i in range(30):
+            y = np.sin(v * i)
+            other[i] = y * y
+        with wb.scope("tail"):
+            more = np.zeros(4)
+            more[0] = v
+            more[1] = v * v
+            more[2] = v**3
+            more[3] = 2.0
+        return np.sum(out) + np.sum(other) + np.sum(more * more)
+
+    graph = wb.trace(fill)(0.5)
+    session = wb.Session(graph)
+    nodes = session.graph.nodes
+    stores = [i for i, x in enumerate(nodes) if x.op.name == "index_set"]
+    assert {nodes[i].scope for i in stores[:30]} == {"array ← 30 stores"}
+    assert {nodes[i].scope for i in stores[30:60]} == {None}
+    assert [nodes[i].scope for i in stores[60:]] == ["tail/array ← 4 stores"] * 4
+    # Both loops are found as before, and overridden in some steps.
+    loop, step = session.nodes.unrolled.loop, session.nodes.unrolled.step
+    assert loop[stores[:60]].min() >= 0
+    assert [*step[stores[:60]]] == [*range(30)] * 2
+    assert [*loop[stores[60:]]] == [-1] * 4

@@ -20,8 +20,10 @@ from workbench.autodiff.steps import (
     outputs_of,
     plan_steps,
 )
-from workbench.core import blame, dims, hooks, traces, types
+from workbench.autodiff.versions import Tangents
+from workbench.core import blame, dims, hooks, types
 from workbench.core.graph import Graph, copy_onto
+from workbench.core.inplace import Version
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, array_of, make_leaf, next_serial
 from workbench.core.traces import OpenTrace
@@ -29,6 +31,7 @@ from workbench.core.types import Array
 from workbench.errors import UnknownLengthError
 from workbench.ops import define, gradients
 from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.indexing import GETITEM
 
 #: Ops that pass each tangent on as it is, or with another sign.
 SUMS = ("add", "subtract")
@@ -71,13 +74,6 @@ def push_forward(
     by_roots
         Tell the tangents of lengths by their squares, as `roots.py` does.
     """
-    if traces.MARKED and not traces.reads_old_values():
-        with traces.OldValues():
-            return push_forward(
-                outputs, wrt, tangents, rules=rules, record=record,
-                constant=constant, only=only, nulls_pass=nulls_pass,
-                spelled=spelled, by_roots=by_roots,
-            )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, constant) if rules else {}
     found: list[Tensor] = []
     steps = plan_steps(outputs, wrt, rules, constant, "push", only, found)
@@ -88,6 +84,7 @@ def push_forward(
         roots = find_roots(found, steps, outputs, rules, "push", record, outer)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
     closing: list[tuple[Tensor, tuple[Any, ...]]] = []
+    versions = Tangents(steps, outputs, wrt, moving)
     try:
         for node, mask in steps:
             inputs = node.inputs
@@ -118,15 +115,31 @@ def push_forward(
             if roots is not None and node in roots:
                 t = roots.push(incoming, node)
             elif recorded:
-                t = record_push(push, incoming, node, *inside)
+                t = None
+                if versions.last and (type(node) is Version or node.op is GETITEM):
+                    if push is node.op.push and roots is None:
+                        t = versions.record(incoming, node)
+                if t is None:
+                    t = record_push(push, incoming, node, *inside)
             else:
-                t = push(incoming, node._value, node.args, node.params, *inside)
+                t = None
+                if type(node) is Version:
+                    y = node.args[0]
+                    if push is node.op.push:
+                        t = versions.push(incoming, node)
+                else:
+                    y = node._value
+                if t is None and push is not None:
+                    t = push(incoming, y, node.args, node.params, *inside)
             if t is None:
                 continue
+            if versions.last and type(t) is np.ndarray:
+                t = versions.unshare(t, node)
             for x, tangent in zip(ends, (t,) if len(ends) == 1 else t, strict=True):
                 if x.serial in constant:
                     continue  # one of several outputs of a part
-                tangent = fit_tangent(tangent, x)
+                if type(x) is not Version:  # whose value would be computed again
+                    tangent = fit_tangent(tangent, x)
                 if recorded:
                     text = roots.name_rule(node) if roots is not None else None
                     reverse.mark_origin(
@@ -146,6 +159,8 @@ def push_forward(
             )  # fmt: skip
         blame.note_derivative(error, node)
         raise
+    finally:
+        versions.close()
     moved = [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
     if roots is not None:
         moved = list(map(roots.make_plain, moved))

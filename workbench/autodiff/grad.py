@@ -18,11 +18,17 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse, steps
-from workbench.core import aliases, blame, hooks, source, traces, tree, types, walk
+from workbench.core import blame, hooks, inplace, source, traces, tree, types, walk
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override, OverrideRules
-from workbench.core.tensor import IDENTITY, Tensor, gather_argument, value_of
+from workbench.core.tensor import (
+    IDENTITY,
+    Tensor,
+    gather_argument,
+    next_serial,
+    value_of,
+)
 from workbench.core.trace import (
     ArgumentNames,
     check_float,
@@ -91,6 +97,8 @@ class RecordedCall:
         has_aux: bool = False,
     ) -> None:
         check_function(f, name)
+        if str(getattr(f, "__module__", ""))[:6] == "scipy.":
+            f = hooks.swap_function.call(f)
         self.f, self.args, self.kwargs = f, args, kwargs
         #: Whether the function returns a pair, whose second is only kept; and that.
         self.has_aux, self.aux = has_aux, None
@@ -111,7 +119,10 @@ class RecordedCall:
         active = hooks.overrides.call(overrides)
         self.is_whole = active is not None and active.means_parts
         lean = active is None and name in ("grad", "vjp")
-        self.recording = record(self._run, self.values, names, lean=lean)
+        code = (f, *self.constant_leaves) if self.constant_leaves else f
+        self.recording = record(
+            self._run, self.values, names, function=code, lean=lean, owns=True
+        )
         self.leaves, self.outputs = self.recording.leaves, self.recording.outputs
         self.first = self.leaves[0].serial if self.leaves else 0
         self.read_arrays = [
@@ -220,7 +231,10 @@ class RecordedCall:
                 f" differentiated and anything else; it returned {pair!r}."
             )
         y, self.aux = pair
-        aliases.check_read(tree.flatten(self.aux)[0], "is returned")
+        if traces.WRITTEN[0]:
+            self.aux = tree.map_tree(
+                lambda x: inplace.adopt(inplace.resolve(x)), self.aux
+            )
         return y
 
     def _wrap_other(self, place: int | str, x: object) -> object:
@@ -230,7 +244,7 @@ class RecordedCall:
         part in: where an override means one, the arrays of the other arguments are
         recorded too.
         """
-        x = record_draws(x)
+        x = record_argument(x)
         return wrap_arrays(self.f, place, x) if self.is_whole else x
 
     def _fill_leaves(
@@ -314,10 +328,17 @@ class RecordedCall:
         outputs = [*self.outputs]
         if last:
             del self.outputs, self.recording
-        with NamedWarnings():
-            pulled = reverse.pull_back(
-                outputs, cotangents, self.leaves, rules=rules, last=last
-            )
+        is_long = next_serial() - self.first > traces.SELDOM
+        if is_long:
+            traces.collect_seldom()
+        try:
+            with NamedWarnings():
+                pulled = reverse.pull_back(
+                    outputs, cotangents, self.leaves, rules=rules, last=last
+                )
+        finally:
+            if is_long:
+                traces.collect_often()
         for i, g in enumerate(pulled):
             if g is None:
                 pulled[i] = zeros_like(self.values[i])
@@ -340,11 +361,15 @@ def is_plain(x: object) -> bool:
     return not isinstance(x, Tensor) and hasattr(x, "dtype") and has_derivative(x)
 
 
-def record_draws(x: Any) -> object:
-    """Return an argument; a generator of NumPy's as one whose draws are nodes.
+def record_argument(x: Any) -> object:
+    """Return an argument as a function that is traced is to have it.
 
-    Both share one stream, so the function draws what it would have drawn.
+    A generator of NumPy's is one whose draws are nodes. Both share one stream, so the
+    function draws what it would have drawn. An array is one that the function can fill,
+    if its code fills arrays.
     """
+    if type(x) is np.ndarray:
+        return hooks.join_given.call(x) if traces.LOCAL.stack[-1].fills else x
     if type(x).__module__ != "numpy.random._generator":
         return x
     from workbench.random import Generator
@@ -539,7 +564,7 @@ def ensure_owned(
                 owned[i] = owner = x.copy()
             shared_ids.add(id(owner))
         elif isinstance(x, Tensor):
-            base: Any = aliases.find_memory(x)
+            base: Any = inplace.find_memory(x)
             if base.serial < since or base.op is IDENTITY or base.serial in bases:
                 owned[i] = base = np.copy(x)
             bases.add(base.serial)

@@ -25,6 +25,7 @@ from workbench.autodiff.steps import (
     outputs_of,
     plan_steps,
 )
+from workbench.autodiff.versions import Totals, pull_version
 from workbench.core import (
     blame,
     deferred,
@@ -36,6 +37,7 @@ from workbench.core import (
     walk,
 )
 from workbench.core.dims import Dim, is_same_with_facts
+from workbench.core.inplace import Version
 from workbench.core.op import SINGULAR
 from workbench.core.residuals import LEAN, is_private
 from workbench.core.tensor import (
@@ -51,7 +53,7 @@ from workbench.core.types import Array
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 from workbench.ops import define, gradients
 from workbench.ops.define import shape_of, sum_to
-from workbench.ops.indexing import Scattered
+from workbench.ops.indexing import GETITEM, Scattered
 
 
 class Origin(NamedTuple):
@@ -148,13 +150,6 @@ def pull_back(
         not change is not computed again; nor is it visited, except where it passes
         something on to what does.
     """
-    if traces.MARKED and not traces.reads_old_values():
-        with traces.OldValues():
-            return pull_back(
-                outputs, cotangents, wrt, record=record, rules=rules, visit=visit,
-                constant=constant, closed=closed, only=only, nulls_pass=nulls_pass,
-                last=last, steps=steps, earlier=earlier,
-            )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, {*constant, *closed}) if rules else {}
     found: list[Tensor] = []
     if steps is None:
@@ -342,11 +337,21 @@ def _sweep_plain(
         while steps:
             node, mask = take()
             serial = node.serial
-            if type(node) is not Tensor and type(node) in LEAN:
-                inputs = args = x = v = c = g = old = None  # they hold nodes
-                if serial in arrived:
-                    _pull_lean(node, mask, arrived, totals, serial in wrt_serials)
-                continue
+            if type(node) is not Tensor:
+                if type(node) in LEAN:
+                    inputs = args = x = v = c = g = old = None  # they hold nodes
+                    if serial in arrived:
+                        _pull_lean(node, mask, arrived, totals, serial in wrt_serials)
+                    continue
+                if type(node) is Version:
+                    g = pop(serial, None)
+                    if g is not None:
+                        own = totals.pop(serial, None) is g
+                        if serial in wrt_serials:
+                            arrived[serial], own = g, False
+                        passed = pull_version(node, mask, g, own)
+                        _add_from_version(node, mask, passed, arrived, totals)
+                    continue
             g = pop(serial, None)
             if g is None:
                 continue
@@ -388,6 +393,31 @@ def _sweep_plain(
     except Exception as error:
         blame.note_derivative(error, node)
         raise
+
+
+def _add_from_version(
+    node: Any,
+    mask: int,
+    passed: Sequence[Any],
+    arrived: dict[int, Any],
+    totals: dict[int, Any],
+) -> None:
+    """Add what a version passed on to what has arrived.
+
+    The array that goes to the version before is the sweep's own, to be written into.
+    """
+    inputs = node.inputs
+    if mask & 2 and (c := fit_cotangent(passed[1], inputs[1], node)) is not None:
+        s = inputs[1].serial
+        old = arrived.get(s)
+        arrived[s] = c if old is None else old + c
+    g = passed[0]
+    if mask & 1 and g is not None:
+        s = inputs[0].serial
+        old = arrived.get(s)
+        arrived[s] = g = g if old is None else g + old
+        if type(g) is np.ndarray:
+            totals[s] = g
 
 
 def _pull_lean(
@@ -501,6 +531,10 @@ def sweep(
 ) -> None:
     """Walk back: recorded where it must be, overridden, watched; by roots."""
     get, pop, rule = arrived.get, arrived.pop, None
+    totals = None
+    if visit is None and roots is None and not (constant or closed):
+        if any(type(node) is Version for node, _ in steps):
+            totals = Totals()
     try:
         for node, mask in reversed(steps):
             serial = node.serial
@@ -521,12 +555,20 @@ def sweep(
             recorded = record or serial in outer
             args = node.inputs if recorded else node.args
             before = next_serial() if recorded else 0
+            if recorded and totals is not None and rule is None:
+                if type(node) is Version or node.op is GETITEM:
+                    made = totals.pull(node, mask, g, arrived, wrt_serials)
+                    if made is not None:
+                        mark_origin(made, before, node)
+                        _add_recorded(made, node, arrived, closed)
+                        continue
             if roots is not None and node in roots:
                 passed = pull_by_root(roots, mask, g, node)
             elif recorded:
                 passed = record_pull(pull, mask, g, node, *inside)
             else:
-                passed = pull(mask, g, node._value, args, node.params, *inside)
+                y = args[0] if type(node) is Version else node._value
+                passed = pull(mask, g, y, args, node.params, *inside)
             fitted: list[Any] = []
             for c, x, v in zip(passed, node.inputs, args, strict=False):
                 if not mask & 1:
@@ -560,6 +602,9 @@ def sweep(
     except Exception as error:
         blame.note_derivative(error, node)
         raise
+    finally:
+        if totals is not None:
+            totals.close()
 
 
 def _add_recorded(

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 from workbench.core import blame, deferred, traces, walk
 from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
+from workbench.core.inplace import replace_handles
 from workbench.core.op import SINGULAR, Op
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import is_live
@@ -253,6 +254,8 @@ def plan_steps(
     """
     varying = {x.serial for x in wrt}
     first = min(varying, default=0)
+    if traces.WRITTEN[0]:
+        outputs = list(map(traces.node_of, outputs))
     nodes = {
         x.serial: x for x in outputs if isinstance(x, Tensor) and x.serial >= first
     }
@@ -260,15 +263,22 @@ def plan_steps(
     if instead:
         nodes = _plan_with_parts(nodes, instead, first)
     stack = list(nodes.values()) if not instead and only is None else []
-    pop, push = stack.pop, stack.append
+    pop, push, changed = stack.pop, stack.append, traces.CHANGED
     while stack:
-        for x in pop().inputs:
+        node = pop()
+        for x in node.inputs:
             # The exact class first: this loop runs for every edge of a program.
-            if type(x) is Tensor or isinstance(x, Tensor):
-                serial = x.serial
-                if serial >= first and serial not in nodes:
-                    nodes[serial] = x
-                    push(x)
+            if type(x) is not Tensor:
+                if not isinstance(x, Tensor):
+                    continue
+                if type(x) in changed:
+                    replace_handles(node)
+                    push(node)  # again, and what it is made from
+                    break
+            serial = x.serial
+            if serial >= first and serial not in nodes:
+                nodes[serial] = x
+                push(x)
     if only is not None:
         nodes = dict(only)
     steps = []
@@ -308,6 +318,8 @@ def _plan_with_parts(
         x = stack.pop()
         if x.serial not in nodes:
             node = instead.get(x.serial, x)
+            if not traces.CHANGED.isdisjoint(map(type, node.inputs)):
+                replace_handles(node)
             nodes[x.serial] = node
             if isinstance(node, Part):
                 # It is known by all its outputs, and walked over at the first.

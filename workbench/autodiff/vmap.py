@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.batch import example_spec, run_batch
-from workbench.autodiff.grad import ensure_owned, record_draws
-from workbench.core import tree, types
+from workbench.autodiff.grad import ensure_owned, record_argument
+from workbench.core import inplace, tree, types
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import ArgumentNames, check_function, detach, record
@@ -83,10 +83,11 @@ def vmap(f: Function, in_axes: object = 0, out_axes: object = 0) -> Function:
         specs = [example_spec(leaves[i], along[i] or 0) for i in chosen]
 
         def call(inner: list[Tensor]) -> Any:
-            filled = [record_draws(x) for x in leaves]
+            filled = [record_argument(x) for x in leaves]
             for i, x in zip(chosen, inner, strict=True):
                 filled[i] = x
-            named = {key: record_draws(x) for key, x in kwargs.items()}
+                inplace.note_example(x, leaves[i], along[i] or 0)
+            named = {key: record_argument(x) for key, x in kwargs.items()}
             return f(*structure(filled), **named)
 
         picked = ArgumentNames(f, places, structure.children, chosen)

@@ -189,7 +189,7 @@ def find_nonfinite(f: Callable[..., Any], values: Sequence[Any]) -> str | None:
         if not is_all_finite(passed):
             found.append(f"{blame.describe(node)}{blame.quote_site(node.site)}")
 
-    made = record(lambda leaves: f(*leaves), values)
+    made = record(lambda leaves: f(*leaves), values, owns=True)
     varying = [
         y
         for y in made.outputs

@@ -462,7 +462,7 @@ def _relative_change(g: Any, true: Any) -> float:
 
 def _trace_nodes(f: Callable[..., Any], values: list[Any]) -> list[Tensor]:
     """Return the nodes of a function, traced at some values."""
-    made = record(lambda leaves: f(*leaves), values)
+    made = record(lambda leaves: f(*leaves), values, owns=True)
     return walk.order_nodes([y for y in made.outputs if isinstance(y, Tensor)])
 
 
@@ -496,7 +496,7 @@ def _find_wrong_rules(
     to: ProgressMeter,
 ) -> None:
     """Check each node of a program by itself, to find a wrong rule."""
-    made = record(lambda leaves: f(*leaves), values)
+    made = record(lambda leaves: f(*leaves), values, owns=True)
     outputs = [y for y in made.outputs if isinstance(y, Tensor)]
     nodes = walk.order_nodes(outputs)
     to.total += sum(map(is_checkable, nodes))

@@ -6,7 +6,7 @@ costs beyond NumPy is what these lines cost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import nullcontext
 from functools import lru_cache, partial
 from itertools import count
@@ -20,6 +20,8 @@ from workbench.backends.numpy import Function
 from workbench.control_flow.loop import LEAST, Loop, count_uses, find_sums, find_term
 from workbench.core import blame, dims, types
 from workbench.core.graph import Graph
+from workbench.core.op import Op
+from workbench.core.residuals import is_private
 from workbench.core.source import Context
 from workbench.core.spelling import operator_of
 from workbench.core.tensor import Tensor
@@ -41,6 +43,8 @@ class Code:
         self.nodes: list[Tensor | None] = []
         self.scope: dict[str, Any] = {}
         self.objects: dict[Any, str] = {}
+        #: Whether an array is changed in place.
+        self.updates = False
 
     def line(self, text: str, node: Tensor | None = None) -> None:
         """Add a line, and the node that it computes."""
@@ -68,8 +72,13 @@ class Code:
         outputs: Sequence[Any],
         skipped: set[int],
         letter: str = "v",
+        dying: Collection[int] = (),
     ) -> list[str]:
-        """Return the lines of nodes; names are used again when their value is dead."""
+        """Return the lines of nodes; names are used again when their value is dead.
+
+        What changes a copy of its operand changes that itself, if it reads it last: a
+        value of the step, or a leaf that is ``dying`` in it.
+        """
         # What only hands its operand on has no line, and goes by the operand's name.
         same: dict[int, int] = {}
         for node in nodes:
@@ -98,6 +107,12 @@ class Code:
                 continue
             operands = [self.name_of(x, names) for x in node.inputs]
             text = self.expression(node, operands)
+            if node.op.compute_into is not None and isinstance(node.inputs[0], Tensor):
+                (first,) = list_sources(node.inputs[:1])
+                is_last = last[first] == at and first not in kept
+                if is_last and (first in own or first in dying):
+                    if operands.count(operands[0]) == 1:
+                        text = self.update(node, operands, pad)
             for serial in dict.fromkeys(list_sources(node.inputs)):
                 if last[serial] == at and serial in own and serial not in kept:
                     free.append(own.pop(serial))
@@ -124,6 +139,18 @@ class Code:
             return f"({x!r})"
         return self.name_object(x)
 
+    def update(self, node: Tensor, operands: list[str], pad: str) -> str:
+        """Return an update as an expression, after a line that hands its operand over.
+
+        Whether somebody else holds the array, Python tells at each step.
+        """
+        first, *others = operands
+        self.updates = True
+        self.line(f"{pad}held_back.append({first}); {first} = None", node)
+        update = partial(_update, node.op, node.params)
+        callee = self.name_object(update, ("update", node.serial))
+        return f"{callee}({', '.join(['held_back', *others])})"
+
     def expression(self, node: Tensor, operands: list[str]) -> str:
         """Return a node as an expression of its operands."""
         op, params = node.op, node.params
@@ -138,6 +165,14 @@ class Code:
         else:
             callee = self.name_object(op.compute)
         return f"{callee}({', '.join(operands)})"
+
+
+def _update(op: Op, params: dict[str, Any], held: list[Any], *others: Any) -> Any:
+    """Compute an update of the array of a list, in place where it is private."""
+    into = op.compute_into
+    assert into is not None
+    change = into if is_private(held) else op.compute
+    return change(held.pop(), *others, **params)
 
 
 def _is_silent(node: Tensor) -> bool:
@@ -329,6 +364,7 @@ class Runner:
         carries = [f"k{i}" for i in range(loop.carries)]
         rows = [f"b{i}" for i in range(len(self.places))]
         code.line("def run(n, consts, seqs, inits, held, final):")
+        code.line("    held_back = []")
         for names, source in ((consts, "consts"), (carries, "inits")):
             if names:
                 code.line(f"    {', '.join(names)}, = {source}")
@@ -369,7 +405,12 @@ class Runner:
             known_as[x.serial] = name
         skipped = {body.outputs[i].serial for i in added}
         skipped |= {find_term(body.outputs[i], loop.leaf(i)).serial for i in outer}
-        values = code.steps(inside, known_as, pad, results, skipped)
+        dying = {
+            x.serial
+            for i, x in enumerate(body.leaves[loop.consts + loop.seqs :])
+            if i not in added and i not in self.marks and _keeps_shape(loop, i)
+        }
+        values = code.steps(inside, known_as, pad, results, skipped, "v", dying)
         first = "n - 1" if loop.reverse else "0"
         chosen = [values[output] for output in self.places]
         lags = self.places.values()
@@ -419,6 +460,12 @@ class Runner:
         if moved:
             left = ", ".join(f"k{i}" for i in moved)
             code.line(f"{pad}{left} = {', '.join(values[i] for i in moved)}")
+            # A carry that is written to must have no other name.
+            other = {values[i] for i in moved if values[i][0] == "v"}
+            if loop.until:
+                other.discard(values[-1])
+            if code.updates and other:
+                code.line(f"{pad}{' = '.join(sorted(other))} = None")
         if code.lines[-1].endswith(f"{order}:"):
             code.line(f"{pad}pass")
         if loop.until:

@@ -255,8 +255,9 @@ def suggest_replacement(called: str) -> str:
     if called.startswith(LIBRARIES) or package in sys.stdlib_module_names:
         return "Write it with NumPy's functions, which do"
     return (
-        "Write it with NumPy's functions, which do, on plain arrays:"
-        f" np.asarray(...) of what {package} holds"
+        f'If it is written with NumPy, call wb.trace_packages("{package}") first, which'
+        " lets it take them. Write it with NumPy's functions, which do, on plain"
+        f" arrays: np.asarray(...) of what {package} holds"
     )
 
 
@@ -313,13 +314,46 @@ def quote_site(site: source.Site | None) -> str:
 #: What to do about a matrix that cannot be factored.
 SINGULAR = "Look at its eigenvalues; a small multiple of np.eye(n) added may do."
 
-#: The error for a Tensor that would become an entry of a plain array, at a place.
+#: The error for a Tensor that would become an entry of a plain array: where, and why.
 STORED = (
-    "a Tensor was stored into a plain array{}, which would lose its gradient. Build"
-    " the array from its parts (np.array([...]), np.stack, np.concatenate), or write"
-    " x = wb.at(x)[i].set(v). If it is a setting of a function of NumPy, beside a plain"
-    " array a, give that wnp.asarray(a), with import workbench.numpy as wnp."
+    "a Tensor was stored into a plain array{}, which would lose its gradient. {} If it"
+    " is a setting of a function of NumPy, beside a plain array a, give that"
+    " wnp.asarray(a), with import workbench.numpy as wnp."
 )
+
+
+def explain_store(where: str, frame: FrameType | None) -> GradientLostError:
+    """Return the error for a Tensor that is stored into a plain array.
+
+    Those that a traced function makes by ``np.zeros`` and its like are none. The frame
+    is that of the store: it tells why this one is.
+    """
+    found: dict[str, Any] = {} if frame is None else frame.f_locals
+    if frame is None or frame.f_code.co_name == "<module>":
+        found = {}
+    name = next((key for key, x in found.items() if x is np), None)
+    package = "" if frame is None else str(frame.f_globals.get("__name__"))
+    package = package.partition(".")[0]
+    if name is not None:
+        why = (
+            f"In this function {name} is a local name, by an import inside of it, an"
+            " argument or a closure, and makes plain arrays: import numpy as"
+            f" {name} at the top of the module, or workbench.numpy here."
+        )
+    elif frame is not None and source.is_installed(frame.f_code.co_filename):
+        why = (
+            f"Arrays that {package} makes hold Tensors after"
+            f' wb.trace_packages("{package}").'
+        )
+    else:
+        why = (
+            "The array was not made in the traced function by np.zeros or its like, or"
+            " it is one of integers. Write a = np.array(a) before the store (of dtype"
+            " float), so that the array is the function's own; or build it from its"
+            " parts (np.array([...]), np.stack, np.concatenate)."
+        )
+    return GradientLostError(STORED.format(where, why))
+
 
 #: A draw of a generator of NumPy's, which is compiled and has no frame to look at.
 _DRAW = re.compile(
@@ -394,8 +428,8 @@ def lost_gradient_error(
             f" setting beside a plain array a, write {made_by_numpy}(wnp.asarray(a),"
             " ...), with import workbench.numpy as wnp."
         )
-    if what.startswith("np.asarray") and source.is_assignment(*source.caller()):
-        return GradientLostError(STORED.format(user_line()))
+    if source.is_assignment(*source.caller()):  # of an entry that compiled code makes
+        return explain_store(user_line(), _outer_frame())
     drawing = _find_random_draw() if what.startswith("np.asarray") else None
     if drawing is not None:
         return GradientLostError(

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from types import FrameType, ModuleType
+    from types import ModuleType
 
 
 P = ParamSpec("P")
@@ -199,9 +199,47 @@ length: Hook[[Any], Any] = Hook("length", "Return a length as an integer Tensor.
 call_ufunc: Hook[[Any, str, tuple[Any, ...], dict[str, Any]], Any] = Hook(
     "call_ufunc", "Call a method of a ufunc, or a ufunc with settings, on Tensors."
 )
-#: Set by `numpy.assignment`, if the namespace was asked for; called by `x[i] = v`.
-assign: Hook[[Any, Any, Any, FrameType], bool] = Hook(
-    "assign", "Assign to items of a Tensor, if the code of a library wants to."
+#: Set by `numpy.swap`; called where a function of the user's is run in a trace.
+swap_names: Hook[[Any], Any] = Hook(
+    "swap_names",
+    "Return what runs a function with its names of NumPy swapped; None: as it is.",
+    "workbench.numpy.swap",
+)
+#: Set by `numpy.swap`; called where a function of SciPy's itself is differentiated.
+swap_function: Hook[[Any], Any] = Hook(
+    "swap_function",
+    "Return the function that takes Tensors, in the place of one of SciPy's.",
+    "workbench.numpy.swap",
+)
+#: Set by `numpy.swap`; called for the arguments that nothing is differentiated by.
+join_given: Hook[[Any], Any] = Hook(
+    "join_given",
+    "Return an argument so that a function may store Tensors in it.",
+    "workbench.numpy.swap",
+)
+#: Set by `ops.writing`; called by ``x.flat``.
+flat: Hook[[Any], Any] = Hook("flat", "Return the entries of a Tensor in one line.")
+#: Set by `ops.writing`; called by `core.inplace`, and `Tensor` for a function of NumPy.
+read_entries: Hook[[Any, Any, tuple[Any, int]], Any] = Hook(
+    "read_entries", "Return entries of an array that has been written to."
+)
+write_entries: Hook[[Any, Any], None] = Hook(
+    "write_entries", "Write what a version has set into an array."
+)
+write_view: Hook[[Any, Sequence[Any], Any], None] = Hook(
+    "write_view", "Let a view of an array be a new value."
+)
+put_view: Hook[[Any, Any, Any], Any] = Hook(
+    "put_view", "Return an array whose view has other entries."
+)
+has_out: Hook[[Any, tuple[Any, ...], dict[str, Any]], bool] = Hook(
+    "has_out", "Return whether a call names an array for its result."
+)
+writes: Hook[[Any, tuple[Any, ...], dict[str, Any]], bool] = Hook(
+    "writes", "Return whether a call of a function of NumPy writes into an argument."
+)
+write_out: Hook[[Any, tuple[Any, ...], dict[str, Any]], Any] = Hook(
+    "write_out", "Call a function of NumPy, and write the result into `out`."
 )
 #: Set by `ops.sparse.tensor`; called where a nest of arguments holds a sparse array.
 take_sparse: Hook[[Any], tuple[Any, Any]] = Hook(

@@ -10,9 +10,8 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-import sys
 from collections.abc import Iterator
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import numpy as np
@@ -72,15 +71,27 @@ class ArrayMethods:
         """The real part."""
         return np.real(self)
 
+    @real.setter
+    def real(self, values: Any) -> None:
+        np.real(self)[...] = values
+
     @property
     def imag(self) -> Any:
         """The imaginary part."""
         return np.imag(self)
 
+    @imag.setter
+    def imag(self, values: Any) -> None:
+        np.imag(self)[...] = values
+
     @property
     def flat(self) -> Any:
         """The entries in C order, as a Tensor with one axis."""
-        return np.ravel(cast(Any, self))
+        return hooks.flat.call(self)
+
+    @flat.setter
+    def flat(self, values: Any) -> None:
+        self.flat[...] = np.resize(values, (cast(Any, self).size,))
 
     def reshape(
         self, *shape: Any, order: str | None = "C", copy: bool | None = None
@@ -217,16 +228,13 @@ NOT_THERE: dict[str, tuple[str, str]] = {
         name: (_BYTES, f"x.value.{name}(...) for the plain array")
         for name in ("byteswap", "dump", "dumps", "getfield", "tobytes", "tofile")
     },
-    "setfield": ("a traced value never changes in place", "wb.at(x)[i].set(v)"),
-    "setflags": ("a traced value never changes in place", "np.copy(x) for another"),
+    "setfield": (_BYTES, "x[i] = v for the entries"),
+    "setflags": (_MEMORY, "np.copy(x) for an array of its own"),
 }
 
 #: What is assigned to an attribute of an array, and what to write for a Tensor.
 ASSIGNED = {
     "dtype": "x = x.astype(dtype)",
-    "flat": "x = np.broadcast_to(v, x.shape)",
-    "imag": "x = np.real(x) + 1j * v",
-    "real": "x = v + 1j * np.imag(x)",
     "shape": "x = np.reshape(x, shape)",
 }
 
@@ -242,8 +250,8 @@ def refuse_assignment(kind: type) -> None:
             ) -> NoReturn:
                 raise TraceError(
                     f"x.{name} = ... of {blame.describe(cast(Any, self))}"
-                    f"{blame.user_line()}: a traced value never changes in place."
-                    f" Write {cure}."
+                    f"{blame.user_line()}: a traced value keeps its {name}. Write"
+                    f" {cure}."
                 )
 
             setattr(kind, name, found.setter(refuse))
@@ -477,9 +485,6 @@ class Conversions:
     def __contains__(self, item: object) -> bool:
         return bool(np.any(self == item))
 
-    def __setitem__(self, index: object, value: object) -> None:
-        assign_items(self, index, value, sys._getframe(1))
-
     # How it is shown and copied
 
     def __repr__(self) -> str:
@@ -508,19 +513,6 @@ class Conversions:
             f"{blame.describe(self)} cannot be pickled: it is a place in a program."
             " Pickle x.value."
         )
-
-
-def assign_items(x: Any, index: object, value: object, frame: FrameType) -> None:
-    """Assign to items of a Tensor for the code that runs in ``frame``, or refuse."""
-    # Code of SciPy and scikit-learn may: see workbench/numpy/assignment.py.
-    # It counts who knows x: called without a frame between.
-    if hooks.assign.is_set and hooks.assign.call(x, index, value, frame):
-        return
-    raise TraceError(
-        f"item assignment to {_describe(x)}{blame.user_line()}: a traced value never"
-        " changes in place. Write x = wb.at(x)[i].set(v) (or .add(v)); in a %%autodiff"
-        " cell, x[i] = v works on arrays that the cell made."
-    )
 
 
 def _describe(x: Any) -> str:

@@ -301,6 +301,13 @@ class Op:
     maker
         What the user calls, of an op whose name others may have too. None: the name
         tells it.
+    put
+        ``put(operand, part, params) -> operand``, the operand of which the result, a
+        view, is ``part``: how it is written through. None: by the places that it shows.
+    read_only
+        NumPy lets nobody write through its result.
+    may_copy
+        Its result is a view only where the order of entries in memory allows.
     compute_into
         ``compute_into(*arrays, **params) -> array``, the same as ``compute``, written
         into the first operand, an array of the shape and dtype of the result that
@@ -340,6 +347,7 @@ class Op:
         "lower",
         "maker",
         "masked",
+        "may_copy",
         "name",
         "output_names",
         "pairs",
@@ -348,6 +356,8 @@ class Op:
         "pull",
         "pull_into",
         "push",
+        "put",
+        "read_only",
         "reads",
         "repeats",
         "root",
@@ -384,6 +394,8 @@ class Op:
         self.pull_into: Callable[[int, int], Callable[..., Any]] | None = None
         self.tighten: Callable[[dict[str, Any]], dict[str, Any]] | None = None
         self.view: Callable[[dict[str, Any]], bool] | None = None
+        self.put: Callable[[Any, Any, dict[str, Any]], Any] | None = None
+        self.read_only = self.may_copy = False
         self.pattern: Callable[[Any], Any] | None = None
         self.cure = self.helper = self.scalar = ""
         self.output_names: tuple[str, ...] = ()
@@ -500,6 +512,10 @@ class ViewParams(dict[str, Any]):
 
 class CopyParams(dict[str, Any]):
     """The settings of a node that makes a view where NumPy has an array of its own."""
+
+
+class RavelParams(dict[str, Any]):
+    """The settings of a reshape that copies what skips entries, as `numpy.ravel`."""
 
 
 #: Every op by its name.

@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 
 from workbench.core import hooks, source
-from workbench.core.aliases import make_in_place
+from workbench.core.inplace import METHODS, make_in_place
 from workbench.core.op import Op, declare
+from workbench.core.plain import complete_classes
 from workbench.core.tensor import (
+    ANSWERING,
+    CHANGED,
     LARGE,
     NO_PARAMS,
     LeanTensor,
@@ -117,7 +120,7 @@ def _make_unary(name: str, compute: Callable[[Any], Any]) -> Callable[[Tensor], 
 
 
 def _apply_other(op: Op, operands: tuple[Any, Any], other: object) -> Any:
-    if isinstance(other, str) or other is None:
+    if isinstance(other, str) or other is None or type(other) in ANSWERING:
         return NotImplemented
     if getattr(other, "__array_ufunc__", NotImplemented) is None:
         return NotImplemented  # it asks to be given the operator, as NumPy has it
@@ -184,3 +187,37 @@ for _kind in (MaskedTensor, LeanTensor):  # what they make is masked, or lean, t
         setattr(_kind, f"__i{_name}__", make_in_place(_sign, _method))
 for _name, (_op, _) in COMPARISONS.items():
     setattr(LeanTensor, f"__{_name}__", _make_general_operator(_op)[0])
+
+
+def _make_handle_operator(name: str) -> Any:
+    """Return an operator of handles: that of the node that one stands for."""
+    own = getattr(Tensor, name)
+
+    def method(self: Any, *others: Any) -> Any:
+        node = self.memory.read()
+        others = tuple([x.memory.read() if type(x) in CHANGED else x for x in others])
+        plain = type(node) is Tensor
+        made = own(node, *others) if plain else getattr(node, name)(*others)
+        if made is not NotImplemented and made.code is code:
+            made.code, made.lasti = source.place_of(_frame(1))
+        return made
+
+    code = method.__code__
+    return method
+
+
+def make_handle_methods() -> dict[str, Any]:
+    """Return the operators of handles, whatever class their Tensors are of."""
+    made: dict[str, Any] = {"__hash__": Tensor.__hash__}
+    for name, sign in zip(OPERATORS, SIGNS, strict=True):
+        method = _make_handle_operator(f"__{name}__")
+        made[f"__{name}__"] = method
+        made[f"__r{name}__"] = _make_handle_operator(f"__r{name}__")
+        made[f"__i{name}__"] = make_in_place(sign, method)
+    for name in (*COMPARISONS, "neg", "pos", "abs"):
+        made[f"__{name}__"] = _make_handle_operator(f"__{name}__")
+    return made
+
+
+METHODS.update(make_handle_methods())
+complete_classes(zip(OPERATORS, SIGNS, strict=True))

@@ -133,7 +133,9 @@ def release_values(pending: Pending) -> None:
     for _ in range(len(pending)):
         candidate = pending.popleft()
         holder = [candidate()]
-        if holder[0] is None or _is_needed(holder[0]):
+        if holder[0] is None or type(holder[0]) in traces.CHANGED:
+            continue
+        if _is_needed(holder[0]):
             continue
         count = _count_uses(holder[0])
         if count and is_alone(holder, count):
@@ -201,7 +203,7 @@ def restore_values(steps: Sequence[tuple[Any, int]]) -> None:
 
 def read_operands(node: Any) -> tuple[Any, ...]:
     """Return the values of the inputs of a node, all of them."""
-    return tuple([getattr(x, "_value", x) for x in node.inputs])
+    return tuple([getattr(traces.node_of(x), "_value", x) for x in node.inputs])
 
 
 def list_residuals(node: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -223,19 +225,18 @@ def _compute_again(node: Any) -> Any:
     """Return the value of a node that was let go, from those that were not."""
     missing, stack = {node.serial: node}, [node]
     while stack:
-        for x in stack.pop().inputs:
+        for x in map(traces.node_of, stack.pop().inputs):
             if is_released(x) and x.serial not in missing:
                 missing[x.serial] = x
                 stack.append(x)
     known: dict[int, Any] = {}
-    with traces.OldValues():
-        for serial in sorted(missing):
-            x = missing[serial]
-            operands = [
-                known[y.serial]
-                if getattr(y, "serial", None) in known
-                else getattr(y, "_value", y)
-                for y in x.inputs
-            ]
-            known[serial] = x.op.compute(*operands, **x.params)
+    for serial in sorted(missing):
+        x = missing[serial]
+        operands = [
+            known[y.serial]
+            if getattr(y, "serial", None) in known
+            else getattr(y, "_value", y)
+            for y in map(traces.node_of, x.inputs)
+        ]
+        known[serial] = x.op.compute(*operands, **x.params)
     return known[node.serial]

@@ -135,14 +135,12 @@ class Schedule:
 
     def run(self, values: Sequence[Any], observer: Observer | None = None) -> list[Any]:
         """Return the outputs for one value per leaf; see `Graph.run`."""
-        if traces.MARKED and not traces.reads_old_values():
-            with traces.OldValues():
-                return self.run(values, observer)
         slots = self._template.copy()
         recorded = self._has_symbols
         if self._tensors and traces.OPEN:
             # One that depends on an open trace stays a Tensor: what reads it records.
             for i, x in self._tensors:
+                x = traces.node_of(x)
                 if traces.is_active(x):
                     slots[i], recorded = x, True
         for i, value in zip(self.inputs, values, strict=True):

@@ -49,13 +49,20 @@ IDENTITY = declare("identity")
 MASK = declare("mask")
 
 
+#: Slots of a Tensor that are None where nobody has set them.
+UNSET = frozenset(
+    ("origin", "facts", "notes", "readers", "views", "naming", "memory")
+)
 #: The classes of Tensors, for `apply`, which looks at exact classes.
 TENSORS: set[type] = set()
 LISTS: set[type] = {list, tuple}
+CHANGED = traces.CHANGED
 #: What NumPy has of its own, or is not there.
 ON_HOST = (np.ndarray, np.generic, *types.WEAK_TYPES, type(None))
 #: Those of masked ones, stale ones too.
 MASKED: set[type] = set()
+#: Classes that answer operators and ufuncs in the place of Tensors.
+ANSWERING: set[type] = set()
 
 
 class Tensor(ArrayMethods, Conversions):
@@ -98,6 +105,7 @@ class Tensor(ArrayMethods, Conversions):
         "facts",
         "inputs",
         "lasti",
+        "memory",
         "name",
         "naming",
         "notes",
@@ -144,8 +152,10 @@ class Tensor(ArrayMethods, Conversions):
     notes: Any
     #: Weak references to the nodes made from it, of one that may be let go.
     readers: Any
-    #: Weak references to the views of it that a program has made (`aliases.py`).
+    #: Weak references to the views of it that a program has made (`inplace.py`).
     views: Any
+    #: What it shares its memory with, once that was written to (`inplace.py`).
+    memory: Any
 
     def __init_subclass__(cls) -> None:
         TENSORS.add(cls)
@@ -153,7 +163,7 @@ class Tensor(ArrayMethods, Conversions):
 
     def __getattr__(self, attribute: str) -> Any:
         # A slot that nobody has set costs nothing when a Tensor is made.
-        if attribute in ("origin", "facts", "notes", "readers", "views", "naming"):
+        if attribute in UNSET:
             return None
         if attribute == "name":
             if self.naming is None:
@@ -259,6 +269,8 @@ class Tensor(ArrayMethods, Conversions):
                 # NumPy gives a float64 scalar here, where an operator would
                 # keep a Python number.
                 inputs = (apply(declare("strong"), (inputs[0],)), *inputs[1:])
+            if not ANSWERING.isdisjoint(map(type, inputs)):
+                return NotImplemented
             return apply(op, inputs)
         answer = FUNCTIONS.get((ufunc, method))
         if answer is None:
@@ -292,6 +304,8 @@ class Tensor(ArrayMethods, Conversions):
             raise unsupported_error(function)
         if function in MAKERS:
             kwargs = {**kwargs, "like": self}
+        if (kwargs or len(args) > 2) and hooks.has_out.call(function, args, kwargs):
+            answer = _answer_out(function)
         try:
             with source.pin_line():
                 return answer(*args, **kwargs)
@@ -305,6 +319,10 @@ class Tensor(ArrayMethods, Conversions):
 
     def __hash__(self) -> int:
         return id(self) >> 4
+
+
+def _answer_out(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: hooks.write_out.call(function, args, kwargs)
 
 
 TENSORS.add(Tensor)
@@ -466,8 +484,13 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
                     note_view(x, node)
                 if value.nbytes >= LARGE:
                     make_lean(node)
+            elif op.view is not None:  # of an array of a device, or an entry
+                note_view(x, node)
             return node
     kinds = {type(x) for x in inputs}
+    if not CHANGED.isdisjoint(kinds):
+        latest = [x.memory.read() if type(x) in CHANGED else x for x in inputs]
+        return apply(op, tuple(latest), params)
     if TENSORS.isdisjoint(kinds):
         if any(type(x) is np.ndarray and x.dtype == object for x in inputs):
             gathered = tuple(map(admit, inputs))
@@ -623,7 +646,11 @@ def gather_result(x: Any) -> Any:
     That is an array of objects, or what another library has wrapped around one.
     """
     if isinstance(x, np.ndarray):
+        if type(x) in types.CONSTANTS:
+            return types.CONSTANTS[type(x)](x)
         return admit(x) if x.dtype == object else x
+    if type(x) in ANSWERING:
+        return np.asarray(x)  # which it refuses: it is no array yet
     if is_labelled(x):
         try:
             array = _unwrap(x)
@@ -661,6 +688,9 @@ def admit(x: Any) -> Array:
             raise blame.timedelta_error(x)
         traces.lock(x)
         return x
+    if type(x) in CHANGED:
+        array = x.memory.read()
+        return array
     if isinstance(x, (*types.WEAK_TYPES, np.generic, Tensor, slice, Spec)):
         if type(x) is np.timedelta64:
             raise blame.timedelta_error(x)

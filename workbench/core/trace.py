@@ -7,12 +7,12 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Number
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Union
 
 import numpy as np
 
-from workbench.core import aliases, blame, residuals, source, traces, tree, types
+from workbench.core import blame, hooks, inplace, residuals, source, traces, tree, types
 from workbench.core.blame import find_library_call, find_numpy_call, suggest_replacement
 from workbench.core.dims import Dim, Length, Size, atoms_of, dim_of_atom
 from workbench.core.float_warnings import NamedWarnings
@@ -81,6 +81,16 @@ def _find_error_step(error: BaseException) -> TracebackType | None:
     return found
 
 
+def _find_store_frame(error: BaseException) -> FrameType | None:
+    """Return the innermost frame that is neither Workbench's nor NumPy's."""
+    frames = [
+        step.tb_frame
+        for step in _traceback_steps(error)
+        if not _module_name(step).startswith(("workbench.", "numpy"))
+    ]
+    return frames[-1] if frames else None
+
+
 def _is_conversion(error: BaseException) -> bool:
     """Return whether the user's line asks for plain numbers by a dtype."""
     step = _find_error_step(error)
@@ -137,7 +147,7 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
                 " np.fromiter or np.vectorize would collect; or give x.value to cut the"
                 " gradient on purpose."
             )
-        return GradientLostError(blame.STORED.format(where))
+        return blame.explain_store(where, _find_store_frame(error))
     if UNKNOWN_TYPE.search(text):
         return GradientLostError(
             f"compiled code{where} takes plain arrays alone ({text.rstrip('.')}), and"
@@ -282,7 +292,10 @@ def is_live(x: object) -> bool:
 
 def detach(x: Any) -> Any:
     """Return the value of a Tensor, unless what is computed from it is recorded."""
-    return x._value if isinstance(x, Tensor) and not is_live(x) else x
+    if isinstance(x, Tensor):
+        x = inplace.resolve(x)
+        return inplace.adopt(x) if is_live(x) else x._value
+    return x
 
 
 def wrap(
@@ -294,9 +307,10 @@ def wrap(
         made.spec = value
         return made
     if isinstance(value, Tensor):
-        made = make_leaf(value._value, name, (value,) if is_live(value) else (), line)
-        if value._value is None:
-            made.spec = value.spec
+        x = inplace.resolve(value)
+        made = make_leaf(x._value, name, (x,) if is_live(x) else (), line)
+        if x._value is None:
+            made.spec = x.spec
         return made
     if isinstance(value, np.ndarray):
         if type(value) is not np.ndarray:
@@ -452,33 +466,47 @@ def record(
     values: Sequence[Any],
     names: Names | None = None,
     *,
+    function: Any = None,
     lean: bool = False,
     decisions: bool = False,
     anew: bool = False,
+    owns: bool = False,
 ) -> Graph:
     """Run ``call`` on fresh leaves inside a trace that closes when it returns.
 
     The graph has values where the leaves have; ``graph.tree`` is the nest of what was
-    returned. ``lean``: it is only pulled back through by the true rules, and large
-    values that these do not read are let go (`residuals.py`). ``decisions``: the graph
-    is told by which values Python has decided; ``anew``: nobody need know, since
+    returned. ``function``: what the call runs, where that says more quickly what code
+    it reaches (`numpy/swap.py`). ``lean``: it is only pulled back through by the true
+    rules, and large values that these do not read are let go (`residuals.py`).
+    ``decisions``: the graph is told by which values Python has decided; ``anew``:
+    nobody need know, since
     ``call`` is recorded in each run.
     """
+    swap = hooks.swap_names.call(call if function is None else function)
     with ProgramTrace() as trace, NamedWarnings():
         trace.decisions, trace.decides_anew = [] if decisions else None, anew
+        trace.owns = owns
         if lean:
             trace.pending = residuals.make_pending()
         leaves = trace.open_leaves(values, names)
-        outputs, structure = tree.flatten(call(leaves))
-        if traces.MARKED:
-            aliases.check_read(outputs, "is returned")
+        if swap is None:
+            made = call(leaves)
+        else:
+            trace.fills = swap.fills
+            made = swap.run(call, leaves)
+        outputs, structure = tree.flatten(made)
+        if traces.WRITTEN[0]:
+            outputs = list(map(inplace.resolve, outputs))
+            leaves = list(map(traces.node_of, leaves))
         for i, x in enumerate(outputs):
             if type(x) not in TENSORS:
                 outputs[i] = gather_result(x)
         caught = trace.caught
-    made = Graph(leaves, outputs, tree=structure, caught=caught)
-    made.decisions = trace.decisions or ()
-    return made
+        if traces.WRITTEN[0] and not lean:  # else who pulls back does so
+            inplace.purify(outputs, min(trace.leaves, default=0))
+    graph = Graph(leaves, outputs, tree=structure, caught=caught)
+    graph.decisions = trace.decisions or ()
+    return graph
 
 
 def trace(f: Callable[..., Any]) -> Callable[..., Graph]:
@@ -537,7 +565,9 @@ class Tracing:
             new_args, new_kwargs = structure(filled)
             return f(*new_args, **new_kwargs)
 
-        made = record(call, [flat[i] for i in chosen], names, decisions=True)
+        made = record(
+            call, [flat[i] for i in chosen], names, decisions=True, owns=True
+        )
         if len(chosen) < len(flat):
             made.integers = Integers(names.all, flat)
         return made

@@ -7,10 +7,11 @@ one into a plain number, which is rare, so tracing pays nothing for it.
 
 from __future__ import annotations
 
+import gc
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from types import CodeType, TracebackType
 from typing import Any, NamedTuple, Self
@@ -25,8 +26,6 @@ from workbench.errors import TraceError
 class _Local(threading.local):
     def __init__(self) -> None:
         self.stack: list[OpenTrace] = []
-        #: The number of the last change in place that what runs need not heed.
-        self.last_change = 0
 
 
 LOCAL = _Local()
@@ -38,83 +37,49 @@ MOST_SUMMED = 2**16
 #: About how many of its entries, evenly spaced: 5 microseconds.
 ENTRIES_SUMMED = 1024
 
+_COUNTING = threading.Lock()
+
 #: The open traces of all threads: a function that is traced may use a thread of
 #: its own, and what it computes there must not lose its gradient either.
 OPEN: list[OpenTrace] = []
 
 
-#: The number of the last change in place so far; they are counted from 1.
-LATEST = [0]
-_NUMBERING = threading.Lock()
-#: What has been changed in place, by the id of each Tensor that is stale.
-MARKED: dict[int, Change] = {}
+#: The classes of handles: Tensors whose memory was written to (`inplace.py`).
+CHANGED: set[type] = set()
+#: Whether there ever was one: then programs may be made from handles.
+WRITTEN = [False]
 
 
-class Change:
-    """One change in place: where it is, and the Tensors that it has made stale.
-
-    ``stale`` gives the class of those for a class of Tensors.
-    """
-
-    __slots__ = ("code", "lasti", "marked", "name", "new", "number", "old")
-
-    def __init__(
-        self,
-        old: Any,
-        new: Any,
-        name: str,
-        family: Sequence[Any],
-        stale: Callable[[type], type],
-    ) -> None:
-        with _NUMBERING:  # else another thread's larger number might be lost
-            LATEST[0] = self.number = LATEST[0] + 1
-        #: The Tensor that was changed.
-        self.old = ref(old)
-        #: The Tensor that is the result.
-        self.new = ref(new)
-        #: How it is written, ``"+="``.
-        self.name = name
-        self.code, self.lasti = new.code, new.lasti
-        self.marked: list[tuple[int, ref[Any], type]] = []
-        for x in family:
-            kind = type(x)
-            if (other := stale(kind)) is not kind:
-                self.marked.append((id(x), ref(x), kind))
-                MARKED[id(x)] = self
-                x.__class__ = other
-
-    def lift(self) -> None:
-        """Take all marks off again."""
-        for key, tensor, kind in self.marked:
-            if MARKED.get(key) is self:
-                del MARKED[key]
-                if (alive := tensor()) is not None:
-                    alive.__class__ = kind
-        self.marked.clear()
+#: The allocations after which Python looks for garbage while a long program is made or
+#: swept: all its nodes are kept till the end, and to look at them again and again took
+#: half the time of a program of 100,000 nodes.
+SELDOM = 50_000
+#: How many programs ask for that, and what was set before.
+_SELDOM: list[Any] = [0, None]
 
 
-class OldValues:
-    """A block of code that may read Tensors which are stale by now.
-
-    Derivatives and programs that run again read what was recorded before the change.
-    Of changes that are made inside the block it must not read the old values.
-    """
-
-    __slots__ = ("before",)
-
-    before: int
-
-    def __enter__(self) -> None:
-        self.before = LOCAL.last_change
-        LOCAL.last_change = LATEST[0]
-
-    def __exit__(self, *error: object) -> None:
-        LOCAL.last_change = self.before
+def collect_seldom() -> None:
+    """Let Python look for garbage more seldom, until `collect_often`."""
+    with _COUNTING:
+        _SELDOM[0] += 1
+        if _SELDOM[0] == 1 and gc.isenabled() and 0 < gc.get_threshold()[0] < SELDOM:
+            _SELDOM[1] = gc.get_threshold()
+            gc.set_threshold(SELDOM, *_SELDOM[1][1:])
 
 
-def reads_old_values() -> bool:
-    """Return whether what runs may read all Tensors that are stale now."""
-    return LOCAL.last_change == LATEST[0]
+def collect_often() -> None:
+    """Let Python look for garbage as before, unless somebody else has changed that."""
+    with _COUNTING:
+        _SELDOM[0] -= 1
+        if not _SELDOM[0] and _SELDOM[1] is not None:
+            if gc.get_threshold()[0] == SELDOM:
+                gc.set_threshold(*_SELDOM[1])
+            _SELDOM[1] = None
+
+
+def node_of(x: Any) -> Any:
+    """Return the node that a handle was when it was made; anything else as it is."""
+    return x.memory.node if type(x) in CHANGED else x
 
 
 class Arrays(dict[int, Array]):
@@ -127,7 +92,6 @@ HELD: dict[int, int] = {}
 WAITING: dict[int, ref[Array]] = {}
 #: Arrays that were held, whose counts are still to be lowered.
 RELEASED: deque[list[Array]] = deque()
-_COUNTING = threading.Lock()
 
 
 class Hold:
@@ -274,8 +238,19 @@ class OpenTrace(Hold):
     """
 
     around: source.Context | None
+    #: Whether Python looks for garbage more seldom until it ends: arrays are filled.
+    collects_seldom = False
     #: An error of ours that compiled code has taken, to raise one of its own.
     taken: Exception | None = None
+    #: Why nobody may write to its leaves, in the words of an error.
+    given = (
+        "was given to the function: what its caller holds would change too, an array"
+        " or, in a loop, an earlier result"
+    )
+    #: Whether the function that it runs stores into arrays, as `numpy.swap` has found.
+    fills = False
+    #: Copies of large arrays that may be written to later, by place (`plain.py`).
+    copies: dict[Any, Any] | None = None
 
     def __init__(self) -> None:
         self.arrays = Arrays()
@@ -288,7 +263,13 @@ class OpenTrace(Hold):
         self.caught = Arrays()
         self.sums: dict[int, int] = {}
         #: What has been changed in place of the Tensors that it made.
-        self.changes: list[Change] = []
+        self.changes: list[Any] = []
+        #: How values would lie in memory, by the serials of nodes (`inplace.py`).
+        self.layouts: dict[int, Any] = {}
+        #: What leaves without values will look like, where that is known.
+        self.examples: dict[int, Any] = {}
+        #: Whether its leaves are its own to write to.
+        self.owns = False
         #: What Python has decided by values in it, in order; None: nobody asks.
         self.decisions: list[Decision] | None = None
         #: Whether what is recorded in it is recorded anew in each run.
@@ -318,8 +299,16 @@ class OpenTrace(Hold):
             OPEN.remove(self)
             if source.CONTEXT.get() is not self.around:
                 source.CONTEXT.set(self.around)
-            for change in self.changes:
-                change.lift()
+            if self.changes:
+                outer = LOCAL.stack[-1] if LOCAL.stack else None
+                for change in self.changes:
+                    if outer is None:
+                        change.close()
+                    else:
+                        outer.changes.append(change)
+                self.changes = []
+            if self.collects_seldom:
+                collect_often()
             if self.arrays:
                 self.release()
         if explained is not None:
@@ -430,4 +419,6 @@ def reopen_trace(values: Iterable[Any]) -> AbstractContextManager[Any]:
 
 def is_active(tensor: Any) -> bool:
     """Return whether a Tensor depends on a leaf of an open trace of any thread."""
+    if type(tensor) in CHANGED:
+        tensor = tensor.memory.read()
     return any(trace.reaches(tensor) for trace in tuple(OPEN))

@@ -137,11 +137,17 @@ def is_repeated_number(value: Any) -> bool:
     return bool(strides) and not any(strides) and value.size > 1
 
 
+#: Classes of Tensors that know their spec, and whose values are only made if need be.
+SPECIFIED: set[type] = set()
+
+
 def spec_of(value: Any) -> Any:
     """Return the spec of an array of any library, a NumPy scalar or a Python number.
 
     A tuple of specs for the tuple of an op's several outputs.
     """
+    if type(value) in SPECIFIED:
+        return value.spec
     stored = getattr(value, "_value", value)
     if stored is None:
         if value is None:
@@ -187,7 +193,12 @@ def strip_subclass(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
             f"an np.matrix of shape {array.shape} cannot be differentiated: its * is @."
             " Pass np.asarray(x), and write @."
         )
-    return np.asarray(array)
+    make = CONSTANTS.get(type(array))
+    return np.asarray(array) if make is None else make(array)
+
+
+#: What an op notes of arrays that may be written to later (`plain.py`), by their class.
+CONSTANTS: dict[type, Callable[[Any], Any]] = {}
 
 
 def is_lazy(x: Any) -> bool:

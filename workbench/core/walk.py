@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from workbench.core import types
+from workbench.core import inplace, traces, types
 from workbench.core.tensor import IDENTITY, MaskedTensor, Tensor, apply, take_name
 
 
@@ -25,6 +25,8 @@ def order_nodes(
 
     The walk does not go behind Tensors whose serials are in ``stop``.
     """
+    if traces.WRITTEN[0]:
+        roots = map(traces.node_of, roots)
     nodes = {root.serial: root for root in roots if root.serial >= first}
     stack = list(nodes.values())
     while stack:
@@ -32,7 +34,14 @@ def order_nodes(
         if node.serial in stop:
             continue
         for x in node.inputs:
-            if isinstance(x, Tensor) and x.serial >= first and x.serial not in nodes:
+            if type(x) is not Tensor:
+                if type(x) in traces.CHANGED:
+                    inplace.replace_handles(node)
+                    stack.append(node)
+                    break
+                if not isinstance(x, Tensor):
+                    continue
+            if x.serial >= first and x.serial not in nodes:
                 nodes[x.serial] = x
                 stack.append(x)
     return [nodes[serial] for serial in sorted(nodes)]

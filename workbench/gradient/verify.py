@@ -442,7 +442,7 @@ def verify_grad(
 
         def projected(*moved: Array, weights: list[Any] = weights) -> Any:
             # As the gradient runs it: on Tensors, whose derivatives it may take.
-            made = record(lambda leaves: fun(*leaves), list(moved))
+            made = record(lambda leaves: fun(*leaves), list(moved), owns=True)
             total: Any = 0.0
             for u, part in zip(weights, made.outputs, strict=True):
                 value = value_of(part)  # None where it reads a symbol or a shared value

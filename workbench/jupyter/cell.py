@@ -20,15 +20,21 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass
 from keyword import iskeyword
-from types import CodeType, TracebackType
+from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
 import numpy as np
 
-from workbench.core import aliases, hooks, trace, traces, types, walk
+from workbench.core import hooks, inplace, trace, traces, types, walk
 from workbench.core.float_warnings import Warned, warn_at_lines
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, next_serial
@@ -36,22 +42,15 @@ from workbench.core.tree import is_sparse
 from workbench.errors import (
     DisconnectedInputError,
     DtypeError,
-    TraceError,
     UsageError,
     WorkbenchError,
     wrap_lines,
 )
 from workbench.jupyter import rewrite
 from workbench.jupyter.failed_cell import FailedCell, find_failed_cell
-from workbench.jupyter.memory import (
-    Memory,
-    PlainConverter,
-    find_owner,
-    is_array,
-    is_buffer,
-    make_plain,
-)
+from workbench.jupyter.plain_values import PlainConverter, is_buffer, make_plain
 from workbench.jupyter.rewrite import Runtime
+from workbench.numpy import swap
 from workbench.session import Session
 from workbench.symbolic.function import BACKENDS
 
@@ -435,6 +434,16 @@ MISSING = object()
 RUNTIME = Runtime()
 
 
+class CellTrace(trace.ProgramTrace):
+    """The trace of a cell, whose inputs are variables of the notebook."""
+
+    fills = True
+    given = (
+        "is older than this cell: other cells would see the change, and the graph would"
+        " miss it"
+    )
+
+
 class Cell:
     """One run of one cell.
 
@@ -482,6 +491,10 @@ class Cell:
         self.failure: FailedCell | None = None
         #: The arrays that the notebook holds after the cell.
         self.lent_arrays: list[Any] = []
+        #: The notebook, and the modules of the user's whose code the cell calls.
+        self.homes = {"__main__"}
+        #: The arrays that the trace has made read-only, by id.
+        self.locked: dict[int, Any] = {}
 
     def run(self) -> tuple[Session, Any]:
         """Run the cell; return its session, and the value of its last expression.
@@ -577,12 +590,6 @@ class Cell:
     def _trace(self, tree: ast.Module, inputs: Names) -> tuple[object, Any]:
         """Run the cell; return its output, and the plain value of the last line."""
         last = tree.body[-1]
-        stores = any(
-            isinstance(x, ast.AugAssign)
-            or (isinstance(x, ast.Subscript) and isinstance(x.ctx, ast.Store))
-            for x in ast.walk(tree)
-        )
-        older = [*inputs.values(), *self._find_arrays(inside=stores)]
         tree = rewrite.rewrite(tree)
         shows = isinstance(last, ast.Expr)
         body = tree.body[:-1] if shows else tree.body
@@ -593,15 +600,13 @@ class Cell:
             end = compiler(ast.Expression(last.value), self.filename, "eval")
         wrt = [name for name in inputs if name in self.options.wrt]
         known = len(wrt) == len(self.options.wrt) and wrt
-        memory = Memory(self.names, older)
         self.start = next_serial()
         value: Any = None
         setattr(builtins, rewrite.RUNTIME, RUNTIME)
         # Whoever interrupts twice must not keep the notebook from its plain values.
         with hold_interrupts() as allow_interrupts:
-            outer, RUNTIME.memory = RUNTIME.memory, memory
             try:
-                with trace.ProgramTrace() as opening:
+                with CellTrace() as opening:
                     opening.decisions = self.decisions
                     leaves = opening.open_leaves(list(inputs.values()), list(inputs))
                     self.leaves = dict(zip(inputs, leaves, strict=True))
@@ -612,7 +617,11 @@ class Cell:
                         opening.leaves = {self.leaves[n].serial for n in wrt}
                     self.names.update(self.leaves)
                     try:
-                        with warn_at_lines(self.warned), allow_interrupts():
+                        with (
+                            self._swap_names(tree),
+                            warn_at_lines(self.warned),
+                            allow_interrupts(),
+                        ):
                             exec(code, self.names)
                             if end is not None:
                                 value = eval(end, self.names)
@@ -620,41 +629,57 @@ class Cell:
                         self._note_failure(error)
                         raise
                     finally:
-                        memory.note_changes(opening.changes)
-                        locked = opening.arrays.values()
-                        memory.locked = {id(find_owner(x)): x for x in locked}
-                    output = self._get_output(value)
-                    aliases.check_read([output], "is the output of the cell")
-                self._check_reads(memory, output)
+                        self.locked.update(opening.arrays)
+                    output = inplace.resolve(self._get_output(value))
+                    if any(x.changes for x in traces.LOCAL.stack):
+                        inplace.purify([output], min(opening.leaves, default=0))
             finally:
-                RUNTIME.memory = outer
-                value = self._restore(memory, value, tree)
-        if memory.problem is not None:
-            self._refuse(1, memory.problem)
+                value = self._restore(value, tree)
         return output, value
+
+    @contextmanager
+    def _swap_names(self, tree: ast.Module) -> Iterator[None]:
+        """Let NumPy's names be ours, in the notebook and in modules that are called."""
+        code = self.shell.compile(tree, self.filename, "exec")
+        whole = FunctionType(code, self.names)
+
+        def swap_names(choose: Callable[[Any], Any]) -> None:
+            for name, old in list(self.names.items()):
+                if (new := choose(old)) is not old:
+                    self.names[name] = new
+
+        def take_import(value: Any) -> Any:
+            stack.enter_context(swap.swapped(self.names, whole, value))
+            for space in swap.find_reach(whole).spaces:
+                self.homes.add(str(space.get("__name__")))
+            swap_names(swap.swap_value)
+            return swap.swap_value(value)
+
+        outer, RUNTIME.take_import = RUNTIME.take_import, take_import
+        try:
+            with ExitStack() as stack:
+                take_import(whole)
+                yield
+        finally:
+            RUNTIME.take_import = outer
+            if not self._is_swapped():
+                swap_names(swap.find_true)
+
+    def _is_swapped(self) -> bool:
+        """Return whether the notebook's names are swapped for somebody else, too.
+
+        A cell around this one goes on with them, or a thread that differentiates.
+        """
+        return id(self.names) in swap.ACTIVE
 
     def _note_failure(self, error: Exception) -> None:
         """Keep what the cell has traced before an error, under the names it has."""
-        with suppress(Exception), traces.OldValues():  # the error itself is told
+        with suppress(Exception):  # the error itself is told
             for name in self.assigned_names:
                 RUNTIME.name_value(self.names.get(name), name)
             self.failure = find_failed_cell(
                 error, self.names, self.leaves.values(), self.start, self.filename
             )
-
-    def _find_arrays(self, inside: bool) -> list[Any]:
-        """Return the arrays that exist before the cell."""
-        if not inside:
-            return [x for x in self.names.values() if is_array(x)]
-        found: list[Any] = []
-
-        def note(x: object) -> object:
-            if is_array(x):
-                found.append(x)
-            return x
-
-        PlainConverter(note).convert_names(self.names, self.shell.user_ns_hidden)
-        return found
 
     def _get_output(self, value: object) -> object:
         name = self.options.output
@@ -671,35 +696,25 @@ class Cell:
         first = min(x.serial for x in self.leaves.values())
         return walk.order_nodes([output], first)
 
-    def _check_reads(self, memory: Memory, output: object) -> None:
-        """Raise an error for a program that read an array after its replacement."""
-        found = memory.find_stale_read(self._find_nodes(output))
-        if found is not None:
-            node, message = found
-            site = node.site
-            own = site is not None and site.filename == self.filename
-            self._refuse(site.line if site is not None and own else 1, message)
-
-    def _refuse(self, line: int, message: str) -> None:
-        def refuse() -> None:
-            raise TraceError(message)
-
-        self._run_at_line(line, refuse)
-
     # After
 
-    def _restore(self, memory: Memory, value: Any, tree: ast.Module) -> Any:
+    def _restore(self, value: Any, tree: ast.Module) -> Any:
         """Make all values of the notebook plain, and that of the last expression."""
         for name in self.assigned_names:
             RUNTIME.name_value(self.names.get(name), name)
 
-        def to_plain(x: Any) -> Any:
-            found = make_plain(x, memory, self.start)
-            if is_buffer(found):
-                self.lent_arrays.append(found)
-            return found
+        known: dict[int, tuple[Any, Any]] = {}
 
-        made = PlainConverter(to_plain)
+        def to_plain(x: Any) -> Any:
+            if id(x) not in known:
+                found = make_plain(x, self.locked, self.start)
+                known[id(x)] = x, found
+                if is_buffer(found):
+                    self.lent_arrays.append(found)
+            return known[id(x)][1]
+
+        standing = {} if self._is_swapped() else swap.STANDING
+        made = PlainConverter(to_plain, standing, self.homes)
         made.convert_names(self.names, self.shell.user_ns_hidden)
         for node in ast.walk(tree):
             # Objects of foreign classes are converted where the cell assigns to them.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from workbench.core import traces, walk
+from workbench.core import walk
 from workbench.core.arguments import check_graph
 from workbench.core.blame import format_count
 from workbench.core.graph import Graph
@@ -295,10 +295,9 @@ def show_failure(failure: FailedCell, name: str) -> None:
     ``name`` is what its session would have been called.
     """
     shell = current_shell()
-    with traces.OldValues():  # values that the cell has changed since
-        snapshot = take_failed_snapshot(
-            failure.graph, name, failure.message, failure.node
-        )
+    snapshot = take_failed_snapshot(
+        failure.graph, name, failure.message, failure.node
+    )
     saved = save_snapshot(snapshot)
     if shell is None or saved is None:
         return

@@ -97,7 +97,7 @@ def load(shell: Any) -> None:
 
     def print_value(x: Tensor, printer: Any, cycle: bool) -> None:
         # In a cell display(h) shows what it shows without the magic.
-        inside = RUNTIME.memory is not None and x.value is not None
+        inside = RUNTIME.take_import is not None and x.value is not None
         printer.pretty(x.value) if inside else printer.text(repr(x))
 
     text = shell.display_formatter.formatters["text/plain"]

@@ -24,15 +24,15 @@ which the standard asks for more than NumPy does:
   in every case; ``unique_*`` keep the gradient of the values; ``finfo`` and
   ``iinfo`` take arrays and have Python numbers; ``fft.fftfreq`` takes a dtype.
 
-Tensors never change in place: write ``x = wb.at(x)[i].set(v)`` for ``x[i] = v``. In
-the code of SciPy and scikit-learn, which fill arrays that they have made, item
-assignment works wherever nothing else sees that memory, and is an error elsewhere.
-Data that meet a Tensor in such a function are to be of its namespace:
-``scipy.signal.oaconvolve(x, wnp.asarray(data))``. Many of these functions look at
-values (scikit-learn's at whether all are finite, unless ``assume_finite=True``), so
-they need a trace with values (`workbench.grad`, not `workbench.vmap`); a function
-that ends in Python's ``float`` is an error, since the gradient would be lost: ask
-scikit-learn's metrics for ``multioutput="raw_values"``.
+Arrays of a traced program are written to as NumPy's are (``x[i] = v``, ``x += y``,
+``out=``, ``np.copyto``, ...): all names and views of the memory show the change, and
+the gradient goes through it. So the code of SciPy and scikit-learn, which fills the
+arrays that it has made, runs as it is. Data that meet a Tensor in such a function are
+to be of its namespace: ``scipy.signal.oaconvolve(x, wnp.asarray(data))``. Many of these
+functions look at values (scikit-learn's at whether all are finite, unless
+``assume_finite=True``), so they need a trace with values (`workbench.grad`, not
+`workbench.vmap`); a function that ends in Python's ``float`` is an error, since the
+gradient would be lost: ask scikit-learn's metrics for ``multioutput="raw_values"``.
 
 Examples
 --------
@@ -177,9 +177,9 @@ from numpy import (
     where,
 )
 
-from workbench.numpy import assignment as _assignment
 from workbench.numpy import fft, linalg
 from workbench.numpy.creation import (
+    JOINED,
     arange,
     array,
     asanyarray,
@@ -191,6 +191,7 @@ from workbench.numpy.creation import (
     from_dlpack,
     full,
     full_like,
+    join_maker,
     linspace,
     ones,
     ones_like,
@@ -216,8 +217,6 @@ from workbench.numpy.functions import (
     unique_inverse,
     unique_values,
 )
-
-del _assignment  # it lets libraries fill the arrays that they make
 
 __all__ = [
     "__array_api_version__",
@@ -386,6 +385,8 @@ def __getattr__(name: str) -> Any:
         from workbench.scipy import special
 
         return special
+    if name in JOINED:
+        return join_maker(name)
     try:
         return getattr(np, name)
     except AttributeError:

@@ -8,6 +8,7 @@ arrays of a traced program have one namespace.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from types import ModuleType
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core.op import declare
-from workbench.core.tensor import Tensor, admit, apply
+from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import WEAK_TYPES, Array, ArrayLike, is_weak
 from workbench.numpy.dtypes import is_host, is_same_device, join_trace, make_on_device
 
@@ -39,6 +40,8 @@ __all__ = [
 ]
 
 Shape = int | tuple[int, ...]
+#: How entries lie in memory: rows or columns first.
+Order = Literal["C", "F"]
 
 
 def asarray(
@@ -89,7 +92,7 @@ def asarray(
                 " copy."
             )
     if isinstance(obj, Tensor):
-        return _convert_tensor(obj, dtype, device, False if nested else copy)
+        return _convert_tensor(obj, dtype, device, None if nested else copy)
     if not isinstance(obj, (np.ndarray, np.generic)):
         if hasattr(obj, "__array_function__") and is_same_device(obj, device):
             made = _convert_foreign(obj, dtype, copy)
@@ -146,6 +149,9 @@ def array(
     *,
     copy: bool | None = True,
     order: Literal["K", "A", "C", "F"] | None = None,
+    subok: bool = False,
+    ndmin: int = 0,
+    like: Array | None = None,
 ) -> Array:
     """Return a new array or Tensor of what is given, as `numpy.array` does.
 
@@ -155,6 +161,12 @@ def array(
         As of `asarray`: nests of Tensors too.
     copy
         True always copies, False never does, None where it must.
+    subok
+        Keep an array of a subclass as one.
+    ndmin
+        How many axes the result has at least; new ones come first.
+    like
+        An array of the library that is to make it.
 
     Examples
     --------
@@ -162,9 +174,15 @@ def array(
     >>> wb.jacobian(lambda x: wnp.array([x, x * x]))(3.0)
     array([1., 6.])
     """
-    if _has_tensor(obj):
-        copy = None
-    return asarray(obj, dtype, order, copy=copy)
+    if like is not None and not isinstance(obj, Tensor) and not _has_tensor(obj):
+        settings: dict[str, Any] = {"copy": copy, "order": order, "like": like}
+        return join_trace(np.array(obj, dtype, **settings))
+    if subok and isinstance(obj, np.ndarray) and type(obj) is not np.ndarray:
+        made: Any = np.array(obj, dtype, copy=copy, order=order, subok=True)
+    else:
+        made = asarray(obj, dtype, order, copy=None if _has_tensor(obj) else copy)
+    short = ndmin - made.ndim
+    return np.reshape(made, (1,) * short + made.shape) if short > 0 else made
 
 
 def asanyarray(
@@ -218,8 +236,32 @@ CUDA = (2, 13)
 # Filled arrays
 
 
+def _make(
+    name: str,
+    args: tuple[Any, ...],
+    dtype: npt.DTypeLike | None,
+    order: Order,
+    device: object,
+    like: Array | None,
+) -> Array:
+    """Return what a function of NumPy makes, or one of its name of a device."""
+    settings: dict[str, Any] = {"dtype": dtype}
+    if order != "C":
+        settings["order"] = order
+    if like is not None:
+        return join_trace(getattr(np, name)(*args, like=like, **settings), like=like)
+    return join_trace(
+        make_on_device(device, lambda xp: getattr(xp, name)(*args, **settings))
+    )
+
+
 def empty(
-    shape: Shape, dtype: npt.DTypeLike | None = None, *, device: object = None
+    shape: Shape,
+    dtype: npt.DTypeLike | None = None,
+    order: Order = "C",
+    *,
+    device: object = None,
+    like: Array | None = None,
 ) -> Array:
     """Return an array of a shape whose entries are not set.
 
@@ -227,13 +269,16 @@ def empty(
     >>> wnp.empty((2, 3)).shape
     (2, 3)
     """
-    return join_trace(
-        make_on_device(device, lambda xp: xp.empty(shape, dtype=dtype or float))
-    )
+    return _make("empty", (shape,), dtype or float, order, device, like)
 
 
 def zeros(
-    shape: Shape, dtype: npt.DTypeLike | None = None, *, device: object = None
+    shape: Shape,
+    dtype: npt.DTypeLike | None = None,
+    order: Order = "C",
+    *,
+    device: object = None,
+    like: Array | None = None,
 ) -> Array:
     """Return an array of zeros; float64 where no dtype is given.
 
@@ -241,13 +286,16 @@ def zeros(
     >>> wnp.zeros(2)
     array([0., 0.])
     """
-    return join_trace(
-        make_on_device(device, lambda xp: xp.zeros(shape, dtype=dtype or float))
-    )
+    return _make("zeros", (shape,), dtype or float, order, device, like)
 
 
 def ones(
-    shape: Shape, dtype: npt.DTypeLike | None = None, *, device: object = None
+    shape: Shape,
+    dtype: npt.DTypeLike | None = None,
+    order: Order = "C",
+    *,
+    device: object = None,
+    like: Array | None = None,
 ) -> Array:
     """Return an array of ones; float64 where no dtype is given.
 
@@ -255,17 +303,17 @@ def ones(
     >>> wnp.ones(2, dtype=wnp.int32)
     array([1, 1], dtype=int32)
     """
-    return join_trace(
-        make_on_device(device, lambda xp: xp.ones(shape, dtype=dtype or float))
-    )
+    return _make("ones", (shape,), dtype or float, order, device, like)
 
 
 def full(
     shape: Shape,
     fill_value: ArrayLike,
     dtype: npt.DTypeLike | None = None,
+    order: Order = "C",
     *,
     device: object = None,
+    like: Array | None = None,
 ) -> Array:
     """Return an array of one number; one that is a Tensor keeps its gradient.
 
@@ -274,11 +322,10 @@ def full(
     4.0
     """
     if isinstance(fill_value, Tensor):
-        made = np.broadcast_to(asarray(fill_value, device=device), shape)
+        whole = np.broadcast_to(asarray(fill_value, device=device), shape)
+        made = np.copy(whole, order=order)
         return made if dtype is None else made.astype(dtype)
-    return join_trace(
-        make_on_device(device, lambda xp: xp.full(shape, fill_value, dtype=dtype))
-    )
+    return _make("full", (shape, fill_value), dtype, order, device, like)
 
 
 def eye(
@@ -287,8 +334,10 @@ def eye(
     /,
     k: int = 0,
     dtype: npt.DTypeLike | None = None,
+    order: Order = "C",
     *,
     device: object = None,
+    like: Array | None = None,
 ) -> Array:
     """Return a matrix with ones on its ``k``-th diagonal.
 
@@ -297,11 +346,7 @@ def eye(
     array([[1., 0.],
            [0., 1.]])
     """
-    return join_trace(
-        make_on_device(
-            device, lambda xp: xp.eye(n_rows, n_cols, k, dtype=dtype or float)
-        )
-    )
+    return _make("eye", (n_rows, n_cols, k), dtype or float, order, device, like)
 
 
 def arange(
@@ -312,6 +357,7 @@ def arange(
     dtype: npt.DTypeLike | None = None,
     *,
     device: object = None,
+    like: Array | None = None,
 ) -> Array:
     """Return evenly spaced numbers in ``[start, stop)``, or in ``[0, start)``.
 
@@ -340,9 +386,7 @@ def arange(
     """
     ends = (0, start) if stop is None else (start, stop)
     first, last, by = (x.item() if isinstance(x, Tensor) else x for x in (*ends, step))
-    return join_trace(
-        make_on_device(device, lambda xp: xp.arange(first, last, by, dtype=dtype))
-    )
+    return _make("arange", (first, last, by), dtype, "C", device, like)
 
 
 def linspace(
@@ -402,13 +446,21 @@ def _make_like(
     name: str, make: Callable[..., Any], make_fresh: Callable[..., Any]
 ) -> Callable[..., Any]:
     def like_x(
-        x: Array, /, dtype: npt.DTypeLike | None = None, *, device: object = None
+        x: Array,
+        /,
+        dtype: npt.DTypeLike | None = None,
+        order: Literal["K", "A", "C", "F"] = "K",
+        subok: bool = True,
+        shape: Shape | None = None,
+        *,
+        device: object = None,
     ) -> Array:
+        settings = _list_settings(order, subok, shape)
         if is_same_device(x, device):
-            return join_trace(make(x, dtype=dtype), like=x)
-        return make_fresh(
-            x.shape, dtype=x.dtype if dtype is None else dtype, device=device
-        )
+            return join_trace(make(x, dtype=dtype, **settings), like=x)
+        lengths = np.shape(x) if shape is None else shape
+        kind = x.dtype if dtype is None else dtype
+        return make_fresh(lengths, dtype=kind, device=device)
 
     like_x.__name__ = like_x.__qualname__ = name
     like_x.__doc__ = (
@@ -425,11 +477,26 @@ ones_like = _make_like("ones_like", np.ones_like, ones)
 zeros_like = _make_like("zeros_like", np.zeros_like, zeros)
 
 
+def _list_settings(order: str, subok: bool, shape: Shape | None) -> dict[str, Any]:
+    """Return what is not as by default: other libraries know fewer settings."""
+    settings: dict[str, Any] = {}
+    if order != "K":
+        settings["order"] = order
+    if not subok:
+        settings["subok"] = subok
+    if shape is not None:
+        settings["shape"] = shape
+    return settings
+
+
 def full_like(
     x: Array,
     /,
     fill_value: ArrayLike,
     dtype: npt.DTypeLike | None = None,
+    order: Literal["K", "A", "C", "F"] = "K",
+    subok: bool = True,
+    shape: Shape | None = None,
     *,
     device: object = None,
 ) -> Array:
@@ -440,6 +507,35 @@ def full_like(
     array([3., 3.])
     """
     if is_same_device(x, device) and not isinstance(fill_value, Tensor):
-        return join_trace(np.full_like(x, fill_value, dtype=dtype), like=x)
+        settings = _list_settings(order, subok, shape)
+        return join_trace(np.full_like(x, fill_value, dtype=dtype, **settings), like=x)
     kind = x.dtype if dtype is None else dtype
-    return full(x.shape, fill_value, kind, device=device)
+    lengths = x.shape if shape is None else shape
+    made = full(lengths, fill_value, kind, device=device)
+    if order == "F" or (order in ("K", "A") and shape is None and lies_by_columns(x)):
+        return np.copy(made, order="F")
+    return made
+
+
+def lies_by_columns(x: Any) -> bool:
+    """Return whether a value lies in memory with its columns first."""
+    flags = getattr(value_of(x), "flags", None)
+    return bool(flags is not None and flags.f_contiguous and not flags.c_contiguous)
+
+
+#: Other makers, of which NumPy alone knows: what they make takes part in a trace too.
+JOINED = frozenset(
+    "fromfunction fromiter geomspace identity indices logspace tri vander".split()
+)
+
+
+def join_maker(name: str) -> Callable[..., Any]:
+    """Return a maker of NumPy whose results are part of the trace that is open."""
+    function = getattr(np, name)
+
+    @wraps(function)
+    def make(*args: Any, **settings: Any) -> Any:
+        made = function(*args, **settings)
+        return join_trace(made) if type(made) is np.ndarray else made
+
+    return make

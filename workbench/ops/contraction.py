@@ -39,7 +39,6 @@ from workbench.ops.define import (
     align_batch,
     list_positions,
     multilinear,
-    refuse_out,
     shape_of,
     sum_to,
 )
@@ -444,7 +443,6 @@ def einsum(
     **_: Any,
 ) -> Array:
     """Sum products of subscripted arrays, in all spellings of `numpy.einsum`."""
-    refuse_out("np.einsum", out)
     subscripts, arrays = _read_operands(operands)
     if dtype is not None:
         arrays = tuple(np.astype(x, dtype) for x in arrays)

@@ -92,24 +92,6 @@ def spec_of_first(x: Array, *others: Any, **params: Any) -> Spec:
     return Spec(shape_of(x), dtype_of(x))
 
 
-def refuse_out(name: str, out: object) -> None:
-    """Refuse ``out=``: a traced value never changes in place."""
-    if out is not None:
-        called = blame.find_numpy_caller()
-        if called is not None and called != name:
-            raise TraceError(
-                f"{called} of a list or array of Tensors{blame.user_line()}: NumPy"
-                " writes into an array on its way, and their gradient would be lost."
-                f" Make one Tensor of them first: {called}(np.array(a, like=x)), where"
-                " x is any Tensor."
-            )
-        raise TraceError(
-            f"{name}(..., out=...){blame.user_line()}: a traced value is never written"
-            " into an array that exists, its gradient would be lost. Write y ="
-            f" {name}(...) without out=."
-        )
-
-
 def refuse_where(name: str, where: Array | bool) -> None:
     """Refuse ``where=`` of a ufunc, which leaves entries of memory as they were."""
     if where is not True:

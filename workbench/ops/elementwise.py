@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core import blame
+from workbench.core.inplace import write
 from workbench.core.op import (
     UFUNCS,
     connect_nothing,
@@ -43,7 +44,6 @@ from workbench.ops.define import (
     elementwise,
     linear,
     op,
-    refuse_out,
     refuse_where,
     root_of,
     shape_of,
@@ -275,7 +275,6 @@ def clip(
 
     Of the settings of a ufunc, ``casting``, ``order`` and ``subok`` change nothing.
     """
-    refuse_out("np.clip", out)
     refuse_where("np.clip", where)
     if dtype is not None:
         a = convert_dtype(a, dtype)
@@ -469,6 +468,7 @@ for _name in (
 elementwise("identity", lambda x: x, "1", template="{0}")
 STOP = elementwise("stop_gradient", lambda x: x, "0", template="{0}")
 STOP.connection, STOP.view = connect_nothing, is_always_view
+STOP.put = lambda x, part, params: part
 elementwise("strong", np.asarray, "1", template="np.asarray({0})", carries=(0,))
 
 
@@ -507,14 +507,12 @@ elementwise("round", _round_compute, "0")
 @implements(np.round, np.around)
 def round_(a: Array, decimals: int = 0, out: None = None) -> Array:
     """Round to decimals, as `numpy.round` does, with derivative zero."""
-    refuse_out("np.round", out)
     return apply(declare("round"), (a,), {"decimals": decimals} if decimals else {})
 
 
 @implements(np.fix)
 def fix(x: Array, out: None = None) -> Array:
     """Round towards zero, as `numpy.fix` does."""
-    refuse_out("np.fix", out)
     return np.trunc(x)
 
 
@@ -567,11 +565,10 @@ def nan_to_num(
     neginf: ArrayLike | None = None,
 ) -> Array:
     """Replace NaN and infinities; what is replaced has derivative zero."""
-    if not copy:
-        raise TraceError(
-            f"np.nan_to_num(..., copy=False){blame.user_line()}: a traced value never"
-            " changes in place. Write x = np.nan_to_num(x)."
-        )
+    if not copy and isinstance(x, Tensor):
+        fill = nan, posinf, neginf
+        write(x, "np.nan_to_num(...)", lambda y: nan_to_num(y, True, *fill))
+        return x
     dtype = dtype_of(x)
     if dtype.kind not in "fc":
         return np.copy(x)
@@ -665,7 +662,6 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array | np.bool | bool:
 
 
 def _signed(name: str, x: Array, out: object, sign: float) -> Array:
-    refuse_out(f"np.{name}", out)
     if dtype_of(x).kind == "c":
         raise TypeError(
             f"This operation is not supported for {dtype_of(x)} values because it would"
@@ -702,6 +698,14 @@ _imag = op(
 )
 _imag.elementwise = True
 _real.view = _imag.view = is_always_view
+
+
+def _put_real(x: Array, part: Array, params: dict[str, Any]) -> Array:
+    return np.imag(x) * 1j + part if dtype_of(x).kind == "c" else part
+
+
+_real.put = _put_real
+_imag.put = lambda x, part, params: np.real(x) + part * 1j
 
 
 def conjugate(x: Array) -> Array:

@@ -20,12 +20,11 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 
-from workbench.core import source, traces
-from workbench.core.aliases import STALE
+from workbench.core import inplace, source, traces
 from workbench.core.methods import FUNCTION_METHODS
 from workbench.core.op import UFUNCS, Op, ViewParams, declare
 from workbench.core.operators import OPERATORS
-from workbench.core.tensor import Tensor, apply, next_serial, note_view
+from workbench.core.tensor import CHANGED, Tensor, apply, next_serial, note_view
 from workbench.core.types import WEAK_TYPES
 from workbench.ops.indexing import GETITEM
 
@@ -72,6 +71,7 @@ class Sheet:
         "op",
         "operands",
         "right",
+        "seen",
         "sums",
         "tensor",
     )
@@ -90,6 +90,8 @@ class Sheet:
         #: Of entries that stand for the memory of ``tensor``: a weak reference to the
         #: array that does, as long as somebody has it.
         self.holder: Any = None
+        #: The memory that ``tensor`` shows, if it was written to, and the version.
+        self.seen: tuple[Any, int] = None, 0
         self.depth: int = 1 + max(
             (s.depth for s in operands if s is not None), default=-1
         )
@@ -126,8 +128,12 @@ class Sheet:
 
     def check_memory(self) -> None:
         """Refuse to read memory that was changed in place since."""
-        if type(self.tensor) in STALE and self.is_shared():
-            self.tensor._value  # noqa: B018 raises, with both lines
+        memory, version = self.seen
+        written = type(self.tensor) in CHANGED
+        if memory is not None and memory.version != version:
+            written = True
+        if written and self.is_shared():
+            raise inplace.explain_entry(self.tensor)
 
     def is_shared(self) -> bool:
         """Return whether there is an array that stands for the memory of the Tensor."""
@@ -137,7 +143,7 @@ class Sheet:
         """Return one Tensor of the entries at these places, of the same shape."""
         key = places.shape, places.tobytes()
         made = self.nodes.get(key)
-        if made is None or type(made) in STALE:
+        if made is None or type(made) in CHANGED:
             if self.op is None:
                 made = _take_entries(self.tensor, places)
             else:
@@ -297,16 +303,14 @@ def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
 
 def _take_entries(x: Any, places: Places) -> Any:
     """Return entries of a Tensor by their numbers in C order, by one op if possible."""
-    with traces.OldValues():  # what NumPy copied is as it was
-        if type(x) in STALE:
-            x = x[...]
-        size = x.size
-        flat = places.ravel()
-        if places.size == size and np.array_equal(np.sort(flat), np.arange(size)):
-            found = _find_transposition(x, places)
-            if found is not None:
-                return found
-        return x[_find_index(x.shape, places)]
+    x = traces.node_of(x)  # what NumPy copied is as it was
+    size = x.size
+    flat = places.ravel()
+    if places.size == size and np.array_equal(np.sort(flat), np.arange(size)):
+        found = _find_transposition(x, places)
+        if found is not None:
+            return found
+    return x[_find_index(x.shape, places)]
 
 
 def _find_transposition(x: Any, places: Places) -> Any:
@@ -397,7 +401,7 @@ class Entry(Tensor):
         sheet = self.sheet
         sheet.check_memory()
         x = sheet.tensor
-        if sheet.op is None and type(x) not in STALE and x._value is not None:
+        if sheet.op is None and type(x) not in CHANGED and x._value is not None:
             self._take_value(x, x._value)
         else:
             self._copy_node(sheet.gather(np.array(self.place)))
@@ -456,14 +460,14 @@ def _note_binary(op: Op, x: Any, y: Any) -> Entry | None:
     if x.__class__ is Entry:
         left = x.sheet
         a = x.place
-        if left.tensor.__class__ in STALE:
+        if left.tensor.__class__ in CHANGED:
             left.check_memory()
     elif not (x.__class__ in NUMBERS or _is_number(x)):
         return None
     if y.__class__ is Entry:
         right = y.sheet
         b = y.place
-        if right.tensor.__class__ in STALE:
+        if right.tensor.__class__ in CHANGED:
             right.check_memory()
     elif not (y.__class__ in NUMBERS or _is_number(y)):
         return None
@@ -506,7 +510,7 @@ def _make_unary_method(op: Op, general: Any) -> Callable[[Entry], Any]:
     def method(self: Entry) -> Any:
         sheet = self.sheet
         if sheet.op is None:
-            if sheet.tensor.__class__ in STALE:
+            if sheet.tensor.__class__ in CHANGED:
                 sheet.check_memory()
         elif len(sheet.left) == 1:
             return general(self)
@@ -571,6 +575,9 @@ def make_entries(x: Tensor, copy: bool | None) -> np.ndarray[Any, Any]:
     write to it, since nobody would see that in the Tensor.
     """
     sheet = Sheet(None)
+    if type(x) in CHANGED:
+        sheet.seen = x.memory.memory, x.memory.memory.version
+        x = x.memory.read()
     sheet.tensor = x
     made = np.fromiter(_iterate_entries(sheet, x.size), object, x.size)
     holder = made.reshape(x.shape)

@@ -14,7 +14,7 @@ from workbench.core.dims import Dim, has_dim, is_same_shape, is_zero_length, sma
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, Params, Shape, Spec, as_spec
-from workbench.ops.define import dtype_of, linear, list_positions, refuse_out, shape_of
+from workbench.ops.define import dtype_of, linear, list_positions, shape_of
 from workbench.ops.device import make_zeros
 from workbench.ops.elementwise import conjugate
 from workbench.ops.shaping import normal_axes, normal_axis
@@ -237,7 +237,6 @@ def _answer_along_one(name: str, transform: Callable[..., Any]) -> Callable[...,
         norm: str | None = None,
         out: None = None,
     ) -> Array:
-        refuse_out(f"np.fft.{name}", out)
         return transform(admit(a), n, axis, norm)
 
     return answer
@@ -337,7 +336,6 @@ def _answer_along_all(
             norm: str | None = None,
             out: None = None,
         ) -> Array:
-            refuse_out(f"np.fft.{called}", out)
             return transform(admit(a), s, axes, norm)
 
         return answer

@@ -13,11 +13,14 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from workbench.core import blame, dims, source, traces
 from workbench.core.dims import Dim, bounds_of, broadcast_shapes, largest, smallest
+from workbench.core.inplace import resolve_nest
 from workbench.core.op import ViewParams, declare
 from workbench.core.tensor import (
+    ANSWERING,
     Tensor,
     admit,
     apply,
@@ -25,7 +28,7 @@ from workbench.core.tensor import (
     note_view,
     value_of,
 )
-from workbench.core.types import Array, Batched, Params, Shape, Spec
+from workbench.core.types import Array, Batched, Params, Shape, Spec, is_weak
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.ops.define import dtype_of, linear, list_positions, shape_of
 from workbench.ops.device import make_zeros
@@ -163,12 +166,17 @@ def check_masks(x: Array, arrays: tuple[Any, ...]) -> None:
     """Refuse a boolean index whose values are not known."""
     for a in arrays:
         if isinstance(a, Tensor) and a._value is None and is_mask(a):
-            raise TraceError(
-                f"the shape of {blame.describe(x)} at a boolean index"
-                f"{blame.user_line()} depends on values, and the mask has none while"
-                " tracing without values. Write np.where(mask, x, 0), which keeps the"
-                " shape, or trace with values (wb.grad, a %%autodiff cell)."
-            )
+            raise _masked_shape_error(x)
+
+
+def _masked_shape_error(x: Array) -> TraceError:
+    return TraceError(
+        f"the shape of {blame.describe(x)} at a boolean index"
+        f"{blame.user_line()} depends on values, and the mask has none while"
+        " tracing without values. Write np.where(mask, x, 0), which keeps the"
+        " shape, or trace with values (wb.grad, a %%autodiff cell). What works entry"
+        " by entry may be stored at the same mask: x[mask] = 2 * x[mask]."
+    )
 
 
 # The shape of what an index takes
@@ -353,11 +361,16 @@ def _take(x: Array, *arrays: Any, key: Key, order: LaidOut = "") -> Array:
 def _take_transpose(
     g: Array, x: Array, *arrays: Any, key: Key, order: LaidOut = ""
 ) -> Array | Scattered:
-    if not any(isinstance(a, Tensor) or is_mask(a) for a in (g, *arrays)):
-        return Scattered(g, key, arrays, shape_of(x))
+    if not isinstance(g, Tensor) and not (arrays and any(map(_is_kept_off, arrays))):
+        shape = x.shape if type(x) is np.ndarray else shape_of(x)
+        return Scattered(g, key, arrays, shape)
     spread = apply(SCATTER, (g, *arrays), {"key": key, "shape": shape_of(x)})
     # What a mask leaves out must stay 0, whatever its derivative is.
     return mask_cotangent(spread) if any(map(is_mask, arrays)) else spread
+
+
+def _is_kept_off(array: Any) -> bool:
+    return isinstance(array, Tensor) or is_mask(array)
 
 
 class Scattered:
@@ -390,6 +403,9 @@ class Scattered:
 
     def into(self, total: Any) -> Array:
         """Add this to ``total``, in place."""
+        if not self.arrays:
+            total[_index_of_key(self.key)] += self.g
+            return total
         index = as_index(self.key, self.arrays)
         if has_distinct_entries(self.arrays):
             total[index] += self.g
@@ -469,6 +485,116 @@ def getitem(x: Array, index: object) -> Array:
     return apply(GETITEM, (x, *arrays), {"key": key})
 
 
+class MaskEntries(NDArrayOperatorsMixin):
+    """The entries of an array at a mask whose values are not known, nor their number.
+
+    It waits for a store at the same mask: what works entry by entry is done to all
+    entries of the ``whole``, see `set_entries`. Any other use is an error.
+    """
+
+    __slots__ = ("axis", "error", "mask", "whole")
+
+    def __init__(self, whole: Any, mask: Any, axis: int, error: TraceError) -> None:
+        self.whole, self.mask, self.axis, self.error = whole, mask, axis, error
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, **settings: Any
+    ) -> Any:
+        out = settings.pop("out", (self,))  # that of +=
+        if method != "__call__" or settings or ufunc.nout > 1 or ufunc.signature:
+            raise self.error
+        parts = []
+        for x in inputs:
+            if type(x) is not MaskEntries:
+                fits, part = _fits_each(x, self), x
+            else:
+                part = x.whole
+                fits = x.axis == self.axis and _is_same_mask(x.mask, self.mask)
+            if not fits:
+                raise self.error
+            parts.append(part)
+        if len(out) != 1 or out[0] is not self:
+            raise self.error
+        return MaskEntries(ufunc(*parts), self.mask, self.axis, self.error)
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise self.error
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise self.error
+
+    __array__ = __array_function__ = __array_namespace__ = __bool__ = _refuse
+    __float__ = __int__ = __complex__ = __index__ = __len__ = __iter__ = _refuse
+    __getitem__ = __setitem__ = __contains__ = __reduce_ex__ = _refuse
+
+
+ANSWERING.add(MaskEntries)
+
+
+def _fits_each(x: Any, entries: MaskEntries) -> bool:
+    """Return whether an operand is the same for each entry that a mask takes."""
+    used = entries.axis + len(entries.mask.shape)
+    return len(shape_of(x)) <= len(entries.whole.shape) - used
+
+
+def _is_same_mask(a: Any, b: Any) -> bool:
+    """Return whether two masks are one, or made alike: ``x > 0`` written twice."""
+    if a is b:
+        return True
+    if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or a.op is not b.op:
+        return type(a) is type(b) and is_weak(a) and a == b
+    if not a.inputs or len(a.inputs) != len(b.inputs) or a.params != b.params:
+        return False
+    return all(map(_is_same_mask, a.inputs, b.inputs))
+
+
+def find_entries(x: Any, index: Any) -> MaskEntries | None:
+    """Return the entries at a mask without values; None where the index is no such.
+
+    Besides the mask an index may have whole axes.
+    """
+    parts = index if type(index) is tuple else (index,)
+    for axis, part in enumerate(parts):
+        if has_no_value(part) and is_mask(part):
+            rest = parts[axis + 1 :]
+            if not traces.has_open_trace() or not all(map(_is_all, rest)):
+                return None
+            return MaskEntries(x, part, axis, _masked_shape_error(x))
+        if part is Ellipsis or not _is_all(part):
+            return None
+    return None
+
+
+def _is_all(part: Any) -> bool:
+    return part is Ellipsis or (type(part) is slice and part == slice(None))
+
+
+def set_entries(x: Any, named: MaskEntries, values: Any) -> Any:
+    """Return ``x`` with values at a mask without values.
+
+    Raises
+    ------
+    TraceError
+        If the values are not made of entries at the same mask, entry by entry, nor the
+        same for each.
+    """
+    mask, axis = named.mask, named.axis
+    if type(values) is MaskEntries:
+        if values.axis != axis or not _is_same_mask(values.mask, mask):
+            raise values.error
+        values = values.whole
+        if not dims.is_same_shape(shape_of(values), x.shape):
+            raise named.error
+    elif not _fits_each(values, named):
+        raise named.error
+    after = len(x.shape) - axis - len(mask.shape)
+    if after and mask.shape:
+        mask = np.reshape(mask, mask.shape + (1,) * after)
+    return np.where(mask, values, x)
+
+
 def _spanned(x: Array, index: object) -> Array:
     """Return ``x[index]``, where slices end at Tensors without a value."""
     x, rest = slice_by_tensors(x, index)
@@ -513,10 +639,12 @@ def _tensor_getitem(self: Tensor, index: object) -> Array:
             lasti,
             source.current_context(),
         )
-        if type(taken) is np.ndarray:
+        if type(taken) is np.ndarray or not isinstance(taken, np.generic):
             note_view(self, made)
         return made
-    return getitem(self, index)
+    index = resolve_nest(index)
+    waiting = find_entries(self, index)
+    return getitem(self, index) if waiting is None else waiting
 
 
 Tensor.__getitem__ = _tensor_getitem  # type: ignore[assignment, method-assign]

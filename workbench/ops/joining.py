@@ -39,7 +39,6 @@ from workbench.ops.define import (
     Compute,
     admit_all,
     dtype_of,
-    refuse_out,
     shape_of,
 )
 from workbench.ops.device import make_zeros, on_cupy
@@ -197,7 +196,6 @@ def concatenate(
     casting: Casting = "same_kind",
 ) -> Array:
     """Join arrays along an axis, as `numpy.concatenate` does."""
-    refuse_out("np.concatenate", out)
     parts = _admit_parts(arrays)
     if axis is None:
         parts, axis = tuple(map(np.ravel, parts)), 0
@@ -228,7 +226,6 @@ def stack(
     casting: Casting = "same_kind",
 ) -> Array:
     """Join arrays along a new axis, as `numpy.stack` does."""
-    refuse_out("np.stack", out)
     parts = _admit_parts(arrays)
     rank = len(shape_of(parts[0])) + 1
     y = apply(declare("stack"), parts, {"axis": normal_axis(axis, rank)})

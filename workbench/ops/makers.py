@@ -19,6 +19,7 @@ from workbench.core.dims import Dim, broadcast_shapes, largest
 from workbench.core.methods import FUNCTION_METHODS, check_order
 from workbench.core.op import MAKERS, connect_nothing, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
+from workbench.core.traces import is_active
 from workbench.core.types import (
     Array,
     ArrayLike,
@@ -28,6 +29,7 @@ from workbench.core.types import (
     Shape,
     Spec,
     Tangent,
+    is_device_array,
     is_differentiable,
     is_weak,
     spec_of,
@@ -365,8 +367,11 @@ def _answer_array(name: str) -> Callable[..., Array]:
         given = dict(zip((first, "dtype", "order"), args, strict=False))
         given.update(settings)
         made: Any = admit(given[first])
+        value = value_of(like)
+        if is_device_array(value) and isinstance(made, Tensor):
+            if type(made._value) is np.ndarray and not is_active(made):
+                made = given[first] = made._value  # no gradient: it moves there
         if not isinstance(made, Tensor):
-            value = value_of(like)
             more = {"like": value} if hasattr(value, "__array_function__") else {}
             return getattr(np, name)(given.pop(first), **more, **given)
         order: Any = given.get("order") or own

@@ -16,7 +16,7 @@ from workbench.core.op import CALLS, implements
 from workbench.core.tensor import admit
 from workbench.core.tree import is_sparse
 from workbench.core.types import Array, Axis, Shape
-from workbench.ops.define import refuse_out, shape_of
+from workbench.ops.define import shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.shaping import lay_like, lay_out, moveaxis
 
@@ -24,7 +24,6 @@ from workbench.ops.shaping import lay_like, lay_out, moveaxis
 @implements(np.dot)
 def dot(a: Array, b: Array, out: None = None) -> Array:
     """Sum products over the last axis of ``a`` and the last but one of ``b``."""
-    refuse_out("np.dot", out)
     if is_sparse(a) or is_sparse(b):
         return a @ b
     a, b = admit(a), admit(b)
@@ -50,7 +49,6 @@ def inner(a: Array, b: Array, /) -> Array:
 @implements(np.outer)
 def outer(a: Array, b: Array, out: None = None) -> Array:
     """Multiply each entry of ``a`` by each entry of ``b``, as `numpy.outer` does."""
-    refuse_out("np.outer", out)
     return np.reshape(admit(a), (-1, 1)) * np.reshape(admit(b), (1, -1))
 
 
@@ -157,7 +155,6 @@ def _multi_dot_lengths(arrays: Sequence[Array], **settings: Any) -> Shape:
 @implements(np.linalg.multi_dot, lengths=_multi_dot_lengths)
 def multi_dot(arrays: Sequence[Array], *, out: None = None) -> Array:
     """Multiply several matrices, the longest inner axis first."""
-    refuse_out("np.linalg.multi_dot", out)
     arrays = list(map(admit, arrays))
     if len(arrays) < 2:
         raise ValueError(

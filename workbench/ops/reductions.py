@@ -28,7 +28,6 @@ from workbench.ops.define import (
     dtype_of,
     linear,
     op,
-    refuse_out,
     shape_of,
 )
 from workbench.ops.elementwise import stop_gradient
@@ -232,7 +231,6 @@ def sum_(
     where: Array | bool = True,
 ) -> Array:
     """Sum along axes, as `numpy.sum` does."""
-    refuse_out("np.sum", out)
     if dtype is not None:
         a = convert_dtype(a, dtype)
     if where is not True:
@@ -273,7 +271,6 @@ def mean(
     where: Array | bool = True,
 ) -> Array:
     """Return the mean along axes, as `numpy.mean` does."""
-    refuse_out("np.mean", out)
     if dtype is not None:
         a = convert_for_mean("np.mean", a, dtype)
     if where is not True:
@@ -337,7 +334,6 @@ def prod(
     where: Array | bool = True,
 ) -> Array:
     """Multiply along axes; the derivative is right where entries are 0."""
-    refuse_out("np.prod", out)
     if dtype is not None:
         a = convert_dtype(a, dtype)
     if where is not True:
@@ -498,7 +494,6 @@ def _answer_extremum(name: str, *functions: Any) -> None:
         initial: ArrayLike | None = None,
         where: Array | bool = True,
     ) -> Array:
-        refuse_out(f"np.{name}", out)
         if where is not True:
             if initial is None:
                 raise ValueError(
@@ -521,7 +516,6 @@ _answer_extremum("min", np.min, np.amin)
 @implements(np.ptp)
 def ptp(a: Array, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """Return the largest entry less the smallest, as `numpy.ptp` does."""
-    refuse_out("np.ptp", out)
     largest = np.max(a, axis=axis, keepdims=keepdims)
     return largest - np.min(a, axis=axis, keepdims=keepdims)
 
@@ -560,7 +554,6 @@ def _answer_without_nan(name: str, neutral: float, *, counted: bool) -> None:
         *rest: Any,
         **more: Any,
     ) -> Array:
-        refuse_out(f"np.{name}", out)
         if counted:
             more["where"] = _mask_present(a, more.get("where", True))
         return plain(_replace_nan(a, neutral), axis, dtype, None, *rest, **more)
@@ -609,7 +602,6 @@ def _answer_nan_extremum(name: str, worst: float) -> None:
         initial: ArrayLike | None = None,
         where: Array | bool = True,
     ) -> Array:
-        refuse_out(f"np.nan{name}", out)
         if dtype_of(a).kind in "fc" and initial is None and where is True:
             # Still NaN, and yet nothing flows back to it, whatever made it.
             a = np.where(np.isnan(a), np.nan, a)

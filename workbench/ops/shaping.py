@@ -13,10 +13,17 @@ from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
-from workbench.core import blame, dims
+from workbench.core import blame, dims, traces
 from workbench.core.dims import Dim, broadcast_shapes, is_same_shape
+from workbench.core.inplace import find_layout
 from workbench.core.methods import check_order
-from workbench.core.op import CopyParams, declare, implements, is_always_view
+from workbench.core.op import (
+    CopyParams,
+    RavelParams,
+    declare,
+    implements,
+    is_always_view,
+)
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Axis, Batched, Params, Shape, Spec
 from workbench.errors import ShapeError, TraceError, UnknownLengthError
@@ -69,11 +76,19 @@ def as_integer(n: Any) -> int | Dim:
 # How an array lies in memory
 #
 # Strides decide what is a view of what, and so what a change in place changes: results
-# lie as NumPy's do. Without a value nothing is known of strides; then what stands here
-# changes nothing.
+# lie as NumPy's do. Without a value strides are known of the examples of a batch alone;
+# elsewhere what stands here changes nothing.
 
 #: The order of entries in memory: rows first, or columns first.
 Order = Literal["C", "F"]
+
+
+def value_in_memory(x: Array) -> Any:
+    """Return a value, or what lies in memory as it would, where that is known."""
+    value = value_of(x)
+    if value is None and any(trace.examples for trace in traces.LOCAL.stack):
+        value = find_layout(x)
+    return value
 
 
 def memory_order(x: Array) -> Order:
@@ -85,7 +100,7 @@ def memory_order(x: Array) -> Order:
     >>> memory_order(np.ones((2, 3))), memory_order(np.ones((2, 3)).T)
     ('C', 'F')
     """
-    value = value_of(x)
+    value = value_in_memory(x)
     return "F" if isinstance(value, np.ndarray) and value.flags.fnc else "C"
 
 
@@ -96,7 +111,7 @@ def lay_out(x: Array, order: Order) -> Array:
     >>> lay_out(np.ones((2, 3)).T, "C").strides
     (16, 8)
     """
-    value = value_of(x)
+    value = value_in_memory(x)
     if not isinstance(value, np.ndarray):
         return x
     flags = value.flags
@@ -121,7 +136,8 @@ def lay_like(x: Array, like: Array) -> Array:
         return lay_out(x, "F")
     turned = np.transpose(x, axes)
     laid = lay_out(turned, "C")
-    if laid is turned or value_of(laid) is value_of(turned):
+    value = value_of(laid)
+    if laid is turned or (value is not None and value is value_of(turned)):
         return x
     return np.transpose(laid, tuple(np.argsort(axes).tolist()))
 
@@ -133,7 +149,7 @@ def memory_axes(x: Array) -> tuple[int, ...]:
     >>> memory_axes(np.ones((2, 3, 4)).swapaxes(0, 1))
     (1, 0, 2)
     """
-    value, rank = value_of(x), len(shape_of(x))
+    value, rank = value_in_memory(x), len(shape_of(x))
     if not isinstance(value, np.ndarray) or value.flags.c_contiguous:
         return tuple(range(rank))
     if value.flags.f_contiguous:
@@ -202,6 +218,13 @@ linear(
 )
 
 
+def _put_reshaped(x: Array, part: Array, params: Params) -> Array:
+    return np.reshape(part, shape_of(x), order=params.get("order", "C"))
+
+
+declare("reshape").put, declare("reshape").may_copy = _put_reshaped, True
+
+
 @implements(np.reshape)
 def reshape(
     a: Array,
@@ -230,7 +253,10 @@ def ravel(a: Array, order: str | None = "C") -> Array:
     read = _check_order(a, order)
     if order == "K":
         a, read = np.transpose(a, _reading_axes(a)), "C"
-    flat = np.reshape(a, (-1,), order=read)
+    flat: Any = np.reshape(a, (-1,), order=read)
+    if isinstance(flat, Tensor) and value_of(flat) is None:
+        flat.params = RavelParams(flat.params)  # a write asks whether it is a view
+        return flat
     return lay_out(flat, "C")  # unlike a reshape, it never skips entries
 
 
@@ -378,6 +404,17 @@ linear(
 )
 
 
+def _put_transposed(x: Array, part: Array, params: Params) -> Array:
+    axes = params.get("axes")
+    if axes is None:
+        return np.transpose(part)
+    places = [n % len(axes) for n in axes]
+    return np.transpose(part, [places.index(i) for i in range(len(axes))])
+
+
+declare("transpose").put = _put_transposed
+
+
 @implements(np.transpose, np.permute_dims)
 def transpose(a: Array, axes: Sequence[SupportsIndex] | None = None) -> Array:
     """Reverse or permute the axes, as `numpy.transpose` does."""
@@ -456,6 +493,7 @@ linear(
     view=is_always_view,
     lengths=lambda x, *, shape: Spec(shape, dtype_of(x)),
 )
+declare("broadcast_to").read_only = True
 
 
 @implements(np.broadcast_to)
@@ -552,6 +590,7 @@ def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -
 
 
 _op.batch = _batch
+_op.put = lambda x, part, params: part
 
 
 def specify_shape(x: Array, shape: int | Shape) -> Array:

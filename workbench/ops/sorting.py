@@ -22,7 +22,6 @@ from workbench.ops.define import (
     convert_like,
     dtype_of,
     op,
-    refuse_out,
     require_value,
     shape_of,
     shape_of_first,
@@ -71,7 +70,6 @@ def _answer_counting(name: str, neutral: bool = False) -> None:
         *,
         where: Array | bool = True,
     ) -> Array:
-        refuse_out(f"np.{name}", out)
         if where is not True:
             a = np.where(where, a, neutral)
         return apply(made, (a,), settings(axis, keepdims, a))

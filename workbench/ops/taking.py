@@ -19,13 +19,12 @@ from workbench.core.methods import FUNCTION_METHODS
 from workbench.core.op import FUNCTIONS, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Shape, Spec
-from workbench.errors import DtypeError, GradientLostError, ShapeError, TraceError
+from workbench.errors import DtypeError, ShapeError, TraceError
 from workbench.ops.define import (
     Casting,
     dtype_of,
     list_positions,
     op,
-    refuse_out,
     shape_of,
 )
 from workbench.ops.device import on_cupy
@@ -56,7 +55,6 @@ def take(
     mode: str = "raise",
 ) -> Array:
     """Take entries by index along an axis, as `numpy.take` does."""
-    refuse_out("np.take", out)
     a = admit(a)
     if axis is None or (shape_of(a) == () and axis in (0, -1)):
         a, axis = np.ravel(a), 0
@@ -159,7 +157,6 @@ def compress(
     condition: Array, a: Array, axis: int | None = None, out: None = None
 ) -> Array:
     """Take slices by a mask; those left out never poison, as in `numpy.where`."""
-    refuse_out("np.compress", out)
     a = admit(a)
     if axis is None:
         a, axis = np.ravel(a), 0
@@ -228,7 +225,6 @@ def choose(
     a: Any, choices: Iterable[Any], out: None = None, mode: str = "raise"
 ) -> Array:
     """Choose from arrays by index; the others never poison, as in `numpy.where`."""
-    refuse_out("np.choose", out)
     choices = [admit(choice) for choice in choices]
     if isinstance(a, (list, tuple)):
         a = np.asarray(a, like=choices[0])
@@ -365,59 +361,14 @@ def unique(
     return tuple(parts) if len(parts) > 1 else parts[0]
 
 
-# What writes in place
-
-
-def _refuse_writing(name: str, cure: str) -> Callable[..., Any]:
-    def answer(*args: Any, **settings: Any) -> Any:
-        called = blame.find_numpy_caller()
-        if called not in (None, name):
-            raise GradientLostError(
-                f"{called}{blame.user_line()} calls {name}, which writes in place,"
-                " where a traced value never changes, and the gradient would be lost."
-                f" Write {cure}."
-            )
-        raise GradientLostError(
-            f"{name}{blame.user_line()} writes in place, where a traced value never"
-            f" changes, and the gradient would be lost. Write {cure}."
-        )
-
-    return answer
-
-
-FUNCTIONS[np.copyto] = _refuse_writing(
-    "np.copyto",
-    "a = np.broadcast_to(x, a.shape), or a = np.where(mask, x, a)",
-)
-for _function, _cure in (
-    (np.put, "wb.at(x)[i].set(v)"),
-    (np.place, "np.where(mask, v, x) or wb.at(x)[mask].set(v)"),
-    (np.putmask, "np.where(mask, v, x)"),
-    (
-        np.put_along_axis,
-        "i = list(np.indices(index.shape, sparse=True)); i[axis] = index;"
-        " x = wb.at(x)[tuple(i)].set(v)",
-    ),
-    (np.fill_diagonal, "i = np.arange(n); wb.at(x)[i, i].set(v)"),
-):
-    FUNCTIONS[_function] = _refuse_writing(f"np.{_function.__name__}", _cure)
-
-
 # Methods of arrays that are not functions of NumPy
 
 
-FUNCTION_METHODS["choose"] = choose
-FUNCTION_METHODS["compress"] = lambda a, condition, *more, **settings: compress(
+# NumPy's own, which see to ``out=``.
+FUNCTION_METHODS["choose"] = np.choose
+FUNCTION_METHODS["compress"] = lambda a, condition, *more, **settings: np.compress(
     condition, a, *more, **settings
 )
-for _name, _cure in {
-    "fill": "np.full_like(x, v)",
-    "partition": "np.sort(x)",
-    "put": "wb.at(x)[i].set(v)",
-    "resize": "np.reshape(x, shape)",
-    "sort": "x = np.sort(x)",
-}.items():
-    FUNCTION_METHODS[_name] = _refuse_writing(f"x.{_name}(...)", _cure)
 
 
 # Functions about positions and memory: integers, or plain answers, no derivative.

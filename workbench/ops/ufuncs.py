@@ -19,8 +19,7 @@ from workbench.core.op import CALLS, UFUNCS, implements, load_ops
 from workbench.core.refusals import unsupported_error
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, ArrayLike, Axis, is_weak
-from workbench.errors import TraceError
-from workbench.ops.define import refuse_out, refuse_where, shape_of
+from workbench.ops.define import refuse_where, shape_of
 from workbench.ops.elementwise import frexp, modf, sign
 from workbench.ops.reductions import logsumexp, reduced_axes
 from workbench.ops.shaping import (
@@ -32,6 +31,7 @@ from workbench.ops.shaping import (
     normal_axis,
 )
 from workbench.ops.updates import at
+from workbench.ops.writing import write_at, write_ufunc
 
 # The methods of ufuncs that take one array: `reduce`, `accumulate`, `reduceat`.
 #
@@ -312,21 +312,18 @@ def apply_over_axes(
 @hooks.call_ufunc.set
 def _answer(
     ufunc: Ufunc, method: str, inputs: tuple[Any, ...], settings: dict[str, Any]
-) -> Array:
+) -> Any:
     """Answer every use of a ufunc that is not a plain call of a known op."""
     name = ufunc.__name__
     if getattr(np, name, None) is ufunc:  # not one of SciPy's
         name = f"np.{name}"
     if method == "at":
-        raise TraceError(
-            f"{name}.at{blame.user_line()} writes in place, and the gradient would be"
-            " lost. Write x = wb.at(x)[i].add(v), or .multiply, .min, .max, .set."
-        )
-    if method == "__call__" and settings.get("out") is not None:
-        blame.refuse_in_place()
-    refuse_out(
-        name if method == "__call__" else f"{name}.{method}", settings.pop("out", None)
-    )
+        write_at(ufunc, *inputs)
+        return None
+    out = settings.pop("out", None)
+    outs = out if isinstance(out, tuple) else (out,)
+    if any(x is not None for x in outs):
+        return write_ufunc(ufunc, method, inputs, settings, out)
     answer = METHODS.get(method)
     if answer is None:
         raise unsupported_error(ufunc, f".{method}")

@@ -1,7 +1,7 @@
 """The functional update: `at(x)[index].set(v)` and its relatives.
 
-A traced value never changes in place; these return a changed copy, and the
-gradient flows to ``x`` where it is kept and to ``v`` where it is used.
+These return a changed copy, and the gradient flows to ``x`` where it is kept and to
+``v`` where it is used. What changes in place stands in `writing.py`, made of these.
 """
 
 from __future__ import annotations
@@ -424,8 +424,8 @@ class at:
 
     def __setitem__(self, index: object, value: Array) -> None:
         raise UsageError(
-            f"wb.at(x)[i] = v{blame.user_line()}: nothing changes in place. Write"
-            " x = wb.at(x)[i].set(v)."
+            f"wb.at(x)[i] = v{blame.user_line()}: wb.at(x) changes nothing in place."
+            " Write x = wb.at(x)[i].set(v), or x[i] = v."
         )
 
 

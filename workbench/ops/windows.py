@@ -65,6 +65,7 @@ WINDOWS = linear(
     infer=_windows_infer,
     view=is_always_view,
 )
+WINDOWS.read_only = True
 OVERLAP = linear(
     "overlap_add",
     _overlap_compute,

@@ -377,7 +377,7 @@ class Region(Part):
         chosen = [i for i in range(len(inputs)) if mask >> i & 1]
         parts = g if len(self.outputs) > 1 else (g,)
         ran = y is not None and y is self._value
-        moves = self.moves if ran and not traces.MARKED else None
+        moves = self.moves if ran and not traces.WRITTEN[0] else None
         are_tensors = all(isinstance(self.inputs[i], Tensor) for i in chosen)
         if moves is not None and are_tensors:
             layout, count = self.layout, len(inputs)

@@ -17,8 +17,9 @@ from workbench.core.tensor import Tensor, admit, value_of
 from workbench.core.types import Array, ArrayLike
 from workbench.errors import TraceError
 from workbench.ops import random
-from workbench.ops.define import refuse_out, shape_of
+from workbench.ops.define import shape_of
 from workbench.ops.indexing import getitem
+from workbench.ops.writing import write_result
 from workbench.random.drawing import (
     SIZE_TEXT,
     Drawing,
@@ -69,11 +70,10 @@ class DiscreteLaws(Drawing):
             The axis along which each line gets an order of its own; all entries
             together by default.
         out
-            A plain array for the result of a plain ``x``.
+            An array for the result; a Tensor for that of one.
         """
         if not has_tensor(x) and random.find_anchor() is None:
             return super().permuted(x, axis=axis, out=out)
-        refuse_out("rng.permuted", out)
         x = admit(x)
         flat = np.reshape(x, -1) if axis is None else x
         rank = len(shape_of(flat))
@@ -81,8 +81,10 @@ class DiscreteLaws(Drawing):
         settings = {"shape": shape_of(flat), "axis": axis}
         index: Any = self._draw("permuted", None, **settings)
         if rank == 1:
-            return np.reshape(_take_slices(flat, index, 0), shape_of(x))
-        return np.take_along_axis(x, index, axis)
+            y = np.reshape(_take_slices(flat, index, 0), shape_of(x))
+        else:
+            y = np.take_along_axis(x, index, axis)
+        return y if out is None else write_result("rng.permuted", out, y)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """Put the slices of a plain array in random order, in place.

@@ -15,8 +15,9 @@ from workbench.core.op import OPS, Op
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Array, ArrayLike
 from workbench.ops import random
-from workbench.ops.define import refuse_out, shape_of
+from workbench.ops.define import shape_of
 from workbench.ops.random import BETA, GAMMA, beta_tail, gamma_tail
+from workbench.ops.writing import write_result
 from workbench.random.drawing import (
     Drawing,
     Size,
@@ -52,7 +53,7 @@ class ImplicitLaws(Drawing):
         dtype
             float64 or float32.
         out
-            A plain array for the result of a plain parameter.
+            An array for the result; a Tensor for that of one.
 
         Notes
         -----
@@ -65,10 +66,11 @@ class ImplicitLaws(Drawing):
                 plain: Any = super().standard_gamma
                 return plain(shape, size, dtype, out)
             return self._draw("standard_gamma", size, shape=shape, dtype=dtype)
-        refuse_out("rng.standard_gamma", out)
         with source.pin_line():
             y = self._draw_gamma("rng.standard_gamma", admit(shape), size)
-            return y if np.dtype(dtype) == np.float64 else y.astype(dtype)
+            if np.dtype(dtype) != np.float64:
+                y = y.astype(dtype)
+            return y if out is None else write_result("rng.standard_gamma", out, y)
 
     def _draw_gamma(
         self, call: str, a: Array, size: Size, values: Array | None = None

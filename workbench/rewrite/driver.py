@@ -328,7 +328,7 @@ class _Driver:
 
     def _update(self, node: Tensor, inputs: tuple[Any, ...], is_new: bool) -> Tensor:
         """Return a node on what its operands have become; a copy where they changed."""
-        value = node._value
+        given = node
         if any(map(is_not, inputs, node.inputs)) or (self.copies and not is_new):
             key = self.keys.get(node.serial)
             node = _copy_node(node, inputs, self.new)
@@ -342,6 +342,7 @@ class _Driver:
                 break
         else:
             if is_new:
+                value = given._value
                 node._value = _compute_constant(node) if value is None else value
         self.own.add(node.serial)
         return node
@@ -454,16 +455,15 @@ def _resolve(x: Any, new: dict[int, Any]) -> Any:
 
 def _constant_of(node: Tensor) -> Any:
     """Return the value of a constant of a program, else the node."""
-    value = node._value
-    if node.op is IDENTITY and value is not None and node.name is None:
-        return value
+    if node.op is IDENTITY and node._value is not None and node.name is None:
+        return node._value
     return node
 
 
 def _copy_node(node: Tensor, inputs: tuple[Any, ...], new: dict[int, Any]) -> Tensor:
     """Return a node on other operands, without a value."""
     made = walk.copy_node(node, inputs, tuple(map(value_of, inputs)), None)
-    if types.is_weak(node._value):
+    if type(node) not in types.SPECIFIED and types.is_weak(node._value):
         made.spec = types.spec_of(node._value)  # that of the Tensor is an array's
     origin = node.origin
     if origin is not None:

@@ -1,22 +1,28 @@
-"""Python loops that a trace has unrolled: the same source, again and again.
+"""Python loops that a trace has unrolled, and stores one after the other.
 
 A trace records each iteration of a ``for`` as nodes of its own. They stand at the same
 place in the code, so the loop is found again as a stretch of nodes that repeats. What
 is found serves to look at one iteration, and to override a node in some of them.
+
+Stores that fill an array, entry by entry, stand in a scope of their own in a session,
+so that they are folded as other scopes are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.core import source
+from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.walk import is_leaf
 from workbench.errors import OverrideError
+from workbench.ops.updates import SET
 from workbench.overrides.override import Override, write_steps
 from workbench.overrides.targets import ByNode
 
@@ -265,6 +271,18 @@ class Unrolled:
         number = int(self.loop[node])
         return None if number < 0 else len(self.members[number])
 
+    def holds_whole(self, node_ids: Sequence[int]) -> bool:
+        """Return whether some nodes are all of each loop that one of them stands in."""
+        numbers = {int(self.loop[i]) for i in node_ids} - {-1}
+        todo = [*numbers]
+        while todo:
+            outer, _ = self.around[todo.pop()]
+            if outer >= 0 and outer not in numbers:
+                numbers.add(outer)
+                todo.append(outer)
+        own = {*node_ids}
+        return all(own.issuperset(self.members[n].ravel().tolist()) for n in numbers)
+
     def select(self, override: Override, node_ids: Iterable[int]) -> list[int]:
         """Return those of some nodes that stand in the steps of an override.
 
@@ -362,3 +380,90 @@ def find_unrolled(nodes: Sequence[Tensor]) -> Unrolled:
             members.append(own)
             around.append((first + outer, at) if outer >= 0 else (-1, -1))
     return Unrolled(loop, step, members, around)
+
+
+# Stores
+
+#: Fewer stores are read as they stand.
+LEAST_STORES = 4
+
+
+def find_stores(graph: Graph) -> list[list[int]]:
+    """Return the ids of stores that follow one another, and read nothing in between.
+
+    Each makes a version of an array that the next store alone reads. With them goes
+    what their own lines compute for them alone. Loops that compute more are left out:
+    they are folded as a whole.
+    """
+    nodes = graph.nodes
+    if not any(node.op is SET for node in nodes):
+        return []
+    ids = {node.serial: i for i, node in enumerate(nodes)}
+    readers: list[list[int]] = [[] for _ in nodes]
+    for i, x in (*((-1, x) for x in graph.outputs), *_list_edges(nodes)):
+        if isinstance(x, Tensor):
+            readers[ids[x.serial]].append(i)
+    runs: dict[int, list[int]] = {}
+    for i, node in enumerate(nodes):
+        if node.op is SET:
+            base = ids.get(getattr(node.inputs[0], "serial", -1), -1)
+            is_alone = base >= 0 and len(readers[base]) == 1
+            runs[i] = [*(runs.pop(base, []) if is_alone else []), i]
+    found = [run for run in runs.values() if len(run) >= LEAST_STORES]
+    if not found:
+        return found
+    unrolled = find_unrolled(nodes)
+    found = [_add_values(run, nodes, ids, readers) for run in found]
+    return [run for run in found if unrolled.holds_whole(run)]
+
+
+def _list_edges(nodes: Sequence[Tensor]) -> Iterable[tuple[int, Any]]:
+    return ((i, x) for i, node in enumerate(nodes) for x in node.inputs)
+
+
+def _add_values(
+    run: list[int],
+    nodes: Sequence[Tensor],
+    ids: dict[int, int],
+    readers: list[list[int]],
+) -> list[int]:
+    """Return the ids of stores, and of what their lines compute for them alone."""
+    members = set(run)
+    todo = [-i for i in run]  # a node comes after all that read it
+    heapify(todo)
+    while todo:
+        node = nodes[i := -heappop(todo)]
+        if i not in members:
+            own = readers[i]
+            alone = all(reader in members for reader in own)
+            if is_leaf(node) or not alone or node.scope != nodes[own[0]].scope:
+                continue
+            if _line_of(node) not in [_line_of(nodes[reader]) for reader in own]:
+                continue
+            members.add(i)
+        for x in node.inputs:
+            if isinstance(x, Tensor) and (k := ids[x.serial]) not in members:
+                heappush(todo, -k)
+    return sorted(members)
+
+
+def _line_of(node: Tensor) -> Any:
+    site = node.site
+    return site and (site.filename, site.line)
+
+
+def scope_stores(graph: Graph) -> None:
+    """Put stores that follow one another into scopes such as ``"out ← 300 stores"``."""
+    nodes = graph.nodes
+    used: set[str] = set()
+    for run in find_stores(graph):
+        last = nodes[run[-1]]
+        count = sum(nodes[i].op is SET for i in run)
+        around = "" if last.scope is None else f"{last.scope}/"
+        name = path = f"{around}{last.name or 'array'} ← {count} stores"
+        while path in used:
+            path = f"{name} ({sum(x.startswith(name) for x in used) + 1})"
+        used.add(path)
+        for i in run:
+            context = nodes[i].context or source.Context()
+            nodes[i].context = context._replace(scope=path)

@@ -43,6 +43,7 @@ from workbench.session.nodes import Arrays, Node, Nodes, copy_for_user, fit_inpu
 from workbench.session.objective import Objective, check_name
 from workbench.session.profile import SessionProfile
 from workbench.session.programs import Programs
+from workbench.session.repeats import scope_stores
 from workbench.session.stages import Backward, Values
 from workbench.session.state import FairLock, State, Step, with_lock
 from workbench.session.timeline import Timeline
@@ -157,6 +158,8 @@ class Session:
         self._step: Step | None = None
         #: Its current state.
         owned = stages.own_arrays(graph, lent) if copy else graph
+        if copy:
+            scope_stores(owned)
         self._last = State(objective, Values(owned), programs=programs)
         self.nodes.graph = owned
 

@@ -155,8 +155,9 @@ def replace_values(
                 x = constant(x)
                 inputs.append(x)
                 args.append(x)
-        value = values.get(node.serial, node._value)
-        copies[node.serial] = copy = walk.copy_node(
+        serial = node.serial
+        value = values[serial] if serial in values else node._value
+        copies[serial] = copy = walk.copy_node(
             node, tuple(inputs), tuple(args), value
         )
         if value is None and types.is_weak(node._value):

@@ -160,7 +160,7 @@ def _diagnose_leaves(
     of = "the function" if of == "<lambda>" else of
     with _IgnoreWarnings():
         try:
-            made = record(call, [value_of(flat[i]) for i in chosen], names)
+            made = record(call, [value_of(flat[i]) for i in chosen], names, owns=True)
         except Exception as error:
             if isinstance(error, ArithmeticError) and any(
                 _to_numpy_number(flat[i]) is not flat[i] for i in chosen

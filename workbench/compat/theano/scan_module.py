@@ -14,8 +14,8 @@ from workbench.compat.theano.types import as_tensor_variable
 from workbench.compat.theano.updates import OrderedUpdates
 from workbench.control_flow.scan import scan as ours
 from workbench.control_flow.signature import Until, check_callable, list_entries, until
-from workbench.core.aliases import rebind_in_place
 from workbench.core.dims import smallest
+from workbench.core.inplace import rebind_in_place
 from workbench.core.tensor import Tensor
 from workbench.core.types import Array, ArrayLike, is_differentiable, is_weak
 from workbench.errors import UsageError

@@ -199,9 +199,9 @@ class SparseTensor:
         """Return the ``k``-th diagonal, as a Tensor."""
         return move_entries(lambda s: s.diagonal(k), self)
 
-    def copy(self) -> SparseTensor:
-        """Return itself: a traced value never changes in place."""
-        return self
+    def copy(self) -> Any:
+        """Return an array whose stored values are its own, to be written to."""
+        return make_sparse(np.copy(self.data), self.pattern)
 
     # Sums
 
@@ -349,9 +349,10 @@ class SparseTensor:
 
     def __setitem__(self, index: object, value: object) -> None:
         raise TraceError(
-            f"an entry of a sparse array is set{blame.user_line()}, and a traced value"
-            " never changes in place. Add a sparse array that has the difference there,"
-            " or work on S.toarray()."
+            f"an entry of a sparse array is set{blame.user_line()}, and which entries"
+            " it stores does not change in a traced program. Set those that are stored"
+            " by S.data[k] = v, add a sparse array that has the difference there, or"
+            " work on S.toarray()."
         )
 
     def multiply(self, other: Any) -> Any:
