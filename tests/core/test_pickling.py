@@ -11,6 +11,7 @@ import importlib.util
 import pickle
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.chunks import parametrize_chunks
+from tests.ops.samples import ALIKE, SAMPLES, Sample
 from workbench import errors
 from workbench.core.graph import Graph
+from workbench.core.pickling import lift_constants
 
 ROOT = Path(__file__).parents[2]
 X = np.arange(1.0, 5.0)
@@ -340,3 +344,70 @@ def test_a_deep_graph_needs_no_recursion() -> None:
 def test_copies_are_the_thing_itself() -> None:
     for thing in (globals()["compiled"], wb.trace(np.sin)(X).outputs[0].op):
         assert copy.copy(thing) is copy.deepcopy(thing) is thing
+
+
+CASES = {f"{s.name}-{kind}": (s, kind) for s in SAMPLES for kind in s.kinds}
+ALIKE_CASES = {name for name, row in CASES.items() if row[0].name in ALIKE}
+
+
+@parametrize_chunks("sample kind", CASES, alike=ALIKE_CASES)
+def test_every_program_gives_the_same_bits(
+    sample: Sample, kind: str, rng: np.random.Generator
+) -> None:
+    """The value of each sample and its gradient, on lines, names and specs of home."""
+    dtype = {"f": np.float64, "c": np.complex128}[kind]
+    args = [np.asarray(a, dtype) for a in sample.arguments(rng)]
+    weight = rng.normal(size=np.shape(sample.f(*args)))
+
+    def loss(*args: Any) -> Any:
+        return np.real(np.sum(weight * sample.f(*args)))
+
+    everything = tuple(range(len(args)))
+    for f in (sample.f, wb.grad(loss, everything)):
+        graph = wb.trace(f)(*args)
+        again = pickle.loads(pickle.dumps(graph))
+        with np.errstate(all="ignore"):
+            there, here = again.run(args), graph.run(args)
+        for a, b in zip(there, here, strict=True):
+            assert type(a) is type(b)
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+        assert str(again) == str(graph)
+        assert [x.site for x in again.nodes] == [x.site for x in graph.nodes]
+
+
+def test_a_large_constant_is_sent_once() -> None:
+    """Each ``A.T`` is another array of the same memory."""
+    A = np.arange(20000.0).reshape(100, 200)
+
+    def f(x: Any) -> Any:
+        for _ in range(5):
+            x = A.T @ np.tanh(A @ x)
+        return x * np.float64(2.0)
+
+    graph = wb.trace(wb.grad(lambda x: np.sum(f(x))))(np.ones(200))
+    assert len(pickle.dumps(graph)) < 3 * A.nbytes
+    lifted, constants = lift_constants(graph)
+    assert {x.nbytes for x in constants} == {A.nbytes}
+    assert len(constants) <= 2  # A and A.T
+    assert len(pickle.dumps(lifted)) < 10000
+    np.testing.assert_array_equal(
+        lifted.run([*constants, np.ones(200)]), graph.run([np.ones(200)])
+    )
+    assert [x.op.name for x in lifted.interior] == [x.op.name for x in graph.interior]
+
+
+@pytest.mark.long
+def test_a_hundred_thousand_nodes_travel_in_a_second_and_a_half() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(33_000):
+            x = np.sin(x) * 0.5 + x
+        return x
+
+    graph = wb.trace(f)(wb.Spec((4,), float))
+
+    def measure() -> float:
+        begin = time.process_time()
+        pickle.loads(pickle.dumps(graph))
+        return time.process_time() - begin
+
+    assert min(measure() for _ in range(3)) < 1.5
