@@ -22,6 +22,7 @@ import workbench as wb
 from tests.chunks import parametrize_chunks
 from tests.ops.samples import ALIKE, SAMPLES, Sample
 from workbench import errors
+from workbench.core import types
 from workbench.core.graph import Graph
 from workbench.core.pickling import lift_constants
 
@@ -350,11 +351,21 @@ CASES = {f"{s.name}-{kind}": (s, kind) for s in SAMPLES for kind in s.kinds}
 ALIKE_CASES = {name for name, row in CASES.items() if row[0].name in ALIKE}
 
 
+def describe(node: Any) -> tuple[Any, ...]:
+    rule = node.origin and node.origin.rule
+    return node.op, node.name, node.scope, node.site, types.spec_of(node), rule
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("cloudpickle") is None, reason="needs cloudpickle"
+)
 @parametrize_chunks("sample kind", CASES, alike=ALIKE_CASES)
 def test_every_program_gives_the_same_bits(
     sample: Sample, kind: str, rng: np.random.Generator
 ) -> None:
     """The value of each sample and its gradient, on lines, names and specs of home."""
+    import cloudpickle
+
     dtype = {"f": np.float64, "c": np.complex128}[kind]
     args = [np.asarray(a, dtype) for a in sample.arguments(rng)]
     weight = rng.normal(size=np.shape(sample.f(*args)))
@@ -365,14 +376,16 @@ def test_every_program_gives_the_same_bits(
     everything = tuple(range(len(args)))
     for f in (sample.f, wb.grad(loss, everything)):
         graph = wb.trace(f)(*args)
-        again = pickle.loads(pickle.dumps(graph))
+        again = pickle.loads(cloudpickle.dumps(graph))
         with np.errstate(all="ignore"):
             there, here = again.run(args), graph.run(args)
         for a, b in zip(there, here, strict=True):
             assert type(a) is type(b)
             assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
-        assert str(again) == str(graph)
-        assert [x.site for x in again.nodes] == [x.site for x in graph.nodes]
+        # What depends on no input has become a constant.
+        varying = graph.schedule.varying
+        nodes = [x for x in graph.nodes if x.serial in varying]
+        assert [describe(x) for x in again.nodes] == [describe(x) for x in nodes]
 
 
 def test_a_large_constant_is_sent_once() -> None:
