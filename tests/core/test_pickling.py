@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 X = np.arange(1.0, 5.0)
 
 #: What a cell defines; here too, where names lead to it.
-CELL = """
+CELL = '''
 import numpy as np
 import workbench as wb
 
@@ -58,6 +58,22 @@ class PickledCube(wb.Op):
 
     def vjp(self, node, g):
         return [g * self.power * node.inputs[0] ** (self.power - 1)]
+
+
+class PickledHalf(wb.KernelOp):
+    inputs = "x: float64[n]"
+    outputs = "y: float64[n]"
+    c = """
+    void pickled_half(const double *x, double *y, int64_t n) {
+        for (int64_t i = 0; i < n; i++) y[i] = x[i] / 2;
+    }
+    """
+
+    def fallback(self, x):
+        return x / 2
+
+    def vjp(self, node, g):
+        return [g / 2]
 
 
 @wb.custom_vjp
@@ -106,7 +122,7 @@ def scanned(x):
 
 def picked(x):
     return np.sum(wb.cond(x[0] > 0, np.sin, np.cos, x))
-"""
+'''
 exec(compile(CELL, __file__, "exec"), globals())  # as if it stood here
 
 RUN = "[y.tolist() for y in map(np.asarray, o.run([X]))]"
@@ -195,6 +211,13 @@ NAMED: dict[str, tuple[str, str]] = {
     "an op": ("PickledCube(power=2)", "o == type(o)(power=2), o(X).tolist()"),
     "an op in use": ("use(PickledCube(power=4))",
                      "wb.grad(lambda x: np.sum(o(x)))(X).tolist()"),
+    "a graph with a kernel": (
+        "wb.trace(wb.value_and_grad(lambda x: np.sum(PickledHalf()(x) ** 2)))(X)", RUN),
+    "a graph with a custom_vjp": (
+        "wb.trace(wb.grad(lambda x: np.sum(doubled(x))))(X)", RUN),
+    "a graph with a custom_vjp, before": (
+        "wb.trace(lambda x: np.sum(doubled(x)))(X)",
+        "wb.grad(lambda x: o.run([x])[0])(X).tolist()"),
     "a graph with an op": (
         "wb.trace(wb.grad(lambda x: np.sum(PickledCube(power=2)(x))))(X)", RUN),
     "trace": ("wb.trace(loss)", "str(o(X))"),
@@ -261,7 +284,9 @@ def test_cloudpickle_sends_what_a_notebook_defines() -> None:
 
     names: dict[str, Any] = {"__name__": "__main__"}
     cell = CELL.replace("    power:", "    name = 'cell_cube'\n    power:")
+    cell = cell.replace("PickledHalf", "CellHalf").replace("pickled_half", "cell_half")
     exec(compile(cell, "<cell>", "exec"), names)
+    names["PickledHalf"] = names["CellHalf"]
     table = SENT | NAMED | WITH_FUNCTIONS
     assert compare(table, names, cloudpickle.dumps) == []
 

@@ -9,6 +9,7 @@ a place in a program. What tells of nodes, as a finding does, sends a `NodeText`
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -287,6 +288,25 @@ def _build_node(
     if form.name is not None:
         node.name = form.name
     return node
+
+
+# What a decorator makes of a function
+
+
+def find_own_name(x: Any) -> str | None:
+    """Return the name by which pickle finds what a decorator has made, as functions.
+
+    None where the name does not lead there, and for cloudpickle in a notebook, whose
+    names no other process knows: it is sent by what it holds. Called by `__reduce__`.
+    """
+    home, name = getattr(x, "__module__", None), getattr(x, "__qualname__", "")
+    pickler = str(sys._getframe(2).f_globals.get("__name__"))
+    if home == "__main__" and pickler.partition(".")[0] == "cloudpickle":
+        return None
+    found: Any = sys.modules.get(home or "")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return name if found is x else None
 
 
 # Large constants
