@@ -84,20 +84,28 @@ def end_worker(program: Any, shared: Any, piece: Any) -> Any:
     return piece
 
 
-@long
-def test_a_piece_that_kills_its_worker_is_named(client: Any) -> None:
-    with pytest.raises(ClusterError, match=r"piece 1 .* suspected.*smaller pieces"):
-        run(client, end_worker, 2, describe=lambda i: f"piece {i}")
-
-
 def fill_memory(program: Any, shared: Any, piece: Any) -> Any:
-    return [bytearray(os.urandom(2**20)) for _ in range(4000)]
+    held = np.ones(2**27)
+    time.sleep(60)
+    return held[0]
 
 
 @long
-def test_a_piece_that_takes_too_much_memory_is_named(client: Any) -> None:
-    with pytest.raises(ClusterError, match="too little memory"):
-        run(client, fill_memory, 1)
+def test_a_piece_that_ends_its_worker_is_named() -> None:
+    """It exits, or it takes more memory than there is."""
+    dask = pytest.importorskip("dask")
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=True, memory_limit="600MB",
+            dashboard_address=":0", silence_logs=logging.CRITICAL,
+        ) as made,
+        distributed.Client(made) as client,
+    ):  # fmt: skip
+        with pytest.raises(ClusterError, match=r"piece 1 .* suspected.*smaller pieces"):
+            run(client, end_worker, 2, describe=lambda i: f"piece {i}")
+        with pytest.raises(ClusterError, match=r"piece 0 .* 2 times .* little memory"):
+            run(client, fill_memory, 1, describe=lambda i: f"piece {i}")
 
 
 @long

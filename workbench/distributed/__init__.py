@@ -4,7 +4,27 @@ The names are those of `workbench` itself, with ``client=`` and ``progress=``; w
 comes back is what they give. Needs Dask: ``pip install 'autodiff-workbench[distributed]'``.
 """
 
+from workbench.distributed.checks import check_grads
 from workbench.distributed.diagnosis import RowFindings, diagnose
 from workbench.distributed.gradient import RowGradient, grad, value_and_grad
+from workbench.distributed.matrices import (
+    SharedBatch,
+    SharedMatrix,
+    hessian,
+    jacobian,
+    vmap,
+)
 
-__all__ = ["RowFindings", "RowGradient", "diagnose", "grad", "value_and_grad"]
+__all__ = [
+    "RowFindings",
+    "RowGradient",
+    "SharedBatch",
+    "SharedMatrix",
+    "check_grads",
+    "diagnose",
+    "grad",
+    "hessian",
+    "jacobian",
+    "value_and_grad",
+    "vmap",
+]
