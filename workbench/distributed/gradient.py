@@ -310,7 +310,7 @@ class RowGradient:
         if self._reduce == "exact":
             from workbench.distributed.exact import cut_loss
 
-            self._programs = cut_loss(self.function, rows, self._settings)
+            self._programs = cut_loss(self.function, rows, self._settings, client)
         else:
             reduce: Any = self._reduce
             check_reduction(self.function, rows, reduce, client, self._name)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from workbench.checks.progress import Progress
 from workbench.distributed.programs import (
     Program,
@@ -303,16 +305,27 @@ class Watch:
 FAN, LARGE_FAN, LARGE = 8, 2, 2**20
 
 
-def add_up(*parts: Any) -> list[Any]:
-    """Run on a worker: the sum of results, each a list of arrays, in their order."""
+#: How two results are put together.
+JOINS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+
+
+def join(joins: Sequence[str] | None, *parts: Any) -> list[Any]:
+    """Run on a worker: results, each a list of arrays, put together in their order."""
     total = [x.copy() for x in parts[0]]
+    names = ["sum"] * len(total) if joins is None else joins
     for part in parts[1:]:
-        for t, x in zip(total, part, strict=True):
-            t += x
+        for name, t, x in zip(names, total, part, strict=True):
+            JOINS[name](t, x, out=t)
     return total
 
 
-def send_sum(client: Any, name: str, pieces: list[Any], size: int) -> Sent:
+def send_sum(
+    client: Any,
+    name: str,
+    pieces: list[Any],
+    size: int,
+    joins: Sequence[str] | None = None,
+) -> Sent:
     """Return the tasks of a tree of sums over pieces: one result comes here.
 
     The tree is that of the order of the pieces, not of the workers: the same digits on
@@ -323,7 +336,7 @@ def send_sum(client: Any, name: str, pieces: list[Any], size: int) -> Sent:
     while len(level) > 1:
         keys = [f"wb-{name}-sum-{uuid.uuid4().hex}" for _ in range(0, len(level), fan)]
         level = [
-            client.submit(add_up, *level[i * fan : (i + 1) * fan], key=key, priority=1)
+            client.submit(join, joins, *level[i * fan : (i + 1) * fan], key=key, priority=1)
             for i, key in enumerate(keys)
         ]
         everything += level
