@@ -14,6 +14,7 @@ from workbench.distributed.matrices import (
     jacobian,
     vmap,
 )
+from workbench.distributed.training import session
 
 __all__ = [
     "RowFindings",
@@ -25,6 +26,7 @@ __all__ = [
     "grad",
     "hessian",
     "jacobian",
+    "session",
     "value_and_grad",
     "vmap",
 ]

@@ -12,7 +12,6 @@ few rows, not believed, and nothing here knows an op by its name.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,10 +64,7 @@ class CutLoss:
             nonlocal work
 
             def send(places: list[int]) -> Sent:
-                pieces = owner.send_chunks(
-                    client, rows, lambda share: partial(plain.pull_chunk, 1.0),
-                    programs, given, tries,
-                )  # fmt: skip
+                pieces = owner.send_chunks(client, rows, programs, given, tries)
                 size = sum(x.nbytes for x in given)
                 return send_sum(client, "gradient", pieces, size, [*joins, "sum"])
 

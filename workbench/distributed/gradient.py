@@ -8,8 +8,9 @@ believed; `exact.py` takes any other loss apart where the rows end.
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, wraps
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -208,8 +209,22 @@ def is_input(x: Any) -> bool:
     )
 
 
-def trace_chunks(f: Callable[..., Any], rows: Rows) -> ChunkPrograms:
-    """Return the programs of a function for chunks of all lengths that there are."""
+def find_share(reduce: str, n: int, rows: Rows) -> float:
+    """Return how much the loss of so many rows counts in that of all."""
+    return n / rows.total if reduce == "mean" else 1.0
+
+
+def trace_chunks(
+    differentiate: Callable[[Callable[..., Any]], Callable[..., Any]],
+    f: Callable[..., Any],
+    reduce: str,
+    rows: Rows,
+) -> ChunkPrograms:
+    """Return the programs of a derivative for chunks of all lengths that there are.
+
+    The loss of a chunk is multiplied by its share before it is differentiated: so a
+    rule that is not linear, one that clips, sees what it would see of all rows.
+    """
     specs = list(rows.flat)
     data = {i: k for k, i in enumerate(rows.places)}
     chosen = [i for i, x in enumerate(specs) if i in data or is_input(x)]
@@ -222,7 +237,8 @@ def trace_chunks(f: Callable[..., Any], rows: Rows) -> ChunkPrograms:
             x = rows.flat[i]
             specs[i] = Spec((n, *map(int, x.shape[1:])), x.dtype)
         args, kwargs = rows.structure(specs)
-        graph = trace(f)(*args, **kwargs)
+        share = find_share(reduce, n, rows)
+        graph = trace(differentiate(scale_loss(f, share)))(*args, **kwargs)
         packed[n], structure = pack(graph), graph.tree
     assert structure is not None
     numbers = {i: k for k, i in enumerate(others)}
@@ -230,22 +246,29 @@ def trace_chunks(f: Callable[..., Any], rows: Rows) -> ChunkPrograms:
     return ChunkPrograms(packed, sources, others, structure)
 
 
-def run_chunk(
+def scale_loss(f: Callable[..., Any], share: float) -> Callable[..., Any]:
+    """Return a loss times a number; it has the parameters of the loss."""
+    if share == 1:
+        return f
+
+    @wraps(f)
+    def scaled(*args: Any, **kwargs: Any) -> Any:
+        return share * f(*args, **kwargs)
+
+    return scaled
+
+
+def pull_chunk(
     program: Program,
     constants: Sequence[Any],
     sources: Sequence[tuple[bool, int]],
     others: Sequence[Any],
     data: Sequence[Any],
 ) -> list[Any]:
-    """Run on a worker: the outputs of the program of one chunk."""
-    inputs = [data[k] if of_data else others[k] for of_data, k in sources]
-    return program.run([*constants, *inputs])
-
-
-def pull_chunk(scale: float, *given: Any) -> list[Any]:
-    """Run on a worker: the loss and gradients of a chunk times a number, and seconds."""
+    """Run on a worker: the outputs of the program of one chunk, and the seconds."""
     begin = time.perf_counter()
-    made = [np.asarray(scale * y) for y in run_chunk(*given)]
+    inputs = [data[k] if of_data else others[k] for of_data, k in sources]
+    made = [np.array(y) for y in program.run([*constants, *inputs])]
     return [*made, np.array(time.perf_counter() - begin)]
 
 
@@ -262,7 +285,6 @@ class RowGradient:
     def __init__(
         self,
         f: Callable[..., Any],
-        gradient: Callable[..., Any],
         name: str,
         reduce: str,
         client: Any,
@@ -270,7 +292,7 @@ class RowGradient:
         settings: dict[str, Any],
     ) -> None:
         self.function = f
-        self._gradient, self._name, self._reduce = gradient, name, reduce
+        self._name, self._reduce = name, reduce
         self._client, self._progress, self._settings = client, progress, settings
         self._key: Any = None
         self._rows: Rows | None = None
@@ -314,7 +336,8 @@ class RowGradient:
         else:
             reduce: Any = self._reduce
             check_reduction(self.function, rows, reduce, client, self._name)
-            self._programs = trace_chunks(self._gradient, rows)
+            differentiate = partial(derivatives.value_and_grad, **self._settings)
+            self._programs = trace_chunks(differentiate, self.function, reduce, rows)
         self._blocks = rows.compute_blocks(client)
         self._key = key
 
@@ -322,12 +345,11 @@ class RowGradient:
         self,
         client: Any,
         rows: Rows,
-        function: Callable[..., Any],
         programs: ChunkPrograms,
         others: Sequence[Any],
         tries: list[int],
     ) -> list[Any]:
-        """Return futures of ``function(program, constants, sources, others, data)``."""
+        """Return futures of what `pull_chunk` gives of each chunk, in their order."""
         tries.append(len(tries))
         if len(tries) > 1:  # some were lost, and nobody knows which
             self._blocks = rows.compute_blocks(client)
@@ -338,8 +360,8 @@ class RowGradient:
         }
         return [
             client.submit(
-                partial_of(function, n / rows.total), *ready[n], programs.sources,
-                placed, block, pure=False, retries=2,
+                pull_chunk, *ready[n], programs.sources, placed, block, pure=False,
+                key=f"wb-gradient-{uuid.uuid4().hex}", retries=2,
             )
             for (n, _), block in zip(rows.counts, self._blocks, strict=True)
         ]  # fmt: skip
@@ -351,11 +373,8 @@ class RowGradient:
         size = sum(x.nbytes for x in others)
         tries: list[int] = []
 
-        def pull(share: float) -> Callable[..., Any]:
-            return partial(pull_chunk, share if self._reduce == "mean" else 1.0)
-
         def send(places: list[int]) -> Sent:
-            pieces = self.send_chunks(client, rows, pull, programs, others, tries)
+            pieces = self.send_chunks(client, rows, programs, others, tries)
             return send_sum(client, "gradient", pieces, size)
 
         count = len(rows.counts)
@@ -385,11 +404,6 @@ class RowGradient:
     def __repr__(self) -> str:
         name = getattr(self.function, "__name__", "f")
         return f"<{self._name} of {name} over rows, a {self._reduce}>"
-
-
-def partial_of(make: Callable[[float], Callable[..., Any]], share: float) -> Any:
-    """Return the function of a chunk that holds this share of the rows."""
-    return make(share)
 
 
 def value_and_grad(
@@ -506,5 +520,4 @@ def make_gradient(
             " that is neither over rows."
         )
     settings = {"argnums": argnums, "argnames": argnames, "overrides": overrides}
-    gradient = derivatives.value_and_grad(f, **settings)
-    return RowGradient(f, gradient, name, reduce, client, progress, settings)
+    return RowGradient(f, name, reduce, client, progress, settings)
