@@ -46,6 +46,7 @@ STUDIES = (
     "live_cell",
     "sparse",
     "optimise",
+    "distributed",
 )
 MODULES = CASES + STUDIES
 

@@ -58,7 +58,9 @@ def test_rows_that_are_mixed_are_refused(client: Any) -> None:
     def rough(w: Any, X: Any) -> Any:
         return np.sum((X[1:] @ w - X[:-1] @ w) ** 2)
 
-    with pytest.raises(ClusterError, match=r"at sum \(at test_exact\.py:\d+: return np"):
+    with pytest.raises(
+        ClusterError, match=r"at sum \(at test_exact\.py:\d+: return np"
+    ):
         wd.grad(rough, reduce="exact")(W, DX)
     with pytest.raises(ClusterError, match=r"cut off at .*x\.compute\(\)"):
         wd.grad(lambda w, X: np.sum(X[0] * w), reduce="exact")(W, DX)

@@ -174,7 +174,9 @@ def test_another_version_is_refused(client: Any, monkeypatch: Any) -> None:
     def answers(found: Any) -> Any:
         return SimpleNamespace(run=lambda *_, **__: {"tcp://there": found})
 
-    with pytest.raises(ClusterError, match=r"has Workbench 0\.0\.1 and Python 3\.11, h"):
+    with pytest.raises(
+        ClusterError, match=r"has Workbench 0\.0\.1 and Python 3\.11, h"
+    ):
         programs.check_workers(answers(("0.0.1", "3.11")))
     with pytest.raises(ClusterError, match=r"has no Workbench \(.*pip install"):
         programs.check_workers(answers(("ImportError('no')", "")))

@@ -55,8 +55,12 @@ def test_the_gradient_is_that_of_all_rows(client: Any) -> None:
         wb.value_and_grad(total)(W, X, Y),
     )
     labels = da.from_array((Y > 0).astype(int), chunks=30)  # integers are data too
-    g = wd.grad(loss, overrides=[wb.override("tanh", "clip(d, -0.01, 0.01)")])(W, DX, labels)
-    truth = wb.grad(loss, overrides=[wb.override("tanh", "clip(d, -0.01, 0.01)")])(W, X, Y > 0)
+    g = wd.grad(loss, overrides=[wb.override("tanh", "clip(d, -0.01, 0.01)")])(
+        W, DX, labels
+    )
+    truth = wb.grad(loss, overrides=[wb.override("tanh", "clip(d, -0.01, 0.01)")])(
+        W, X, Y > 0
+    )
     np.testing.assert_allclose(g["a"], truth["a"], rtol=1e-11, atol=1e-14)
 
 
@@ -117,7 +121,7 @@ def test_the_first_bad_row_is_found_and_explained(client: Any) -> None:
     assert found.rows == (57, 58)
     assert found.chunk == 1
     assert found[0].severity == "error"
-    assert "row 57 (from row 27 of chunk 1)" in repr(found)
+    assert repr(found).startswith("loss, row 57 (from row 27 of chunk 1): ")
     healthy = wd.diagnose(loss, W, DX, DY)
     assert healthy.rows is None
     assert list(healthy) == []
@@ -143,7 +147,9 @@ def test_an_error_in_one_chunk_has_its_line(client: Any) -> None:
     data[31] = -1.0  # alone the first of its chunk
     split = da.from_array(data, chunks=((31, 9), (3,)))
     f = wd.grad(factor, reduce="sum")
-    with pytest.raises(wb.errors.MatrixError, match=r"test_gradient\.py:\d+: ") as found:
+    with pytest.raises(
+        wb.errors.MatrixError, match=r"test_gradient\.py:\d+: "
+    ) as found:
         run_unchecked(f, np.ones(3), split)
     assert "rows 31 to 40" in found.value.__notes__[0]
 

@@ -33,7 +33,7 @@ def train(session: Any, steps: int, rate: float = 0.1) -> list[float]:
     losses = []
     for _ in range(steps):
         losses.append(session.run({"W['a']": a, "W['b']": b}))
-        a, b = (x - rate * session.grads[f"W['{k}']"] for k, x in zip("ab", (a, b)))
+        a, b = (x - rate * session.grads[f"W['{k}']"] for k, x in (("a", a), ("b", b)))
     return losses
 
 

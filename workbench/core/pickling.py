@@ -2,8 +2,9 @@
 
 What many nodes share (op, settings, spec, line) is a `Form`, which travels once; a node
 is the number of its form and the places of its operands, in the order of the program,
-so nothing follows a chain from node to node. A Tensor by itself goes on refusing: it is
-a place in a program. What tells of nodes, as a finding does, sends a `NodeText` of each.
+so nothing follows a chain from node to node. A Tensor by itself goes on refusing: it
+is a place in a program. What tells of nodes, as a finding does, sends a `NodeText` of
+each.
 `lift_constants` takes large arrays out of a program, for who sends many programs.
 """
 
@@ -99,9 +100,7 @@ class _Writer:
     def __init__(self, graph: Graph) -> None:
         self.leaves = {x.serial for x in graph.leaves}
         varying = walk.find_dependents(graph.nodes, graph.leaves)
-        self.nodes = [
-            x for x in graph.nodes if x.serial in varying or x._value is None
-        ]
+        self.nodes = [x for x in graph.nodes if x.serial in varying or x._value is None]
         self.places = {x.serial: i for i, x in enumerate(self.nodes)}
         self.forms: list[Form] = []
         self.constants: list[Any] = []

@@ -1,7 +1,8 @@
 """Derivatives on a Dask cluster: ``import workbench.distributed as wd``.
 
 The names are those of `workbench` itself, with ``client=`` and ``progress=``; what
-comes back is what they give. Needs Dask: ``pip install 'autodiff-workbench[distributed]'``.
+comes back is what they give. Needs Dask:
+``pip install 'autodiff-workbench[distributed]'``.
 """
 
 from workbench.distributed.checks import check_grads

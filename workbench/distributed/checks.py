@@ -104,11 +104,12 @@ def check_grads(
 
 def check_share(program: None, shared: Sequence[Any], piece: Any) -> Report:
     """Run on a worker: the report of a share of the entries."""
-    f, *rest = pickle.loads(shared[0])
     first, step, budget = piece
+    f, args, order, modes, rtol, atol, entries, seed = pickle.loads(shared[0])
     return measure_report(
-        f, *rest, None, budget, slice(first, None, step)
-    )
+        f, args, order, modes, rtol, atol, entries, seed, None, budget,
+        slice(first, None, step),
+    )  # fmt: skip
 
 
 def join_reports(reports: Sequence[Report]) -> Report:
@@ -116,7 +117,9 @@ def join_reports(reports: Sequence[Report]) -> Report:
     made = reports[0]
     for i, row in enumerate(made.comparisons):
         same = [r.comparisons[i] for r in reports if i < len(r.comparisons)]
-        row.entries[:] = sorted((e for c in same for e in c.entries), key=lambda e: e.index)
+        row.entries[:] = sorted(
+            (e for c in same for e in c.entries), key=lambda e: e.index
+        )
     wrong = next((r for r in reports if not r.ok), made)
     return replace(
         made,

@@ -22,7 +22,7 @@ from workbench.distributed.pieces import Sent, drive
 from workbench.distributed.programs import dump, find_client, place_array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RowFindings(Findings):
     """The findings about the first bad rows; empty if no row is bad.
 
@@ -156,7 +156,9 @@ def diagnose(
         i for i, x in enumerate(rows.flat)
         if i not in rows.places and isinstance(x, np.ndarray)
     ]  # fmt: skip
-    bare = [None if i in (*arrays, *rows.places) else x for i, x in enumerate(rows.flat)]
+    bare = [
+        None if i in (*arrays, *rows.places) else x for i, x in enumerate(rows.flat)
+    ]
     gradient = derivatives.value_and_grad(f, argnums)
     run = ChunkCall(gradient, rows.structure, bare, rows.places, arrays)
     name = getattr(f, "__name__", "f")

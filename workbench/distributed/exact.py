@@ -86,7 +86,9 @@ class CutLoss:
         for part in reversed(self.rounds):
             last = part.cuts[-1] + 1
             given = [*others, *known[:last], *[at_cuts[i] for i in part.cuts]]
-            found = compute(part.backward, given, ["sum"] * (len(self.wrt) + part.cuts[0]))
+            found = compute(
+                part.backward, given, ["sum"] * (len(self.wrt) + part.cuts[0])
+            )
             moved = [a + b for a, b in zip(moved, found, strict=False)]
             for i in range(part.cuts[0]):
                 at_cuts[i] = at_cuts[i] + found[len(self.wrt) + i]
@@ -121,13 +123,17 @@ def cut_loss(
         args, kwargs = rows.structure(specs)
         graph = trace(f)(*args, **kwargs)
         leaves = [graph.inputs[chosen.index(i)] for i in order]
-        simple = expand(Graph(graph.inputs, graph.outputs), [x.spec for x in graph.inputs])
+        simple = expand(
+            Graph(graph.inputs, graph.outputs), [x.spec for x in graph.inputs]
+        )
         at = {x.serial: y for x, y in zip(graph.inputs, simple.inputs, strict=True)}
         return Graph([at[x.serial] for x in leaves], simple.outputs)
 
     whole, longer = trace_at(rows.total), trace_at(rows.total + 1)
     if len(whole.outputs) != 1 or np.prod(types.spec_of(whole.outputs[0]).shape) != 1:
-        raise ClusterError("reduce='exact': the loss is one number. Sum what it returns.")
+        raise ClusterError(
+            "reduce='exact': the loss is one number. Sum what it returns."
+        )
     cuts, levels = find_cuts(whole, longer, len(rows.places))
     n = min(TRIAL, rows.total)
     joins = try_cuts(
@@ -139,7 +145,9 @@ def cut_loss(
         f, settings["argnums"], settings["argnames"], args, kwargs, "wd.grad"
     )
     named: Any = {**dict(enumerate(args)), **kwargs}
-    flat, nest = tree.flatten(named[places[0]] if single else tuple(named[p] for p in places))
+    flat, nest = tree.flatten(
+        named[places[0]] if single else tuple(named[p] for p in places)
+    )
     wrt = [others.index(i) for i in flat]
     rounds = []
     lengths = sorted({n for n, _ in rows.counts})
@@ -159,10 +167,11 @@ def cut_loss(
         more = [(False, count + known + k) for k in range(2 * len(which))]
         rounds.append(
             Round(
-                which, [joins[i] for i in which],
+                which,
+                [joins[i] for i in which],
                 plain.ChunkPrograms(forward, [*earlier, *rest], others, nest),
                 plain.ChunkPrograms(backward, [*earlier, *more, *rest], others, nest),
-            )  # fmt: skip
+            )
         )
     nodes = [whole.interior[i] for i in cuts]
     specs = [types.spec_of(x) for x in nodes]
@@ -172,13 +181,18 @@ def cut_loss(
     def rest_and_slopes(*given: Any) -> Any:
         """Return the loss and its cotangents at the weights and at the cuts."""
         slots = [*wrt, *range(len(others), len(given))]
-        slots = [i for i in slots if types.is_differentiable(types.spec_of(given[i]).dtype)]
+        slots = [
+            i for i in slots if types.is_differentiable(types.spec_of(given[i]).dtype)
+        ]
         value, pulled = jacobian.vjp(
             lambda *x: run(fill(given, slots, x))[0], *[given[i] for i in slots],
             overrides=overrides,
         )  # fmt: skip
         found = dict(zip(slots, pulled(np.ones_like(value)), strict=True))
-        return [value, *[found.get(i, 0.0) for i in [*wrt, *range(len(others), len(given))]]]
+        return [
+            value,
+            *[found.get(i, 0.0) for i in [*wrt, *range(len(others), len(given))]],
+        ]
 
     graph = trace(rest_and_slopes)(*[types.spec_of(x) for x in inputs], *specs)
     return CutLoss(rounds, graph, wrt, specs, others, nest)
@@ -207,7 +221,9 @@ def find_cuts(whole: Graph, longer: Graph, count: int) -> tuple[list[int], list[
     has_rows = {x.serial for x in whole.inputs[len(whole.inputs) - count :]}
     level: dict[int, int] = {}
     found: list[tuple[int, int]] = []
-    for i, (node, other) in enumerate(zip(whole.interior, longer.interior, strict=True)):
+    for i, (node, other) in enumerate(
+        zip(whole.interior, longer.interior, strict=True)
+    ):
         tensors = [x for x in node.inputs if isinstance(x, Tensor)]
         depth = max((level.get(x.serial, 0) for x in tensors), default=0)
         if list_shapes(node) != list_shapes(other):
@@ -256,7 +272,9 @@ def transplant(small: Graph, whole: Graph) -> Graph:
 def cut_graph(graph: Graph, cuts: Sequence[int], outputs: Sequence[int]) -> Graph:
     """Return the program of some nodes, whose inputs are also the cuts."""
     nodes = graph.interior
-    return Graph([*graph.inputs, *[nodes[i] for i in cuts]], [nodes[i] for i in outputs])
+    return Graph(
+        [*graph.inputs, *[nodes[i] for i in cuts]], [nodes[i] for i in outputs]
+    )
 
 
 def make_round(
@@ -273,7 +291,11 @@ def make_round(
     inner = cut_graph(graph, cuts[:known], [cuts[i] for i in which])
     specs = [types.spec_of(x) for x in inner.inputs]
     # The data come last, as in what a chunk is given.
-    given = [*specs[:count], *specs[len(graph.inputs) :], *specs[count : len(graph.inputs)]]
+    given = [
+        *specs[:count],
+        *specs[len(graph.inputs) :],
+        *specs[count : len(graph.inputs)],
+    ]
 
     def turn(values: Sequence[Any]) -> list[Any]:
         mine = count + known
@@ -309,7 +331,10 @@ def make_round(
         return [found.get(i, zero) for i, zero in zip(slots, zeros, strict=True)]
 
     outputs = [types.spec_of(x) for x in inner.outputs]
-    floating = [Spec(s.shape, s.dtype if s.dtype.kind in "fc" else float) for s in outputs]
+    floating = [
+        Spec(s.shape, s.dtype if s.dtype.kind in "fc" else np.dtype(float))
+        for s in outputs
+    ]
     mine = count + known
     forward = trace(run)(*given)
     return forward, trace(pull)(*given[:mine], *outputs, *floating, *given[mine:])
@@ -350,7 +375,9 @@ def try_cuts(
                 parts.append(found)
             for i, names in enumerate(fitting):
                 a, b, y = parts[0][i], parts[1][i], truth[i]
-                size = np.max(np.abs([a, b, y]), initial=0.0, where=np.isfinite([a, b, y]))
+                size = np.max(
+                    np.abs([a, b, y]), initial=0.0, where=np.isfinite([a, b, y])
+                )
                 tolerance = 1e-4 if np.asarray(y).dtype.itemsize < 8 else 1e-9
                 names[:] = [
                     name for name in names
@@ -369,7 +396,7 @@ def refuse_cut(node: Tensor, n: int, k: int, a: Any, b: Any, y: Any) -> ClusterE
     return ClusterError(
         f"reduce='exact': rows cannot be cut off at {node.op.name}"
         f"{blame.quote_site(node.site)}. Of {n} rows it gives {whole:.6g}, of {k} and"
-        f" {n - k} of them {first:.6g} and {second:.6g}: neither their sum nor the larger"
-        " or smaller one. What mixes rows (a sort, a difference of neighbours, an entry"
-        " of one row) needs all of them in one place: write x.compute()."
+        f" {n - k} of them {first:.6g} and {second:.6g}: neither their sum nor the"
+        " larger or smaller one. What mixes rows (a sort, a difference of neighbours,"
+        " an entry of one row) needs all of them in one place: write x.compute()."
     )

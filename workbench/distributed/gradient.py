@@ -355,7 +355,10 @@ class RowGradient:
             self._blocks = rows.compute_blocks(client)
         placed = [place_array(client, x) for x in others]
         ready = {
-            n: (packed.place(client), [place_array(client, x) for x in packed.constants])
+            n: (
+                packed.place(client),
+                [place_array(client, x) for x in packed.constants],
+            )
             for n, packed in programs.packed.items()
         }
         return [

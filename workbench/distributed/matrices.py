@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, Literal, NamedTuple
 
@@ -86,7 +87,9 @@ class SharedWork:
         return self._told
 
 
-def time_vectors(make: Callable[[int], Graph], count: int, values: Sequence[Any]) -> float:
+def time_vectors(
+    make: Callable[[int], Graph], count: int, values: Sequence[Any]
+) -> float:
     """Return about how many seconds NumPy needs here for so many vectors."""
     width = min(TRIED, count)
     graph = make(width)
@@ -424,9 +427,11 @@ class SharedBatch(SharedWork):
             columns += run_pieces(
                 client, run_examples, [[x[a:b] for x in args] for a, b in some],
                 program, name="vmap", progress=self._progress,
-                describe=lambda i, some=some: f"examples {some[i][0]} to {some[i][1]}",
+                describe=partial(describe_examples, some),
             )  # fmt: skip
-        order = [span for width in programs for span in spans if span[1] - span[0] == width]
+        order = [
+            span for width in programs for span in spans if span[1] - span[0] == width
+        ]
         sorted_columns = [columns[order.index(span)] for span in spans]
         return structure([np.concatenate(y) for y in zip(*sorted_columns, strict=True)])
 
@@ -445,6 +450,11 @@ class SharedBatch(SharedWork):
     def __repr__(self) -> str:
         name = getattr(self.function, "__name__", "f")
         return f"<vmap of {name}, on a cluster>"
+
+
+def describe_examples(spans: Sequence[tuple[int, int]], place: int) -> str:
+    """Return which examples a piece has, for errors."""
+    return f"examples {spans[place][0]} to {spans[place][1]}"
 
 
 def run_examples(program: Program, values: Sequence[Any], piece: Sequence[Any]) -> Any:

@@ -179,7 +179,7 @@ def drive(
                         open_ones -= 1
                         yield sent.wanted[future], result
                     for future in batch:
-                        left.pop(sent.counted.get(future), None)
+                        left.pop(sent.counted.get(future, -1), None)
                     done = not open_ones
                     stop = progress is not None and progress(total - len(left), total)
                     if done:
@@ -192,12 +192,15 @@ def drive(
                     raise explain_death(error, sent, describe) from error
                 if not isinstance(error, lost):
                     if client.status == "running":
-                        raise explain(client, error, sent, describe)
+                        explain(client, error, sent, describe)
+                        raise
                 else:
                     time.sleep(0.5)  # a client learns late that its scheduler is gone
                 resent += 1
                 if client.status != "running" or resent > RESENDS:
-                    raise explain_loss(client, resent, total - len(left), total) from error
+                    raise explain_loss(
+                        client, resent, total - len(left), total
+                    ) from error
                 if len(sent.wanted) < len(sent.counted):
                     left = dict.fromkeys(range(total))  # a sum needs all of them
     finally:
@@ -213,7 +216,11 @@ def find_losses() -> tuple[type[Exception], ...]:
     """
     errors = find_library("distributed.client")
     comm = find_library("distributed.comm")
-    return errors.FutureCancelledError, errors.FuturesCancelledError, comm.CommClosedError
+    return (
+        errors.FutureCancelledError,
+        errors.FuturesCancelledError,
+        comm.CommClosedError,
+    )
 
 
 # Errors
@@ -236,14 +243,13 @@ def explain_death(
 
 def explain(
     client: Any, error: Exception, sent: Sent, describe: Callable[[int], str]
-) -> Exception:
-    """Return the error of a piece with a note on where it was raised."""
+) -> None:
+    """Add a note to the error of a piece on where it was raised."""
     if isinstance(error, (ImportError, AttributeError, TypeError)):
         check_workers(client)  # says so if it is for want of the package
     failed = [p for f, p in sent.counted.items() if f.status == "error"]
     if failed:
         error.add_note(f"Raised on a worker, in {describe(min(failed))}.")
-    return error
 
 
 def explain_loss(client: Any, resent: int, done: int, total: int) -> ClusterError:
@@ -336,7 +342,9 @@ def send_sum(
     while len(level) > 1:
         keys = [f"wb-{name}-sum-{uuid.uuid4().hex}" for _ in range(0, len(level), fan)]
         level = [
-            client.submit(join, joins, *level[i * fan : (i + 1) * fan], key=key, priority=1)
+            client.submit(
+                join, joins, *level[i * fan : (i + 1) * fan], key=key, priority=1
+            )
             for i, key in enumerate(keys)
         ]
         everything += level

@@ -14,13 +14,11 @@ import pickle
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from types import FunctionType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
-
-import numpy as np
 
 from workbench.core import blame, hooks
 from workbench.core.graph import Graph, inline
@@ -147,7 +145,9 @@ class Program:
         with self._lock:
             made = self._functions.get(backend)
             if made is None:
-                made = self._functions[backend] = BACKENDS[backend](self.graph, own=True)
+                made = self._functions[backend] = BACKENDS[backend](
+                    self.graph, own=True
+                )
                 made.has_warned = True  # nobody reads what a worker says
                 made.wait()
             return made
@@ -239,4 +239,4 @@ def place_array(client: Any, x: Any) -> Any:
 
 def count_workers(client: Any) -> int:
     """Return how many threads of workers there are, at least one."""
-    return max(1, sum(client.nthreads().values()))
+    return max(1, sum(map(int, client.nthreads().values())))

@@ -42,14 +42,16 @@ class RowFunction:
         """Return the loss and the gradients for these inputs, on the cluster."""
         source = self._source
         rows, places = source.rows, source.data_places
-        for i, x in places.items():
+        for i in places:
             if not np.array_equal(inputs[i], source.sample[i]):
                 raise UsageError(
                     "wd.session: the data of a run are those of its Dask arrays. Open"
                     " another session for other data."
                 )
         others = [x for i, x in enumerate(inputs) if i not in places]
-        numbers = {i: k for k, i in enumerate(j for j in range(len(inputs)) if j not in places)}
+        numbers = {
+            i: k for k, i in enumerate(j for j in range(len(inputs)) if j not in places)
+        }
         sources = [
             (i in places, places[i] if i in places else numbers[i])
             for i in range(len(inputs))
@@ -101,7 +103,9 @@ class RowPrograms(Programs):
         """Return the program of some overrides, for chunks of each length."""
         if key not in self._known:
             packed = {
-                n: pack(record(Values(g), plain.find_share(self.reduce, n, self.rows))[0])
+                n: pack(
+                    record(Values(g), plain.find_share(self.reduce, n, self.rows))[0]
+                )
                 for n, g in self.graphs.items()
             }
             function: Any = RowFunction(packed, self)
@@ -152,11 +156,12 @@ def session(
     >>> from dask.distributed import Client
     >>> def loss(w, X):
     ...     return np.mean(np.tanh(X @ w) ** 2)
-    >>> X = da.from_array(np.arange(12.0).reshape(6, 2) / 10, chunks=(3, 2))
+    >>> data = np.arange(12.0).reshape(6, 2) / 10
+    >>> X = da.from_array(data, chunks=(3, 2))
     >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     ad = wd.session(loss, np.ones(2), X)
     ...     value = ad.run(w=np.array([0.5, 0.5]))
-    >>> np.isclose(value, loss(np.array([0.5, 0.5]), np.arange(12.0).reshape(6, 2) / 10))
+    >>> bool(np.isclose(value, loss(np.array([0.5, 0.5]), data)))
     True
     """
     check_function(f, "wd.session")

@@ -386,9 +386,7 @@ class State:
         TraceError
             If what is computed depends on values, or on random numbers.
         """
-        blank = State(
-            self.objective, (start or self.start).drop_values(), self.entries
-        )
+        blank = State(self.objective, (start or self.start).drop_values(), self.entries)
         nodes = blank.start.graph.nodes
         varying = [x for x in nodes if x._value is None]
         if any(map(is_draw, steps.with_inner_nodes(varying))):
