@@ -17,9 +17,9 @@ from workbench.checks.doctor.finding import Findings
 from workbench.checks.progress import BUDGET, Progress
 from workbench.core import tree
 from workbench.core.trace import check_function
-from workbench.distributed.gradient import read_rows
 from workbench.distributed.pieces import Sent, drive
 from workbench.distributed.programs import dump, find_client, place_array
+from workbench.distributed.rows import Chunks, read_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -164,9 +164,11 @@ def diagnose(
     name = getattr(f, "__name__", "f")
     dump(run, f"the function {name}", f)  # says what cannot be sent
 
+    chunks = Chunks(client, rows, progress)
+
     def send(left: list[int]) -> Sent:
         placed = [place_array(client, rows.flat[i]) for i in arrays]
-        blocks = rows.compute_blocks(client)
+        blocks = chunks.compute_blocks()
         futures = [
             client.submit(
                 partial(find_bad_rows, run), placed, blocks[k], pure=False, retries=2

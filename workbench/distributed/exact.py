@@ -24,9 +24,9 @@ from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.trace import trace
 from workbench.core.types import Spec
-from workbench.distributed import gradient as plain
-from workbench.distributed.pieces import JOINS, Sent, drive, send_sum
+from workbench.distributed.pieces import JOINS
 from workbench.distributed.programs import pack
+from workbench.distributed.rows import ChunkPrograms, Chunks, Rows, is_input
 from workbench.errors import ClusterError
 
 #: Rows of the trial, and of its first part.
@@ -39,8 +39,8 @@ class Round(NamedTuple):
     #: The cuts of this round, by their numbers, and how each is put together.
     cuts: list[int]
     joins: list[str]
-    forward: plain.ChunkPrograms
-    backward: plain.ChunkPrograms
+    forward: ChunkPrograms
+    backward: ChunkPrograms
 
 
 class CutLoss:
@@ -53,50 +53,27 @@ class CutLoss:
         self.rounds, self.rest, self.wrt, self.cuts = rounds, rest, wrt, cuts
         self.others, self.nest = others, nest
 
-    def run(self, owner: Any, client: Any, rows: plain.Rows) -> tuple[Any, Any, float]:
-        """Return the loss, its gradients, and the seconds that workers computed."""
-        others = [np.asarray(rows.flat[i]) for i in self.others]
-        known: list[Any] = [None] * len(self.cuts)
-        work = 0.0
-        tries: list[int] = []
-
-        def compute(programs: plain.ChunkPrograms, given: list[Any], joins: Any) -> Any:
-            nonlocal work
-
-            def send(places: list[int]) -> Sent:
-                pieces = owner.send_chunks(client, rows, programs, given, tries)
-                size = sum(x.nbytes for x in given)
-                return send_sum(client, "gradient", pieces, size, [*joins, "sum"])
-
-            count = len(rows.counts)
-            ((_, made),) = drive(client, send, count, owner._progress, rows.describe)
-            tries.clear()
-            *outputs, seconds = made
-            work += float(seconds)
-            return outputs
-
+    def run(self, chunks: Chunks, others: Sequence[Any]) -> tuple[Any, Any]:
+        """Return the loss and its gradients, nested as the weights."""
+        others = [*map(np.asarray, others)]
+        known: list[Any] = []
         for part in self.rounds:
-            given = [*others, *[x for x in known if x is not None]]
-            found = compute(part.forward, given, part.joins)
-            for i, x in zip(part.cuts, found, strict=True):
-                known[i] = x
+            known += chunks.sum(part.forward, [*others, *known], part.joins)
         value, *bars = self.rest.run([*others, *known])
-        bars = [np.asarray(b) for b in bars]
-        moved, at_cuts = bars[: len(self.wrt)], bars[len(self.wrt) :]
+        count = len(self.wrt)
+        moved, at_cuts = bars[:count], bars[count:]
         for part in reversed(self.rounds):
-            last = part.cuts[-1] + 1
-            given = [*others, *known[:last], *[at_cuts[i] for i in part.cuts]]
-            found = compute(
-                part.backward, given, ["sum"] * (len(self.wrt) + part.cuts[0])
-            )
-            moved = [a + b for a, b in zip(moved, found, strict=False)]
-            for i in range(part.cuts[0]):
-                at_cuts[i] = at_cuts[i] + found[len(self.wrt) + i]
-        return value, self.nest(moved), work
+            first, last = part.cuts[0], part.cuts[-1] + 1
+            given = [*others, *known[:last], *at_cuts[first:last]]
+            found = chunks.sum(part.backward, given)
+            moved = [a + b for a, b in zip(moved, found[:count], strict=True)]
+            for i, more in enumerate(found[count:]):
+                at_cuts[i] = at_cuts[i] + more
+        return value, self.nest([np.asarray(g)[()] for g in moved])
 
 
 def cut_loss(
-    f: Callable[..., Any], rows: plain.Rows, settings: dict[str, Any], client: Any
+    f: Callable[..., Any], rows: Rows, settings: dict[str, Any], client: Any
 ) -> CutLoss:
     """Return a loss as rounds of chunks.
 
@@ -107,7 +84,7 @@ def cut_loss(
         if the program is another one for another number of rows.
     """
     data = set(rows.places)
-    chosen = [i for i, x in enumerate(rows.flat) if i in data or plain.is_input(x)]
+    chosen = [i for i, x in enumerate(rows.flat) if i in data or is_input(x)]
     others = [i for i in chosen if i not in data]
     order = [*others, *rows.places]
 
@@ -169,8 +146,8 @@ def cut_loss(
             Round(
                 which,
                 [joins[i] for i in which],
-                plain.ChunkPrograms(forward, [*earlier, *rest], others, nest),
-                plain.ChunkPrograms(backward, [*earlier, *more, *rest], others, nest),
+                ChunkPrograms(forward, [*earlier, *rest], others, nest),
+                ChunkPrograms(backward, [*earlier, *more, *rest], others, nest),
             )
         )
     nodes = [whole.interior[i] for i in cuts]

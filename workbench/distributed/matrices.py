@@ -25,7 +25,6 @@ from workbench.core.graph import Graph
 from workbench.core.hooks import Override
 from workbench.core.trace import check_function, trace
 from workbench.core.types import Spec
-from workbench.distributed.gradient import is_input
 from workbench.distributed.pieces import choose_count, run_pieces, split
 from workbench.distributed.programs import (
     Packed,
@@ -35,6 +34,7 @@ from workbench.distributed.programs import (
     find_library,
     pack,
 )
+from workbench.distributed.rows import is_input
 from workbench.errors import DtypeError, UsageError
 from workbench.overrides.override_blocks import blocks_in_force
 

@@ -17,9 +17,15 @@ from workbench.core import types
 from workbench.core.graph import Graph
 from workbench.core.trace import ArgumentNames, check_function, record
 from workbench.core.types import Spec
-from workbench.distributed import gradient as plain
-from workbench.distributed.pieces import Sent, drive, send_sum
 from workbench.distributed.programs import Packed, find_client, pack
+from workbench.distributed.rows import (
+    ChunkPrograms,
+    Chunks,
+    check_reduction,
+    find_share,
+    is_input,
+    read_rows,
+)
 from workbench.errors import UsageError
 from workbench.session import Session
 from workbench.session.programs import Programs, Recorded
@@ -41,34 +47,21 @@ class RowFunction:
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Return the loss and the gradients for these inputs, on the cluster."""
         source = self._source
-        rows, places = source.rows, source.data_places
+        places = source.data_places
         for i in places:
             if not np.array_equal(inputs[i], source.sample[i]):
                 raise UsageError(
                     "wd.session: the data of a run are those of its Dask arrays. Open"
                     " another session for other data."
                 )
-        others = [x for i, x in enumerate(inputs) if i not in places]
-        numbers = {
-            i: k for k, i in enumerate(j for j in range(len(inputs)) if j not in places)
-        }
+        rest = [i for i in range(len(inputs)) if i not in places]
         sources = [
-            (i in places, places[i] if i in places else numbers[i])
+            (True, places[i]) if i in places else (False, rest.index(i))
             for i in range(len(inputs))
         ]
-        programs = plain.ChunkPrograms(self.packed, sources, [], rows.structure)
-        tries: list[int] = []
-
-        def send(left: list[int]) -> Sent:
-            pieces = source.owner.send_chunks(
-                source.client, rows, programs, others, tries
-            )
-            size = sum(np.asarray(x).nbytes for x in others)
-            return send_sum(source.client, "training", pieces, size)
-
-        count = len(rows.counts)
-        ((_, made),) = drive(source.client, send, count, source.progress, rows.describe)
-        return [y[()] if y.ndim == 0 else y for y in made[:-1]]
+        chunks = source.chunks
+        programs = ChunkPrograms(self.packed, sources, [], chunks.rows.structure)
+        return chunks.sum(programs, [inputs[i] for i in rest])
 
     def is_ready(self) -> bool:
         """Return True: the workers wait for their compiler."""
@@ -86,14 +79,16 @@ class RowPrograms(Programs):
     """What computes a session over Dask arrays: programs by the overrides that hold."""
 
     def __init__(
-        self, graphs: Mapping[int, Graph], rows: plain.Rows, sample: list[Any],
-        data_places: dict[int, int], owner: plain.RowGradient, client: Any, reduce: str,
-        progress: Progress | None,
-    ) -> None:  # fmt: skip
+        self,
+        graphs: Mapping[int, Graph],
+        chunks: Chunks,
+        sample: list[Any],
+        data_places: dict[int, int],
+        reduce: str,
+    ) -> None:
         super().__init__("compiled", lambda: None)
-        self.graphs, self.rows, self.sample = graphs, rows, sample
-        self.data_places, self.owner, self.client = data_places, owner, client
-        self.reduce, self.progress = reduce, progress
+        self.graphs, self.chunks, self.sample = graphs, chunks, sample
+        self.data_places, self.reduce = data_places, reduce
 
     def renew(self) -> Programs:
         """Raise: what is no input is part of the programs."""
@@ -104,7 +99,7 @@ class RowPrograms(Programs):
         if key not in self._known:
             packed = {
                 n: pack(
-                    record(Values(g), plain.find_share(self.reduce, n, self.rows))[0]
+                    record(Values(g), find_share(self.reduce, n, self.chunks.rows))[0]
                 )
                 for n, g in self.graphs.items()
             }
@@ -166,15 +161,13 @@ def session(
     """
     check_function(f, "wd.session")
     client = find_client(client)
-    rows = plain.read_rows(args, {}, "wd.session")
-    owner = plain.RowGradient(f, "wd.session", reduce, client, progress, {})
-    plain.check_reduction(f, rows, reduce, client, "wd.session")
-    owner._blocks = rows.compute_blocks(client)
+    rows = read_rows(args, {}, "wd.session")
+    check_reduction(f, rows, reduce, client, "wd.session")
     few = rows.fetch(client, slice(0, max(1, sample)))
     flat = list(rows.flat)
     for i, x in zip(rows.places, few, strict=True):
         flat[i] = np.asarray(x)
-    chosen = [i for i, x in enumerate(flat) if plain.is_input(x)]
+    chosen = [i for i, x in enumerate(flat) if is_input(x)]
     positional, _ = rows.structure.children
     names = ArgumentNames(f, range(len(args)), positional.children, chosen)
 
@@ -203,7 +196,6 @@ def session(
         if k not in data and types.is_differentiable(types.spec_of(values[k]).dtype)
     ]  # fmt: skip
     made = Session(trace_of(values), wrt=weights if wrt is None else wrt, name=name)
-    made.compute_by(
-        RowPrograms(graphs, rows, values, data, owner, client, reduce, progress)
-    )
+    chunks = Chunks(client, rows, progress)
+    made.compute_by(RowPrograms(graphs, chunks, values, data, reduce))
     return made
