@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,8 +28,6 @@ from workbench.distributed.programs import (
     place_array,
 )
 from workbench.errors import ClusterError, UsageError
-
-Reduce = Literal["mean", "sum"]
 
 # The rows of Dask arrays
 
@@ -130,7 +128,7 @@ def read_rows(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Rows:
 
 
 def check_reduction(
-    f: Callable[..., Any], rows: Rows, reduce: Reduce, client: Any, name: str
+    f: Callable[..., Any], rows: Rows, reduce: str, client: Any, name: str
 ) -> None:
     """Raise if the loss of some rows is not put together from that of their parts."""
     data = rows.fetch(client, slice(0, 8))

@@ -473,6 +473,11 @@ class KernelOp(Op):
         raise NotImplementedError
 
     @classmethod
+    def _is_compiled(cls) -> bool:
+        """Return whether this process has compiled a kernel of it."""
+        return bool(NATIVES.get(cls))
+
+    @classmethod
     def _has_fallback(cls) -> bool:
         return cls.fallback is not KernelOp.fallback
 
