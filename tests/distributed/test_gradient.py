@@ -64,6 +64,14 @@ def test_the_gradient_is_that_of_all_rows(client: Any) -> None:
     np.testing.assert_allclose(g["a"], truth["a"], rtol=1e-11, atol=1e-14)
 
 
+def test_an_open_block_of_overrides_holds_there(client: Any) -> None:
+    f = wd.grad(loss)
+    before = f(W, DX, DY)
+    with wb.overrides(wb.override("tanh", "0 * d")):
+        assert not np.any(f(W, DX, DY)["a"])
+    np.testing.assert_array_equal(f(W, DX, DY)["a"], before["a"])
+
+
 def test_the_digits_depend_on_no_worker(client: Any, local: Any) -> None:
     fine = DX.rechunk((7, 4)), DY.rechunk(7)
     f = wd.value_and_grad(loss)
@@ -110,6 +118,9 @@ def test_arrays_that_are_split_otherwise_are_refused(client: Any) -> None:
         f(W, DX[DY > 0], DY[DY > 0])
     with pytest.raises(UsageError, match=r"wb\.value_and_grad\(f\)"):
         f(W, X, Y)
+    for reduce in ("mean", "exact"):
+        with pytest.raises(UsageError, match=r"one of them is a Dask array.*argnums=1"):
+            wd.grad(lambda X, w: np.mean(X @ w), reduce=reduce)(DX, np.ones(4))
     with pytest.raises(TraceError, match=r"wd\.value_and_grad\(loss\)"):
         wb.value_and_grad(loss)(W, DX, DY)
 

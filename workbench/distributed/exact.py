@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.autodiff import grad as derivatives
 from workbench.autodiff import jacobian
 from workbench.backends.compiled.expansion import expand
 from workbench.core import blame, tree, types, walk
@@ -26,7 +25,13 @@ from workbench.core.trace import trace
 from workbench.core.types import Spec
 from workbench.distributed.pieces import JOINS
 from workbench.distributed.programs import pack
-from workbench.distributed.rows import ChunkPrograms, Chunks, Rows, is_input
+from workbench.distributed.rows import (
+    ChunkPrograms,
+    Chunks,
+    Rows,
+    find_weights,
+    is_input,
+)
 from workbench.errors import ClusterError
 
 #: Rows of the trial, and of its first part.
@@ -117,15 +122,8 @@ def cut_loss(
         trace_at(n), trace_at, cuts, levels, [np.asarray(rows.flat[i]) for i in others],
         rows.fetch(client, slice(0, n)),
     )  # fmt: skip
-    args, kwargs = rows.structure(list(range(len(rows.flat))))
-    single, places = derivatives.chosen_arguments(
-        f, settings["argnums"], settings["argnames"], args, kwargs, "wd.grad"
-    )
-    named: Any = {**dict(enumerate(args)), **kwargs}
-    flat, nest = tree.flatten(
-        named[places[0]] if single else tuple(named[p] for p in places)
-    )
-    wrt = [others.index(i) for i in flat]
+    weights, nest = find_weights(f, rows, settings, "reduce='exact'")
+    wrt = [others.index(i) for i in weights]
     rounds = []
     lengths = sorted({n for n, _ in rows.counts})
     small = {n: transplant(trace_at(n), whole) for n in lengths}

@@ -23,6 +23,7 @@ from workbench.distributed.rows import (
     Chunks,
     Rows,
     check_reduction,
+    find_weights,
     is_input,
     read_rows,
     trace_chunks,
@@ -82,6 +83,7 @@ class RowGradient:
         if self._key is not None and self._key == key:
             return
         self._key = None
+        find_weights(self.function, rows, self._settings, self._name)
         if self._reduce == "exact":
             self._programs = cut_loss(self.function, rows, self._settings, client)
         else:

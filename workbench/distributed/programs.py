@@ -135,21 +135,22 @@ class Program:
         results come back.
         """
         if not any(map(is_device_array, values)):
-            return list(self._find_function("compiled").run(list(values)))
+            return list(self._find_function("compiled", values).run(list(values)))
         from workbench.backends.cupy.devices import to_cpu, to_gpu
 
         there = [x if is_device_array(x) else to_gpu(x) for x in values]
-        return [to_cpu(y) for y in self._find_function("cupy").run(there)]
+        return [to_cpu(y) for y in self._find_function("cupy", there).run(there)]
 
-    def _find_function(self, backend: str) -> Any:
+    def _find_function(self, backend: str, values: Sequence[Any]) -> Any:
         with self._lock:
             made = self._functions.get(backend)
             if made is None:
-                made = self._functions[backend] = BACKENDS[backend](
-                    self.graph, own=True
-                )
+                made = BACKENDS[backend](self.graph, own=True)
                 made.has_warned = True  # nobody reads what a worker says
+                if backend == "cupy":
+                    made.run(values)  # so that it knows where they lie
                 made.wait()
+                self._functions[backend] = made
             return made
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.autodiff.grad import chosen_arguments
 from workbench.checks.progress import Progress
 from workbench.core import tree, types
 from workbench.core.trace import trace
@@ -125,6 +126,34 @@ def read_rows(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Rows:
     if not counts:
         raise ClusterError(f"{name}: the Dask arrays have no rows ({shown}).")
     return Rows(flat, structure, places, counts)
+
+
+def find_weights(
+    f: Callable[..., Any], rows: Rows, settings: dict[str, Any], name: str
+) -> tuple[list[int], tree.Tree]:
+    """Return which leaves it is differentiated by, and how these nest.
+
+    Raises
+    ------
+    UsageError
+        If a Dask array is among them.
+    """
+    args, kwargs = rows.structure(list(range(len(rows.flat))))
+    single, places = chosen_arguments(
+        f, settings["argnums"], settings["argnames"], args, kwargs, name
+    )
+    named: Any = {**dict(enumerate(args)), **kwargs}
+    chosen = named[places[0]] if single else tuple(named[p] for p in places)
+    flat, nest = tree.flatten(chosen)
+    for i in flat:
+        if i in rows.places:
+            raise UsageError(
+                f"{name}: it is differentiated by the weights, and one of them is a"
+                f" Dask array of shape {rows.flat[i].shape}. Give the position of the"
+                " weights: argnums=1. Of a gradient by the data write"
+                " X.map_blocks(wb.grad(loss), w)."
+            )
+    return flat, nest
 
 
 def check_reduction(
