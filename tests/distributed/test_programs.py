@@ -9,8 +9,9 @@ import pytest
 
 import workbench as wb
 from tests.backends.cupy.host import COMPILER
-from tests.backends.cupy.standin import Standin
+from tests.backends.cupy.standin import DeviceArray, Standin
 from workbench.backends.cupy import devices
+from workbench.distributed import programs
 from workbench.distributed.pieces import choose_count, split
 from workbench.distributed.programs import Program, load_program, pack
 from workbench.errors import ClusterError
@@ -33,6 +34,10 @@ def test_a_program_comes_without_its_large_constants() -> None:
     assert again.run([*packed.constants, x]) == [found]
 
 
+def is_standin(x: object) -> bool:
+    return isinstance(x, DeviceArray)
+
+
 @pytest.mark.skipif(COMPILER is None, reason="needs g++")
 def test_chunks_on_a_gpu_are_computed_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute follows data: the weights go there, and the results come back."""
@@ -40,6 +45,7 @@ def test_chunks_on_a_gpu_are_computed_there(monkeypatch: pytest.MonkeyPatch) -> 
         wb.Spec((3,), float), wb.Spec((5, 3), float)
     )
     monkeypatch.setattr(devices, "_RUNTIME", device := Standin())
+    monkeypatch.setattr(programs, "is_device_array", is_standin)
     w, X = np.ones(3), np.arange(15.0).reshape(5, 3) / 10
     (found,) = Program(graph).run([w, wb.to_gpu(X)])
     assert device.log
