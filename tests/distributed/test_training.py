@@ -68,6 +68,20 @@ def test_an_override_holds_from_the_next_step(client: Any, target: str) -> None:
     np.testing.assert_allclose(train(session, 2), train(here, 2), rtol=1e-11)
 
 
+def test_the_rest_of_a_session_is_about_the_first_rows(client: Any) -> None:
+    session = wd.session(loss, W, *split(25), sample=7)
+    value = session.run()
+    here = wb.Session(wb.trace(lambda W: loss(W, X[:7], Y[:7]))(W))
+    assert value == session.value != here.value
+    assert session.check().verdict == "right"
+    assert not session.diagnose()
+    assert {"tanh"} <= {op for row in session.profile() for op in row.ops.split(", ")}
+    assert session.backend == "compiled"
+    assert session.wait()
+    picture = session.graph.nodes[session.output].value
+    np.testing.assert_allclose(picture, here.value, rtol=1e-12)
+
+
 def test_what_it_cannot_run_is_refused(client: Any) -> None:
     session = wd.session(loss, W, *split(25))
     with pytest.raises(UsageError, match="those of its Dask arrays"):

@@ -78,6 +78,8 @@ class RowFunction:
 class RowPrograms(Programs):
     """What computes a session over Dask arrays: programs by the overrides that hold."""
 
+    is_local = False
+
     def __init__(
         self,
         graphs: Mapping[int, Graph],
