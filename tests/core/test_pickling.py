@@ -133,6 +133,9 @@ SENT: dict[str, tuple[str, str]] = {
     "a graph, as text": ("wb.trace(loss)(X)", "str(o)"),
     "a graph without values": ("wb.trace(loss)(wb.Spec((4,), float))", RUN),
     "a gradient": ("wb.trace(wb.grad(loss))(X)", RUN),
+    "a gradient with an override": (
+        "wb.trace(wb.grad(loss, overrides=[wb.override('sin', '0.5 * d')]))(X)",
+        RUN + ", [n.origin and n.origin.overridden for n in o.nodes]"),
     "a gradient of symbols": ("wb.Graph([v], [wb.grad(loss(v), v)])", "str(o)"),
     "unknown lengths": ("wb.Graph([u], [np.mean(u) * u[1:]])", RUN),
     "unknown lengths, as text": ("wb.Graph([u], [np.reshape(u, (2, -1))])", "str(o)"),
@@ -398,19 +401,18 @@ def test_every_program_gives_the_same_bits(
     def loss(*args: Any) -> Any:
         return np.real(np.sum(weight * sample.f(*args)))
 
-    everything = tuple(range(len(args)))
-    for f in (sample.f, wb.grad(loss, everything)):
-        graph = wb.trace(f)(*args)
-        again = pickle.loads(cloudpickle.dumps(graph))
-        with np.errstate(all="ignore"):
-            there, here = again.run(args), graph.run(args)
-        for a, b in zip(there, here, strict=True):
-            assert type(a) is type(b)
-            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
-        # What depends on no input has become a constant.
-        varying = graph.schedule.varying
-        nodes = [x for x in graph.nodes if x.serial in varying]
-        assert [describe(x) for x in again.nodes] == [describe(x) for x in nodes]
+    slope = wb.grad(loss, tuple(range(len(args))))
+    graph = wb.trace(lambda *args: [sample.f(*args), slope(*args)])(*args)
+    again = pickle.loads(cloudpickle.dumps(graph))
+    with np.errstate(all="ignore"):
+        there, here = again.run(args), graph.run(args)
+    for a, b in zip(there, here, strict=True):
+        assert type(a) is type(b)
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    # What depends on no input has become a constant.
+    varying = graph.schedule.varying
+    nodes = [x for x in graph.nodes if x.serial in varying]
+    assert [describe(x) for x in again.nodes] == [describe(x) for x in nodes]
 
 
 def test_a_large_constant_is_sent_once() -> None:
