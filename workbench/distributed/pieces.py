@@ -21,7 +21,6 @@ from workbench.checks.progress import Progress
 from workbench.distributed.programs import (
     Program,
     check_workers,
-    count_workers,
     find_library,
     place_array,
 )
@@ -45,19 +44,24 @@ WORTHWHILE = 2.0
 def choose_count(seconds: float, workers: int) -> int:
     """Return into how many pieces to cut work that takes so long on one worker.
 
-    At least two for each, so that none waits long for the last; no piece so short that
-    the scheduler is busy with more than a tenth of the time; one, that is none, where
-    the cluster does not pay.
+    Two or more for each, so that none waits long for the last, unless the scheduler
+    would be busy with more than a tenth of the time: then fewer than there are workers.
+    One, that is none, where the cluster does not pay.
 
     Examples
     --------
-    >>> choose_count(1.0, 4), choose_count(100.0, 4), choose_count(1e5, 1000)
-    (1, 32, 7692)
+    >>> choose_count(1.0, 4), choose_count(100.0, 4)
+    (1, 32)
+    >>> choose_count(1e5, 1000), choose_count(10.0, 1000)
+    (7692, 27)
     """
     if seconds < WORTHWHILE:
         return 1
     least = max(LEAST, 10 * PER_TASK * workers)
-    return min(MOST_EACH * workers, max(2 * workers, int(seconds / least)))
+    # So many pieces, each on a worker of its own, keep the scheduler busy for a tenth.
+    alone = int((seconds / (10 * PER_TASK)) ** 0.5)
+    count = max(int(seconds / least), min(2 * workers, alone))
+    return min(MOST_EACH * workers, count)
 
 
 def split(count: int, parts: int) -> list[tuple[int, int]]:
@@ -350,8 +354,3 @@ def send_sum(
         everything += level
     counted = {future: i for i, future in enumerate(pieces)}
     return Sent(counted, {level[0]: 0}, everything)
-
-
-def measure_pieces(client: Any, seconds: float, pieces: int | None) -> int:
-    """Return how many pieces to cut some work into: as told, or by its cost."""
-    return choose_count(seconds, count_workers(client)) if pieces is None else pieces
