@@ -24,6 +24,7 @@ WorkbenchError
 ├── RegistrationError       (ValueError)   a gradient that cannot be registered
 ├── KernelError             (RuntimeError) native source that cannot be built
 ├── CompilerError           (RuntimeError) a program that cannot be compiled
+├── ClusterError            (RuntimeError) what a Dask cluster could not do
 ├── DeviceError             (RuntimeError) a GPU that refuses a step, or has stopped
 │   └── DeviceMemoryError    (MemoryError)  or has too little memory
 └── UsageError              (ValueError)   options that do not fit
@@ -46,6 +47,7 @@ from typing import Any
 from numpy.linalg import LinAlgError
 
 __all__ = [
+    "ClusterError",
     "CompilerError",
     "ConvergenceError",
     "DeviceError",
@@ -225,6 +227,10 @@ class KernelError(WorkbenchError, RuntimeError):
 
 class CompilerError(WorkbenchError, RuntimeError):
     """A program, or a part of one, that cannot be compiled here; it runs as NumPy."""
+
+
+class ClusterError(WorkbenchError, RuntimeError):
+    """What a Dask cluster could not do: workers or data lost, or pieces that fail."""
 
 
 class DeviceError(WorkbenchError, RuntimeError):

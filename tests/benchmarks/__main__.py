@@ -47,6 +47,7 @@ STUDIES = (
     "live_cell",
     "sparse",
     "optimise",
+    "distributed",
 )
 MODULES = CASES + STUDIES
 

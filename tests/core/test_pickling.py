@@ -11,6 +11,7 @@ import importlib.util
 import pickle
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,18 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.chunks import parametrize_chunks
+from tests.ops.samples import ALIKE, SAMPLES, Sample
 from workbench import errors
+from workbench.core import types
 from workbench.core.graph import Graph
+from workbench.core.pickling import lift_constants
 
 ROOT = Path(__file__).parents[2]
 X = np.arange(1.0, 5.0)
 
 #: What a cell defines; here too, where names lead to it.
-CELL = """
+CELL = '''
 import numpy as np
 import workbench as wb
 
@@ -53,6 +58,22 @@ class PickledCube(wb.Op):
 
     def vjp(self, node, g):
         return [g * self.power * node.inputs[0] ** (self.power - 1)]
+
+
+class PickledHalf(wb.KernelOp):
+    inputs = "x: float64[n]"
+    outputs = "y: float64[n]"
+    c = """
+    void pickled_half(const double *x, double *y, int64_t n) {
+        for (int64_t i = 0; i < n; i++) y[i] = x[i] / 2;
+    }
+    """
+
+    def fallback(self, x):
+        return x / 2
+
+    def vjp(self, node, g):
+        return [g / 2]
 
 
 @wb.custom_vjp
@@ -101,7 +122,7 @@ def scanned(x):
 
 def picked(x):
     return np.sum(wb.cond(x[0] > 0, np.sin, np.cos, x))
-"""
+'''
 exec(compile(CELL, __file__, "exec"), globals())  # as if it stood here
 
 RUN = "[y.tolist() for y in map(np.asarray, o.run([X]))]"
@@ -112,6 +133,9 @@ SENT: dict[str, tuple[str, str]] = {
     "a graph, as text": ("wb.trace(loss)(X)", "str(o)"),
     "a graph without values": ("wb.trace(loss)(wb.Spec((4,), float))", RUN),
     "a gradient": ("wb.trace(wb.grad(loss))(X)", RUN),
+    "a gradient with an override": (
+        "wb.trace(wb.grad(loss, overrides=[wb.override('sin', '0.5 * d')]))(X)",
+        RUN + ", [n.origin and n.origin.overridden for n in o.nodes]"),
     "a gradient of symbols": ("wb.Graph([v], [wb.grad(loss(v), v)])", "str(o)"),
     "unknown lengths": ("wb.Graph([u], [np.mean(u) * u[1:]])", RUN),
     "unknown lengths, as text": ("wb.Graph([u], [np.reshape(u, (2, -1))])", "str(o)"),
@@ -190,6 +214,13 @@ NAMED: dict[str, tuple[str, str]] = {
     "an op": ("PickledCube(power=2)", "o == type(o)(power=2), o(X).tolist()"),
     "an op in use": ("use(PickledCube(power=4))",
                      "wb.grad(lambda x: np.sum(o(x)))(X).tolist()"),
+    "a graph with a kernel": (
+        "wb.trace(wb.value_and_grad(lambda x: np.sum(PickledHalf()(x) ** 2)))(X)", RUN),
+    "a graph with a custom_vjp": (
+        "wb.trace(wb.grad(lambda x: np.sum(doubled(x))))(X)", RUN),
+    "a graph with a custom_vjp, before": (
+        "wb.trace(lambda x: np.sum(doubled(x)))(X)",
+        "wb.grad(lambda x: o.run([x])[0])(X).tolist()"),
     "a graph with an op": (
         "wb.trace(wb.grad(lambda x: np.sum(PickledCube(power=2)(x))))(X)", RUN),
     "trace": ("wb.trace(loss)", "str(o(X))"),
@@ -256,7 +287,9 @@ def test_cloudpickle_sends_what_a_notebook_defines() -> None:
 
     names: dict[str, Any] = {"__name__": "__main__"}
     cell = CELL.replace("    power:", "    name = 'cell_cube'\n    power:")
+    cell = cell.replace("PickledHalf", "CellHalf").replace("pickled_half", "cell_half")
     exec(compile(cell, "<cell>", "exec"), names)
+    names["PickledHalf"] = names["CellHalf"]
     table = SENT | NAMED | WITH_FUNCTIONS
     assert compare(table, names, cloudpickle.dumps) == []
 
@@ -340,3 +373,81 @@ def test_a_deep_graph_needs_no_recursion() -> None:
 def test_copies_are_the_thing_itself() -> None:
     for thing in (globals()["compiled"], wb.trace(np.sin)(X).outputs[0].op):
         assert copy.copy(thing) is copy.deepcopy(thing) is thing
+
+
+CASES = {f"{s.name}-{kind}": (s, kind) for s in SAMPLES for kind in s.kinds}
+ALIKE_CASES = {name for name, row in CASES.items() if row[0].name in ALIKE}
+
+
+def describe(node: Any) -> tuple[Any, ...]:
+    rule = node.origin and node.origin.rule
+    return node.op, node.name, node.scope, node.site, types.spec_of(node), rule
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("cloudpickle") is None, reason="needs cloudpickle"
+)
+@parametrize_chunks("sample kind", CASES, alike=ALIKE_CASES)
+def test_every_program_gives_the_same_bits(
+    sample: Sample, kind: str, rng: np.random.Generator
+) -> None:
+    """The value of each sample and its gradient, on lines, names and specs of home."""
+    import cloudpickle
+
+    dtype = {"f": np.float64, "c": np.complex128}[kind]
+    args = [np.asarray(a, dtype) for a in sample.arguments(rng)]
+    weight = rng.normal(size=np.shape(sample.f(*args)))
+
+    def loss(*args: Any) -> Any:
+        return np.real(np.sum(weight * sample.f(*args)))
+
+    slope = wb.grad(loss, tuple(range(len(args))))
+    graph = wb.trace(lambda *args: [sample.f(*args), slope(*args)])(*args)
+    again = pickle.loads(cloudpickle.dumps(graph))
+    with np.errstate(all="ignore"):
+        there, here = again.run(args), graph.run(args)
+    for a, b in zip(there, here, strict=True):
+        assert type(a) is type(b)
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    # What depends on no input has become a constant.
+    varying = graph.schedule.varying
+    nodes = [x for x in graph.nodes if x.serial in varying]
+    assert [describe(x) for x in again.nodes] == [describe(x) for x in nodes]
+
+
+def test_a_large_constant_is_sent_once() -> None:
+    """Each ``A.T`` is another array of the same memory."""
+    A = np.arange(20000.0).reshape(100, 200)
+
+    def f(x: Any) -> Any:
+        for _ in range(5):
+            x = A.T @ np.tanh(A @ x)
+        return x * np.float64(2.0)
+
+    graph = wb.trace(wb.grad(lambda x: np.sum(f(x))))(np.ones(200))
+    assert len(pickle.dumps(graph)) < 3 * A.nbytes
+    lifted, constants = lift_constants(graph)
+    assert {x.nbytes for x in constants} == {A.nbytes}
+    assert len(constants) <= 2  # A and A.T
+    assert len(pickle.dumps(lifted)) < 10000
+    np.testing.assert_array_equal(
+        lifted.run([*constants, np.ones(200)]), graph.run([np.ones(200)])
+    )
+    assert [x.op.name for x in lifted.interior] == [x.op.name for x in graph.interior]
+
+
+@pytest.mark.long
+def test_a_hundred_thousand_nodes_travel_in_a_second_and_a_half() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(33_000):
+            x = np.sin(x) * 0.5 + x
+        return x
+
+    graph = wb.trace(f)(wb.Spec((4,), float))
+
+    def measure() -> float:
+        begin = time.process_time()
+        pickle.loads(pickle.dumps(graph))
+        return time.process_time() - begin
+
+    assert min(measure() for _ in range(3)) < 1.5

@@ -14,7 +14,7 @@ import pytest
 import workbench as wb
 from tests.project import environments
 from tests.project.supported import OWN
-from workbench import errors, gradient, random
+from workbench import distributed, errors, gradient, random
 from workbench.checks.doctor.finding import KINDS
 from workbench.jupyter.cell import PARTS
 from workbench.overrides import expression
@@ -109,7 +109,10 @@ GIVEN = {
 
 
 def test_every_public_name_has_a_page() -> None:
-    modules = (wb.rules, wb.plots, wb.patterns, wb.optimize, gradient, random, errors)
+    modules = (
+        wb.rules, wb.plots, wb.patterns, wb.optimize, gradient, random, errors,
+        distributed,
+    )  # fmt: skip
     public = {f"workbench.{name}" for name in wb.__all__}
     public -= {"workbench.rules", "workbench.plots", "workbench.patterns"}
     public -= {"workbench.optimize"}

@@ -127,3 +127,15 @@ def test_the_check_agrees_and_sees_the_override(first: Executed) -> None:
 
 def test_nothing_was_printed_as_an_error(first: Executed) -> None:
     quiet(first)
+
+
+@pytest.mark.long
+def test_a_killed_worker_changes_no_digit(tutorial: Tutorial) -> None:
+    cluster = tutorial("12-on-a-cluster")
+    quiet(cluster)
+    killed = cluster.printed("victim = ")
+    assert killed.splitlines() == [
+        "the same digits: True",
+        "the worker is another one: True",
+    ]
+    assert "(777, 778) in chunk 3" in cluster.printed("broken = ")

@@ -68,7 +68,7 @@ def test_every_rule_and_plot_explains_itself(module: ModuleType, name: str) -> N
 
 
 #: What other floors ask of a session, and nobody types.
-PLUMBING = {"adopt", "get_result", "make_copy", "require_backward"}
+PLUMBING = {"adopt", "compute_by", "get_result", "make_copy", "require_backward"}
 
 
 @pytest.mark.parametrize(

@@ -297,6 +297,29 @@ def check_grads(
     purpose (``report.verdict`` is ``"changed"``); so with `workbench.stop_gradient` and
     its like in the function.
     """
+    report = measure_report(
+        f, args, order, modes, rtol, atol, entries, seed, progress, budget
+    )
+    return report.raise_if_wrong()
+
+
+def measure_report(
+    f: Callable[..., Any],
+    args: Any,
+    order: int,
+    modes: Sequence[str],
+    rtol: float | None,
+    atol: float | None,
+    entries: int,
+    seed: int | None,
+    progress: Progress | None,
+    budget: float | None,
+    share: slice = slice(None),
+) -> Report:
+    """Return the report of `check_grads`, of a share of the chosen entries alone.
+
+    Whatever the share, the same seed chooses the same entries and directions.
+    """
     check_function(f, "check_grads")
     if not isinstance(order, int):
         raise UsageError(
@@ -340,6 +363,7 @@ def check_grads(
             entries,
             meter,
         )
+        check.share = share
         # The report names what is not finite; NumPy need not warn of it too.
         with meter, np.errstate(all="ignore"):
             with meter.limit_share(ENTRIES_SHARE):
@@ -355,7 +379,7 @@ def check_grads(
     report = run_check()
     if not report.stopped:
         report = _check_true_gradients(report, run_check, function, values, labels)
-    return report.raise_if_wrong()
+    return report
 
 
 def _compare_sampled(check: Check, f: Callable[..., Any], values: list[Any]) -> None:

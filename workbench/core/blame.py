@@ -562,8 +562,8 @@ def lazy_error(x: Any) -> TraceError:
     cure = "Write X.compute() where it fits into memory"
     if kind == "Array":
         cure += (
-            "; else differentiate chunk by chunk. Of a loss that is a sum over rows:"
-            " sum(wb.grad(loss)(W, part.compute()) for part in X.blocks.ravel())"
+            "; else let the cluster compute: import workbench.distributed as wd, and"
+            " wd.value_and_grad(loss)(W, X), with X split by rows"
         )
     return TraceError(
         f"{named} meets a program that runs here{user_line()}, and all of it would be"

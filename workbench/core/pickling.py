@@ -1,27 +1,41 @@
 """Programs as plain data: what pickle sends of a Graph to another process.
 
-A node becomes a record: its op, operands, settings, spec, name, line. The records
-stand in the order of the program, so nothing follows a chain from node to node. A
-Tensor by itself goes on refusing: it is a place in a program. What tells of nodes, as
-a finding does, sends a `NodeText` of each.
+What many nodes share (op, settings, spec, line) is a `Form`, which travels once; a node
+is the number of its form and the places of its operands, in the order of the program,
+so nothing follows a chain from node to node. A Tensor by itself goes on refusing: it
+is a place in a program. What tells of nodes, as a finding does, sends a `NodeText` of
+each.
+`lift_constants` takes large arrays out of a program, for who sends many programs.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from workbench.core import dims, hooks, source, types
+import numpy as np
+
+from workbench.core import dims, hooks, source, types, walk
 from workbench.core.dims import Length, dim_of_atom
 from workbench.core.graph import Graph
 from workbench.core.op import OPS, Op
-from workbench.core.tensor import IDENTITY, MaskedTensor, Tensor, value_of
+from workbench.core.tensor import (
+    IDENTITY,
+    MaskedTensor,
+    Tensor,
+    make_leaf,
+    value_of,
+)
 from workbench.core.types import Spec
 from workbench.errors import TraceError
 
+#: Bytes from which `lift_constants` takes an array out of a program.
+LARGE = 2**16
+
 
 class Place(NamedTuple):
-    """Which of the nodes of the program an operand is."""
+    """Which of the nodes of the program is meant."""
 
     position: int
 
@@ -39,20 +53,22 @@ class PlacedLength(dims.Atom):
         return PlacedLength, (self.place, self.axis, self.part)
 
 
-class Record(NamedTuple):
-    """A node as data."""
+class Form(NamedTuple):
+    """What a node is, but for its operands."""
 
     #: None of a leaf.
     op: Op | None
-    inputs: tuple[Any, ...]
     params: dict[str, Any]
     spec: Any
     name: str | None
     site: source.Site | None
     scope: str | None
     is_masked: bool
-    facts: Any
+    arity: int
+    #: Where it comes from, without nodes, if it is one of a gradient.
     origin: Any
+    #: Its spec holds lengths that are known only when the program runs.
+    has_dim: bool
 
 
 @hooks.reduce_graph.set
@@ -67,60 +83,130 @@ def reduce_graph(graph: Graph) -> tuple[Any, ...]:
         For what does not travel: a shared value, a symbol that is no input, an op that
         a function has made in passing.
     """
-    leaves = {x.serial for x in graph.leaves}
-    varying = graph.schedule.varying
-    nodes = [
-        x for x in graph.nodes
-        if x.serial in leaves or x.serial in varying or x._value is None
-    ]  # fmt: skip
-    places = {x.serial: i for i, x in enumerate(nodes)}
-    sites: dict[Any, source.Site | None] = {}
+    writer = _Writer(graph)
+    for node in writer.nodes:
+        writer.write(node)
+    outputs = [*map(writer.refer, graph.outputs)]
+    where = [writer.places[x.serial] for x in graph.leaves]
+    return build_graph, (
+        writer.forms, writer.constants, np.array(writer.numbers, np.int64),
+        writer.notes, where, len(graph.captures), outputs, graph._tree,
+    )  # fmt: skip
 
-    def refer(x: Any) -> Any:
-        if not isinstance(x, Tensor):
-            return x
-        if x.serial in places:
-            return Place(places[x.serial])
-        value = value_of(x)
-        return x if value is None else value  # a Tensor refuses, and says why
 
-    def place(atom: Any) -> Any:
+class _Writer:
+    """Gathers what is sent of a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.leaves = {x.serial for x in graph.leaves}
+        varying = walk.find_dependents(graph.nodes, graph.leaves)
+        self.nodes = [x for x in graph.nodes if x.serial in varying or x._value is None]
+        self.places = {x.serial: i for i, x in enumerate(self.nodes)}
+        self.forms: list[Form] = []
+        self.constants: list[Any] = []
+        #: For each node its form, its operands (-1 for the first constant, -2 for the
+        #: second, ...), and in a gradient the place of its forward node.
+        self.numbers: list[int] = []
+        #: What few nodes have: facts of lengths, and origins that tell of more nodes.
+        self.notes: list[tuple[int, Any, Any]] = []
+        self._of_form: dict[Any, int] = {}
+        self._of_constant: dict[Any, int] = {}
+        self._sites: dict[Any, source.Site | None] = {}
+
+    def refer(self, x: Any) -> int:
+        """Return the place of a node, or the negative number of a constant."""
+        if isinstance(x, Tensor):
+            place = self.places.get(x.serial)
+            if place is not None:
+                return place
+            value = value_of(x)
+            x = x if value is None else value  # a Tensor refuses, and says why
+        key = find_memory(x)
+        number = self._of_constant.get(key)
+        if number is None:
+            self.constants.append(x)  # and so no other has its memory
+            number = self._of_constant[key] = -len(self.constants)
+        return number
+
+    def write(self, node: Tensor) -> None:
+        """Add a node."""
+        is_leaf = node.serial in self.leaves
+        inputs = () if is_leaf else node.inputs
+        if not is_leaf and node.op is IDENTITY and not inputs:
+            node.__reduce__()  # a symbol or shared value from outside: it says why not
+        origin, facts = node.origin, node.facts
+        spec = types.spec_of(node)
+        has_dim = dims.has_dim(spec if isinstance(spec, tuple) else spec.shape)
+        line = source.instruction_of(node)
+        params = None if is_leaf or not node.params else node.params
+        rule = origin and (origin.rule, origin.overridden)
+        key = (
+            None if is_leaf else node.op, id(params), node.serial if has_dim else spec,
+            node.name, line, node.scope, type(node), len(inputs), rule,
+        )  # fmt: skip
+        form = self._of_form.get(key)
+        if form is None:
+            form = self._of_form[key] = len(self.forms)
+            if line not in self._sites:
+                self._sites[line] = source.decode(*line)
+            self.forms.append(
+                Form(
+                    None if is_leaf else node.op,
+                    params or {},
+                    _replace_in_specs(spec, self._place) if has_dim else spec,
+                    node.name,
+                    self._sites[line],
+                    node.scope,
+                    isinstance(node, MaskedTensor),
+                    len(inputs),
+                    origin and origin._replace(forward=None, of=()),
+                    has_dim,
+                )
+            )
+        self.numbers.append(form)
+        self.numbers += map(self.refer, inputs)
+        if origin is not None:
+            place = self.places.get(origin.forward.serial, -1)
+            self.numbers.append(place)
+            if place < 0 or origin.of:
+                origin = origin._replace(
+                    forward=None if place >= 0 else NodeText(origin.forward),
+                    of=tuple(map(self._tell, origin.of)),
+                )
+            else:
+                origin = None
+        if facts:
+            facts = [
+                (dims.replace_dims(a, self._place), dims.replace_dims(b, self._place))
+                for a, b in facts
+            ]
+        if facts or origin is not None:
+            self.notes.append((self.places[node.serial], facts, origin))
+
+    def _tell(self, x: Tensor) -> Any:
+        place = self.places.get(x.serial)
+        return NodeText(x) if place is None else Place(place)
+
+    def _place(self, atom: Any) -> Any:
         if not isinstance(atom, Length):
             return None
-        if atom.tensor.serial not in places:
+        if atom.tensor.serial not in self.places:
             raise TraceError(
                 f"this graph cannot be pickled: it needs the length {atom}, of what is"
                 " no part of it. Make it an input."
             )
-        at = PlacedLength(places[atom.tensor.serial], atom.axis, atom.part)
+        at = PlacedLength(self.places[atom.tensor.serial], atom.axis, atom.part)
         return dim_of_atom(at)
 
-    records = []
-    for node in nodes:
-        is_leaf = node.serial in leaves
-        if not is_leaf and node.op is IDENTITY and not node.inputs:
-            node.__reduce__()  # a symbol or shared value from outside: it says why not
-        key = source.instruction_of(node)
-        if key not in sites:
-            sites[key] = source.decode(*key)
-        record = Record(
-            None if is_leaf else node.op,
-            () if is_leaf else tuple(map(refer, node.inputs)),
-            {} if is_leaf else node.params,
-            _replace_in_specs(types.spec_of(node), place),
-            node.name,
-            sites[key],
-            node.scope,
-            isinstance(node, MaskedTensor),
-            node.facts and [(dims.replace_dims(a, place), dims.replace_dims(b, place))
-                            for a, b in node.facts],
-            _pack_origin(node.origin, refer, places),
-        )  # fmt: skip
-        records.append(record)
-    outputs = tuple(map(refer, graph.outputs))
-    counts = len(graph.captures), len(graph.inputs)
-    where = [places[x.serial] for x in graph.leaves]
-    return build_graph, (records, where, counts, outputs, graph._tree)
+
+def find_memory(x: Any) -> Any:
+    """Return what tells a constant from others, as long as it lives.
+
+    Each ``A.T`` is an object of its own, and the same memory.
+    """
+    if type(x) is np.ndarray:
+        return x.__array_interface__["data"][0], x.shape, x.strides, x.dtype
+    return id(x)
 
 
 def _replace_in_specs(spec: Any, new: Callable[[Any], Any]) -> Any:
@@ -130,66 +216,152 @@ def _replace_in_specs(spec: Any, new: Callable[[Any], Any]) -> Any:
     return tuple([_replace_in_specs(s, new) for s in spec])
 
 
-def _pack_origin(origin: Any, refer: Any, places: dict[int, int]) -> Any:
-    """Return where a node of a gradient comes from, with places for nodes."""
-    if origin is None:
-        return None
-
-    def pack(x: Any) -> Any:
-        return refer(x) if x.serial in places else NodeText(x)
-
-    return origin._replace(forward=pack(origin.forward), of=tuple(map(pack, origin.of)))
-
-
 def build_graph(
-    records: Sequence[Record],
+    forms: Sequence[Form],
+    constants: Sequence[Any],
+    numbers: Any,
+    notes: Sequence[tuple[int, Any, Any]],
     where: Sequence[int],
-    counts: tuple[int, int],
-    outputs: Sequence[Any],
+    captures: int,
+    outputs: Sequence[int],
     tree: Any,
 ) -> Graph:
     """Return the graph of what `reduce_graph` has made of one."""
+    flat: list[int] = numbers.tolist()
     nodes: list[Tensor] = []
+    symbolic: list[Tensor] = []
 
-    def find(told: Any) -> Any:
-        return nodes[told.position] if isinstance(told, Place) else told
+    def find(i: int) -> Any:
+        return nodes[i] if i >= 0 else constants[~i]
 
     def length(atom: Any) -> Any:
         if not isinstance(atom, PlacedLength):
             return None
         return dim_of_atom(Length(nodes[atom.place], atom.axis, atom.part))
 
-    for record in records:
-        nodes.append(_build_node(record, tuple(map(find, record.inputs))))
-    for node, record in zip(nodes, records, strict=True):
-        node.spec = _replace_in_specs(record.spec, length)
-        if record.facts:
+    at = 0
+    contexts = [None if f.scope is None else source.Context(f.scope) for f in forms]
+    while at < len(flat):
+        form, context = forms[flat[at]], contexts[flat[at]]
+        at += 1
+        inputs = tuple([find(i) for i in flat[at : at + form.arity]])
+        at += form.arity
+        node = _build_node(form, inputs, context)
+        if form.has_dim:
+            symbolic.append(node)
+        if form.origin is not None:
+            node.origin = form.origin
+            if flat[at] >= 0:
+                node.origin = form.origin._replace(forward=nodes[flat[at]])
+            at += 1
+        nodes.append(node)
+    for node in symbolic:
+        node.spec = _replace_in_specs(node.spec, length)
+    for place, facts, origin in notes:
+        node = nodes[place]
+        if facts:
             node.facts = [
                 (dims.replace_dims(a, length), dims.replace_dims(b, length))
-                for a, b in record.facts
+                for a, b in facts
             ]
-        if record.origin is not None:
-            node.origin = record.origin._replace(
-                forward=find(record.origin.forward),
-                of=tuple(map(find, record.origin.of)),
-            )
+        if origin is not None:
+            of = [nodes[x.position] if isinstance(x, Place) else x for x in origin.of]
+            forward = origin.forward
+            if forward is None:
+                forward = node.origin.forward
+            node.origin = origin._replace(forward=forward, of=tuple(of))
     leaves = [nodes[i] for i in where]
-    captures, _ = counts
     made = [*map(find, outputs)]
     return Graph(leaves[captures:], made, leaves[:captures], tree=tree)
 
 
-def _build_node(record: Record, inputs: tuple[Any, ...]) -> Tensor:
-    kind = MaskedTensor if record.is_masked else Tensor
+def _build_node(
+    form: Form, inputs: tuple[Any, ...], context: source.Context | None
+) -> Tensor:
+    kind = MaskedTensor if form.is_masked else Tensor
     args = tuple([None if isinstance(x, Tensor) else x for x in inputs])
-    context = None if record.scope is None else source.Context(record.scope)
-    code: Any = record.site  # `source.decode` hands it on
-    op = record.op or IDENTITY
-    node = kind(op, inputs, args, record.params, None, code, -1, context)
-    node.spec = record.spec
-    if record.name is not None:
-        node.name = record.name
+    code: Any = form.site  # `source.decode` hands it on
+    op = form.op or IDENTITY
+    node = kind(op, inputs, args, form.params, None, code, -1, context)
+    node.spec = form.spec
+    if form.name is not None:
+        node.name = form.name
     return node
+
+
+# What a decorator makes of a function
+
+
+def find_own_name(x: Any) -> str | None:
+    """Return the name by which pickle finds what a decorator has made, as functions.
+
+    None where the name does not lead there, and for cloudpickle in a notebook, whose
+    names no other process knows: it is sent by what it holds. Called by `__reduce__`.
+    """
+    home, name = getattr(x, "__module__", None), getattr(x, "__qualname__", "")
+    pickler = str(sys._getframe(2).f_globals.get("__name__"))
+    if home == "__main__" and pickler.partition(".")[0] == "cloudpickle":
+        return None
+    found: Any = sys.modules.get(home or "")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return name if found is x else None
+
+
+# Large constants
+
+
+def lift_constants(graph: Graph, least: int = LARGE) -> tuple[Graph, list[Any]]:
+    """Return a graph whose large constants are captures, and these, each once.
+
+    They come after the captures that it has. Who sends the program to many places
+    sends them once to each; and a backend computes with one array where each step of a
+    loop had a view of it for itself.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> A = np.ones((100, 100))
+    >>> graph = wb.trace(lambda x: A.T @ (A.T @ x))(wb.Spec((100,), float))
+    >>> lifted, constants = lift_constants(graph)
+    >>> len(lifted.captures), [x.shape for x in constants]
+    (1, [(100, 100)])
+    """
+    found: dict[Any, tuple[Tensor, Any]] = {}
+    new: dict[int, Any] = {}
+    varying = walk.find_dependents(graph.nodes, graph.leaves)
+
+    def lift(x: Any) -> Any:
+        if isinstance(x, Tensor):
+            if x.serial in new:
+                return new[x.serial]
+            if x.serial in varying or x._value is None:
+                return x
+            x = x._value
+        if type(x) is not np.ndarray or x.nbytes < least:
+            return x
+        key = find_memory(x)
+        if key not in found:
+            leaf = make_leaf(None, f"constant{len(found)}", line=(None, -1))
+            leaf.spec = types.spec_of(x)
+            found[key] = leaf, x
+        return found[key][0]
+
+    for node in graph.interior:
+        if node.serial not in varying:
+            continue
+        inputs = tuple(map(lift, node.inputs))
+        if all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
+            continue
+        args = tuple([None if isinstance(x, Tensor) else x for x in inputs])
+        new[node.serial] = copy = walk.copy_node(node, inputs, args, None)
+        if node.origin is not None:
+            forward = new.get(node.origin.forward.serial, node.origin.forward)
+            copy.origin = node.origin._replace(forward=forward)
+    outputs = [*map(lift, graph.outputs)]
+    leaves = [leaf for leaf, _ in found.values()]
+    made = Graph(graph.inputs, outputs, [*graph.captures, *leaves], tree=graph._tree)
+    return made, [x for _, x in found.values()]
 
 
 # A node that is only told of
@@ -248,8 +420,9 @@ def build_text(
     inputs = tuple([build_text(x) for x in operands])
     name, spec, label, site, scope = told
     op = OPS.get(name) or Op(name)
-    record = Record(op, (), {}, spec, label, site, scope, False, None, None)
-    node = _build_node(record, inputs)
+    form = Form(op, {}, spec, label, site, scope, False, len(inputs), None, False)
+    context = None if scope is None else source.Context(scope)
+    node = _build_node(form, inputs, context)
     if origin is not None:
         node.origin = origin
     return node

@@ -153,6 +153,17 @@ class Recorder:
         captured = [known[x] for x in anew.captured.values()]
         return anew.graph.run([*captured, *values[count:]])
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the graph alone, which is all that runs."""
+        if self._first is not None:
+            raise TypeError(
+                f"{self.function!r} cannot be pickled as a part of a program: it looks"
+                " at values, and is recorded anew in each run. Use np.where or wb.cond"
+                " in it."
+            )
+        kept = {"graph": self.graph, "specs": self.specs, "_first": None}
+        return {**kept, "captured": [], "arguments": [], "values": None}
+
     def _call(self, leaves: Sequence[Any]) -> Any:
         filled = list(self._flat)
         for i, x in zip(self._chosen, leaves, strict=True):

@@ -18,6 +18,7 @@ from workbench.autodiff.call import apply_valued
 from workbench.core import blame, dims, tensor, tree, types, walk
 from workbench.core.blame import format_count
 from workbench.core.op import Op
+from workbench.core.pickling import find_own_name
 from workbench.core.recorder import is_array
 from workbench.core.tensor import Tensor, admit, next_serial, value_of
 from workbench.core.trace import is_live, record
@@ -47,6 +48,26 @@ EACH = (
 )
 
 
+class CallOp(Op):
+    """The op of one call, as programs hold it."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, name: str, call: FunctionCall) -> None:
+        super().__init__(name)
+        self.call = call
+
+    def __reduce__(self) -> Any:
+        return find_call_op, (self.call,)
+
+
+def find_call_op(call: FunctionCall) -> Op:
+    """Return the op of a call, made if there is none yet."""
+    if call.op is None:
+        call.op = call.make_op()
+    return call.op
+
+
 class FunctionCall:
     """One call: which of its arguments are arrays, and its op."""
 
@@ -70,7 +91,11 @@ class FunctionCall:
         self.rest: list[Any] = []
         #: The outputs of the run that was recorded, and what its gradient keeps.
         self.kept: tuple[Any, Any] | None = None
-        self._op: Op | None = None
+        self.op: Op | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle without the values of the run that was recorded."""
+        return {**self.__dict__, "kept": None, "op": None}
 
     @property
     def is_reusable(self) -> bool:
@@ -175,7 +200,7 @@ class FunctionCall:
 
     def record_call(self, leaves: list[Any]) -> Any:
         """Return the result as one node of the program."""
-        op = self._op = self._op or self.make_op()
+        op = find_call_op(self)
         made = apply_valued(op, tuple(leaves), self.params, self._find_value)
         found = define.split_outputs(made)
         return self.rebuild_result(found if isinstance(found, tuple) else [found])
@@ -189,7 +214,7 @@ class FunctionCall:
     def make_op(self) -> Op:
         """Return the op of this call: the function of its arrays alone."""
         function = self.function
-        made = Op(function.__op__)
+        made = CallOp(function.__op__, self)
         made.custom, made.maker = True, function
         made.cure = f"This is what {function.__op__} says of these arguments."
 
@@ -465,6 +490,13 @@ class CustomFunction:
         self.linear.clear()
         self._calls.clear()
         return rule
+
+    def __reduce__(self) -> Any:
+        """Pickle as functions do: by name, where that leads here; else by its rules."""
+        name = find_own_name(self)
+        if name is not None:
+            return name
+        return object.__new__, (CustomFunction,), {**self.__dict__, "_calls": {}}
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         """Return a method of the object it is looked up in."""

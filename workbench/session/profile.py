@@ -90,7 +90,9 @@ def profile(session: HasState) -> SessionProfile:
     """
     state = session._state
     state.require_gradients()
-    recorded = state.make_program()
+    programs = state.programs
+    is_local = programs is not None and programs.is_local
+    recorded = state.make_program() if is_local else None
     if recorded is not None and recorded.function is not None:
         measured = measure(recorded.function, state.list_inputs())
         found = SessionProfile(measured, recorded.ids, True)

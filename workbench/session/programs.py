@@ -53,6 +53,9 @@ class Programs:
         Called, from another thread, when compiled code is ready.
     """
 
+    #: They run here, and their steps can be timed.
+    is_local = True
+
     def __init__(self, backend: str, tell: Callable[[], object]) -> None:
         self.backend = backend
         self._tell = tell

@@ -471,6 +471,19 @@ class Session:
         """The time to compute the present values and gradients."""
         return self._state.seconds
 
+    def compute_by(self, programs: Programs) -> None:
+        """Let these programs compute the output and the gradients of each `run`.
+
+        What is shown of inner nodes is computed here all the same.
+        """
+        last = self._last
+        state = State(
+            last.objective, last.start, last.entries, last.history, last.next_id,
+            programs,
+        )  # fmt: skip
+        with self.lock:
+            self._last = state
+
     def is_ready(self) -> bool:
         """Return whether compiled code is in place, or refused, or not asked for.
 

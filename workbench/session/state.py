@@ -358,7 +358,7 @@ class State:
         """
         if self.programs is None or any(x is None for x in self.list_inputs()):
             return None
-        return self.programs.make(self.key, self._record_program)
+        return self.programs.make(self.key, self.record_program)
 
     def list_inputs(self, changed: Mapping[int, Any] | None = None) -> list[Any]:
         """Return the values of the inputs, some of them changed."""
@@ -366,18 +366,27 @@ class State:
         ids = [start.ids[x.serial] for x in start.graph.inputs]
         return [new.get(i, start.graph.nodes[i]._value) for i in ids]
 
-    def _record_program(self) -> tuple[Graph, Mapping[int, int]]:
+    def record_program(
+        self, start: Values | None = None, share: float = 1.0
+    ) -> tuple[Graph, Mapping[int, int]]:
         """Return the output and the gradients as a program of the inputs.
 
         The origins of its nodes lead to nodes of which it returns the ids: from those
         that compute their values in one step, from those of their gradients in more.
+
+        Parameters
+        ----------
+        start
+            The same nodes, of other shapes perhaps; by default those of the session.
+        share
+            What output and gradients are multiplied by, before any rule is asked.
 
         Raises
         ------
         TraceError
             If what is computed depends on values, or on random numbers.
         """
-        blank = State(self.objective, self.start.drop_values(), self.entries)
+        blank = State(self.objective, (start or self.start).drop_values(), self.entries)
         nodes = blank.start.graph.nodes
         varying = [x for x in nodes if x._value is None]
         if any(map(is_draw, steps.with_inner_nodes(varying))):
@@ -385,7 +394,7 @@ class State:
         output, *wrt = (nodes[i] for i in (self.objective.output, *self.objective.wrt))
         seed = self.objective.seed
         if seed is None:
-            seed = np.ones(shape_of(output), output.dtype)
+            seed = np.full(shape_of(output), share, output.dtype)
         with np.errstate(all="ignore"):  # of constants
             made = LinearMap([output], wrt, blank.resolution, record=True).pull([seed])
         reverse.refuse_nulls(made, wrt)
@@ -396,7 +405,8 @@ class State:
         for x, traced in zip(nodes, self.start.graph.nodes, strict=True):
             if not is_leaf(x):
                 x.origin = reverse.Origin(traced, "", False)
-        graph = Graph(blank.start.graph.inputs, [output, *zeros])
+        result = output if share == 1 else output * share
+        graph = Graph(blank.start.graph.inputs, [result, *zeros])
         return graph, self.start.ids
 
     # Next states

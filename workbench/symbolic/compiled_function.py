@@ -6,10 +6,9 @@ simplified; NumPy runs it until its compiled code is ready.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Iterable
 from functools import partial, update_wrapper
-from types import FrameType, MethodType
+from types import MethodType
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -18,6 +17,7 @@ from workbench.backends.compiled import tiers
 from workbench.backends.profile import Profile, measure
 from workbench.core import blame, hooks, traces, tree, walk
 from workbench.core.graph import Graph, inline
+from workbench.core.pickling import find_own_name
 from workbench.core.shared import Shared, read_states
 from workbench.core.tensor import Tensor
 from workbench.core.trace import ArgumentNames, check_function, is_live, record
@@ -134,19 +134,6 @@ def compile(
         return CompiledFunction(function, backend, rewrites)
 
     return wrap if f is None else wrap(f)
-
-
-def _is_cloudpickle(frame: FrameType) -> bool:
-    """Return whether cloudpickle is at work, which sends code of a notebook whole."""
-    return str(frame.f_globals.get("__name__")).partition(".")[0] == "cloudpickle"
-
-
-def _find_by_name(home: str | None, name: str) -> Any:
-    """Return what pickle finds by a name in a module."""
-    found: Any = sys.modules.get(home or "")
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
 
 
 class CompiledFunction:
@@ -285,10 +272,8 @@ class CompiledFunction:
         Else by what is compiled and how; so does cloudpickle with what a notebook has
         defined, which no other process finds by name.
         """
-        name: str = getattr(self, "__qualname__", "")
-        home = getattr(self, "__module__", None)
-        by_value = home == "__main__" and _is_cloudpickle(sys._getframe(1))
-        if not by_value and _find_by_name(home, name) is self:
+        name = find_own_name(self)
+        if name is not None:
             return name
         return CompiledFunction, (self.function, self._backend, self._rewrites)
 

@@ -189,8 +189,9 @@ def test_a_fork_while_another_thread_compiles(tmp_path: Path) -> None:
     program = PROGRAM + (
         "import os, sys, threading\n"
         "from workbench.custom.kernels import native\n"
+        "from workbench.custom.kernels.op import NATIVES\n"
         "turns = dict(native._TURNS)\n"
-        "native._LOADED.clear(); Kept._natives.clear()\n"
+        "native._LOADED.clear(); NATIVES[Kept].clear()\n"
         "for lock in (*turns.values(), native._GUARD): lock.acquire()\n"
         "if (child := os.fork()) == 0:\n"
         "    ok = np.all(Kept()(np.ones(3)) == 2)\n"

@@ -20,6 +20,7 @@ import pytest
 import workbench as wb
 from tests.custom.kernels.sources import needs_c, needs_cpp
 from workbench.custom.kernels import toolchain
+from workbench.custom.kernels.op import NATIVES
 from workbench.errors import KernelError
 
 
@@ -236,7 +237,7 @@ def without_compilers(
     for name, value in told.items():
         monkeypatch.setenv(name, value)
     for op in (KernelDoubled, KernelTripled):
-        monkeypatch.setattr(op, "_natives", {})
+        monkeypatch.delitem(NATIVES, op, raising=False)
         monkeypatch.setattr(op, "_warned", False)
 
 

@@ -11,6 +11,7 @@ from math import prod
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -228,10 +229,11 @@ def run_on_host(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
 
 def _compile_kernel(op: Any, bound: Bound) -> Native:
     key = tuple(bound.types.items())
-    found: Native | None = op._natives.get(key)
+    natives = NATIVES.setdefault(type(op), {})
+    found = natives.get(key)
     if found is None:
         language = next(name for name in ("c", "cpp") if name in op._texts)
-        found = op._natives[key] = load_native(
+        found = natives[key] = load_native(
             language, op._texts[language], op._signature, bound.types,
             op._kinds, op._flags, op.time_limit,
         )  # fmt: skip
@@ -314,6 +316,10 @@ def _lengths(signature: Signature, bound: Bound) -> list[int]:
 
 #: How many kinds of operands an op remembers.
 MOST_KNOWN = 256
+
+
+#: The compiled kernels of each class, beside it: a class can be pickled then.
+NATIVES: WeakKeyDictionary[type[KernelOp], dict[Any, Native]] = WeakKeyDictionary()
 
 
 class KernelOp(Op):
@@ -412,7 +418,6 @@ class KernelOp(Op):
     _kinds: ClassVar[dict[str, type]]
     _texts: ClassVar[dict[str, Text]]
     _flags: ClassVar[tuple[str, ...]]
-    _natives: ClassVar[dict[Any, Native]]
     _warned: ClassVar[bool]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -440,7 +445,7 @@ class KernelOp(Op):
             tuple(cls._kinds),
         )
         read_threads(cls, cls._signature)
-        cls._natives, cls._warned = {}, False
+        cls._warned = False
         cls.n_outputs = len(cls._signature.outputs)
         cls.compute = _compute  # type: ignore[assignment,method-assign]
         cls.infer = _infer  # type: ignore[assignment,method-assign]
@@ -466,6 +471,11 @@ class KernelOp(Op):
         for which there is no source.
         """
         raise NotImplementedError
+
+    @classmethod
+    def _is_compiled(cls) -> bool:
+        """Return whether this process has compiled a kernel of it."""
+        return bool(NATIVES.get(cls))
 
     @classmethod
     def _has_fallback(cls) -> bool:

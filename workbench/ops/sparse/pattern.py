@@ -75,6 +75,11 @@ class Pattern:
         #: The last values that were factored, and the factors (`solving.py`).
         self.factored: tuple[Any, Any] | None = None
 
+    def __reduce__(self) -> Any:
+        """Pickle without what was made of it: SuperLU's factors cannot be pickled."""
+        told = self.kind, self.format, self.shape, self.index, self.data_shape
+        return Pattern, told
+
     # Two patterns are the same if the same entries stand in the same order.
 
     def __eq__(self, other: object) -> bool:

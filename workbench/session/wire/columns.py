@@ -156,7 +156,8 @@ def take_snapshot(
         output = session.graph.nodes[session.output]
         header["output"] = session.output
         header["output_name"] = output.name or output.op.name
-        header["output_value"] = finite_number(output._value)
+        # Of all rows, where a cluster computes it; the nodes are those of a few.
+        header["output_value"] = finite_number(session.value)
         header["wrt"] = list(session.wrt)
         header["columns"] = list_columns(columns)
         sweep = 0.0 if truth is None else truth.seconds

@@ -305,8 +305,8 @@ def _list_user_code(maker: Any) -> Iterator[tuple[str, str]]:
     texts = getattr(maker, "_texts", None)
     if texts:
         languages = {"c": "C", "cpp": "C++", "cuda": "CUDA"}
-        state = "compiled" if maker._natives else "not compiled yet"
-        if maker._warned and not maker._natives:
+        state = "compiled" if maker._is_compiled() else "not compiled yet"
+        if maker._warned and not maker._is_compiled():
             state = "not compiled: the NumPy fallback runs"
         yield "kernel", f"{', '.join(languages[k] for k in texts)}; {state}"
 

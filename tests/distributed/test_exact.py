@@ -1,0 +1,66 @@
+"""Losses that are no sum over rows: cut where the rows end, and exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.errors import ClusterError
+
+da = pytest.importorskip("dask.array")
+pytest.importorskip("distributed")
+wd = pytest.importorskip("workbench.distributed")
+
+RNG = np.random.default_rng(5)
+X, Y = RNG.normal(size=(50, 3)), RNG.normal(size=50)
+DX, DY = da.from_array(X, chunks=(20, 3)), da.from_array(Y, chunks=20)
+W = np.array([0.3, -1.2, 0.8])
+
+
+def root(w: Any, X: Any, y: Any) -> Any:
+    return np.sqrt(np.mean((X @ w - y) ** 2)) + 3 * np.sum(w**2)
+
+
+def determination(w: Any, X: Any, y: Any) -> Any:
+    """R²: the mean of y is known before its deviations."""
+    return 1 - np.sum((X @ w - y) ** 2) / np.sum((y - np.mean(y)) ** 2)
+
+
+def normalised(w: Any, X: Any, y: Any) -> Any:
+    """A softmax over all rows: a shared normaliser, with its maximum taken off."""
+    return np.sum(y * (X @ w)) / len(y) - wb.logsumexp(X @ w)
+
+
+def batch_norm(w: Any, X: Any, y: Any) -> Any:
+    h = np.tanh(X * w)
+    h = (h - np.mean(h, axis=0)) / np.sqrt(np.var(h, axis=0) + 1e-5)
+    return np.mean((np.sum(h * w, axis=1) - y) ** 2)
+
+
+def moments(w: Any, X: Any, y: Any) -> Any:
+    """A product that contracts the rows."""
+    return np.linalg.norm(np.linalg.inv(X.T @ (X * w**2)) @ w)
+
+
+@pytest.mark.parametrize("f", [root, determination, normalised, batch_norm, moments])
+def test_it_is_exact(client: Any, f: Callable[..., Any]) -> None:
+    value, g = wd.value_and_grad(f, reduce="exact")(W, DX, DY)
+    truth, slope = wb.value_and_grad(f)(W, X, Y)
+    np.testing.assert_allclose(value, truth, rtol=1e-12)
+    np.testing.assert_allclose(g, slope, rtol=1e-10)
+
+
+def test_rows_that_are_mixed_are_refused(client: Any) -> None:
+    def rough(w: Any, X: Any) -> Any:
+        return np.sum((X[1:] @ w - X[:-1] @ w) ** 2)
+
+    with pytest.raises(
+        ClusterError, match=r"at sum \(at test_exact\.py:\d+: return np"
+    ):
+        wd.grad(rough, reduce="exact")(W, DX)
+    with pytest.raises(ClusterError, match=r"cut off at .*x\.compute\(\)"):
+        wd.grad(lambda w, X: np.sum(X[0] * w), reduce="exact")(W, DX)
