@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import pdb
 import pickle
+import random
 import sys
 import threading
 import weakref
@@ -26,7 +27,7 @@ from numpy import ndarray
 from numpy import zeros as make_zeros
 
 import workbench as wb
-from tests.core.filling import PROGRAMS
+from tests.core.filling import PROGRAMS, draw_program
 from tests.core.test_filling import assert_close, differences, total
 from workbench.errors import GradientLostError, TraceError
 from workbench.numpy import swap
@@ -376,6 +377,38 @@ def test_views_that_outlive_a_trace_share_their_memory() -> None:
     row[1] = 7.0
     turned[0, 0] = 5.0
     np.testing.assert_array_equal(a, [[5, 0], [1, 7]])
+
+
+def check_random(count: int, rng: np.random.Generator) -> None:
+    """Compare random programs of aliases, of a plain array with views of it."""
+    begin = "base = np.zeros((4, 6)); kept = [base[1:], base.T, base[::-1, ::2]]"
+    for _ in range(count):
+        text = draw_program(random.Random(int(rng.integers(2**32))))
+        text = text.replace("f(x):\n", f"f(x):\n    {begin}; base += x; x = base\n", 1)
+        space: dict[str, Any] = {"np": np, "__name__": "programs"}
+        exec(compile(text, "<program>", "exec"), space)
+        f, x = space["f"], rng.normal(size=(4, 6))
+        try:
+            expected = f(x.copy())
+        except IndexError:  # no array to NumPy, or too short
+            continue
+        value, gradient = wb.value_and_grad(f)(x)
+        np.testing.assert_allclose(value, expected, rtol=1e-10, err_msg=text)
+        truth, again = (differences(f, x, h) for h in (1e-6, 2e-6))
+        size = 1 + np.abs(gradient).max()
+        near = np.abs(truth - again) <= 1e-6 * size  # no mask changes on the way
+        np.testing.assert_allclose(
+            gradient[near], truth[near], atol=1e-5 * size, err_msg=text
+        )
+
+
+def test_random_programs_of_plain_arrays(rng: np.random.Generator) -> None:
+    check_random(60, rng)
+
+
+@pytest.mark.long
+def test_many_random_programs_of_plain_arrays(rng: np.random.Generator) -> None:
+    check_random(3000, rng)
 
 
 # What others see
