@@ -500,6 +500,33 @@ def test_large_arrays_die_with_the_trace() -> None:
         gc.enable()
 
 
+def test_the_collector_is_set_as_before() -> None:
+    """While arrays are filled it looks more seldom, whatever ends that."""
+    before = gc.get_threshold()
+    seen: list[Any] = []
+
+    def f(x: Any, then: Any) -> Any:
+        y = wnp.zeros(3)
+        y[0] = x[0]
+        seen.append(gc.get_threshold()[0])
+        wb.grad(lambda z: z * y[0])(x[1])
+        seen.append(gc.get_threshold()[0])
+        then()
+        return wnp.sum(y)
+
+    wb.grad(lambda x: f(x, int))(XS)
+    assert gc.get_threshold() == before
+    assert min(seen) > before[0]
+    with pytest.raises(ZeroDivisionError):
+        wb.grad(lambda x: f(x, lambda: 1 // 0))(XS)
+    assert gc.get_threshold() == before
+    try:
+        wb.grad(lambda x: f(x, lambda: gc.set_threshold(900, 11, 12)))(XS)
+        assert gc.get_threshold() == (900, 11, 12)
+    finally:
+        gc.set_threshold(*before)
+
+
 def test_n_stores_copy_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forward, backward and forward mode copy a whole array a few times, not n."""
     copied = 0

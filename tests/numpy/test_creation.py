@@ -107,6 +107,44 @@ def test_what_is_made_of_tensors_keeps_their_gradient(f: Any, jacobian: Any) -> 
         np.testing.assert_array_equal(found, np.array(jacobian, float))
 
 
+def test_what_gives_an_array_of_tensors_keeps_their_gradient() -> None:
+    class Labelled:
+        def __init__(self, data: Any) -> None:
+            self.data = data
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return np.array([self.data[0], self.data[1]], object)
+
+    slope = wb.grad(lambda x: wnp.sum(wnp.asarray(Labelled(x)) ** 2))
+    np.testing.assert_allclose(slope(np.array([1.0, 2.0])), [2.0, 4.0])
+
+
+def test_signatures_are_those_of_numpy() -> None:
+    x = np.asfortranarray(np.ones((2, 3)))
+    for f in (
+        lambda np, x: np.zeros((2, 3), float, "F"),
+        lambda np, x: np.ones((2, 3), order="F", like=x),
+        lambda np, x: np.full((2, 3), 2.0, order="F"),
+        lambda np, x: np.full((2, 3), x[0, 0], order="F"),
+        lambda np, x: np.empty((2, 3), order="F") * 0,
+        lambda np, x: np.eye(2, 3, k=1, order="F"),
+        lambda np, x: np.arange(3.0, like=x),
+        lambda np, x: np.array(x[0], ndmin=2),
+        lambda np, x: np.array(x, order="C", subok=True),
+        lambda np, x: np.zeros_like(x),
+        lambda np, x: np.ones_like(x, order="C"),
+        lambda np, x: np.full_like(x, 2, shape=(3, 2)),
+        lambda np, x: np.empty_like(x, float, "C", False, (3,)) * 0,
+        lambda np, x: np.logspace(0, 1, 3),
+        lambda np, x: np.tri(2, 3),
+    ):
+        expected = f(np, x)
+        for made in (f(wnp, x), traced(lambda x, f=f: f(wnp, x), x)._value):
+            np.testing.assert_allclose(made, expected)
+            assert made.dtype == expected.dtype
+            assert made.strides == expected.strides
+
+
 def test_dtypes() -> None:
     x = np.ones(2, np.float32)
     assert traced(lambda x: wnp.asarray([x[0], x[1]]), x).dtype == np.float32

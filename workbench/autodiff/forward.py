@@ -120,6 +120,7 @@ def push_forward(
                     if push is node.op.push and roots is None:
                         t = versions.record(incoming, node)
                 if t is None:
+                    assert push is not None
                     t = record_push(push, incoming, node, *inside)
             else:
                 t = None

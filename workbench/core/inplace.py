@@ -76,7 +76,7 @@ class Memory:
     handles
         Weak references to its handles.
     owner
-        The trace at whose end it closes; None when it is closed.
+        The trace (or sum of a sweep) at whose end it closes; None when it is closed.
     allowed
         The innermost trace in which a write has been found to be allowed.
     buffer
@@ -105,7 +105,7 @@ class Memory:
         self.version = 0
         self.fresh: list[ref[Any]] = [ref(root)]
         self.handles: list[ref[Any]] = []
-        self.owner: OpenTrace | None = None
+        self.owner: Any = None
         self.allowed: Any = None
         self.buffer: Any = None
         self.shown: Any = None

@@ -63,7 +63,7 @@ def asarray(
     dtype
         That of the result; by default that of ``obj``.
     order
-        The layout of a new NumPy array; Tensors have none.
+        The layout of the result; by default that of ``obj``.
     device
         Where it is to lie; by default where ``obj`` does.
     copy
@@ -92,7 +92,7 @@ def asarray(
                 " copy."
             )
     if isinstance(obj, Tensor):
-        return _convert_tensor(obj, dtype, device, None if nested else copy)
+        return _convert_tensor(obj, dtype, device, None if nested else copy, order)
     if not isinstance(obj, (np.ndarray, np.generic)):
         if hasattr(obj, "__array_function__") and is_same_device(obj, device):
             made = _convert_foreign(obj, dtype, copy)
@@ -118,7 +118,11 @@ def _has_tensor(items: object) -> bool:
 
 
 def _convert_tensor(
-    x: Tensor, dtype: npt.DTypeLike | None, device: object, copy: bool | None
+    x: Tensor,
+    dtype: npt.DTypeLike | None,
+    device: object,
+    copy: bool | None,
+    order: str | None,
 ) -> Array:
     x = x.to_device(x.device if device is None else device)
     if dtype is not None and np.dtype(dtype) != x.dtype:
@@ -126,10 +130,14 @@ def _convert_tensor(
             raise ValueError(
                 f"asarray(..., copy=False): {x.dtype} to {np.dtype(dtype)} copies."
             )
-        return x.astype(dtype)
+        return x.astype(dtype, order=order or "K")
     if x.spec.weak if x._value is None else is_weak(x._value):
         x = apply(declare("strong"), (x,))
-    return np.copy(x) if copy else x
+    laid: Any = x
+    if order in ("C", "F"):
+        settings: dict[str, Any] = {"order": order, "like": x}
+        laid = np.asarray(x, **settings)
+    return np.copy(x) if copy and laid is x else laid
 
 
 def _convert_foreign(x: Any, dtype: npt.DTypeLike | None, copy: bool | None) -> Array:

@@ -43,6 +43,8 @@ def join_trace(made: Any, like: object = None, *, fresh: bool = True) -> Any:
         return made
     if type(made) is np.ndarray or not isinstance(made, np.ndarray):
         made = admit(made)  # an array of a subclass stays on its device
+        if isinstance(made, Tensor):  # it was one of objects, which are Tensors
+            return made
     op = declare("stop_gradient")
     params = FRESH if fresh else NO_PARAMS
     return Tensor(op, (made,), (made,), params, made, *source.caller())
