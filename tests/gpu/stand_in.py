@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from tests.gpu.surface import MODULES, SURFACE
-from workbench.numpy.swap import LIBRARIES
+from workbench.numpy.reach import LIBRARIES
 from workbench.ops.special.define import Special
 
 __all__ = ["Foreign", "inner", "to_device", "to_host", "use_stand_in"]

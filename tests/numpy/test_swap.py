@@ -30,7 +30,7 @@ import workbench as wb
 from tests.core.filling import PROGRAMS, draw_program
 from tests.core.test_filling import assert_close, differences, total
 from workbench.errors import GradientLostError, TraceError
-from workbench.numpy import swap
+from workbench.numpy import namespaces, swap
 
 #: NumPy's own, under names that nothing is swapped for.
 REAL: dict[str, Any] = {"module": np, "zeros": np.zeros, "asarray": np.asarray}
@@ -43,7 +43,7 @@ def _names_are_restored() -> Iterator[None]:
     assert np is REAL["module"]
     assert make_zeros is REAL["zeros"]
     assert not {"type", "isinstance"} & globals().keys()
-    assert not swap.ACTIVE
+    assert not namespaces.ACTIVE
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -705,7 +705,7 @@ def test_an_interrupt_anywhere_leaves_the_names_as_they_were() -> None:
         finally:
             sys.setprofile(None)
         assert np is REAL["module"]
-        assert not swap.ACTIVE
+        assert not namespaces.ACTIVE
     assert struck > 5
 
 

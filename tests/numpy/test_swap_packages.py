@@ -22,7 +22,7 @@ from scipy.stats import norm, rv_continuous
 import workbench as wb
 from tests.core.test_filling import differences
 from workbench.errors import GradientLostError, UsageError
-from workbench.numpy import swap
+from workbench.numpy import namespaces, reach
 
 X = np.array([1.0, 2.0, 3.0])
 NORM = [norm]
@@ -33,7 +33,7 @@ def _names_are_restored() -> Iterator[None]:
     yield
     assert norm is NORM[0]
     assert stats is sys.modules["scipy.stats"]
-    assert not swap.ACTIVE
+    assert not namespaces.ACTIVE
 
 
 CHECKED: list[Callable[[Any], Any]] = []
@@ -225,4 +225,4 @@ def test_packages_named_for_good(package: Any) -> None:
 def test_what_is_no_package(names: tuple[str, ...], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         wb.trace_packages(*names)
-    assert not swap.PACKAGES
+    assert not reach.PACKAGES

@@ -38,12 +38,7 @@ def test_a_library_as_it_is(
     text = environments.run(programs / "python", SCRIPT, library, cwd=tmp_path)
     told: dict[str, str] = json.loads(text.splitlines()[-1])
     right = [name for name, found in told.items() if found == "right"]
-<<<<<<< HEAD
     measured(f"{library}: {len(right)} of {len(told)} differentiate unchanged")
-=======
-    count = f"{len(right)} of {len(told)}"
-    measured(f"{library}: {count} functions differentiate unchanged")
->>>>>>> inplace
     wrong = {name: found for name, found in told.items() if found != "right"}
     assert wrong.keys() == KNOWN[library].keys(), wrong
     for name, found in wrong.items():

@@ -50,7 +50,7 @@ from workbench.jupyter import rewrite
 from workbench.jupyter.failed_cell import FailedCell, find_failed_cell
 from workbench.jupyter.plain_values import PlainConverter, is_buffer, make_plain
 from workbench.jupyter.rewrite import Runtime
-from workbench.numpy import swap
+from workbench.numpy import namespaces, reach, swap
 from workbench.session import Session
 from workbench.symbolic.function import BACKENDS
 
@@ -650,10 +650,10 @@ class Cell:
 
         def take_import(value: Any) -> Any:
             stack.enter_context(swap.swapped(self.names, whole, value))
-            for space in swap.find_reach(whole).spaces:
+            for space in reach.find_reach(whole).spaces:
                 self.homes.add(str(space.get("__name__")))
-            swap_names(swap.swap_value)
-            return swap.swap_value(value)
+            swap_names(namespaces.swap_value)
+            return namespaces.swap_value(value)
 
         outer, RUNTIME.take_import = RUNTIME.take_import, take_import
         try:
@@ -663,14 +663,14 @@ class Cell:
         finally:
             RUNTIME.take_import = outer
             if not self._is_swapped():
-                swap_names(swap.find_true)
+                swap_names(namespaces.find_true)
 
     def _is_swapped(self) -> bool:
         """Return whether the notebook's names are swapped for somebody else, too.
 
         A cell around this one goes on with them, or a thread that differentiates.
         """
-        return id(self.names) in swap.ACTIVE
+        return id(self.names) in namespaces.ACTIVE
 
     def _note_failure(self, error: Exception) -> None:
         """Keep what the cell has traced before an error, under the names it has."""
@@ -713,7 +713,7 @@ class Cell:
                     self.lent_arrays.append(found)
             return known[id(x)][1]
 
-        standing = {} if self._is_swapped() else swap.STANDING
+        standing = {} if self._is_swapped() else namespaces.STANDING
         made = PlainConverter(to_plain, standing, self.homes)
         made.convert_names(self.names, self.shell.user_ns_hidden)
         for node in ast.walk(tree):

@@ -34,7 +34,7 @@ from workbench.core import inplace
 from workbench.core.plain import PLAIN
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.traces import base_chain
-from workbench.numpy.swap import STANDING
+from workbench.numpy.namespaces import STANDING
 
 
 def is_buffer(value: object) -> bool:
