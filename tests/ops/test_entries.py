@@ -10,13 +10,18 @@ import operator
 import pickle
 from collections.abc import Callable
 from functools import reduce
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import numpy.testing
 import pytest
 
 import workbench as wb
 from workbench.errors import GradientLostError, TraceError, WorkbenchError
+
+#: NumPy as a function finds it whose names are not swapped: its own `np.asarray`.
+np = SimpleNamespace(**vars(np))
 
 Convert = Callable[[Any], Any]
 
