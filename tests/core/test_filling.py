@@ -583,3 +583,26 @@ def test_an_array_that_outlives_its_trace() -> None:
         return wnp.sum(y * y)
 
     np.testing.assert_allclose(wb.grad(g)(XS)[0], 4 * 0.6**3)
+
+
+@pytest.mark.parametrize(("op", "rule"), [("index_set", "y"), ("getitem", "x")])
+def test_a_rule_of_an_override_reads_the_values_of_a_version(
+    op: str, rule: str
+) -> None:
+    def fill(x: Any) -> Any:
+        a = NAMES.zeros(2)
+        a[0] = x[0]
+        a[1] = x[1]
+        return NAMES.sum(NAMES.square(a[0:2]))
+
+    def without_stores(x: Any) -> Any:
+        a = wb.at(wb.at(NAMES.zeros(2))[0].set(x[0]))[1].set(x[1])
+        return NAMES.sum(NAMES.square(a[0:2]))
+
+    x = np.array([1.0, 2.0])
+    for derive in (wb.grad, wb.jacobian):
+        filled, truth = (
+            derive(f, overrides=[wb.override(op, f"d * (2 + {rule})")])(x)
+            for f in (fill, without_stores)
+        )
+        np.testing.assert_array_equal(filled, truth)

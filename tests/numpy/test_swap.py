@@ -17,6 +17,7 @@ import random
 import sys
 import threading
 import weakref
+from array import array
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -29,7 +30,7 @@ from numpy import zeros as make_zeros
 import workbench as wb
 from tests.core.filling import PROGRAMS, draw_program
 from tests.core.test_filling import assert_close, differences, total
-from workbench.errors import GradientLostError, TraceError
+from workbench.errors import GradientLostError, TraceError, WorkbenchError
 from workbench.numpy import namespaces, swap
 
 #: NumPy's own, under names that nothing is swapped for.
@@ -931,3 +932,48 @@ def test_a_view_that_cannot_be_followed_says_so() -> None:
 
     with pytest.raises(TraceError, match=r"a view of x.*\.copy\(\)"):
         wb.grad(f)(X)
+
+
+def test_memory_of_the_caller_is_never_blanked() -> None:
+    """Whoever lends it: an array by keyword, a buffer, an object's own array."""
+    kept = np.array([1.0, 2.0, 3.0])
+    lent = array("d", [1.0, 2.0, 3.0])
+
+    class Lending:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return kept
+
+    for lend in (
+        lambda: np.asarray(a=kept),
+        lambda: np.array(object=kept, copy=False),
+        lambda: np.asarray(lent),
+        lambda: np.frombuffer(lent),
+        lambda: np.asarray(Lending()),
+    ):
+
+        def fill(x: Any, lend: Any = lend) -> Any:
+            v = lend()
+            v[0] = x[0]
+            return np.sum(v)
+
+        with pytest.raises(WorkbenchError):
+            wb.grad(fill)(X)
+        assert kept.tolist() == list(lent) == [1.0, 2.0, 3.0]
+
+
+def test_an_array_given_by_keyword_is_itself() -> None:
+    def fill(x: Any) -> Any:
+        made = np.zeros(3)
+        np.asarray(a=made)[0] = 2 * x[0]
+        return np.sum(made)
+
+    assert wb.grad(fill)(X).tolist()[0] == 2.0
+
+
+def test_what_is_read_only_stays_so() -> None:
+    def fill(x: Any) -> Any:
+        np.broadcast_to(np.zeros(3), (2, 3))[0] = x[0]
+        return np.sum(x)
+
+    with pytest.raises((ValueError, WorkbenchError)):
+        wb.grad(fill)(X)

@@ -25,7 +25,13 @@ from workbench.core import blame, dims, hooks, types
 from workbench.core.graph import Graph, copy_onto
 from workbench.core.inplace import Version
 from workbench.core.op import Op
-from workbench.core.tensor import Tensor, array_of, make_leaf, next_serial
+from workbench.core.tensor import (
+    Tensor,
+    array_of,
+    make_leaf,
+    next_serial,
+    value_of,
+)
 from workbench.core.traces import OpenTrace
 from workbench.core.types import Array
 from workbench.errors import UnknownLengthError
@@ -123,15 +129,17 @@ def push_forward(
                     assert push is not None
                     t = record_push(push, incoming, node, *inside)
             else:
-                t = None
-                if type(node) is Version:
-                    y = node.args[0]
-                    if push is node.op.push:
-                        t = versions.push(incoming, node)
+                t, args = None, node.args
+                is_true = push is node.op.push
+                if type(node) is Version and is_true:
+                    y = args[0]
+                    t = versions.push(incoming, node)
                 else:
                     y = node._value
+                if not is_true and any(type(x) is Version for x in node.inputs):
+                    args = tuple(map(value_of, node.inputs))
                 if t is None and push is not None:
-                    t = push(incoming, y, node.args, node.params, *inside)
+                    t = push(incoming, y, args, node.params, *inside)
             if t is None:
                 continue
             if versions.last and type(t) is np.ndarray:

@@ -47,6 +47,7 @@ from workbench.core.tensor import (
     array_of,
     mask_cotangent,
     next_serial,
+    value_of,
 )
 from workbench.core.trace import detach
 from workbench.core.types import Array
@@ -554,6 +555,11 @@ def sweep(
                 continue
             recorded = record or serial in outer
             args = node.inputs if recorded else node.args
+            is_version = type(node) is Version
+            if rule is not None and not recorded:  # which may read what the true one
+                if is_version or any(type(x) is Version for x in node.inputs):
+                    args = tuple(map(value_of, node.inputs))  # does not
+                    is_version = False
             before = next_serial() if recorded else 0
             if recorded and totals is not None and rule is None:
                 if type(node) is Version or node.op is GETITEM:
@@ -567,7 +573,7 @@ def sweep(
             elif recorded:
                 passed = record_pull(pull, mask, g, node, *inside)
             else:
-                y = args[0] if type(node) is Version else node._value
+                y = args[0] if is_version else node._value
                 passed = pull(mask, g, y, args, node.params, *inside)
             fitted: list[Any] = []
             for c, x, v in zip(passed, node.inputs, args, strict=False):

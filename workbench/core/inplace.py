@@ -173,6 +173,14 @@ def _read_version(x: Any) -> Any:
     value = READ(x)
     if value is not None:
         return value
+    with LOCK:  # or a write of another thread goes into what is read
+        return _find_value(x)
+
+
+def _find_value(x: Any) -> Any:
+    value = READ(x)
+    if value is not None:
+        return value
     memory = x.memory
     if memory.latest is x and memory.buffer is not None:
         value, memory.buffer = memory.buffer, None

@@ -301,6 +301,8 @@ def turn(x: Any) -> None:
                 " lost. Make it an array of floats, or write x = x + v, which makes a"
                 " new one."
             )
+        if not x.flags.writeable and not root.is_given:
+            raise ValueError("assignment destination is read-only")
         code, lasti = source.caller()
         value = _copy(root)
         node = _make_constant(value, code, lasti)

@@ -286,6 +286,24 @@ class OpenTrace(Hold):
         OPEN.append(self)
         return self
 
+    def close_changes(self, outer: OpenTrace | None) -> None:
+        """End what was changed in this trace, or leave it to the one around.
+
+        An interrupt keeps none from its end; it is raised after the last.
+        """
+        changes, self.changes = self.changes, []
+        if outer is not None:
+            outer.changes += changes
+            return
+        stopped: BaseException | None = None
+        for change in changes:
+            try:
+                change.close()
+            except BaseException as error:
+                stopped = error
+        if stopped is not None:
+            raise stopped
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -299,18 +317,14 @@ class OpenTrace(Hold):
             OPEN.remove(self)
             if source.CONTEXT.get() is not self.around:
                 source.CONTEXT.set(self.around)
-            if self.changes:
-                outer = LOCAL.stack[-1] if LOCAL.stack else None
-                for change in self.changes:
-                    if outer is None:
-                        change.close()
-                    else:
-                        outer.changes.append(change)
-                self.changes = []
-            if self.collects_seldom:
-                collect_often()
-            if self.arrays:
-                self.release()
+            try:
+                if self.changes:
+                    self.close_changes(LOCAL.stack[-1] if LOCAL.stack else None)
+            finally:
+                if self.collects_seldom:
+                    collect_often()
+                if self.arrays:
+                    self.release()
         if explained is not None:
             raise explained from error
         caught, sums = self.caught, self.sums

@@ -332,7 +332,7 @@ def try_cuts(
     rng = np.random.default_rng(0)
     shifted = [
         x + (np.std(x) + 1) * rng.normal(size=x.shape).astype(x.dtype)
-        if x.dtype.kind == "f" else x
+        if x.dtype.kind == "f" else x + (x == 0) if x.dtype.kind in "iu" else x
         for x in data
     ]  # fmt: skip
     fitting = [[*JOINS] for _ in cuts]

@@ -66,15 +66,18 @@ class SharedWork:
         self.function = f
         self._client, self._progress, self._pieces = client, progress, pieces
         self._plans: dict[Any, Any] = {}
+        self._held: Sequence[Any] = ()
         self._told = "It was not called yet."
 
     def _find_plan(self, args: Sequence[Any], make: Callable[[], Any]) -> Any:
         """Return what was made for arguments like these, or make it."""
-        specs = [types.spec_of(x) if is_input(x) else (type(x), x) for x in args]
-        key = repr(specs), repr(blocks_in_force())
+        # What is no array is a constant of the program: another object, another one.
+        specs = [repr(types.spec_of(x)) if is_input(x) else id(x) for x in args]
+        key = tuple(specs), repr(blocks_in_force())
         if key not in self._plans:
             self._plans.clear()
             self._plans[key] = make()
+            self._held = args  # so that no other object gets an id of these
         return self._plans[key]
 
     def _choose_parts(self, client: Any, seconds: float) -> int:

@@ -49,7 +49,9 @@ class RowFunction:
         source = self._source
         places = source.data_places
         for i in places:
-            if not np.array_equal(inputs[i], source.sample[i]):
+            old, new = source.sample[i], inputs[i]
+            has_nan = np.asarray(old).dtype.kind in "fc"
+            if new is not old and not np.array_equal(new, old, equal_nan=has_nan):
                 raise UsageError(
                     "wd.session: the data of a run are those of its Dask arrays. Open"
                     " another session for other data."

@@ -1,8 +1,7 @@
 """The cell, the widget and the plots.
 
 The cell: `magic.py` registers it, `cell.py` parses its line and runs it. `rewrite.py`
-changes its code; `memory.py` replaces arrays after item assignments, and makes the
-values of the notebook plain again.
+changes its code; `plain_values.py` makes the values of the notebook plain again.
 
 The picture: `display.py` puts a session into an output, `picture.py` draws it as SVG,
 `widget.py` is its live model, `anyfront.py` that in hosts without extensions,

@@ -34,6 +34,13 @@ concatenate copy diag diagflat empty empty_like eye frombuffer fromfunction from
 full full_like geomspace hstack identity linspace logspace meshgrid ones ones_like outer
 repeat stack tile tri vander vstack where zeros zeros_like
 """.split()
+#: Those of them whose array may lie in the memory of an object that they are given.
+LENDERS = {
+    "array", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray",
+    "frombuffer",
+}  # fmt: skip
+#: What lends them no memory that is unknown.
+OWN = (np.ndarray, np.generic, int, float, complex, list, tuple)
 #: Those of them that NumPy does not let a Tensor answer for.
 TAKERS = {"array", "asanyarray", "asarray", "ascontiguousarray", "full"}
 
@@ -45,7 +52,8 @@ def _owner_of(x: Any) -> Any:
 def _join(made: Any, given: Iterable[Any]) -> Any:
     """Return an array that has been made as one that Tensors can be stored in.
 
-    One of the caller's stays as it is: others would see what is stored in it.
+    One of the caller's, or of an object that lends its memory, stays as it is: others
+    would see what is stored in it.
     """
     if type(made) is list or type(made) is tuple:
         return type(made)([_join(x, given) for x in made])
@@ -74,7 +82,13 @@ def _make_maker(name: str) -> Any:
             value = args[place] if len(args) > place else kwargs.get(key)
             if holds_tensor(value):
                 return own(*args, **kwargs)
-        return _join(function(*args, **kwargs), args)
+        made = function(*args, **kwargs)
+        if name in LENDERS:
+            value = args[0] if args else next(iter(kwargs.values()), None)
+            is_copied = name == "array" and kwargs.get("copy", True)
+            if not is_copied and not isinstance(value, OWN):
+                return made
+        return _join(made, (*args, *kwargs.values()))
 
     return maker
 

@@ -165,6 +165,11 @@ class Swap:
             entry = Swapped(space, key)
             entry.names = names  # noted first: an interrupt may strike anywhere
             ACTIVE[key] = entry
+        elif key in self._asking:  # the code of a trace within may ask for more
+            for name in self._asking[key]:
+                if space.get(name, MISSING) is MISSING:
+                    entry.names = [*entry.names, (name, MISSING, ASKING[name])]
+                    space[name] = ASKING[name]
         entry.count += 1
         self._held.append(entry)
         if entry.count == 1:
@@ -325,7 +330,6 @@ class trace_packages:
             for name in names:
                 PACKAGES[name] = PACKAGES.get(name, 0) + 1
         _forget_answers()
-        _LOADED[0] = 0
         _bind_packages()
         self._open = True
 
@@ -351,6 +355,7 @@ class trace_packages:
 def _forget_answers() -> None:
     is_library.cache_clear()
     REACHED.clear()
+    _LOADED[0] = 0
 
 
 def _swap_module(space: Space) -> Swap:

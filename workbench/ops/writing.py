@@ -8,6 +8,7 @@ n stores into n entries take linear time, and back the cotangent is written into
 from __future__ import annotations
 
 import inspect
+import operator
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -335,7 +336,8 @@ def _read_entries(x: Any, index: Any, line: Line) -> Any:
     if type(node) is Version and READ(node) is None and memory.latest is node:
         try:
             key, arrays = split_index(index)
-            made = read_in_place(memory, key, arrays, line)
+            with LOCK:
+                made = read_in_place(memory, key, arrays, line)
         except Exception:  # which `getitem` explains
             made = None
         if made is not None:
@@ -660,7 +662,9 @@ def store_all(x: Any, y: Any, where: Any = True, name: str = "out=") -> None:
         new = np.broadcast_to(y, latest.shape)
         if new.dtype != latest.dtype:
             new = new.astype(latest.dtype)
-        return new if where is True else np.where(where, new, latest)
+        if where is True:
+            return new
+        return np.where(np.broadcast_to(where, latest.shape), new, latest)
 
     write(x, name, change)
 
@@ -699,6 +703,8 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     elif mode == "clip":
         ind = np.clip(ind, 0, a.size - 1)
     if not len(ind):
+        return
+    if not np.size(v):
         return
     v = np.resize(np.ravel(admit(resolve_nest(v))), ind.shape)
 
@@ -787,6 +793,7 @@ def _fill(x: Any, value: Any) -> None:
 
 
 def _sort(x: Any, axis: int = -1, *more: Any, **settings: Any) -> None:
+    axis = operator.index(axis)
     write(x, "x.sort", lambda latest: np.sort(latest, axis, *more, **settings))
 
 
