@@ -977,3 +977,80 @@ def test_what_is_read_only_stays_so() -> None:
 
     with pytest.raises((ValueError, WorkbenchError)):
         wb.grad(fill)(X)
+
+
+def squeezed(x: Any) -> Any:
+    a = np.zeros((3, 1))
+    v = a.squeeze()
+    a[:, 0] = x
+    v[1] = 5.0
+    return np.sum(a * a)
+
+
+def raveled_column(x: Any) -> Any:
+    a = np.zeros((3, 3))
+    a[0] = x
+    kept = a[:, 0].ravel()
+    a[0] = 0.0
+    return np.sum(kept * kept) + np.sum(a)
+
+
+def contiguous_column(x: Any) -> Any:
+    a = np.zeros((3, 3))
+    a[0] = x
+    kept = np.ascontiguousarray(a[:, 0])
+    kept[:] = 9.0
+    return np.sum(a * a) + np.sum(kept)
+
+
+def reversed_part(x: Any) -> Any:
+    a = np.zeros(3)
+    a[:] = x
+    a[::-1][0] = 1.0
+    kept = a[::2].ravel()
+    a[0] = 0.0
+    return np.sum(a * a) + np.sum(kept * kept)
+
+
+def made_like(x: Any) -> Any:
+    a = np.zeros(3)
+    a[0] = x[0]
+    b, c = np.zeros_like(a), np.full_like(a, 2.0)
+    b[1] = a[0] * 2
+    return np.sum(b * b + a * c)
+
+
+def nothing_in_it(x: Any) -> Any:
+    a = np.zeros(3)
+    a[3:][:] = x[3:]
+    a[0] = x[0] * x[0]
+    return np.sum(a)
+
+
+def of_objects(x: Any) -> Any:
+    a = np.zeros(2)
+    a[:] = np.array([x[0], x[1]], dtype=object)
+    return np.sum(a * a)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [squeezed, raveled_column, contiguous_column, reversed_part, made_like,
+     nothing_in_it, of_objects],
+)  # fmt: skip
+def test_what_is_a_view_is_one_and_what_is_a_copy_too(f: Callable[..., Any]) -> None:
+    value, slope = wb.value_and_grad(f)(X)
+    np.testing.assert_allclose(value, f(X), rtol=1e-12)
+    np.testing.assert_allclose(slope, differences(f, X, 1e-3), rtol=1e-8, atol=1e-9)
+
+
+def test_entries_of_a_filled_array_as_numbers_are_refused() -> None:
+    for read in (lambda a: sum(a.tolist()), lambda a: a.item(0)):
+
+        def f(x: Any, read: Any = read) -> Any:
+            a = np.zeros(3)
+            a[:] = x
+            return read(a)
+
+        with pytest.raises(GradientLostError, match="would lose its gradient"):
+            wb.grad(f)(X)

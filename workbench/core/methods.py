@@ -521,6 +521,8 @@ def _describe(x: Any) -> str:
 
 def _plain_value(x: Any, what: str) -> Any:
     """Return the value of a Tensor that somebody wants as plain numbers."""
+    if type(x) in traces.CHANGED:
+        x = x.memory.read()
     if x._value is None or (traces.is_active(x) and _has_gradient(x)):
         raise blame.lost_gradient_error(x, what)
     return x._value

@@ -59,6 +59,8 @@ class Plain(np.ndarray[Any, Any]):
     ----------
     born
         The serial that a Tensor would have which was made in its place.
+    root
+        Of a view: the array that owns the memory.
     shows
         Of the array that owns the memory: weak references to the views of it.
     is_given
@@ -67,7 +69,7 @@ class Plain(np.ndarray[Any, Any]):
         What a cell calls it, and the Tensor that it becomes.
     """
 
-    __slots__ = ("born", "handle", "is_given", "label", "memory", "shows")
+    __slots__ = ("born", "handle", "is_given", "label", "memory", "root", "shows")
 
     __array_priority__ = 0
 
@@ -79,8 +81,14 @@ class Plain(np.ndarray[Any, Any]):
             if kind is not fitting:  # it was computed from one of the other class
                 self.__class__ = fitting
         base: Any = self.base
+        self.root: Any = None
         if type(base) in PLAIN:
-            shows = base.shows
+            self.root = _root_of(base)
+        elif base is not None and type(parent) in PLAIN:  # `squeeze` has one between
+            if np.may_share_memory(self, parent):
+                self.root = _root_of(parent)
+        if self.root is not None:
+            shows = self.root.shows
             n = len(shows)
             if n >= MANY_VIEWS and not n & (n - 1):
                 shows[:] = [x for x in shows if x() is not None]
@@ -95,6 +103,9 @@ class Plain(np.ndarray[Any, Any]):
         kind = type(value)
         if kind in NUMBERS or not traces.OPEN or not holds_tensor(value):
             _set_item(self, key, value)
+            return
+        if not self.size:  # it has no entry to store in
+            _set_item(self, key, np.empty(np.shape(value)))
             return
         line = source.place_of(_frame(1))
         turn(self)
@@ -274,7 +285,7 @@ for _kind in PLAIN:
 
 
 def _root_of(x: Any) -> Any:
-    return x.base if type(x.base) in PLAIN else x
+    return x if x.root is None else x.root
 
 
 def _address(x: Any) -> int:

@@ -58,7 +58,7 @@ def make_plain(x: Any, locked: Collection[int], start: int) -> Any:
         x = node
     value = value_of(x)
     if type(x) in PLAIN:
-        root = x if type(x.base) not in PLAIN else x.base
+        root = x if x.root is None else x.root
         if root.born < start:
             return x
         value = x.view(np.ndarray)

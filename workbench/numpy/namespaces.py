@@ -60,6 +60,8 @@ def _join(made: Any, given: Iterable[Any]) -> Any:
     if type(made) is not np.ndarray or not traces.LOCAL.stack:
         return made
     for x in given:
+        if type(x) is Turned:
+            continue
         if type(x) in PLAIN and np.may_share_memory(made, x):
             same = made.shape == x.shape and made.strides == x.strides
             return x if same and made.dtype == x.dtype else made.view(type(x))
@@ -80,6 +82,8 @@ def _make_maker(name: str) -> Any:
         # An object's own `__array__` must give an array of NumPy's, perhaps of Tensors.
         if own is not None and _frame(1).f_code.co_name != "__array__":
             value = args[place] if len(args) > place else kwargs.get(key)
+            if object in (kwargs.get("dtype"), *args[place + 1 : place + 2]):
+                return function(*args, **kwargs)  # whose entries are the Tensors
             if holds_tensor(value):
                 return own(*args, **kwargs)
         made = function(*args, **kwargs)

@@ -360,9 +360,15 @@ def read_in_place(memory: Memory, key: Key, arrays: Any, line: Line) -> Any:
     is_view = type(value) is np.ndarray and not arrays
     if is_view:
         flags = value.flags
-        if value.ndim > 1 and not (flags.c_contiguous or flags.f_contiguous):
+        if flags.c_contiguous or flags.f_contiguous:
+            value = value.copy("K")
+        elif value.ndim == 1:  # in every second place of a copy
+            room = np.empty(2 * len(value), value.dtype)[::2]
+            room[:] = value
+            value = room
+        else:
             return None
-        value, params = value.copy("K"), OwnParams(params)
+        params = OwnParams(params)
     made = Tensor(
         GETITEM,
         (memory.latest, *arrays),
