@@ -363,7 +363,7 @@ def read_in_place(memory: Memory, key: Key, arrays: Any, line: Line) -> Any:
         if flags.c_contiguous or flags.f_contiguous:
             value = value.copy("K")
         elif value.ndim == 1:  # in every second place of a copy
-            room = np.empty(2 * len(value), value.dtype)[::2]
+            room = np.empty(2 * len(value), value.dtype)[::2]  # host array: as value
             room[:] = value
             value = room
         else:
