@@ -16,6 +16,7 @@ import workbench.numpy as wnp
 from tests.core.filling import (
     NAMES,
     PROGRAMS,
+    V6,
     W,
     draw_program,
     function_of,
@@ -606,3 +607,45 @@ def test_a_rule_of_an_override_reads_the_values_of_a_version(
             for f in (fill, without_stores)
         )
         np.testing.assert_array_equal(filled, truth)
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (2, 5), (5, 2), (3, 1, 2)])
+@pytest.mark.parametrize(
+    "key",
+    [(..., slice(None, 2)), (..., slice(None, None, -1)), (slice(0, 1), ...),
+     (..., slice(0, 1), slice(None)), (slice(None),), (...,), (slice(0, 5), ...)],
+    ids=str,
+)  # fmt: skip
+def test_a_key_with_an_ellipsis_writes_where_numpy_does(
+    shape: tuple[int, ...], key: Any
+) -> None:
+    def f(x: Any) -> Any:
+        a = NAMES.zeros(shape)
+        a[...] = x[0]
+        a[key] = x[1] * NAMES.arange(float(a[key].shape[-1]))
+        a[key] *= x[2]
+        return NAMES.sum(a * NAMES.arange(float(a.size)).reshape(shape))
+
+    def g(x: Any) -> Any:
+        return f(x) ** 2
+
+    value, slope = wb.value_and_grad(g)(V6[:3])
+    np.testing.assert_allclose(value, g(V6[:3]), rtol=1e-12)
+    truth = differences(g, V6[:3], 1e-2)
+    np.testing.assert_allclose(slope, truth, rtol=1e-8, atol=1e-8)
+    slopes = wb.grad(g)
+    truth = [
+        differences(lambda x, i=i: slopes(x)[i], V6[:3], 1e-2)
+        for i in range(3)
+    ]
+    np.testing.assert_allclose(wb.hessian(g)(V6[:3]), truth, rtol=1e-8, atol=1e-8)
+
+
+def test_hessians_through_a_reversed_row() -> None:
+    def f(x: Any) -> Any:
+        a = NAMES.zeros((1, 2))
+        a[0, 0], a[0, 1] = x[0], x[1]
+        return NAMES.sum(a[..., ::-1] ** 3)
+
+    x = np.array([0.7, 1.9])
+    np.testing.assert_allclose(wb.hessian(f)(x), np.diag(6 * x), rtol=1e-12)

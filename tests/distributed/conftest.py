@@ -15,7 +15,8 @@ ROOT = str(Path(__file__).parents[2])
 
 @pytest.fixture(scope="module")
 def local() -> Iterator[Any]:
-    distributed = pytest.importorskip("distributed")
+    import distributed
+
     paths = [ROOT, os.environ.get("PYTHONPATH", "")]
     with pytest.MonkeyPatch.context() as patch:
         # Workers are processes of their own, which import the package and the tests.

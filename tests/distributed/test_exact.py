@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 
 import workbench as wb
+import workbench.distributed as wd
 from workbench.errors import ClusterError
-
-da = pytest.importorskip("dask.array")
-pytest.importorskip("distributed")
-wd = pytest.importorskip("workbench.distributed")
 
 RNG = np.random.default_rng(5)
 X, Y = RNG.normal(size=(50, 3)), RNG.normal(size=50)

@@ -11,17 +11,15 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
+import dask.array as da
+import distributed
 import numpy as np
 import pytest
 
+import workbench.distributed as wd
 from tests.chunks import generator
+from workbench.distributed import pieces, programs
 from workbench.errors import ClusterError
-
-da = pytest.importorskip("dask.array")
-distributed = pytest.importorskip("distributed")
-wd = pytest.importorskip("workbench.distributed")
-pieces = pytest.importorskip("workbench.distributed.pieces")
-programs = pytest.importorskip("workbench.distributed.programs")
 
 long = pytest.mark.long
 
@@ -91,7 +89,8 @@ def fill_memory(program: Any, shared: Any, piece: Any) -> Any:
 @long
 def test_a_piece_that_ends_its_worker_is_named() -> None:
     """It exits, or it takes more memory than there is."""
-    dask = pytest.importorskip("dask")
+    import dask
+
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),
         distributed.LocalCluster(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 
 import workbench as wb
+import workbench.distributed as wd
 from workbench.errors import ClusterError, TraceError, UsageError
-
-da = pytest.importorskip("dask.array")
-pytest.importorskip("distributed")
-wd = pytest.importorskip("workbench.distributed")
 
 RNG = np.random.default_rng(3)
 X, Y = RNG.normal(size=(100, 4)), RNG.normal(size=100)

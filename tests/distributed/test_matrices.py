@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 
 import workbench as wb
+import workbench.distributed as wd
 from workbench.errors import DtypeError, GradientError, UsageError
-
-da = pytest.importorskip("dask.array")
-pytest.importorskip("distributed")
-wd = pytest.importorskip("workbench.distributed")
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(120, 120)) / 10  # large enough to be sent apart
@@ -123,3 +121,11 @@ def test_an_ensemble(client: Any) -> None:
     assert lazy.shape == (10, 3, 3)
     same(lazy.compute(), truth["product"])
     assert "10 examples" in (g := wd.vmap(np.sum)).explain() or g(thetas).shape == (10,)
+
+
+def test_a_nest_of_arrays_is_refused(client: Any) -> None:
+    def f(x: Any, more: Any) -> Any:
+        return x * more["scale"]
+
+    with pytest.raises(UsageError, match="argument 1 is a dict of arrays"):
+        wd.jacobian(f)(X, {"scale": X})

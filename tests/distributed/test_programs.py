@@ -16,7 +16,6 @@ from workbench.distributed.pieces import PER_TASK, choose_count, split
 from workbench.distributed.programs import Program, load_program, pack
 from workbench.errors import ClusterError
 
-pytest.importorskip("cloudpickle")
 A = np.arange(40000.0).reshape(200, 200) / 1e4
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 
 import workbench as wb
+import workbench.distributed as wd
 from workbench.errors import ClusterError, UsageError
-
-da = pytest.importorskip("dask.array")
-pytest.importorskip("distributed")
-wd = pytest.importorskip("workbench.distributed")
 
 RNG = np.random.default_rng(7)
 X, Y = RNG.normal(size=(50, 3)), RNG.integers(0, 2, 50)

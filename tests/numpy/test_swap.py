@@ -492,17 +492,16 @@ def test_exported_memory_is_right_before_and_after() -> None:
 
     def f(x: Any) -> Any:
         a = np.ones(3)
-        kept[:] = [memoryview(a), a, REAL["asarray"](a)]
+        kept[:] = [memoryview(a), a]
         a[0] = x[0] * 2
         assert np.isnan(kept[0][0])
-        assert np.isnan(kept[2]).all()
         return np.sum(a)
 
     wb.grad(f)(X)
     for part in kept:
         np.testing.assert_array_equal(part, [2, 1, 1])
     kept[1][2] = 8.0
-    assert kept[0][2] == kept[2][2] == 8.0
+    assert kept[0][2] == 8.0
 
 
 def test_what_an_array_is() -> None:
@@ -1054,3 +1053,102 @@ def test_entries_of_a_filled_array_as_numbers_are_refused() -> None:
 
         with pytest.raises(GradientLostError, match="would lose its gradient"):
             wb.grad(f)(X)
+
+
+def of_einsum(x: Any) -> Any:
+    a = np.zeros((3, 3))
+    diagonal = np.einsum("ii->i", a)
+    a[0, 1] = x[0]
+    diagonal[:] = 1.0
+    return np.sum(a)
+
+
+def of_the_base_class(x: Any) -> Any:
+    a = np.zeros(3)
+    view = a.view(np.ndarray)
+    a[0] = x[0]
+    return np.sum(view)
+
+
+def of_a_library(x: Any) -> Any:
+    a = np.zeros(3)
+    held = REAL["asarray"](a)
+    a[0] = x[0]
+    return np.sum(held)
+
+
+def of_windows(x: Any) -> Any:
+    a = np.zeros(4)
+    windows = np.lib.stride_tricks.sliding_window_view(a, 2)
+    a[0] = x[0]
+    return np.sum(windows)
+
+
+def of_a_walk(x: Any) -> Any:
+    a = np.ones(3)
+    for i, v in np.ndenumerate(a):
+        a[i] = v + x[i]
+    return np.sum(a)
+
+
+@pytest.mark.parametrize(
+    "f", [of_einsum, of_the_base_class, of_a_library, of_windows, of_a_walk]
+)
+def test_a_view_that_would_not_show_a_store_is_an_error(f: Any) -> None:
+    with pytest.raises(TraceError, match="another array of NumPy's shows the memory"):
+        wb.grad(f)(X)
+
+
+def test_an_array_given_twice_is_one() -> None:
+    def f(x: Any, a: Any, b: Any) -> Any:
+        a[0] = 10 * x[0]
+        return np.sum(b * x)
+
+    w = np.ones(3)
+    slope = wb.grad(f)(X, w, w)
+    np.testing.assert_allclose(slope, [20 * X[0], 1.0, 1.0])
+    assert w.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_stores_of_numbers_in_what_runs_many_times_are_refused() -> None:
+    def f(x: Any) -> Any:
+        count = np.ones(1)
+
+        def one(y: Any) -> Any:
+            count[0] += 1.0
+            return y * count[0]
+
+        return np.sum(wb.vmap(one)(x)) * count[0]
+
+    with pytest.raises(TraceError, match="recorded once and runs many times"):
+        wb.grad(f)(X)
+
+
+def test_an_index_may_change_after_its_store() -> None:
+    def f(x: Any) -> Any:
+        i, a, b = np.array([0, 1, 1]), np.zeros(3), np.zeros(3)
+        np.put_along_axis(a, i, x, 0)
+        i[0], i[2] = 2, 0
+        np.put_along_axis(b, i, x, 0)
+        return np.sum((a * a + b * b) * np.array([1.0, 2.0, 3.0]))
+
+    np.testing.assert_allclose(wb.grad(f)(X), differences(f, X, 1e-3), rtol=1e-9)
+
+
+def test_names_are_those_of_the_namespace_and_of_no_dead_one() -> None:
+    """Dicts are made in the place of others: the swap of one is not that of another."""
+    text = "def f(x):\n    a = np.zeros(2)\n    a[0] = x[0]\n    return np.sum(a)\n"
+    for k in range(60):
+        space: dict[str, Any] = {"np": wb.numpy if k % 2 else np}
+        exec(text, space)
+        assert wb.grad(space["f"])(X).tolist() == [1.0, 0.0, 0.0]
+        del space
+
+
+def test_a_name_that_is_bound_anew_is_swapped() -> None:
+    space: dict[str, Any] = {"np": wb.numpy}
+    exec("def f(x):\n    a = np.zeros(2)\n    a[0] = x[0]\n    return np.sum(a)", space)
+    for namespace in (wb.numpy, np, wb.numpy, np):
+        space["np"] = namespace
+        assert wb.grad(space["f"])(X).tolist() == [1.0, 0.0, 0.0]
+        assert space["np"] is namespace

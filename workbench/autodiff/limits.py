@@ -310,15 +310,17 @@ def _pushed_compute(
                 return tuple(own)  # no vectors of equal values turn
             apart = [d if i == limit.values else None for i in range(count)]
 
-            def moved(v: Sequence[Any], apart: Sequence[Any] = apart) -> list[Any]:
+            def push_apart(v: Sequence[Any], apart: Sequence[Any] = apart) -> list[Any]:
                 return push(run, v, apart)
 
             firsts.append(push(run, y, turned))
-            ends = push(moved, y, turned)
+            ends = push(push_apart, y, turned)
             made.append([a + b for a, b in zip(own, ends, strict=True)])
         # How large the same is along what is no turn tells what rounding may leave.
         mixed = _mix(limit, y, size)
-        sizes = push(run, y, mixed), push(moved, y, mixed), push(moved, y, apart)
+        sizes = [
+            push(run, y, mixed), push(push_apart, y, mixed), push(push_apart, y, apart)
+        ]  # fmt: skip
     except WorkbenchError:  # what it reads has no second derivative
         return tuple(z + np.nan for z in zeros)
     results = []

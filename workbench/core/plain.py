@@ -20,6 +20,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, pairwise
 from math import prod
+from sys import getrefcount
 from typing import Any
 from weakref import ref
 
@@ -44,6 +45,10 @@ _set_class: Any = vars(object)["__class__"].__set__
 _set_item = np.ndarray.__setitem__
 _get_item = np.ndarray.__getitem__
 
+#: Whether counts of references are exact: threads share them where there is no GIL.
+COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()
+#: What else refers to an array where its references are counted: its view, the call.
+HOLDERS = 2
 #: How many views an array notes before it looks which of them are still there.
 MANY_VIEWS = 64
 #: Bytes of an array beyond which equal copies of it are kept once.
@@ -102,6 +107,9 @@ class Plain(np.ndarray[Any, Any]):
     def __setitem__(self, key: Any, value: Any) -> None:
         kind = type(value)
         if kind in NUMBERS or not traces.OPEN or not holds_tensor(value):
+            stack = traces.LOCAL.stack
+            if stack and stack[-1].unknown is not None:
+                _check_recorded(self, stack)
             _set_item(self, key, value)
             return
         if not self.size:  # it has no entry to store in
@@ -179,6 +187,7 @@ class Unvalued(Plain):
             turn(self)
             _assign(self, key, value, line)
         else:
+            _check_recorded(self, traces.LOCAL.stack)
             _set_item(self, key, value)
 
 
@@ -288,9 +297,43 @@ def _root_of(x: Any) -> Any:
     return x if x.root is None else x.root
 
 
+def _check_recorded(x: Any, opened: Iterable[Any]) -> None:
+    """Refuse a store in a function that is recorded once and runs many times."""
+    born = _root_of(x).born
+    for trace in opened:
+        if trace.unknown is not None and born < min(trace.leaves, default=0):
+            raise TraceError(
+                f"x[i] = v{blame.user_line()} changes an array in a function that is"
+                " recorded once and runs many times, and it was made outside of that:"
+                " each run would change it again. Work on a copy: x = x.copy()."
+            )
+
+
 def _address(x: Any) -> int:
     address: int = x.__array_interface__["data"][0]
     return address
+
+
+def _check_views(root: Any) -> None:
+    """Refuse a Tensor in memory that an array of NumPy's own class shows too.
+
+    Some functions give a view of that class, which nobody notes; it holds the array
+    that the memory belongs to. Without the GIL a count says nothing.
+    """
+    if root.is_given or root.base is None or not COUNTS:
+        return
+    between = sum(
+        type(view.base) is np.ndarray
+        for view in (found() for found in root.shows)
+        if view is not None
+    )
+    if getrefcount(root.base) - HOLDERS > between:
+        raise TraceError(
+            f"x[i] = v{blame.user_line()}: another array of NumPy's shows the memory of"
+            " x, and would not show what is stored there: a view by np.einsum,"
+            " as_strided, np.broadcast_arrays or x.view(np.ndarray), a masked array, or"
+            " a loop of np.ndenumerate over x. Make it after the stores, or of a copy."
+        )
 
 
 def turn(x: Any) -> None:
@@ -314,6 +357,7 @@ def turn(x: Any) -> None:
             )
         if not x.flags.writeable and not root.is_given:
             raise ValueError("assignment destination is read-only")
+        _check_views(root)
         code, lasti = source.caller()
         value = _copy(root)
         node = _make_constant(value, code, lasti)

@@ -268,6 +268,8 @@ class OpenTrace(Hold):
         self.layouts: dict[int, Any] = {}
         #: What leaves without values will look like, where that is known.
         self.examples: dict[int, Any] = {}
+        #: Arrays of the caller's as the function has them, by their ids.
+        self.given_arrays: dict[int, Any] = {}
         #: Whether its leaves are its own to write to.
         self.owns = False
         #: What Python has decided by values in it, in order; None: nobody asks.

@@ -20,7 +20,7 @@ from workbench.autodiff import jacobian as local
 from workbench.autodiff.sparse.evaluation import order_entries
 from workbench.autodiff.vmap import vmap as vmap_here
 from workbench.checks.progress import Progress
-from workbench.core import types
+from workbench.core import tree, types
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override
 from workbench.core.trace import check_function, trace
@@ -151,6 +151,13 @@ class SharedMatrix(SharedWork):
                 f"wd.{self.name}: it is differentiated by one array of floats, and"
                 f" argument {self._argnum} is a {kind}. Write wb.{self.name}(f)."
             )
+        for i, nest in enumerate(args):
+            if not is_input(nest) and any(map(is_input, tree.flatten(nest)[0])):
+                raise UsageError(
+                    f"wd.{self.name}: argument {i} is a {type(nest).__name__} of"
+                    " arrays. Give each array as an argument of its own, or write"
+                    f" wb.{self.name}(f)."
+                )
         if self._is_sparse:
             return self._compute_sparse(client, args)
         return self._compute_dense(client, args)
@@ -166,20 +173,20 @@ class SharedMatrix(SharedWork):
         def push(*given: Any) -> Any:
             *arrays, vectors = given
 
-            def one(v: Any) -> Any:
+            def push_one(v: Any) -> Any:
                 run = of_one(arrays)
                 return local.jvp(run, (arrays[k],), (v,), overrides=rules)[1]
 
-            return vmap_here(one)(vectors)
+            return vmap_here(push_one)(vectors)
 
         def pull(*given: Any) -> Any:
             *arrays, vectors = given
 
-            def one(g: Any) -> Any:
+            def pull_one(g: Any) -> Any:
                 run = of_one(arrays)
                 return local.vjp(run, arrays[k], overrides=rules)[1](g)[0]
 
-            return vmap_here(one)(vectors)
+            return vmap_here(pull_one)(vectors)
 
         if forward:
             across = specs[k]

@@ -284,6 +284,8 @@ class Reach:
             self._follow(self._values.pop())
         self.known = [look.freeze() for look in self._looks.values()]
         self.swaps = self.stores or self.uses_scipy
+        #: The names that are swapped for it, by the ids of globals (`swap.py`).
+        self.names: dict[int, list[tuple[str, Any, Any]]] = {}
         self._held.clear()
         self._holders.clear()
         self._looks.clear()
@@ -439,7 +441,8 @@ def find_reach(function: Any) -> Reach:
             return reach
     reach = Reach(function)
     try:
-        held = ref(owner, lambda _: REACHED.pop(key, None))
+        # No code of Python's: an interrupt in a callback would go unheard.
+        held = ref(owner, functools.partial(REACHED.pop, key))
     except TypeError:
         return reach
     REACHED[key] = held, code, reach

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any, Self
 
 import numpy as np
 
-from workbench.core import hooks
+from workbench.core import hooks, traces
 from workbench.core.plain import join_program
 from workbench.errors import UsageError
 from workbench.numpy.namespaces import (
@@ -48,8 +48,6 @@ from workbench.numpy.reach import (
 # Swapping
 
 _LOCK = threading.RLock()
-#: The names of a module that are swapped, by the id of its globals and their number.
-_NAMES: dict[int, tuple[int, frozenset[str], list[tuple[str, Any, Any]]]] = {}
 
 
 class Swapped:
@@ -64,10 +62,6 @@ class Swapped:
 
 def _find_names(space: Space, asked: frozenset[str]) -> list[tuple[str, Any, Any]]:
     """Return the names of a module to swap: what they are, and what they shall be."""
-    known = _NAMES.get(id(space))
-    if known is not None and known[0] == len(space) and known[1] >= asked:
-        if all(space.get(name, MISSING) is old for name, old, _ in known[2]):
-            return known[2]
     found: list[tuple[str, Any, Any]] = []
     kept: set[str] = set()
     for name, value in list(space.items()):
@@ -89,9 +83,6 @@ def _find_names(space: Space, asked: frozenset[str]) -> list[tuple[str, Any, Any
     for name in asked:
         if name not in space:
             found.append((name, MISSING, ASKING[name]))
-    if len(_NAMES) > 1024:
-        _NAMES.clear()
-    _NAMES[id(space)] = len(space), asked, found
     return found
 
 
@@ -104,7 +95,7 @@ class Swap:
         Whether the code stores into arrays.
     """
 
-    __slots__ = ("_asking", "_functions", "_held", "_spaces", "fills")
+    __slots__ = ("_asking", "_functions", "_held", "_names", "_spaces", "fills")
 
     def __init__(
         self,
@@ -112,7 +103,10 @@ class Swap:
         fills: bool = True,
         asking: Mapping[int, frozenset[str]] | None = None,
         functions: Iterable[FunctionType] = (),
+        names: dict[int, list[tuple[str, Any, Any]]] | None = None,
     ) -> None:
+        #: The names of each module, once found, as long as what it is for is the same.
+        self._names = {} if names is None else names
         self._functions = tuple(functions)
         self._spaces = tuple(spaces)
         self._asking = asking or {}
@@ -161,7 +155,13 @@ class Swap:
             if isinstance(space, Defaults):
                 names = space.find_names()
             else:
-                names = _find_names(space, self._asking.get(key, NOTHING))
+                known = self._names.get(key)
+                if known is None or any(
+                    space.get(name, MISSING) is not old for name, old, _ in known
+                ):
+                    known = _find_names(space, self._asking.get(key, NOTHING))
+                    self._names[key] = known
+                names = known
             entry = Swapped(space, key)
             entry.names = names  # noted first: an interrupt may strike anywhere
             ACTIVE[key] = entry
@@ -244,7 +244,8 @@ def _list_users(value: Any, found: list[Any], depth: int) -> None:
         found.append(value)
 
 
-def _make_swap(reaches: Iterable[Reach], more: Iterable[Space]) -> Swap:
+def _make_swap(reaches: Sequence[Reach], more: Iterable[Space]) -> Swap:
+    names = reaches[0].names if len(reaches) == 1 and not more else None
     spaces = {id(space): space for space in more}
     asking: dict[int, frozenset[str]] = {}
     functions: dict[int, FunctionType] = {}
@@ -255,7 +256,7 @@ def _make_swap(reaches: Iterable[Reach], more: Iterable[Space]) -> Swap:
         functions |= {id(f): f for f in reach.functions}
         for key, asked in reach.asking.items():
             asking[key] = asking.get(key, NOTHING) | asked
-    return Swap(spaces.values(), stores, asking, functions.values())
+    return Swap(spaces.values(), stores, asking, functions.values(), names)
 
 
 def swapped(*parts: Any) -> Swap:
@@ -404,7 +405,10 @@ def join_given(x: Any) -> Any:
     """
     if type(x) is not np.ndarray or x.dtype.kind not in "fc":
         return x
-    return join_program(x, is_given=True)
+    given = traces.LOCAL.stack[-1].given_arrays
+    if id(x) not in given:  # which its view holds: one given twice is one array
+        given[id(x)] = join_program(x, is_given=True)
+    return given[id(x)]
 
 
 hooks.swap_names.set(find_swap)

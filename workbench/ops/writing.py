@@ -185,7 +185,11 @@ def _slice_of(places: range) -> Slice:
 
 def _is_whole(key: Key, shape: tuple[int, ...]) -> bool:
     """Return whether a key names all entries, in their order."""
-    for part, n in zip([p for p in key if p is not Ellipsis], shape, strict=False):
+    parts = list(key)
+    if Ellipsis in parts:
+        i = parts.index(Ellipsis)
+        parts[i : i + 1] = [WHOLE] * (len(shape) - len(parts) + 1)
+    for part, n in zip(parts, shape, strict=False):  # axes that are not named are whole
         if type(part) is not Slice:
             return False
         if part != WHOLE and range(n)[slice(*part)] != range(n):
@@ -754,7 +758,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> None:
     """Set entries by an index along one axis, as `numpy.put_along_axis` does."""
     _need_tensor(arr, "np.put_along_axis")
-    indices = _plain_index(indices, "np.put_along_axis")
+    indices = np.array(_plain_index(indices, "np.put_along_axis"))  # host array: places
     values = admit(resolve_nest(values))
     if axis is None:
         put(arr, indices, values)

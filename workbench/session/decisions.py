@@ -156,7 +156,7 @@ def find_decisions(graph: Graph) -> Decisions | None:
             [
                 copies[x.serial]
                 if isinstance(x, Tensor) and x.serial in copies
-                else _own(value_of(x))
+                else _copy_constant(value_of(x))
                 for x in node.inputs
             ]
         )
@@ -174,7 +174,7 @@ def find_decisions(graph: Graph) -> Decisions | None:
     return Decisions(leaves, [*kept.values()]) if kept else None
 
 
-def _own(constant: Any) -> Any:
+def _copy_constant(constant: Any) -> Any:
     """Return a constant that no other code can change."""
     if isinstance(constant, np.ndarray) and constant.flags.writeable:
         return constant.copy()

@@ -190,7 +190,7 @@ class CudaBuilder(EntryBuilder):
         key = (x.text, "cos" if name == "sin" else "sin")
         place, first = self._turns.pop(key, (-1, ""))
         call = f"const {REGISTERS[x.kind]} {first} = {key[1]}{ending}({x.text});"
-        if place < 0 or self.lines[place : place + 1] != [call] or self._left(place):
+        if place < 0 or self.lines[place : place + 1] != [call] or self._is_left(place):
             made = self.emit(f"{name}{ending}({x.text})", x.kind)
             self._turns[x.text, name] = len(self.lines) - 1, made.text
             return made
@@ -202,7 +202,7 @@ class CudaBuilder(EntryBuilder):
         )
         return made
 
-    def _left(self, place: int) -> bool:
+    def _is_left(self, place: int) -> bool:
         """Return whether the block that a line stands in has ended since."""
         depth = 0
         for line in self.lines[place:]:
