@@ -712,14 +712,19 @@ def _lay_like(new: Any, old: Any) -> Any:
         room[...] = value
     else:
         room = np.copy(value)
-    code, lasti = source.caller(2)
-    if isinstance(new, Tensor):
-        op, inputs, args, params = COPY, (new,), (value,), NO_PARAMS
-    else:  # a constant
-        op, inputs, args = declare("stop_gradient"), (room,), (room,)
-        params = CopyParams()
+    return make_copy(new, value, room, source.caller(2))
+
+
+def make_copy(x: Any, value: Any, room: Any, line: tuple[Any, int]) -> Tensor:
+    """Return the node of an array with memory of its own: of a Tensor, or a constant.
+
+    ``value`` is what ``x`` is in numbers, ``room`` the array that holds a copy of it.
+    """
     context = source.current_context()
-    return Tensor(op, inputs, args, params, room, code, lasti, context)
+    if isinstance(x, Tensor):
+        return Tensor(COPY, (x,), (value,), NO_PARAMS, room, *line, context)
+    op = declare("stop_gradient")
+    return Tensor(op, (room,), (room,), CopyParams(), room, *line, context)
 
 
 def _check_writeable(

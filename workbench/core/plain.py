@@ -28,7 +28,6 @@ import numpy as np
 
 from workbench.core import blame, hooks, inplace, source, traces, types
 from workbench.core.inplace import LOCK, METHODS, SLOT
-from workbench.core.op import CopyParams, declare
 from workbench.core.tensor import (
     TENSORS,
     Tensor,
@@ -360,7 +359,7 @@ def turn(x: Any) -> None:
         _check_views(root)
         code, lasti = source.caller()
         value = _copy(root)
-        node = _make_constant(value, code, lasti)
+        node = inplace.make_copy(None, value, value, (code, lasti))
         node.serial = root.born
         objects = [root]
         nodes = [node]
@@ -373,7 +372,7 @@ def turn(x: Any) -> None:
             if other.label is not None and handle.name is None:
                 handle.name = other.label
         memory, _ = inplace.open_memory(node, "x[i] = v")
-        first = _make_constant(value, code, lasti)
+        first = inplace.make_copy(None, value, value, (code, lasti))
         first.serial = root.born + 1  # it stands where the array was made
         inplace.store(memory, first)
         loan = Loan(root, objects, memory)
@@ -388,12 +387,6 @@ def turn(x: Any) -> None:
             _set_dtype(other, np.dtype(("V", other.dtype.itemsize)))
             other.__class__ = Turned
         root.shows = []
-
-
-def _make_constant(value: Any, code: Any, lasti: int) -> Tensor:
-    op, context = declare("stop_gradient"), source.current_context()
-    inputs = (value,)
-    return Tensor(op, inputs, inputs, CopyParams(), value, code, lasti, context)
 
 
 class Loan:

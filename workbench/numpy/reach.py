@@ -25,6 +25,7 @@ from workbench.numpy.namespaces import (
     swap_scipy,
     vars_of,
 )
+from workbench.ops import writing
 
 Space = dict[str, Any]
 
@@ -58,10 +59,11 @@ class Facts(NamedTuple):
 
 #: Attributes, and functions, by which an array is written to, or Tensors are taken.
 WRITING = {
-    "__setitem__", "asarray", "ascontiguousarray", "at", "copyto", "fill",
-    "fill_diagonal", "flat", "ndarray", "partition", "place", "put", "put_along_axis",
-    "putmask", "sort",
+    "__setitem__", "asarray", "ascontiguousarray", "at", "fill", "flat", "ndarray",
+    "partition", "sort", *(function.__name__ for function in writing.WRITERS),
 }  # fmt: skip
+#: Attributes of an array that may be set.
+PARTS = {"flat", "imag", "real"}
 _FACTS: dict[int, Facts] = {}
 
 
@@ -81,6 +83,8 @@ def read_code(code: CodeType) -> Facts:
             attributes.add(step.argval)
         elif name in ("STORE_SUBSCR", "STORE_SLICE"):
             stores = True
+        elif name == "STORE_ATTR":
+            stores = stores or step.argval in PARTS
         elif name == "BINARY_OP":
             stores = stores or step.argrepr.endswith("=")
     stores = stores or not WRITING.isdisjoint(attributes.union(names))

@@ -230,7 +230,8 @@ def _set_in_place(
     if isinstance(value, Tensor) and type(value) in tensor.MASKED:
         return False
     weak = types.is_weak(v)
-    if dtype.kind not in "fc" or not (weak or type(v) in _PLAIN or _is_scalar(v)):
+    is_plain = weak or type(v) is np.ndarray or isinstance(v, np.generic)
+    if dtype.kind not in "fc" or not is_plain:
         return False
     given = type(v) if weak else v.dtype
     if given is not dtype and not np.can_cast(given, dtype, "same_kind"):
@@ -266,13 +267,6 @@ def _set_in_place(
     return True
 
 
-_PLAIN = frozenset({np.ndarray})
-
-
-def _is_scalar(v: Any) -> bool:
-    return isinstance(v, np.generic)
-
-
 def _replace_whole(
     memory: Memory, value: Any, v: Any, line: Line
 ) -> bool:
@@ -280,20 +274,14 @@ def _replace_whole(
     old = memory.latest
     room = inplace.copy_in_place(old._value)
     room[...] = v
-    context = source.current_context()
-    if not isinstance(value, Tensor):
-        op, inputs, args = declare("stop_gradient"), (room,), (room,)
-        new = Tensor(op, inputs, args, CopyParams(), room, *line, context)
-    else:
-        part: Any = value
+    part: Any = value
+    if isinstance(value, Tensor):
         if np.shape(v) != room.shape:
             part = np.broadcast_to(value, room.shape)
         if part.dtype != room.dtype:
             part = part.astype(room.dtype)
-        new = Tensor(
-            declare("copy"), (part,), (part._value,), {}, room, *line, context
-        )
-    store(memory, new)
+        v = part._value
+    store(memory, inplace.make_copy(part, v, room, line))
     return True
 
 
@@ -402,15 +390,7 @@ class Total:
         self.line = line
         value = value_of(start)
         room = np.array(value)  # host array: of the total
-        context = source.current_context()
-        if isinstance(start, Tensor):
-            first = Tensor(
-                declare("copy"), (start,), (value,), {}, room, *line, context
-            )
-        else:
-            op, params = declare("stop_gradient"), CopyParams()
-            first = Tensor(op, (room,), (room,), params, room, *line, context)
-        self.memory = Memory(first)
+        self.memory = Memory(inplace.make_copy(start, value, room, line))
         self.memory.fresh.clear()
         self.memory.owner = self
 
