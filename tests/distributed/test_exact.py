@@ -62,3 +62,23 @@ def test_rows_that_are_mixed_are_refused(client: Any) -> None:
         wd.grad(rough, reduce="exact")(W, DX)
     with pytest.raises(ClusterError, match=r"cut off at .*x\.compute\(\)"):
         wd.grad(lambda w, X: np.sum(X[0] * w), reduce="exact")(W, DX)
+
+
+def test_a_part_of_another_shape_is_refused(client: Any) -> None:
+    def loss(w: Any, X: Any) -> Any:
+        return np.sum(X[:5] @ w)
+
+    rows = da.from_array(np.arange(24.0).reshape(12, 2), chunks=(4, 2))
+    with pytest.raises(ClusterError, match="reduce='exact'"):
+        wd.grad(loss, reduce="exact")(np.ones(2), rows)
+
+
+def test_a_maximum_of_labels_is_no_sum(client: Any) -> None:
+    labels = np.array([0, 0, 0, 1, 1, 1, 2, 2, 1])
+
+    def loss(w: Any, y: Any) -> Any:
+        return np.sum(w) * np.max(y)
+
+    slope = wd.grad(loss, reduce="exact")
+    found = slope(np.ones(3), da.from_array(labels, chunks=3))
+    np.testing.assert_array_equal(found, [2.0, 2.0, 2.0])

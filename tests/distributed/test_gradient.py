@@ -187,3 +187,14 @@ def test_what_cannot_be_sent_says_so(client: Any, tmp_path: Any) -> None:
 def test_a_client_is_needed() -> None:
     with pytest.raises(ClusterError, match=r"dask\.distributed\.Client\(\)"):
         wd.grad(loss)(W, DX, DY)
+
+
+def test_a_setting_is_another_one_if_it_is_another_object(client: Any) -> None:
+    def loss(w: Any, X: Any, words: Any) -> Any:
+        return np.mean(X @ w) * len(words)
+
+    slope, w = wd.grad(loss), np.ones(2)
+    rows = da.from_array(np.arange(12.0).reshape(6, 2), chunks=(3, 2))
+    once = slope(w, rows, np.array(["a"]))
+    twice = slope(w, rows, np.array(["a", "b"]))
+    np.testing.assert_allclose(twice, 2 * once)

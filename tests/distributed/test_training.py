@@ -86,3 +86,8 @@ def test_what_it_cannot_run_is_refused(client: Any) -> None:
         session.run(X=np.zeros((16, 3)))
     with pytest.raises(ClusterError, match="no sum over rows"):
         wd.session(loss, W, *split(25), reduce="sum")
+
+
+def test_another_reduction_is_refused(client: Any) -> None:
+    with pytest.raises(UsageError, match=r"reduce='max'\. Write 'mean' or 'sum'"):
+        wd.session(lambda w, X: np.sum(X @ w), np.ones(2), X, reduce="max")

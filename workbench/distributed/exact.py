@@ -350,14 +350,15 @@ def try_cuts(
                 parts.append(found)
             for i, names in enumerate(fitting):
                 a, b, y = parts[0][i], parts[1][i], truth[i]
+                if not np.shape(a) == np.shape(b) == np.shape(y):
+                    raise refuse_cut(small.interior[cuts[i]], n, k, a, b, y)
                 size = np.max(
                     np.abs([a, b, y]), initial=0.0, where=np.isfinite([a, b, y])
                 )
                 tolerance = 1e-4 if np.asarray(y).dtype.itemsize < 8 else 1e-9
                 names[:] = [
                     name for name in names
-                    if np.shape(a) == np.shape(b)
-                    and np.allclose(JOINS[name](a, b), y, rtol=tolerance,
+                    if np.allclose(JOINS[name](a, b), y, rtol=tolerance,
                                     atol=tolerance * float(size), equal_nan=True)
                 ]  # fmt: skip
                 if not names:

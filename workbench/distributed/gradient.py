@@ -31,6 +31,9 @@ from workbench.distributed.rows import (
 from workbench.errors import UsageError
 from workbench.overrides.override_blocks import blocks_in_force
 
+#: The types of settings that are the same where they are equal.
+SETTINGS = (bool, int, float, complex, str, bytes, type(None))
+
 
 class RowGradient:
     """The value and gradient of a loss over the rows of Dask arrays.
@@ -50,6 +53,7 @@ class RowGradient:
     ) -> None:
         self.function = f
         self._name, self._reduce = name, reduce
+        self._held: list[Any] = []
         self._client, self._progress, self._settings = client, progress, settings
         self._key: Any = None
         self._programs: Any = None
@@ -73,13 +77,15 @@ class RowGradient:
 
     def _prepare(self, client: Any, rows: Rows) -> None:
         """Trace, try the loss and place the data, unless the last call has done so."""
-        others = [
-            types.spec_of(x) if is_input(x) else (type(x), x)
-            for i, x in enumerate(rows.flat)
-            if i not in rows.places
-        ]
+        others = [x for i, x in enumerate(rows.flat) if i not in rows.places]
+        # What is no array is a constant of the program: another object, another one.
+        told = [
+            types.spec_of(x) if is_input(x)
+            else (type(x), x if type(x) in SETTINGS else id(x))
+            for x in others
+        ]  # fmt: skip
         arrays = [rows.flat[i].name for i in rows.places]
-        key = id(client), rows.structure, arrays, others, blocks_in_force()
+        key = id(client), rows.structure, arrays, told, blocks_in_force()
         if self._key is not None and self._key == key:
             return
         self._key = None
@@ -94,6 +100,7 @@ class RowGradient:
             )  # fmt: skip
         self._chunks = Chunks(client, rows, self._progress)
         self._key = key
+        self._held = [x for x in others if not is_input(x)]  # whose ids stay theirs
 
     def _tell(self, client: Any, rows: Rows, seconds: float) -> None:
         work = self._chunks.work

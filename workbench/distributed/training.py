@@ -164,6 +164,11 @@ def session(
     True
     """
     check_function(f, "wd.session")
+    if reduce not in ("mean", "sum"):
+        raise UsageError(
+            f"wd.session: reduce={reduce!r}. Write 'mean' or 'sum': what each run adds"
+            " up over the rows."
+        )
     client = find_client(client)
     rows = read_rows(args, {}, "wd.session")
     check_reduction(f, rows, reduce, client, "wd.session")
