@@ -306,6 +306,7 @@ def test_dead_values_are_dropped() -> None:
     assert count_bytes(graph) == 2 * 80
 
 
+@pytest.mark.long
 def test_a_long_program_needs_no_recursion() -> None:
     def chain(x: Any) -> Any:
         for _ in range(20_000):

@@ -111,6 +111,7 @@ def peak(call: Callable[[], Any]) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", [1, 2])
 def test_memory_is_that_of_the_borders(order: int, measured: Any) -> None:
     """Ten layers of ten arrays: about ten and ten instead of a hundred."""

@@ -208,7 +208,7 @@ def samples(number: int) -> dict[str, tuple[int]]:
     return {f"program {i}": (i,) for i in range(number)}
 
 
-@parametrize_chunks("number", samples(MANY // 20))
+@parametrize_chunks("number", samples(MANY // 50))
 def test_two_transforms_of_each_program(number: int, rng: np.random.Generator) -> None:
     """Each run draws other pairs of transforms, for each kind of contents."""
     program = draw_program(rng, [*CONTENTS][number % len(CONTENTS)])

@@ -67,6 +67,7 @@ def test_what_rewrites_save_is_counted(capsys: pytest.CaptureFixture[str]) -> No
     assert row["operations"] < 1  # vectors are multiplied first
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("program", sparse_programs.PROGRAMS, ids=lambda one: one.name)
 def test_a_pattern_by_hand_is_that_of_its_program(
     program: sparse_programs.Program,

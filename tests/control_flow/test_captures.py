@@ -86,6 +86,7 @@ def whole(s: Any, w: Any) -> Any:
 INSIDE = [loop, closure, long_state, branch, endless, stored_less, whole]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("inside", INSIDE)
 def test_C8_second_order_of_a_loop_around_a_loop(inside: Any) -> None:
     w = wb.vector("w")

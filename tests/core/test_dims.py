@@ -358,6 +358,7 @@ def test_a_plain_mask_is_its_places() -> None:
     assert g.tolist() == [2, 0, 6]
 
 
+@pytest.mark.long
 def test_many_nodes() -> None:
     x = wb.vector("x")
     y = x

@@ -66,6 +66,7 @@ def test_a_derivative_of_a_part_of_a_trace() -> None:
     np.testing.assert_allclose(wb.grad(f)(X), 6 * np.sin(X) * np.cos(X))
 
 
+@pytest.mark.long
 def test_a_long_chain_needs_no_recursion() -> None:
     def f(x: Any) -> Any:
         for _ in range(50_000):

@@ -387,6 +387,7 @@ def test_second_and_third_order() -> None:
     assert at(third, x=0.7) == pytest.approx(-np.cos(0.7), rel=1e-14)
 
 
+@pytest.mark.long
 def test_a_long_chain_takes_linear_time() -> None:
     def seconds(n: int) -> float:
         x = wb.scalar("x")

@@ -392,6 +392,7 @@ def test_a_check_tells_how_far_it_is_and_stops_with_what_it_has(page: Page) -> N
     assert page.value("long.report.stopped") == "True"
 
 
+@pytest.mark.long
 def test_a_picture_on_its_own_from_python(page: Page) -> None:
     reply, seen = page.run("wb.show(wb.trace(lambda x: np.tanh(x))(np.ones(3)))")
     assert reply["status"] == "ok"

@@ -385,6 +385,7 @@ def test_a_loop_is_not_held_up_by_a_costly_picture(
     assert page.shows(session), "and so is the end of the loop"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("share", "least", "most"),
     [
@@ -419,6 +420,7 @@ def test_a_loop_counts_by_what_it_has_of_the_processor(
     assert least <= len([m for m in page.take() if m["type"] == "patch"]) <= most
 
 
+@pytest.mark.long
 def test_a_loop_on_a_busy_machine_needs_few_timers(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

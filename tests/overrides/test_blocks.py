@@ -634,6 +634,7 @@ def test_a_fixture_opens_a_block_for_the_test() -> None:
     assert place() == "fixture/deeper"
 
 
+@pytest.mark.long
 def test_fixtures_of_a_module(tmp_path: Path) -> None:
     """The block lasts as long as the fixture, in a run of pytest's own."""
     (tmp_path / "test_it.py").write_text(

@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -124,6 +125,7 @@ def test_the_true_rule_of_any_part_changes_nothing(program: Program, data: Any) 
             raise
 
 
+@pytest.mark.long
 @fuzz
 @given(programs())
 def test_the_true_rule_of_any_structure_changes_nothing(program: Program) -> None:

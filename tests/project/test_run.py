@@ -35,6 +35,7 @@ def test_a_runner_that_fails_is_counted(
     assert run.settle(count, exit_code).failed == failed
 
 
+@pytest.mark.long
 def test_python_tests_are_counted_and_tried_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

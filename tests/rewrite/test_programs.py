@@ -68,6 +68,7 @@ def check_program(number: int, rng: np.random.Generator) -> None:
     assert_same_program(program, None if number % 4 == 3 else N)
 
 
+@pytest.mark.long
 @parametrize_chunks("number", samples(40))
 def test_a_program_before_and_after(number: int, rng: np.random.Generator) -> None:
     check_program(number, rng)

@@ -299,6 +299,7 @@ def test_a_program_traced_without_values_starts_with_its_first_run() -> None:
     np.testing.assert_array_equal(session.grads["x"], [3.0, 3.0])
 
 
+@pytest.mark.long
 @fuzz(programs(most=10))
 def test_random_programs(program: Program) -> None:
     """Compiled or not, with an override or not, at other inputs too."""

@@ -97,6 +97,7 @@ def assert_same(model: wb.Session, made: wb.Session) -> None:
     assert made.code() == model.code()
 
 
+@pytest.mark.long
 def test_random_overrides_are_rebuilt_bit_for_bit(rng: np.random.Generator) -> None:
     """Of every kind of target and rule, in any order, on and off, moved and edited."""
     for _ in range(60):

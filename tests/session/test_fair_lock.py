@@ -83,6 +83,7 @@ def test_five_hundred_interrupts_leave_a_lock_free(
         assert others_get(turns)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_interrupts_of_changes_leave_a_whole_session(
     alarm: Any, rng: np.random.Generator

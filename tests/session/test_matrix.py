@@ -124,6 +124,7 @@ def test_progress_is_told_and_can_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_allclose(np.diag(fresh.value), np.diag(d.value))  # nothing is spoiled
 
 
+@pytest.mark.long
 def test_a_chain_of_many_nodes_is_no_trouble() -> None:
     def f(x: Any) -> Any:
         for _ in range(20_000):

@@ -389,6 +389,7 @@ def test_a_copy_on_other_values() -> None:
 # Size
 
 
+@pytest.mark.long
 def test_many_nodes_are_linear() -> None:
     def seconds(count: int) -> float:
         z = x
@@ -403,6 +404,7 @@ def test_many_nodes_are_linear() -> None:
     assert large < 20 * max(small, 0.1)
 
 
+@pytest.mark.long
 def test_ten_thousand_symbols(rng: np.random.Generator) -> None:
     many = [wb.scalar(f"x{i}") for i in range(10_000)]
     total: Any = 0.0

@@ -172,6 +172,7 @@ def test_large_arrays_are_handed_over() -> None:
     np.testing.assert_allclose(namespace["f"](np.ones(5000)), 2500.0)
 
 
+@pytest.mark.long
 def test_a_long_program_has_a_source() -> None:
     y = x
     for _ in range(5_000):

@@ -25,6 +25,10 @@ _far = lambda d: _np.abs(factors.grads["A"] - _u @ _np.diag(d) @ _vh - _rest).ma
 print(_far(1 / _s) < 1e-9, _far(_np.clip(1 / _s, -${BOUND}, ${BOUND})) < 1e-9)
 `;
 
+/** The panel below the cell of a graph with this name; the notebook has three. */
+const panelOf = (name: string): string =>
+  `.jp-CodeCell:has-text("--name ${name}") .workbench-Panel`;
+
 // High enough for a graph with its drawer.
 test.use({ viewport: { width: 1280, height: 1150 } });
 
@@ -34,7 +38,7 @@ test('one output of svd is clipped by mouse, and the kernel holds that gradient'
 }) => {
   await open(page, tmpPath, NOTEBOOK);
   await runAll(page);
-  const graph = new GraphOnPage(page);
+  const graph = new GraphOnPage(page, panelOf('factors'));
   await graph.ready();
   await graph.live();
   expect(await print(page, BY_HAND)).toBe('True False');
@@ -63,4 +67,31 @@ test('one output of svd is clipped by mouse, and the kernel holds that gradient'
   await graph.button(/^Undo/).click();
   await expect(graph.tab('Overrides')).toHaveText('Overrides');
   expect(await print(page, BY_HAND)).toBe('True False');
+});
+
+test('the stores of a loop are one card, which opens', async ({ page, tmpPath }) => {
+  await open(page, tmpPath, NOTEBOOK);
+  await runAll(page);
+  const graph = new GraphOnPage(page, panelOf('smoothing'));
+  await graph.ready();
+  await graph.live();
+  const tree = graph.panel.locator('.workbench-Picture > .workbench-Tree');
+  await expect(tree).toContainText('loop ×39 · line 5');
+  await graph.screenshot('light-stores');
+
+  const stores = tree.locator('[data-node]').filter({ hasText: 'index_set' });
+  await expect(stores).toHaveCount(1);
+  // By keyboard it opens one step, with the store of that step.
+  await graph.click(await graph.node('subtract'));
+  await graph.canvas.focus();
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('Enter');
+  await expect(stores).toHaveCount(2);
+  const strip = graph.panel.locator('.workbench-IterationStrip');
+  await strip.getByRole('textbox').fill('17');
+  await strip.getByRole('textbox').press('Enter');
+  await expect(strip.getByRole('status')).toHaveText('step 17 of 39');
+  await graph.ready();
+  await graph.button('Fit the graph into view').click();
+  await graph.screenshot('light-stores-open');
 });

@@ -41,6 +41,7 @@ def check_equal(found: Any, expected: Any) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", NUMBERS)
 def test_jacobians_in_all_modes(number: int) -> None:
     def check(program: Program) -> None:
@@ -54,6 +55,7 @@ def test_jacobians_in_all_modes(number: int) -> None:
     try_programs(programs(12), number, check)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", NUMBERS)
 def test_hessians_star_and_acyclic(number: int) -> None:
     def check(program: Program) -> None:

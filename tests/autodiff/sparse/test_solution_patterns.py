@@ -256,6 +256,7 @@ def test_factors_with_swaps_of_rows(
     np.testing.assert_array_equal(pattern.any(axis=1), kept)
 
 
+@pytest.mark.long
 def test_a_triangle_of_too_many_places_is_told() -> None:
     pattern = wb.sparsity(np.linalg.cholesky, 9 * np.eye(90))
     assert "has too many places" in pattern.report()

@@ -281,6 +281,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", TARGETS)
 def test_other_processors_have_code(target: str) -> None:
     """Object code comes out; what it calls is C's library, on its rare ways."""

@@ -320,6 +320,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("loop", "small"),
     [

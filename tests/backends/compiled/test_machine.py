@@ -159,6 +159,7 @@ def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> 
     machine.find_cache_folder.cache_clear()
 
 
+@pytest.mark.long
 def test_processes_that_fill_and_shrink_one_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +190,7 @@ def test_nothing_is_kept_if_nobody_wants_it(monkeypatch: pytest.MonkeyPatch) -> 
     machine.find_cache_folder.cache_clear()
 
 
+@pytest.mark.long
 def test_threads_and_processes_write_the_same_entry(folder: Path) -> None:
     program = (
         "from workbench.backends.compiled import machine\n"
@@ -351,6 +353,7 @@ def test_the_parts_of_a_library_lie_together_whatever_else_is_in_memory() -> Non
     run_program(LIBRARY + GAPS)
 
 
+@pytest.mark.long
 @on_linux
 @pytest.mark.parametrize("shortage", [LIMIT, MAPS], ids=["bytes", "maps"])
 def test_a_shortage_of_memory_is_an_error_and_not_the_end(shortage: str) -> None:

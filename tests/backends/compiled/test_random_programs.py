@@ -8,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pytest
 
 import workbench as wb
 from tests.autodiff.programs import Program, programs
@@ -44,6 +45,7 @@ def run_compiled(graph: Graph, args: Sequence[Any], width: int = 0) -> Any:
     return made[0]
 
 
+@pytest.mark.long
 @fuzz(programs(most=15))
 def test_values_and_gradients(program: Program) -> None:
     with printed(program):

@@ -267,12 +267,14 @@ f(np.ones(50))
 DELAYS = [0.05, *(pytest.param(d, marks=pytest.mark.long) for d in (0.0, 0.1, 0.2))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("delay", DELAYS)
 def test_a_process_may_end_while_it_compiles(delay: float) -> None:
     """LLVM's own end came in the midst of its work, and aborted the process."""
     run_program(f"{LONG}\ntime.sleep({delay})")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.parametrize("delay", DELAYS)
 def test_a_fork_while_it_compiles(delay: float) -> None:

@@ -448,6 +448,7 @@ def check_samples(chosen: Chosen, subtests: pytest.Subtests) -> None:
     assert pairs > 0
 
 
+@pytest.mark.long
 def test_some_samples_on_streams(eager: None, subtests: pytest.Subtests) -> None:
     check_samples(choose_some(), subtests)
 

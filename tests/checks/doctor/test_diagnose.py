@@ -216,6 +216,7 @@ def test_float32_that_overflows_is_told_of_float64() -> None:
     assert "float64 reaches" in found.cause
 
 
+@pytest.mark.long
 def test_many_origins_on_one_line_are_one_finding() -> None:
     def f(x: Any) -> Any:
         total = 0.0

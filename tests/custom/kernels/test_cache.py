@@ -166,6 +166,7 @@ def test_a_folder_that_cannot_be_used(
         assert toolchain._prepare_folder() != toolchain.cache_folder()
 
 
+@pytest.mark.long
 @needs_c
 def test_several_processes_at_once(tmp_path: Path) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}

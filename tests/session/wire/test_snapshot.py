@@ -462,6 +462,7 @@ def test_a_rule_may_give_nan_where_the_gradient_is_zero() -> None:
 # Size
 
 
+@pytest.mark.long
 def test_a_large_program_is_a_picture_of_few_strings(
     measured: Callable[[str], None],
 ) -> None:
