@@ -30,7 +30,6 @@ from workbench.distributed.rows import (
     Chunks,
     Rows,
     find_weights,
-    is_input,
 )
 from workbench.errors import ClusterError
 
@@ -88,21 +87,12 @@ def cut_loss(
         If rows cannot be cut off somewhere, with the op, its line and both numbers; or
         if the program is another one for another number of rows.
     """
-    data = set(rows.places)
-    chosen = [i for i, x in enumerate(rows.flat) if i in data or is_input(x)]
-    others = [i for i in chosen if i not in data]
+    chosen, others = rows.inputs, rows.others
     order = [*others, *rows.places]
 
     def trace_at(n: int) -> Graph:
         """Return the program for so many rows, the data last, in simple ops."""
-        specs = list(rows.flat)
-        for i in others:
-            x = np.asarray(specs[i])
-            specs[i] = Spec(x.shape, x.dtype)
-        for i in data:
-            x = rows.flat[i]
-            specs[i] = Spec((n, *map(int, x.shape[1:])), x.dtype)
-        args, kwargs = rows.structure(specs)
+        args, kwargs = rows.structure(rows.list_specs(n))
         graph = trace(f)(*args, **kwargs)
         leaves = [graph.inputs[chosen.index(i)] for i in order]
         simple = expand(
@@ -125,13 +115,12 @@ def cut_loss(
     weights, nest = find_weights(f, rows, settings, "reduce='exact'")
     wrt = [others.index(i) for i in weights]
     rounds = []
-    lengths = sorted({n for n, _ in rows.counts})
-    small = {n: transplant(trace_at(n), whole) for n in lengths}
+    small = {n: transplant(trace_at(n), whole) for n in rows.lengths}
     overrides = settings["overrides"]
     for level in range(1, max(levels, default=0) + 1):
         which = [i for i, other in enumerate(levels) if other == level]
         forward, backward = {}, {}
-        for n in lengths:
+        for n in rows.lengths:
             there, back = make_round(
                 small[n], cuts, which, joins, wrt, len(others), overrides
             )

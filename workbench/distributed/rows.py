@@ -56,6 +56,31 @@ class Rows(NamedTuple):
         """The number of all rows."""
         return sum(n for n, _ in self.counts)
 
+    @property
+    def lengths(self) -> list[int]:
+        """The numbers of rows that a chunk may have, each once."""
+        return sorted({n for n, _ in self.counts})
+
+    @property
+    def inputs(self) -> list[int]:
+        """Which leaves are inputs of a program; the others are settings of it."""
+        return [i for i, x in enumerate(self.flat) if i in self.places or is_input(x)]
+
+    @property
+    def others(self) -> list[int]:
+        """Which leaves are inputs of a program and no Dask arrays."""
+        return [i for i in self.inputs if i not in self.places]
+
+    def list_specs(self, n: int) -> list[Any]:
+        """Return all leaves, each input a spec, as a chunk of n rows has them."""
+        specs = list(self.flat)
+        for i in self.others:
+            specs[i] = types.spec_of(specs[i])
+        for i in self.places:
+            _, *row = self.flat[i].shape
+            specs[i] = Spec((n, *map(int, row)), self.flat[i].dtype)
+        return specs
+
     def fill(self, data: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments with these in the place of the Dask arrays."""
         flat = list(self.flat)
@@ -74,7 +99,7 @@ class Rows(NamedTuple):
         return f"rows {first} to {first + self.counts[place][0]} of the Dask arrays"
 
 
-class Held:
+class DaskLeaf:
     """A Dask array among arguments: `tree` takes none by itself."""
 
     def __init__(self, array: Any) -> None:
@@ -93,13 +118,13 @@ def read_rows(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Rows:
     """
     array = find_library("dask.array").Array
 
-    def hold(x: Any) -> Any:
-        return Held(x) if isinstance(x, array) else x
+    def wrap(x: Any) -> Any:
+        return DaskLeaf(x) if isinstance(x, array) else x
 
-    held = tuple(map(hold, args)), {k: hold(x) for k, x in kwargs.items()}
-    flat, structure = tree.flatten(held)
-    places = [i for i, x in enumerate(flat) if isinstance(x, Held)]
-    flat = [x.array if isinstance(x, Held) else x for x in flat]
+    wrapped = tuple(map(wrap, args)), {k: wrap(x) for k, x in kwargs.items()}
+    flat, structure = tree.flatten(wrapped)
+    places = [i for i, x in enumerate(flat) if isinstance(x, DaskLeaf)]
+    flat = [x.array if isinstance(x, DaskLeaf) else x for x in flat]
     if not places:
         raise UsageError(
             f"{name}: none of the arguments is a Dask array, split by rows. For arrays"
@@ -239,25 +264,17 @@ def trace_chunks(
     The loss of a chunk is multiplied by its share before it is differentiated: so a
     rule that is not linear, one that clips, sees what it would see of all rows.
     """
-    specs = list(rows.flat)
-    data = {i: k for k, i in enumerate(rows.places)}
-    chosen = [i for i, x in enumerate(specs) if i in data or is_input(x)]
-    others = [i for i in chosen if i not in data]
-    for i in others:
-        specs[i] = types.spec_of(specs[i])
     packed, structure = {}, None
-    for n in sorted({n for n, _ in rows.counts}):
-        for i in data:
-            x = rows.flat[i]
-            specs[i] = Spec((n, *map(int, x.shape[1:])), x.dtype)
-        args, kwargs = rows.structure(specs)
+    for n in rows.lengths:
+        args, kwargs = rows.structure(rows.list_specs(n))
         share = find_share(reduce, n, rows)
         graph = trace(differentiate(scale_loss(f, share)))(*args, **kwargs)
         packed[n], structure = pack(graph), graph.tree
     assert structure is not None
-    numbers = {i: k for k, i in enumerate(others)}
-    sources = [(i in data, data[i] if i in data else numbers[i]) for i in chosen]
-    return ChunkPrograms(packed, sources, others, structure)
+    numbers = {i: (True, k) for k, i in enumerate(rows.places)}
+    numbers |= {i: (False, k) for k, i in enumerate(rows.others)}
+    sources = [numbers[i] for i in rows.inputs]
+    return ChunkPrograms(packed, sources, rows.others, structure)
 
 
 def scale_loss(f: Callable[..., Any], share: float) -> Callable[..., Any]:

@@ -16,14 +16,12 @@ from workbench.checks.progress import Progress
 from workbench.core import types
 from workbench.core.graph import Graph
 from workbench.core.trace import ArgumentNames, check_function, record
-from workbench.core.types import Spec
 from workbench.distributed.programs import Packed, find_client, pack
 from workbench.distributed.rows import (
     ChunkPrograms,
     Chunks,
     check_reduction,
     find_share,
-    is_input,
     read_rows,
 )
 from workbench.errors import UsageError
@@ -176,7 +174,7 @@ def session(
     flat = list(rows.flat)
     for i, x in zip(rows.places, few, strict=True):
         flat[i] = np.asarray(x)
-    chosen = [i for i, x in enumerate(flat) if is_input(x)]
+    chosen = rows.inputs
     positional, _ = rows.structure.children
     names = ArgumentNames(f, range(len(args)), positional.children, chosen)
 
@@ -191,12 +189,9 @@ def session(
         return record(call, values, names)
 
     graphs = {}
-    for n in sorted({n for n, _ in rows.counts}):
-        specs = [types.spec_of(flat[i]) for i in chosen]
-        for k, i in enumerate(chosen):
-            if i in rows.places:
-                specs[k] = Spec((n, *specs[k].shape[1:]), specs[k].dtype)
-        graphs[n] = trace_of(specs)
+    for n in rows.lengths:
+        specs = rows.list_specs(n)
+        graphs[n] = trace_of([specs[i] for i in chosen])
     values = [flat[i] for i in chosen]
     labels = [names[k] for k in range(len(chosen))]
     data = {k: rows.places.index(i) for k, i in enumerate(chosen) if i in rows.places}
