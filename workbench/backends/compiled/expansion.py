@@ -14,7 +14,6 @@ from typing import Any
 from workbench.backends.compiled.addresses import INDEX_EXPANSIONS
 from workbench.backends.compiled.builder import KINDS
 from workbench.backends.compiled.contractions import CONTRACTION_EXPANSIONS
-from workbench.backends.compiled.decompositions import DECOMPOSITIONS
 from workbench.backends.compiled.entries import PASSING
 from workbench.backends.compiled.systems import SYSTEM_EXPANSIONS
 from workbench.core import walk
@@ -86,11 +85,12 @@ def _expand_node(
         made = written(*operands, **params)
         if made is not None:
             return _expand_written(made, operands, kinds)
-    if op.unfold is not None and op.name != "cond":
+    if op.unfold is not None and any(isinstance(x, Tensor) for x in operands):
         outputs = op.unfold(operands, params)
-        several = isinstance(spec_of(node), tuple)
-        made = tuple(outputs) if several else outputs[0]
-        return _expand_written(made, operands, kinds)
+        if outputs is not None:
+            several = isinstance(spec_of(node), tuple)
+            made = tuple(outputs) if several else outputs[0]
+            return _expand_written(made, operands, kinds)
     if op.name == "item" and isinstance(operands[0], tuple):
         return operands[0][params["index"]]
     if len(operands) == len(node.inputs) and _have_same_specs(operands, node.inputs):
@@ -171,6 +171,5 @@ def _expand_written(
 
 #: How ops are written in simpler ones, by their names.
 EXPANSIONS: dict[str, Callable[..., Any]] = {
-    **DECOMPOSITIONS, **INDEX_EXPANSIONS, **CONTRACTION_EXPANSIONS,
-    **SYSTEM_EXPANSIONS,
+    **INDEX_EXPANSIONS, **CONTRACTION_EXPANSIONS, **SYSTEM_EXPANSIONS,
 }  # fmt: skip
