@@ -250,7 +250,7 @@ def repeat(a: Array, repeats: Any, axis: int | None = None) -> Array:
 def _triangle(name: str, function: Callable[..., Any]) -> Op:
     def body(x: Array, *, k: int = 0) -> Array:
         kept = function(np.ones(shape_of(x), bool), k)  # host array: of known entries
-        return np.where(kept, x, np.zeros((), x.dtype))
+        return np.where(kept, x, dtype_of(x).type(0))
 
     return linear(
         name,

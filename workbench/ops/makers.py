@@ -603,7 +603,8 @@ def _line_body(start: Any, stop: Any, *, num: int, endpoint: bool = True) -> Any
         return None
     way = np.subtract(stop, start) * 1.0
     real = np.empty(0, dtype_of(way)).real.dtype  # host array: its dtype
-    line = np.arange(num, dtype=real).reshape(num, *(1,) * len(shape_of(way)))
+    line = np.arange(num, dtype=real)  # host array: positions
+    line = line.reshape(num, *(1,) * len(shape_of(way)))
     made = line * (way / float(parts)) + start if parts else line * way + start
     if not endpoint or num < 2:
         return made

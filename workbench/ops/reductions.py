@@ -387,7 +387,7 @@ def _logsumexp_body(x: Array, *, axis: Axis = None, keepdims: bool = False) -> A
     if not can_reduce(x, "f"):
         return None
     largest = np.max(x, axis=axis, keepdims=True)
-    largest = np.where(np.isfinite(largest), largest, np.zeros((), x.dtype))
+    largest = np.where(np.isfinite(largest), largest, 0)
     total = np.sum(np.exp(x - largest), axis=axis, keepdims=keepdims)
     return np.log(total) + np.reshape(largest, total.shape)
 
