@@ -140,7 +140,15 @@ def reduction(
         return _sum_moved(moved, params)
 
     made = op(
-        name, compute, pull, push=push, rule=rule, reads=reads, lengths=lengths, **more
+        name,
+        compute,
+        pull,
+        push=push,
+        rule=rule,
+        reads=reads,
+        lengths=lengths,
+        kind="reduction",
+        **more,
     )
     made.batch = batch_reduction(made)
     return made
@@ -225,6 +233,8 @@ _sum_op = linear(
     _sum_transpose,
     rule="g to every entry",
     lengths=lengths_of(_sum_compute),
+    kind="reduction",
+    combines=np.add,
 )
 _sum_op.batch = batch_reduction(_sum_op)
 
@@ -274,6 +284,7 @@ _mean_op = linear(
     rule="g / n to every entry",
     lengths=lengths_of(np.mean),
     unfold=_mean_body,
+    kind="reduction",
 )
 _mean_op.batch = batch_reduction(_mean_op)
 
@@ -338,6 +349,7 @@ _prod_op = reduction(
     _product_of_others,
     rule="g times the product of the others",
     reads=(0,),
+    combines=np.multiply,
 )
 
 
@@ -471,7 +483,7 @@ def logsumexp(
 # `sorting.py`; of two arrays, entry by entry, the larger one, `elementwise.py`.
 
 
-def _extremum(name: str, function: Callable[..., Any], larger: Compute) -> Op:
+def _extremum(name: str, function: Callable[..., Any], larger: np.ufunc) -> Op:
     """Declare `numpy.max` or `numpy.min`; ``larger`` is that of two."""
 
     def compute(
@@ -517,6 +529,7 @@ def _extremum(name: str, function: Callable[..., Any], larger: Compute) -> Op:
         rule=f"g to the {name}imum, shared evenly at a tie",
         lengths=lengths_of(compute),
         unfold=body,
+        combines=larger,
     )
 
 
