@@ -188,6 +188,11 @@ def _note_places(places: dict[Any, OperandLength], x: Any, position: int) -> Non
             places.setdefault(n.key, OperandLength(position, axis))
 
 
+def base_op(node: Any) -> Op:
+    """Return the op of a node, whose settings may hold lengths that are measured."""
+    return node.op.base if type(node.op) is DeferredOp else node.op
+
+
 def unwrap_deferred(node: Any) -> tuple[Op, tuple[Any, ...], Params]:
     """Return the op, own operands and settings of any node, with lengths for places."""
     if type(node.op) is not DeferredOp:

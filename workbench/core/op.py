@@ -12,6 +12,8 @@ from importlib import import_module
 from threading import RLock
 from typing import Any, NamedTuple, NoReturn
 
+import numpy as np
+
 from workbench.core import hooks
 
 
@@ -228,8 +230,8 @@ class Op:
         do.
     unfold
         ``unfold(values, params) -> outputs``, what ``compute`` gives by the ops that
-        it is made of, each recorded where values are Tensors: for who looks inside.
-        None: there are none.
+        it is made of, each recorded where values are Tensors: for backends and
+        analyses, which know these. None, as where it gives None: there are none.
     graphs
         ``graphs(inputs, params) -> graphs``, the programs that a node holds: the step
         of a loop, the branches of a choice. The rules of such an op take one more
@@ -270,6 +272,20 @@ class Op:
         What one entry of an elementwise op is, for the kernels of backends: an
         expression of ``x`` (or ``x0``, ``x1``) and NumPy's functions by their names.
         Nothing: backends know the op by its name, or compute it as NumPy.
+    ufunc
+        The ufunc of NumPy or SciPy that it computes; its loops tell in which dtype.
+        None: it computes none.
+    passes
+        It hands its first operand on: the entries are the same, in the same order.
+    kind
+        What it does, of an op that backends treat by its kind: "reduction" of axes,
+        "running" (a reduction of each beginning of an axis), "update" of an array at
+        the index ``key``, "join" of operands along an axis, "window" (first rows of an
+        operand, as many as another one says), "order" (indices that sort), "matrix"
+        (a system of equations, or a factor, of each matrix of a stack).
+    combines
+        The ufunc by which such an op makes one entry of two. None: an update takes the
+        place of what is there.
     keeps
         Its one input, its output and both derivatives share shape and dtype, so
         the backward sweep need not compare them.
@@ -326,6 +342,7 @@ class Op:
         "batch",
         "calls_back",
         "carries",
+        "combines",
         "compute",
         "compute_into",
         "connection",
@@ -342,6 +359,7 @@ class Op:
         "inner_sources",
         "joins",
         "keeps",
+        "kind",
         "lengths",
         "limit",
         "lower",
@@ -352,6 +370,7 @@ class Op:
         "output_names",
         "pairs",
         "partial_reads",
+        "passes",
         "pattern",
         "pull",
         "pull_into",
@@ -365,6 +384,7 @@ class Op:
         "scalar",
         "template",
         "tighten",
+        "ufunc",
         "unfold",
         "view",
     )
@@ -379,9 +399,9 @@ class Op:
         self.lengths: Callable[..., Any] | None = None
         self.limit: Limit | None = None
         self.maker: Any = None
-        self.unfold: Callable[[Sequence[Any], dict[str, Any]], Sequence[Any]] | None = (
-            None
-        )
+        self.unfold: (
+            Callable[[Sequence[Any], dict[str, Any]], Sequence[Any] | None] | None
+        ) = None
         self.graphs: Callable[..., Sequence[Any]] | None = None
         self.inner_sources: Callable[[Any], Sequence[tuple[Any, Any]]] | None = None
         self.lower: Callable[[Any, str], Any] | None = None
@@ -397,7 +417,9 @@ class Op:
         self.put: Callable[[Any, Any, dict[str, Any]], Any] | None = None
         self.read_only = self.may_copy = False
         self.pattern: Callable[[Any], Any] | None = None
-        self.cure = self.helper = self.scalar = ""
+        self.cure = self.helper = self.scalar = self.kind = ""
+        self.ufunc: np.ufunc | None = None
+        self.combines: np.ufunc | None = None
         self.output_names: tuple[str, ...] = ()
         self.root: Root | None = None
         self.even: Callable[[tuple[Any, ...]], Callable[[Any], Any] | None] | None = (
@@ -409,6 +431,7 @@ class Op:
         self.custom = False
         self.calls_back = False
         self.elementwise = False
+        self.passes = False
         self.inline = False
         self.repeats = False
         self.keeps = False

@@ -29,6 +29,7 @@ from workbench.backends.compiled.kernel import (
     Running,
     Scatter,
     count_lanes,
+    find_combination,
     read_number,
     reduced_bytes,
 )
@@ -246,7 +247,7 @@ class _Writer:
         parts = 2 if kind in PARTS else 1
         part = PARTS.get(kind, kind)
         stored = "u1" if part == "b1" else part
-        number = format_number(COMBINATIONS[one.node.op.name].identity(part), stored)
+        number = format_number(find_combination(one.node).identity(part), stored)
         type_ = self.b.type(stored, 1)
 
         def fill(pointer: str, axes: list[tuple[int, int]]) -> None:
@@ -354,7 +355,7 @@ class _Writer:
         if self.kernel.steps[place][-1] != 0:
             return None
         part = PARTS.get(one.view.kind, one.view.kind)
-        identity = COMBINATIONS[one.node.op.name].identity(part)
+        identity = find_combination(one.node).identity(part)
         literal = self.b.literal(identity, part)
         assert isinstance(literal, Value)
         return [literal] * (2 if one.view.kind in PARTS else 1)
@@ -420,7 +421,7 @@ class _Writer:
     def _combine_totals(self, xs: list[Value], ys: list[Value]) -> list[Value]:
         """Return flat totals of two parts as one."""
         combines = [
-            COMBINATIONS[one.node.op.name].combine
+            find_combination(one.node).combine
             for one, t in zip(
                 self.kernel.reductions, self._start_all_totals(), strict=True
             )
@@ -474,7 +475,7 @@ class _Writer:
         for one, place, total in zip(
             kernel.reductions, self.reduction_places, totals, strict=True
         ):
-            combine = COMBINATIONS[one.node.op.name].combine
+            combine = find_combination(one.node).combine
             entries = [
                 b.convert(values[one.source], one.view.kind) for _, values in rows
             ]
@@ -559,10 +560,10 @@ class _Writer:
         self, one: Running, at: Sequence[tuple[str, int]], mask: Value | None
     ) -> None:
         """Write a loop along the running axis, for all lanes side by side."""
-        b, combine = self.b, COMBINATIONS[one.name].combine
+        b, combine = self.b, COMBINATIONS[one.ufunc].combine
         (source,), ((_, target),) = self.kernel.loads.values(), self.kernel.stores
         part = PARTS.get(target.kind, target.kind)
-        first = b.literal(COMBINATIONS[one.name].identity(part), part)
+        first = b.literal(COMBINATIONS[one.ufunc].identity(part), part)
         assert isinstance(first, Value)
 
         def write_round(k: str, totals: list[Value]) -> list[Value]:
@@ -659,7 +660,7 @@ class _Writer:
     def _finish_total(self, place: int, one: Reduction, total: list[Value]) -> None:
         """Combine the lanes of a total, and put it where the result lies."""
         b = self.b
-        combine = COMBINATIONS[one.node.op.name].combine
+        combine = find_combination(one.node).combine
         parts = []
         for part in total:
             by = b.lanes // 2

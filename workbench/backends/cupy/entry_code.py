@@ -59,7 +59,7 @@ LEAST_IN_PIECE = 64
 class Total(NamedTuple):
     """What a launch reduces: how, which value, and where the result lies."""
 
-    name: str
+    ufunc: np.ufunc
     source: int
     view: View
     #: The result is combined with what lies there.
@@ -68,13 +68,13 @@ class Total(NamedTuple):
     @property
     def kind(self) -> str:
         """The kind of the registers: sums of float16 are added up as float32."""
-        half = self.view.kind == HALF and self.name in ("sum", "prod")
+        half = self.view.kind == HALF and self.ufunc in (np.add, np.multiply)
         return "f4" if half else self.view.kind
 
     @property
     def combination(self) -> Combination:
         """The op that makes one value of two, and what changes nothing."""
-        return COMBINATIONS[self.name]
+        return COMBINATIONS[self.ufunc]
 
 
 class Function:

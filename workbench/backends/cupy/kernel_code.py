@@ -82,7 +82,7 @@ class _Writer(KernelWriter):
             )
         ]
         for one, steps in zip(kernel.reductions, self.total_steps, strict=True):
-            total = Total(one.node.op.name, one.source, one.view)
+            total = Total(one.node.op.combines, one.source, one.view)
             kept = tuple(step != 0 for step in steps)
             if all(k or n == 1 for k, n in zip(kept, self.lengths, strict=True)):
                 stores.append((one.source, one.view, steps))
@@ -370,7 +370,7 @@ class _Writer(KernelWriter):
         partial = self.add_partial((pieces, lines), target.kind)
         step = partial.strides[0]
         flat = partial._replace(shape=(lines,), strides=partial.strides[1:])
-        running = Running(one.name, pieces, (step, step))
+        running = Running(one.ufunc, pieces, (step, step))
         sums = Kernel((lines,), (), {-1: flat}, [(-1, flat)], (), running=running)
         writer = _Writer(sums, self.plan, self.device, self.owner)
         return [
@@ -392,7 +392,7 @@ class _Writer(KernelWriter):
         ((serial, source),) = self.kernel.loads.items()
         ((_, target),) = self.kernel.stores
         lines, kind = math.prod(self.lengths), target.kind
-        total = Total(one.name, serial, target)
+        total = Total(one.ufunc, serial, target)
         whole = index_type(lines * max(pieces, one.length) + self.threads * team)
         self.open_loop(b, whole, lines * pieces * team)
         b.line(f"const {whole} line = i / {team}u % {lines}u;")
