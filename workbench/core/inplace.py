@@ -239,6 +239,11 @@ def read_args(node: Any) -> tuple[Any, ...]:
     return args
 
 
+def is_lazy(node: Any) -> bool:
+    """Return whether a node is a version whose value is made when it is asked for."""
+    return type(node) is Version and READ(node) is None
+
+
 def copy_in_place(value: Any) -> Any:
     """Return a copy that lies in memory as the array does, gaps and all.
 
