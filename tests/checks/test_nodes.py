@@ -11,7 +11,8 @@ from scipy import special
 
 import workbench as wb
 from workbench.checks.check_rule import agree_with
-from workbench.checks.nodes import check_nodes
+from workbench.checks.isolated_node import IsolatedNode
+from workbench.checks.nodes import check_node, check_nodes
 from workbench.checks.report import Entry, NodeCheck
 from workbench.core.op import OPS, declare
 from workbench.core.tensor import apply
@@ -532,3 +533,21 @@ def test_an_entry_with_no_tolerance_is_ranked() -> None:
 
     assert rank(1.0) == (2, 0.0)
     assert rank(2.0) == rank(np.nan) == (2, np.inf)
+
+
+def test_nodes_of_versions_are_computed_from_their_values() -> None:
+    def f(x: Any) -> Any:
+        y = x * 1.0
+        y[0] = x[1] ** 2
+        y[1] = y[0] * y[2]
+        return np.sum(y[::-1] ** 2)
+
+    nodes = [n for n in wb.trace(f)(np.array([2.0, 3.0, 4.0])).nodes if n.inputs]
+    assert sum(n.op.name == "index_set" for n in nodes) == 2
+    for node in nodes:
+        isolated = IsolatedNode(node)
+        np.testing.assert_array_equal(isolated.outputs, np.ravel(node.value))
+        for value in isolated.values:
+            assert np.all(np.isfinite(value))
+        check = check_node(node, np.random.default_rng(0), order=1)
+        assert check.status == "right", check

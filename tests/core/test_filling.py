@@ -22,7 +22,7 @@ from tests.core.filling import (
     function_of,
     with_names,
 )
-from workbench.core.inplace import Version
+from workbench.core.inplace import Memory, Version
 from workbench.core.tensor import CHANGED, Tensor
 from workbench.core.walk import order_nodes
 from workbench.errors import DtypeError, GradientLostError, TraceError
@@ -634,10 +634,7 @@ def test_a_key_with_an_ellipsis_writes_where_numpy_does(
     truth = differences(g, V6[:3], 1e-2)
     np.testing.assert_allclose(slope, truth, rtol=1e-8, atol=1e-8)
     slopes = wb.grad(g)
-    truth = [
-        differences(lambda x, i=i: slopes(x)[i], V6[:3], 1e-2)
-        for i in range(3)
-    ]
+    truth = [differences(lambda x, i=i: slopes(x)[i], V6[:3], 1e-2) for i in range(3)]
     np.testing.assert_allclose(wb.hessian(g)(V6[:3]), truth, rtol=1e-8, atol=1e-8)
 
 
@@ -649,3 +646,66 @@ def test_hessians_through_a_reversed_row() -> None:
 
     x = np.array([0.7, 1.9])
     np.testing.assert_allclose(wb.hessian(f)(x), np.diag(6 * x), rtol=1e-12)
+
+
+def test_programs_within_a_program_leave_nothing_behind() -> None:
+    alive: list[int] = []
+
+    def inner(y: Any) -> Any:
+        a = NAMES.zeros(3)
+        for i in range(3):
+            a[i] = y[i] ** 2
+        v = a[1:]
+        v *= 2.0
+        a += 1.0
+        return NAMES.sum(a)
+
+    def outer(x: Any) -> Any:
+        total = 0.0
+        for k in range(600):
+            total += wb.grad(inner)(np.ones(3))[k % 3]
+        gc.collect()
+        alive.append(sum(isinstance(x, Memory) for x in gc.get_objects()))
+        return NAMES.sum(x) * total
+
+    np.testing.assert_allclose(wb.grad(outer)(XS), 600 / 3 * (2 + 4 + 4))
+    assert alive[0] < 100  # of 600
+
+
+@pytest.mark.parametrize("escape", ["aux", "nonlocal", "view", "added"])
+def test_an_array_of_an_inner_program_is_written_in_the_outer_one(escape: str) -> None:
+    def outer(x: Any) -> Any:
+        kept: list[Any] = []
+
+        def inner(y: Any) -> Any:
+            a = NAMES.zeros(3)
+            a[0] = y * x[0]
+            a[1] = x[1]
+            if escape == "added":
+                a += 1.0
+            kept.append(a[::-1] if escape == "view" else a)
+            return y**2 * a[0], a
+
+        for _ in range(100):  # so many that what nobody shows is dropped
+            slope, aux = wb.grad(inner, has_aux=True)(2.0)
+        b = aux if escape in ("aux", "added") else kept[0]
+        b[0] = x[2] * 3.0
+        b *= x[0]
+        kept[0][2] += x[1]
+        return NAMES.sum(b * b) + slope + NAMES.sum(kept[0] ** 2) + NAMES.sum(aux)
+
+    def plainly(x: Any) -> Any:
+        more = 1.0 if escape == "added" else 0.0
+        first = [np.array([2 * x[0], x[1], 0]) + more for _ in range(2)]
+        last = first[0]
+        slope = 3 * 4 * x[0] + 4.0 * more
+        kept = first[1][::-1] if escape == "view" else first[1]
+        b = last if escape in ("aux", "added") else kept
+        b[0] = x[2] * 3.0
+        b *= x[0]
+        kept[2] += x[1]
+        return np.sum(b * b) + slope + np.sum(kept**2) + np.sum(last)
+
+    value, slope = wb.value_and_grad(outer)(XS)
+    np.testing.assert_allclose(value, plainly(XS))
+    np.testing.assert_allclose(slope, differences(plainly, XS, 1e-3), rtol=1e-8)

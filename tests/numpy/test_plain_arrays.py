@@ -372,18 +372,128 @@ def test_an_array_given_twice_is_one() -> None:
     assert w.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_stores_of_numbers_in_what_runs_many_times_are_refused() -> None:
+def _add_number(a: Any) -> None:
+    a += 1
+
+
+def _double_part(a: Any) -> None:
+    part = a[1:]
+    part *= 2
+
+
+def _set_entry(a: Any) -> None:
+    a[0] = 5
+
+
+#: Ways to write plain numbers into an array of floats, or of integers.
+NUMBERS: list[Callable[[Any], Any]] = [
+    _add_number,
+    _double_part,
+    _set_entry,
+    lambda a: np.add(a, 1, out=a),
+    lambda a: np.cumsum(a, out=a),
+    lambda a: np.copyto(a, 3),
+    lambda a: np.put(a, [1], 3),
+    lambda a: a[::-1].sort(),
+    lambda a: a.fill(3),
+    lambda a: a.partition(1),
+]
+
+
+def _in_vmap(one: Callable[[Any], Any], x: Any) -> Any:
+    return np.sum(wb.vmap(one)(x))
+
+
+def _in_scan(one: Callable[[Any], Any], x: Any) -> Any:
+    return wb.scan(lambda t, c: c + one(t), x, initial=0.0, last=True)
+
+
+@pytest.mark.parametrize("dtype", [float, int])
+@pytest.mark.parametrize("run", [_in_vmap, _in_scan])
+@pytest.mark.parametrize("write", NUMBERS)
+def test_numbers_written_in_what_runs_many_times_are_refused(
+    write: Callable[[Any], Any], run: Callable[..., Any], dtype: type
+) -> None:
+    kept: list[Any] = []
+
     def f(x: Any) -> Any:
-        count = np.ones(1)
+        a = np.arange(3).astype(dtype)
+        kept.append(a)
 
         def one(y: Any) -> Any:
-            count[0] += 1.0
-            return y * count[0]
+            write(a)
+            return y * np.sum(a)
 
-        return np.sum(wb.vmap(one)(x)) * count[0]
+        return run(one, x)
 
-    with pytest.raises(TraceError, match="recorded once and runs many times"):
+    with pytest.raises(TraceError, match=r"recorded once and runs many times.*copy"):
         wb.grad(f)(X)
+    assert kept[-1].tolist() == [0, 1, 2]  # nothing was written
+    kept[-1][:] = 7  # and may be again
+    assert kept[-1].tolist() == [7, 7, 7]
+
+
+@pytest.mark.parametrize("write", NUMBERS)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_branch_that_is_not_taken_writes_no_numbers(
+    write: Callable[[Any], Any], sign: int
+) -> None:
+    def f(x: Any) -> Any:
+        a = np.arange(3.0)
+
+        def on_true(x: Any) -> Any:
+            write(a)
+            return x[0] * np.sum(a)
+
+        y = wb.cond(sign * x[0] > 0, on_true, lambda x: x[1] * 2.0, x)
+        return y * np.sum(a)
+
+    def plainly(x: Any) -> Any:
+        a = np.arange(3.0)
+        if sign > 0:
+            write(a)
+        return (x[0] * np.sum(a) if sign > 0 else x[1] * 2.0) * np.sum(a)
+
+    value, slope = wb.value_and_grad(f)(X)
+    np.testing.assert_allclose(value, plainly(X))
+    np.testing.assert_allclose(slope, differences(plainly, X, 1e-3), atol=1e-9)
+
+
+def test_numbers_written_in_a_checkpoint_are_written_once() -> None:
+    def f(x: Any) -> Any:
+        a = np.ones(3)
+
+        def inner(x: Any) -> Any:
+            nonlocal a
+            a += 1.0
+            a[0] *= 3.0
+            return x[0] ** 2 * np.sum(a)
+
+        return wb.checkpoint(inner)(x) * np.sum(a)
+
+    np.testing.assert_allclose(wb.grad(f)(X), [2 * 100.0, 0, 0])
+
+
+def test_an_older_array_is_read_in_what_runs_many_times() -> None:
+    def f(x: Any) -> Any:
+        table, more = np.arange(4.0), np.zeros(2)
+
+        def one(y: Any) -> Any:
+            a = table[1:] * 1.0
+            a[0] = y
+            more_of = table[::2].copy()
+            more_of += y
+            return np.sum(a) * np.sum(more_of)
+
+        made = wb.vmap(one)(x)
+        table[0] = 8.0
+        more[1] = x[0]
+        return np.sum(made) * table[0] + more[1] ** 2
+
+    np.testing.assert_allclose(
+        wb.grad(f)(X),
+        8 * ((2 + 2 * X) + 2 * (X + 5)) + [2 * X[0], 0, 0],
+    )
 
 
 def test_an_index_may_change_after_its_store() -> None:
@@ -395,3 +505,190 @@ def test_an_index_may_change_after_its_store() -> None:
         return np.sum((a * a + b * b) * np.array([1.0, 2.0, 3.0]))
 
     np.testing.assert_allclose(wb.grad(f)(X), differences(f, X, 1e-3), rtol=1e-9)
+
+
+class Labelled(np.ndarray[Any, Any]):
+    """A class of arrays that a user might write."""
+
+
+def _mask_data(a: Any) -> Any:
+    masked = np.ma.asarray(a)
+    return masked, masked.data  # a view of the class that the array has
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        lambda a: np.ma.array(a, copy=False),
+        lambda a: np.ma.masked_less(a[1:], -1, copy=False),
+        lambda a: np.ma.asarray(a)[1:],
+        lambda a: a.view(np.ma.MaskedArray),
+        _mask_data,
+        lambda a: a.reshape(1, 3).view(np.matrix),
+        lambda a: a.view(np.recarray),
+        lambda a: a[::-1].view(Labelled),
+    ],
+    ids=["array", "less", "slice", "view", "data", "matrix", "rec", "own"],
+)
+def test_a_view_of_another_class_is_an_error_or_gone(show: Callable[..., Any]) -> None:
+    def keeps(x: Any) -> Any:
+        a = np.zeros(3)
+        shown = show(a)
+        a[0] = x[0]
+        return np.sum(a), shown
+
+    def drops(x: Any) -> Any:
+        a = np.zeros(3)
+        assert np.sum(show(a)) is not None
+        a[0] = x[0]
+        return np.sum(a) ** 2
+
+    with pytest.raises(TraceError, match=r"a\[0\] = x\[0\].*shows the memory.*copy"):
+        wb.grad(keeps, has_aux=True)(X)
+    np.testing.assert_allclose(wb.grad(drops)(X), [2, 0, 0])
+
+
+def test_entries_set_through_a_masked_array_show() -> None:
+    def f(x: Any) -> Any:
+        a = np.ones(3)
+        masked = np.ma.array(a, mask=[0, 1, 0], copy=False)
+        masked[0] = 5.0
+        masked.data[1] = 6.0
+        kept = np.ma.array(a, copy=True)
+        del masked
+        a[2] = x[0]
+        assert kept.sum() == 12
+        return np.sum(a * x)
+
+    np.testing.assert_allclose(wb.grad(f)(X), [5 + 2 * 1 - 1 + 2, 6, 1])
+
+
+def test_a_masked_array_of_traced_values_is_an_error() -> None:
+    def f(x: Any) -> Any:
+        a = np.zeros(3)
+        a[0] = x[0]
+        return np.ma.array(a, copy=False).sum()
+
+    with pytest.raises(TraceError, match=r"a masked array of.*np\.where"):
+        wb.grad(f)(X)
+
+
+@pytest.mark.parametrize("index", [0, 1], ids=["a", "b"])
+@pytest.mark.parametrize("argnums", [0, 1, (0, 1)])
+def test_arguments_that_overlap_are_not_written(argnums: Any, index: int) -> None:
+    def f(*arrays: Any) -> Any:
+        arrays[index][1] = arrays[1 - index][0] ** 2
+        return np.sum(arrays[0] * arrays[1])
+
+    def read(a: Any, b: Any) -> Any:
+        a = a.copy()
+        a[0] = b[0]
+        return np.sum(a * b)
+
+    whole = np.arange(1.0, 9.0)
+    pairs = [(whole[:5], whole[3:]), (whole, whole), (whole[:4], whole[3::-1])]
+    for a, b in pairs:
+        if len({a.shape, b.shape}) > 1:
+            continue
+        with pytest.raises(TraceError, match=r"shares memory with another one.*copies"):
+            wb.grad(f, argnums=argnums)(a, b)
+        assert np.all(np.isfinite(wb.grad(read, argnums=0)(a, b)))
+    apart = whole[::2], whole[1::2]
+    copies = [x.copy() for x in apart]
+    found, truth = (wb.grad(f, argnums=argnums)(*x) for x in (apart, copies))
+    for y, z in zip(np.atleast_2d(found), np.atleast_2d(truth), strict=True):
+        np.testing.assert_array_equal(y, z)
+    np.testing.assert_array_equal(whole, np.arange(1.0, 9.0))
+
+
+def test_two_others_that_overlap_are_not_written() -> None:
+    def f(x: Any, a: Any, b: Any) -> Any:
+        a[0] = x[0]
+        return np.sum(a) + np.sum(b)
+
+    whole = np.arange(6.0)
+    with pytest.raises(TraceError, match="shares memory with another one"):
+        wb.grad(f)(X, whole[:4], whole[::-1])
+    np.testing.assert_array_equal(wb.grad(f)(X, whole, whole), [2, 0, 0])
+
+
+def test_what_compiled_code_writes_is_not_lost() -> None:
+    def draw(x: Any) -> Any:
+        a = np.zeros(3)
+        rng = np.random.default_rng(0)
+        rng.random(out=a)
+        rng.shuffle(a)
+        before = a.copy()
+        a[0] = x[0]
+        return np.sum(a * before)
+
+    np.testing.assert_allclose(
+        wb.grad(draw)(X)[0], differences(draw, X, 1e-3)[0], rtol=1e-9
+    )
+
+    def write(x: Any, change: Any) -> Any:
+        a = np.zeros(3)
+        a[0] = x[0]
+        change(np.random.default_rng(0), a)
+        return np.sum(a)
+
+    for change in (
+        lambda rng, a: rng.random(out=a),
+        lambda rng, a: rng.standard_normal(out=a),
+        lambda rng, a: rng.standard_exponential(out=a),
+        lambda rng, a: rng.shuffle(a),
+    ):
+        with pytest.raises(TraceError, match=r"writes to an array.*A\[\.\.\.\] ="):
+            wb.grad(write)(X, change)
+
+
+def test_a_generator_that_is_given_shuffles_traced_values() -> None:
+    def f(x: Any, rng: Any, shape: Any = (6, 2), axis: int = 0) -> Any:
+        a = np.zeros(shape)
+        a[...] = np.arange(float(a.size)).reshape(shape) * x[0]
+        rng.shuffle(a, axis)
+        return np.sum(a * np.arange(float(a.size)).reshape(shape))
+
+    for more in (((6, 2),), ((6, 2), 1), ((7,),)):
+        expected = f(X, np.random.default_rng(3), *more)
+        value, slope = wb.value_and_grad(f)(X, np.random.default_rng(3), *more)
+        np.testing.assert_allclose(value, expected)
+        np.testing.assert_allclose(slope, [expected / X[0], 0, 0])
+
+
+def test_columns_and_rows_of_arrays_that_hold_tensors() -> None:
+    from numpy import c_, r_
+
+    def f(x: Any) -> Any:
+        a = np.zeros(2)
+        a[0] = x[0] ** 2
+        a[1] = x[1]
+        rows = np.r_[a, 1.0, a[::-1]], np.r_["0,2", a, a]
+        columns = np.c_[a, a * x[2]], np.c_[a[:1], a[1:]], np.r_[0:3, a]
+        parts = [np.ravel(y) for y in (*rows, *columns)]
+        return np.sum(np.concatenate(parts) * np.arange(1.0, 21.0))
+
+    np.testing.assert_allclose(wb.grad(f)(X), differences(f, X, 1e-3), rtol=1e-9)
+    assert (c_, r_) == (np.c_, np.r_)
+
+
+def test_an_array_without_values_that_is_kept_says_so() -> None:
+    kept: list[Any] = []
+
+    def f(x: Any) -> Any:
+        a, b = np.zeros(2), np.ones(2)
+        a[0] = x
+        kept.extend([a, b, a[1:]])
+        return np.sum(a)
+
+    for run, x in ((wb.vmap(f), X), (wb.compile(f), 1.0)):
+        kept.clear()
+        run(x)
+        a, b = kept[:2]
+        for use in (np.sum, lambda a: a + 1, lambda a: a[0], lambda a: a.shape):
+            with pytest.raises(TraceError, match=r"recorded without values.*Return it"):
+                use(a)
+        b += 1.0
+        assert type(b + 0) is not wb.Tensor
+        assert b.tolist() == [2.0, 2.0]
+        assert "without values" in repr(a)

@@ -121,8 +121,9 @@ class RecordedCall:
         lean = active is None and name in ("grad", "vjp")
         code = (f, *self.constant_leaves) if self.constant_leaves else f
         self.recording = record(
-            self._run, self.values, names, function=code, lean=lean, owns=True
-        )
+            self._run, self.values, names, function=code, lean=lean, owns=True,
+            constants=self.constant_leaves,
+        )  # fmt: skip
         self.leaves, self.outputs = self.recording.leaves, self.recording.outputs
         self.first = self.leaves[0].serial if self.leaves else 0
         self.read_arrays = [

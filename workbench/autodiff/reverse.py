@@ -37,7 +37,7 @@ from workbench.core import (
     walk,
 )
 from workbench.core.dims import Dim, is_same_with_facts
-from workbench.core.inplace import Version
+from workbench.core.inplace import Version, read_args
 from workbench.core.op import SINGULAR
 from workbench.core.residuals import LEAN, is_private
 from workbench.core.tensor import (
@@ -47,7 +47,6 @@ from workbench.core.tensor import (
     array_of,
     mask_cotangent,
     next_serial,
-    value_of,
 )
 from workbench.core.trace import detach
 from workbench.core.types import Array
@@ -557,9 +556,7 @@ def sweep(
             args = node.inputs if recorded else node.args
             is_version = type(node) is Version
             if rule is not None and not recorded:  # which may read what the true one
-                if is_version or any(type(x) is Version for x in node.inputs):
-                    args = tuple(map(value_of, node.inputs))  # does not
-                    is_version = False
+                args, is_version = read_args(node), False  # does not
             before = next_serial() if recorded else 0
             if recorded and totals is not None and rule is None:
                 if type(node) is Version or node.op is GETITEM:

@@ -24,6 +24,7 @@ from workbench.autodiff.reverse import choose_pull
 from workbench.autodiff.steps import Rules, inner_rules, with_inner_nodes
 from workbench.checks.differences import EXACT_STEP, Slope, slope
 from workbench.checks.progress import tick
+from workbench.core.inplace import read_args
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops import gradients
 from workbench.ops.define import Parts
@@ -169,7 +170,7 @@ class IsolatedNode:
         self.rules: Rules = {}
         if overrides:
             self.rules = resolve(overrides, with_inner_nodes([node])).rules
-        args = [to_host(x) for x in node.args]
+        args = [to_host(x) for x in read_args(node)]
         self.argnums = [
             i
             for i, (x, a) in enumerate(zip(node.inputs, args, strict=True))
@@ -401,7 +402,7 @@ class IsolatedNode:
 
     def pull_back_unwidened(self, weights: Array) -> list[Any]:
         """Return the cotangents of the inputs in the precision of the user's run."""
-        args = [to_host(x) for x in self.node.args]
+        args = [to_host(x) for x in read_args(self.node)]
         whole = self.compute(args)
         g = self.cotangents(weights, whole)
         if self.node.op.pull is None:

@@ -391,6 +391,15 @@ def _math_call(home: str = "np") -> str:
     return f"{home}.{name}(x)"
 
 
+def recorded_once_error(what: str, where: str) -> TraceError:
+    """Return the error for a write to what was made before a function was recorded."""
+    return TraceError(
+        f"{what}{where} changes an array in a function that is recorded once and runs"
+        " many times, and it was made outside of that: each run would change it again."
+        " Work on a copy: x = x.copy()."
+    )
+
+
 def masked_array_error(x: Any) -> TraceError:
     """Return the error for a Tensor that would become the data of a masked array."""
     return TraceError(

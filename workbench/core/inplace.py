@@ -53,6 +53,11 @@ READ = SLOT.__get__
 LOCK = threading.RLock()
 BINARY_OP = dis.opmap["BINARY_OP"]
 
+#: Whether counts of references are exact: threads share them where there is no GIL.
+COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()
+#: The references to what a local name alone holds, as `getrefcount` is given it.
+ALONE_HERE = 2
+
 
 class OwnParams(ViewParams):
     """The settings of a view of a version: its value is a copy, its meaning a view."""
@@ -131,6 +136,28 @@ class Memory:
             if (x := handle()) is not None:
                 x.memory.taken = None
 
+    def hand_over(self, outer: OpenTrace, first: int, walked: set[int]) -> None:
+        """Leave it to the trace around; ``first`` is the serial of our first leaf.
+
+        Nodes that nobody shows any more must not hold the handles that users had.
+        """
+        purify([self.latest], first, walked)
+        self.owner, self.allowed = outer, None
+
+    def is_shown(self) -> bool:
+        """Return whether anybody may still read or write it; if not, let it go."""
+        shown: list[Any] = [r() for r in (*self.handles, *self.fresh)]
+        latest, self.latest = self.latest, None
+        if any(x is not None and x is not latest for x in shown) or not COUNTS:
+            self.latest = latest
+            return True
+        shown.clear()
+        if getrefcount(latest) > ALONE_HERE:
+            self.latest = latest
+            return True
+        self.buffer = self.shown = self.seen = None
+        return False
+
     def check_reopened(self, name: str) -> None:
         """Refuse to write to what outlived its trace, if not all of it would show."""
         alive = [x for r in self.fresh if (x := r()) is not None]
@@ -199,6 +226,22 @@ def _find_value(x: Any) -> Any:
             hooks.write_entries.call(seen, node)
         memory.seen = x.serial, seen
     return seen
+
+
+def read_args(node: Any) -> tuple[Any, ...]:
+    """Return the values that a node was computed from, those of versions too.
+
+    Its ``args`` may hold in their place an array of which rules read the shape alone.
+    """
+    if type(node) is Version or any(type(x) is Version for x in node.inputs):
+        return tuple([x._value if isinstance(x, Tensor) else x for x in node.inputs])
+    args: tuple[Any, ...] = node.args
+    return args
+
+
+def is_lazy(node: Any) -> bool:
+    """Return whether a node is a version whose value is made when it is asked for."""
+    return type(node) is Version and READ(node) is None
 
 
 def copy_in_place(value: Any) -> Any:
@@ -351,14 +394,19 @@ def replace_handles(node: Any) -> None:
     node.inputs = tuple(map(node_of, node.inputs))
 
 
-def purify(roots: Iterable[Any], first: int = 0) -> None:
-    """Let the nodes from a serial on be made from nodes, not from handles."""
-    seen: set[int] = set()
+def purify(
+    roots: Iterable[Any], first: int = 0, walked: set[int] | None = None
+) -> None:
+    """Let the nodes from a serial on be made from nodes, not from handles.
+
+    ``walked`` are the serials of those that are known to be, and takes more of them.
+    """
+    seen: set[int] = set() if walked is None else walked
     stack = [node_of(x) for x in roots if isinstance(x, Tensor)]
     while stack:
         node = stack.pop()
-        if node.serial >= first and id(node) not in seen:
-            seen.add(id(node))
+        if node.serial >= first and node.serial not in seen:
+            seen.add(node.serial)
             if not CHANGED.isdisjoint(map(type, node.inputs)):
                 replace_handles(node)
             stack += [x for x in node.inputs if isinstance(x, Tensor)]
@@ -451,9 +499,7 @@ def find_layout(node: Any) -> Any:
             known[todo.pop().serial] = value
             continue
         inputs = [node_of(i) for i in x.inputs]
-        missing = [
-            i for i in inputs if isinstance(i, Tensor) and i.serial not in known
-        ]
+        missing = [i for i in inputs if isinstance(i, Tensor) and i.serial not in known]
         if missing:
             todo += missing
             continue
@@ -540,9 +586,7 @@ def _list_views(x: Tensor) -> list[Tensor]:
     return [
         view
         for r in x.views or ()
-        if (view := r()) is not None
-        and type(view) not in CHANGED
-        and is_view(view, x)
+        if (view := r()) is not None and type(view) not in CHANGED and is_view(view, x)
     ]
 
 
@@ -745,6 +789,11 @@ def _check_writeable(
             f"{name}{blame.user_line()} changes {blame.describe(x)} in place, and"
             f" {what} {why}. {cure}"
         )
+    if is_leaf:
+        for trace in opened:
+            if base.serial in trace.leaves:
+                place = sorted(trace.leaves).index(base.serial)
+                check_alone(trace, READ(base), name, place)
     if _shows_array(base):
         raise TraceError(
             f"{name}{blame.user_line()} changes {blame.describe(x)} in place, and"
@@ -770,6 +819,41 @@ def _check_writeable(
                 " a function that is recorded once and runs many times, and it was made"
                 f" outside of that: each run would change it again. {cure}"
             )
+
+
+def check_alone(
+    trace: OpenTrace, array: Any, name: str, place: int = -1, key: int = 0
+) -> None:
+    """Refuse to write to an argument that shares memory with another one.
+
+    ``place`` is that of the argument among the leaves of the trace, or ``key`` the id
+    of one that is no leaf, which the function has under all its names as one array.
+    """
+    others = [x for i, x in enumerate(trace.arguments) if i != place]
+    others += [x for x in trace.constants if id(x) != key]
+    if any(_overlap(array, x) for x in others):
+        raise TraceError(
+            f"{name}{blame.user_line()} changes an argument that shares memory with"
+            " another one, which would have to change with it and yet is an argument"
+            " of its own. Give the function copies (f(a.copy(), b)), or one array, of"
+            " which it takes its parts."
+        )
+
+
+def _overlap(x: Any, y: Any) -> bool:
+    """Return whether two arguments share memory."""
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        if any(isinstance(a.params, OwnParams) for a in map(node_of, (x, y))):
+            return find_memory(x) is find_memory(y)
+    x, y = (resolve(a)._value if isinstance(a, Tensor) else a for a in (x, y))
+    if not (isinstance(x, np.ndarray) and isinstance(y, np.ndarray)):
+        return False
+    if not np.may_share_memory(x, y):
+        return False
+    try:
+        return bool(np.shares_memory(x, y, max_work=10_000))
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _shows_array(x: Tensor) -> bool:
@@ -903,7 +987,7 @@ def _count_alone() -> int:
 
 #: The references to the left operand of ``h += v`` whose only holder is the name h.
 #: Where threads run at once counts tell nothing: never.
-ALONE = _count_alone() if getattr(sys, "_is_gil_enabled", lambda: True)() else -1
+ALONE = _count_alone() if COUNTS else -1
 
 
 # The classes of handles
@@ -920,6 +1004,7 @@ def _read_value(x: Any) -> Any:
 @cache
 def changed_class(kind: type[Tensor]) -> type[Tensor]:
     """Return the class that Tensors of a class have when they are handles."""
+
     def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kw: Any) -> Any:
         if method == "at" or kw.get("out") is not None:
             return Tensor.__array_ufunc__(self, ufunc, method, *inputs, **kw)

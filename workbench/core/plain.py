@@ -27,7 +27,7 @@ from weakref import ref
 import numpy as np
 
 from workbench.core import blame, hooks, inplace, source, traces, types
-from workbench.core.inplace import LOCK, METHODS, SLOT
+from workbench.core.inplace import COUNTS, LOCK, METHODS, SLOT
 from workbench.core.tensor import (
     TENSORS,
     Tensor,
@@ -42,10 +42,10 @@ _array: Any = np.ndarray
 _set_dtype: Any = vars(np.ndarray)["dtype"].__set__
 _set_class: Any = vars(object)["__class__"].__set__
 _set_item = np.ndarray.__setitem__
+_view = np.ndarray.view
+_set_flags = np.ndarray.setflags
 _get_item = np.ndarray.__getitem__
 
-#: Whether counts of references are exact: threads share them where there is no GIL.
-COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()
 #: What else refers to an array where its references are counted: its view, the call.
 HOLDERS = 2
 #: How many views an array notes before it looks which of them are still there.
@@ -66,7 +66,8 @@ class Plain(np.ndarray[Any, Any]):
     root
         Of a view: the array that owns the memory.
     shows
-        Of the array that owns the memory: weak references to the views of it.
+        Of the array that owns the memory: weak references to the views of it, those of
+        other classes of arrays too.
     is_given
         Whether the memory is that of an array of the caller's.
     label
@@ -78,8 +79,10 @@ class Plain(np.ndarray[Any, Any]):
     __array_priority__ = 0
 
     def __array_finalize__(self, parent: Any) -> None:
-        self.label = None
         kind = type(self)
+        if kind is Turned:  # made behind all protocols, of raw bytes
+            raise _explain_bytes(parent)
+        self.label = None
         if kind is not Unvalued:
             fitting = Whole if self.dtype.kind in "biu" else Plain
             if kind is not fitting:  # it was computed from one of the other class
@@ -88,20 +91,20 @@ class Plain(np.ndarray[Any, Any]):
         self.root: Any = None
         if type(base) in PLAIN:
             self.root = _root_of(base)
+        elif base is not None and type(base) is not np.ndarray:  # of a masked array
+            self.root = _find_root(base)
         elif base is not None and type(parent) in PLAIN:  # `squeeze` has one between
             if np.may_share_memory(self, parent):
                 self.root = _root_of(parent)
         if self.root is not None:
-            shows = self.root.shows
-            n = len(shows)
-            if n >= MANY_VIEWS and not n & (n - 1):
-                shows[:] = [x for x in shows if x() is not None]
-            shows.append(ref(self))
-        else:
-            self.born = next_serial()
-            next_serial()  # for the version that it becomes: see `turn`
-            self.shows: list[ref[Any]] = []
-            self.is_given = False
+            _note_view(self.root, self)
+            return
+        self.born = next_serial()
+        next_serial()  # for the version that it becomes: see `turn`
+        self.shows: list[ref[Any]] = []
+        self.is_given = False
+        if stack := traces.LOCAL.stack:
+            stack[-1].note_plain(ref(self))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         kind = type(value)
@@ -117,6 +120,25 @@ class Plain(np.ndarray[Any, Any]):
         line = source.place_of(_frame(1))
         turn(self)
         _assign(self, key, value, line)
+
+    def view(self, *args: Any, **settings: Any) -> Any:
+        """Return a view, perhaps of another class of arrays."""
+        made = _view(self, *args, **settings)
+        if type(made) is not np.ndarray and type(made) not in PLAIN:
+            _note_view(_root_of(self), made)
+        return made
+
+    @property
+    def _optinfo(self) -> dict[str, Any]:
+        """What a masked array asks for that becomes a view of this one: it is noted.
+
+        It takes the view behind all protocols.
+        """
+        frame = _frame(1)
+        made = frame.f_locals.get("self")
+        if isinstance(made, np.ma.MaskedArray) and _find_root(made) is not None:
+            _note_view(_root_of(self), made)
+        return {}
 
     def __reduce__(self) -> Any:
         return self.view(np.ndarray).__reduce__()
@@ -296,16 +318,30 @@ def _root_of(x: Any) -> Any:
     return x if x.root is None else x.root
 
 
+def _find_root(x: Any) -> Any:
+    """Return the array whose memory one of another class shows; None for none of ours.
+
+    It holds what it is a view of.
+    """
+    while x is not None and type(x) not in PLAIN:
+        x = x.base if isinstance(x, np.ndarray) else None
+    return None if x is None else _root_of(x)
+
+
+def _note_view(root: Any, view: Any) -> None:
+    shows = root.shows
+    n = len(shows)
+    if n >= MANY_VIEWS and not n & (n - 1):
+        shows[:] = [x for x in shows if x() is not None]
+    shows.append(ref(view))
+
+
 def _check_recorded(x: Any, opened: Iterable[Any]) -> None:
     """Refuse a store in a function that is recorded once and runs many times."""
     born = _root_of(x).born
     for trace in opened:
         if trace.unknown is not None and born < min(trace.leaves, default=0):
-            raise TraceError(
-                f"x[i] = v{blame.user_line()} changes an array in a function that is"
-                " recorded once and runs many times, and it was made outside of that:"
-                " each run would change it again. Work on a copy: x = x.copy()."
-            )
+            raise blame.recorded_once_error("x[i] = v", blame.user_line())
 
 
 def _address(x: Any) -> int:
@@ -317,8 +353,17 @@ def _check_views(root: Any) -> None:
     """Refuse a Tensor in memory that an array of NumPy's own class shows too.
 
     Some functions give a view of that class, which nobody notes; it holds the array
-    that the memory belongs to. Without the GIL a count says nothing.
+    that the memory belongs to. Without the GIL a count says nothing. One of another
+    class of arrays has no Tensor that it could stand for.
     """
+    for found in root.shows:
+        view = found()
+        if view is not None and not issubclass(type(view), Plain):
+            raise TraceError(
+                f"x[i] = v{blame.user_line()}: a {type(view).__name__} shows the memory"
+                " of x, and would not show the traced value that is stored there. Make"
+                " it of a copy: x.copy()."
+            )
     if root.is_given or root.base is None or not COUNTS:
         return
     between = sum(
@@ -326,13 +371,38 @@ def _check_views(root: Any) -> None:
         for view in (found() for found in root.shows)
         if view is not None
     )
-    if getrefcount(root.base) - HOLDERS > between:
+    held = traces.HELD.get(id(root.base), 0)
+    if getrefcount(root.base) - HOLDERS - held > between:
         raise TraceError(
             f"x[i] = v{blame.user_line()}: another array of NumPy's shows the memory of"
             " x, and would not show what is stored there: a view by np.einsum,"
             " as_strided, np.broadcast_arrays or x.view(np.ndarray), a masked array, or"
             " a loop of np.ndenumerate over x. Make it after the stores, or of a copy."
         )
+
+
+def _is_writeable(x: Any) -> bool:
+    """Return whether an array may be written to, or might if no trace held it."""
+    return x.flags.writeable or id(x) in traces.HELD
+
+
+def _fill_blank(root: Any) -> None:
+    """Fill an array with NaN, even where a trace holds it."""
+    chain = traces.base_chain(root)[::-1]
+    held = [x for x in chain if not x.flags.writeable]
+    for x in held:
+        x.flags.writeable = True
+    root.view(np.ndarray)[...] = np.nan
+    for x in held:
+        x.flags.writeable = False
+
+
+def _check_given(root: Any, opened: Iterable[Any]) -> None:
+    """Refuse a Tensor in an argument that shares memory with another one."""
+    for trace in opened if root.is_given else ():
+        for key, given in trace.given_arrays.items():
+            if given is root:
+                inplace.check_alone(trace, root, "x[i] = v", key=key)
 
 
 def turn(x: Any) -> None:
@@ -354,9 +424,11 @@ def turn(x: Any) -> None:
                 " lost. Make it an array of floats, or write x = x + v, which makes a"
                 " new one."
             )
-        if not x.flags.writeable and not root.is_given:
+        opened = traces.LOCAL.stack or traces.OPEN
+        if not root.is_given and not _is_writeable(x):
             raise ValueError("assignment destination is read-only")
         _check_views(root)
+        _check_given(root, opened)
         code, lasti = source.caller()
         value = _copy(root)
         node = inplace.make_copy(None, value, value, (code, lasti))
@@ -376,15 +448,15 @@ def turn(x: Any) -> None:
         first.serial = root.born + 1  # it stands where the array was made
         inplace.store(memory, first)
         loan = Loan(root, objects, memory)
-        (traces.LOCAL.stack or traces.OPEN)[-1].changes.append(loan)
-        if not root.is_given and root.flags.writeable:
-            kind = root.dtype.kind
-            blank = np.nan if kind in "fc" else np.iinfo(root.dtype).min if (
-                kind in "iu") else False  # fmt: skip
-            root.view(np.ndarray)[...] = blank
+        opened[-1].changes.append(loan)
+        for trace in opened:
+            trace.has_turned = True
+        if not root.is_given and _is_writeable(root):
+            _fill_blank(root)
         for other, handle in zip(objects, nodes, strict=True):
             other.handle, other.memory = handle, handle.memory
             _set_dtype(other, np.dtype(("V", other.dtype.itemsize)))
+            _set_flags(other, write=False)  # what compiled code writes would be lost
             other.__class__ = Turned
         root.shows = []
 
@@ -396,19 +468,35 @@ class Loan:
 
     def __init__(self, root: Any, objects: Sequence[Any], memory: Any) -> None:
         self.memory, self.shape = memory, root.shape
-        self.objects = [(ref(x), type(x), x.dtype) for x in objects]
+        self.objects = [(ref(x), type(x), x.dtype, _is_writeable(x)) for x in objects]
+
+    def hand_over(self, outer: Any, first: int, walked: set[int]) -> None:
+        """Leave it to the trace around."""
+
+    def is_shown(self) -> bool:
+        """Return whether somebody still has one of the arrays."""
+        return any(found() is not None for found, *_ in self.objects)
 
     def close(self) -> None:
-        """Give the memory the last values, if it has any, of the shape that it has."""
+        """Give the memory the last values, of the shape that it has.
+
+        Where there are none, for no run of the program has been, nobody can read it.
+        """
         value = self.memory.latest._value
-        if value is None or np.shape(value) != self.shape:
+        if value is None:
+            for found, *_ in self.objects:
+                if (x := found()) is not None:
+                    x.handle = x.memory = Gone(blame.describe(x.handle))
             return
-        for place, (found, kind, dtype) in enumerate(self.objects):
+        if np.shape(value) != self.shape:
+            return
+        for place, (found, kind, dtype, is_writeable) in enumerate(self.objects):
             x = found()
             if x is None:
                 continue
             _set_class(x, kind)
             _set_dtype(x, dtype)
+            _set_flags(x, write=is_writeable)
             x.handle = x.memory = None
             if not place and not x.is_given and x.flags.writeable:
                 x.view(np.ndarray)[...] = value
@@ -416,6 +504,25 @@ class Loan:
                     SLOT.__set__(self.memory.latest, x.view(np.ndarray))
             elif place:
                 _root_of(x).shows.append(found)
+
+
+class Gone:
+    """What is left of an array whose values nobody knows: whoever reads it is told."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __getattr__(self, name: str) -> Any:
+        raise TraceError(
+            f"an array ({self._text}) is used{blame.user_line()} that was kept of a"
+            " function which was recorded without values, for wb.vmap or wb.compile: it"
+            " has none. Return it from the function, which gives them in each run."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self._text}, of a function that was recorded without values>"
 
 
 # A view, as a view of the Tensor
@@ -495,9 +602,7 @@ def _list_shapes(
     for count in range(len(shape) - 1, 0, -1):
         for cuts in combinations(range(1, len(shape)), count - 1):
             ends = [0, *cuts, len(shape)]
-            merged = tuple(
-                [prod(shape[a:b]) for a, b in pairwise(ends)]
-            )
+            merged = tuple([prod(shape[a:b]) for a, b in pairwise(ends)])
             yield merged, [prod(merged[i + 1 :]) * unit for i in range(len(merged))]
     lengths = zip(view.shape, view.strides, strict=True)
     sizes = sorted({abs(s) for n, s in lengths if n > 1 and s}, reverse=True)
@@ -551,6 +656,15 @@ def _find_key(
 # What has turned
 
 
+def _explain_bytes(x: Any) -> TraceError:
+    return TraceError(
+        f"compiled code{blame.user_line()} makes an array of the memory of"
+        f" {blame.describe(_handle_of(x))}, where no numbers are: traced values have"
+        " been stored in it. Write it with NumPy's functions, or give it x.value to"
+        " cut the gradient on purpose."
+    )
+
+
 class Turned(Plain):
     """An array that holds Tensors: it answers as the Tensor that it stands for."""
 
@@ -558,6 +672,10 @@ class Turned(Plain):
 
     #: So that ``isinstance(x, Tensor)`` is true; of `numpy.ndarray` it is by its type.
     __class__ = property(lambda self: Tensor)
+
+    @property
+    def _optinfo(self) -> dict[str, Any]:
+        raise blame.masked_array_error(_handle_of(self))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_handle_of(self), name)
@@ -577,6 +695,11 @@ class Turned(Plain):
 
 
 _handle_of: Any = vars(Plain)["handle"].__get__
+
+
+def handle_of(x: Any) -> Any:
+    """Return the Tensor that an array stands for; anything else as it is."""
+    return _handle_of(x) if type(x) is Turned else x
 
 
 def _delegate(name: str) -> Any:

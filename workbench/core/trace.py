@@ -55,6 +55,8 @@ OBJECTS = (
 )
 #: What asks for plain numbers on a user's line.
 CONVERSIONS = re.compile(r"\b(dtype|astype|fromiter|otypes)\b")
+#: What it says of an array that it may not write to, or that has no memory of its own.
+READ_ONLY = re.compile(r"read-only|writable|writeable|no attribute 'flags'")
 #: What code in C, and Python's own modules, say of a Tensor where they want numbers.
 NUMBERS = re.compile(
     r"not '?Tensor'?|type '?Tensor'?|conversion from Tensor|NPY_ITER_REFS_OK"
@@ -387,6 +389,9 @@ class ProgramTrace(OpenTrace):
                 make_lean(x)
             self.leaves.add(x.serial)
             opened.append(x)
+        self.arguments = values
+        if self.unknown is not None:
+            self.hold_older()
         return opened
 
     def explain(self, error: Exception) -> Exception | None:
@@ -407,7 +412,9 @@ class ProgramTrace(OpenTrace):
         taken = self._find_taken(error)
         if taken is not None:
             raise taken from None  # what the library made of it says less
-        explained = None
+        explained = self._explain_write(error)
+        if explained is not None:
+            return explained
         if isinstance(error, (ValueError, TypeError)) or (
             type(error).__module__ in sys.stdlib_module_names
             and NUMBERS.search(str(error))
@@ -418,6 +425,22 @@ class ProgramTrace(OpenTrace):
         if explained is None and not getattr(error, "__notes__", None):
             note_library(error)
         return explained
+
+    def _explain_write(self, error: Exception) -> TraceError | None:
+        """Return what to raise where NumPy does not let its own functions write."""
+        if isinstance(error, WorkbenchError) or not READ_ONLY.search(str(error)):
+            return None
+        where = quote_error_site(error)
+        if self.unknown is not None and self.arrays and "read-only" in str(error):
+            return blame.recorded_once_error("this", where)
+        if not self.has_turned:
+            return None
+        return TraceError(
+            f"compiled code writes to an array{where} that holds traced values, or may"
+            f" not be written to ({str(error).rstrip('.')}). Make the numbers apart and"
+            " store them, as in A[...] = rng.random(A.shape) and x[...] ="
+            " rng.permutation(x)."
+        )
 
     def _find_taken(self, error: Exception) -> GradientLostError | None:
         """Return the error of ours in whose place a library raised another one."""
@@ -471,6 +494,7 @@ def record(
     decisions: bool = False,
     anew: bool = False,
     owns: bool = False,
+    constants: Sequence[Any] = (),
 ) -> Graph:
     """Run ``call`` on fresh leaves inside a trace that closes when it returns.
 
@@ -480,12 +504,13 @@ def record(
     rules, and large values that these do not read are let go (`residuals.py`).
     ``decisions``: the graph is told by which values Python has decided; ``anew``:
     nobody need know, since
-    ``call`` is recorded in each run.
+    ``call`` is recorded in each run. ``owns``: it may write to its leaves, unless
+    they share memory with one another, or with ``constants``, its other arguments.
     """
     swap = hooks.swap_names.call(call if function is None else function)
     with ProgramTrace() as trace, NamedWarnings():
         trace.decisions, trace.decides_anew = [] if decisions else None, anew
-        trace.owns = owns
+        trace.owns, trace.constants = owns, constants
         if lean:
             trace.pending = residuals.make_pending()
         leaves = trace.open_leaves(values, names)
@@ -565,9 +590,7 @@ class Tracing:
             new_args, new_kwargs = structure(filled)
             return f(*new_args, **new_kwargs)
 
-        made = record(
-            call, [flat[i] for i in chosen], names, decisions=True, owns=True
-        )
+        made = record(call, [flat[i] for i in chosen], names, decisions=True, owns=True)
         if len(chosen) < len(flat):
             made.integers = Integers(names.all, flat)
         return made

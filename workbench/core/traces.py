@@ -11,7 +11,7 @@ import gc
 import threading
 import zlib
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import CodeType, TracebackType
 from typing import Any, NamedTuple, Self
@@ -36,6 +36,9 @@ Array = np.ndarray[Any, Any]
 MOST_SUMMED = 2**16
 #: About how many of its entries, evenly spaced: 5 microseconds.
 ENTRIES_SUMMED = 1024
+
+#: From how many weak references, or changes, on those that are gone are looked for.
+MANY = 64
 
 _COUNTING = threading.Lock()
 
@@ -173,6 +176,8 @@ def _lower_counts() -> None:
             HELD[key] -= 1
             if not HELD[key]:
                 del HELD[key]
+                if type(member) in CHANGED:
+                    continue  # it holds Tensors since: no numbers are written there
                 try:
                     member.flags.writeable = True
                 except ValueError:  # what it is a view of is still held
@@ -249,8 +254,15 @@ class OpenTrace(Hold):
     )
     #: Whether the function that it runs stores into arrays, as `numpy.swap` has found.
     fills = False
+    #: Whether Tensors were stored in an array of NumPy's own class (`plain.py`).
+    has_turned = False
     #: Copies of large arrays that may be written to later, by place (`plain.py`).
     copies: dict[Any, Any] | None = None
+    #: The arguments that are its leaves, and the arrays among the others.
+    arguments: Sequence[Any] = ()
+    constants: Sequence[Any] = ()
+    #: From so many changes on, those that nobody shows any more are looked for.
+    most_changes = MANY
 
     def __init__(self) -> None:
         self.arrays = Arrays()
@@ -264,6 +276,8 @@ class OpenTrace(Hold):
         self.sums: dict[int, int] = {}
         #: What has been changed in place of the Tensors that it made.
         self.changes: list[Any] = []
+        #: Weak references to the arrays that it made to store Tensors in (`plain.py`).
+        self.plain: list[ref[Any]] = []
         #: How values would lie in memory, by the serials of nodes (`inplace.py`).
         self.layouts: dict[int, Any] = {}
         #: What leaves without values will look like, where that is known.
@@ -288,14 +302,43 @@ class OpenTrace(Hold):
         OPEN.append(self)
         return self
 
+    def note_plain(self, found: ref[Any]) -> None:
+        """Note an array that may be written to as long as it is there."""
+        known = self.plain
+        n = len(known)
+        if n >= MANY and not n & (n - 1):
+            known[:] = [x for x in known if x() is not None]
+        known.append(found)
+
+    def hold_older(self) -> None:
+        """Let nobody write to arrays of the traces around: each run would do so again.
+
+        NumPy's own functions, which ask nobody, refuse to write to what is read-only.
+        """
+        for trace in LOCAL.stack:
+            for found in trace.plain if trace is not self else ():
+                x = found()
+                if x is None or type(x) in CHANGED:
+                    continue
+                for view in (x, *(view() for view in x.shows)):
+                    if view is not None:
+                        self.add(view)
+
     def close_changes(self, outer: OpenTrace | None) -> None:
         """End what was changed in this trace, or leave it to the one around.
 
-        An interrupt keeps none from its end; it is raised after the last.
+        That keeps what somebody may still read. An interrupt keeps none from its end;
+        it is raised after the last.
         """
         changes, self.changes = self.changes, []
         if outer is not None:
+            walked: set[int] = set()
+            for change in changes:
+                change.hand_over(outer, min(self.leaves, default=0), walked)
             outer.changes += changes
+            if len(outer.changes) >= outer.most_changes:
+                outer.changes = [x for x in outer.changes if x.is_shown()]
+                outer.most_changes = max(MANY, 2 * len(outer.changes))
             return
         stopped: BaseException | None = None
         for change in changes:
@@ -319,9 +362,12 @@ class OpenTrace(Hold):
             OPEN.remove(self)
             if source.CONTEXT.get() is not self.around:
                 source.CONTEXT.set(self.around)
+            outer = LOCAL.stack[-1] if LOCAL.stack else None
             try:
                 if self.changes:
-                    self.close_changes(LOCAL.stack[-1] if LOCAL.stack else None)
+                    self.close_changes(outer)
+                if self.plain and outer is not None:
+                    outer.plain += [x for x in self.plain if x() is not None]
             finally:
                 if self.collects_seldom:
                     collect_often()

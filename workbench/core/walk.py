@@ -10,7 +10,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.core import inplace, traces, types
-from workbench.core.tensor import IDENTITY, MaskedTensor, Tensor, apply, take_name
+from workbench.core.inplace import Memory, Version
+from workbench.core.tensor import (
+    IDENTITY,
+    MaskedTensor,
+    Tensor,
+    apply,
+    take_name,
+    value_of,
+)
 
 
 def is_leaf(node: Tensor) -> bool:
@@ -93,6 +101,29 @@ def copy_node(
     )
     if value is None:
         copy.spec = types.spec_of(node)
+    return _take_names(copy, node)
+
+
+def copy_version(node: Tensor, inputs: tuple[Any, ...]) -> Tensor:
+    """Return a copy of a version that has no value yet (`is_lazy`).
+
+    Its value is made from that of the one before, when somebody asks for it.
+    """
+    args = (node.args[0], *map(value_of, inputs[1:]))
+    copy = Version(
+        node.op, inputs, args, node.params, None, node.code, node.lasti, node.context
+    )
+    copy.spec = node.spec
+    before = inputs[0]
+    if type(before) is Version:
+        copy.memory = before.memory
+    else:
+        copy.memory = Memory(before)
+        copy.memory.latest = None  # nobody writes to it
+    return _take_names(copy, node)
+
+
+def _take_names(copy: Tensor, node: Tensor) -> Tensor:
     if not node.inputs:
         take_name(copy, node)  # that of an argument may not have been read yet
     elif node.name is not None:

@@ -18,7 +18,13 @@ import numpy as np
 
 from workbench.core import traces, types
 from workbench.core.inplace import is_number
-from workbench.core.plain import PLAIN, Turned, holds_tensor, join_program
+from workbench.core.plain import (
+    PLAIN,
+    Turned,
+    handle_of,
+    holds_tensor,
+    join_program,
+)
 from workbench.core.tensor import TENSORS, Tensor
 from workbench.numpy import creation
 
@@ -97,6 +103,39 @@ def _make_maker(name: str) -> Any:
     return maker
 
 
+class Joiner:
+    """``np.c_`` or ``np.r_``, which joins Tensors too."""
+
+    __slots__ = ("_theirs",)
+
+    def __init__(self, theirs: Any) -> None:
+        self._theirs = theirs
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = [handle_of(x) for x in (key if type(key) is tuple else (key,))]
+        if isinstance(parts[0], str) or not any(isinstance(x, Tensor) for x in parts):
+            return self._theirs[tuple(parts)]
+        axis = self._theirs.axis
+        joined = [
+            self._add_axes(x) if isinstance(x, Tensor) else self._theirs[x]
+            for x in parts
+        ]
+        return np.concatenate(joined, axis)
+
+    def _add_axes(self, x: Any) -> Any:
+        missing = self._theirs.ndmin - x.ndim
+        return x if missing <= 0 else np.reshape(x, (*x.shape, *(1,) * missing))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._theirs, name)
+
+    def __len__(self) -> int:
+        return len(self._theirs)
+
+    def __reduce__(self) -> Any:
+        return _return, (self._theirs,)
+
+
 # The namespace
 
 #: How many traces have swapped the names of a module, by the id of its globals.
@@ -139,6 +178,10 @@ def _make_namespace() -> tuple[Namespace, dict[int, Any]]:
     for name in MAKERS:
         theirs = getattr(np, name)
         ours = found[id(theirs)] = _make_maker(name)
+        setattr(Namespace, name, _choose_by_caller(ours, theirs))
+    for name in ("c_", "r_"):
+        theirs = getattr(np, name)
+        ours = found[id(theirs)] = Joiner(theirs)
         setattr(Namespace, name, _choose_by_caller(ours, theirs))
     own = {k: v for k, v in vars(np).items() if not hasattr(Namespace, k)}
     vars(made).update(own)
@@ -370,11 +413,12 @@ STANDING: dict[type, Callable[[Any], Any]] = {
     Namespace: lambda x: np,
     SciPyModule: lambda x: vars(x)["_theirs"],
     Choice: lambda x: x._theirs,
+    Joiner: lambda x: x._theirs,
     _Types: lambda x: type,
     FunctionType: lambda x: _FUNCTIONS.get(id(x), x),
 }
 _FUNCTIONS: dict[int, Any] = {
-    id(x): x.__wrapped__ for x in BY_ID.values() if x is not NUMPY
+    id(x): x.__wrapped__ for x in BY_ID.values() if type(x) is FunctionType
 }
 _FUNCTIONS[id(is_instance)] = isinstance
 

@@ -59,8 +59,9 @@ class Facts(NamedTuple):
 
 #: Attributes, and functions, by which an array is written to, or Tensors are taken.
 WRITING = {
-    "__setitem__", "asarray", "ascontiguousarray", "at", "fill", "flat", "ndarray",
-    "partition", "sort", *(function.__name__ for function in writing.WRITERS),
+    "__setitem__", "asarray", "ascontiguousarray", "at", "c_", "fill", "flat",
+    "ndarray", "partition", "r_", "sort",
+    *(function.__name__ for function in writing.WRITERS),
 }  # fmt: skip
 #: Attributes of an array that may be set.
 PARTS = {"flat", "imag", "real"}

@@ -51,12 +51,13 @@ _LOCK = threading.RLock()
 
 
 class Swapped:
-    """The globals of a module whose names are swapped, and by how many traces."""
+    """The globals of a module whose names are swapped, and who has asked for it."""
 
-    __slots__ = ("count", "key", "names", "space")
+    __slots__ = ("holders", "key", "names", "space")
 
     def __init__(self, space: Any, key: int) -> None:
-        self.space, self.key, self.count = space, key, 0
+        self.space, self.key = space, key
+        self.holders: set[object] = set()
         self.names: list[tuple[Any, Any, Any]] = []
 
 
@@ -110,7 +111,7 @@ class Swap:
         self._functions = tuple(functions)
         self._spaces = tuple(spaces)
         self._asking = asking or {}
-        self._held: list[Swapped] = []
+        self._held: list[tuple[Swapped, object]] = []
         self.fills = fills
 
     def run(self, call: Callable[..., Any], *args: Any) -> Any:
@@ -119,8 +120,8 @@ class Swap:
         The names are restored even where an interrupt strikes as they are; a ``with``
         statement cannot promise that.
         """
-        self.__enter__()
         try:
+            self.__enter__()
             return call(*args)
         finally:
             try:
@@ -163,26 +164,27 @@ class Swap:
                     self._names[key] = known
                 names = known
             entry = Swapped(space, key)
-            entry.names = names  # noted first: an interrupt may strike anywhere
+            entry.names = names
+        holder = object()
+        self._held.append((entry, holder))  # first: an interrupt may strike anywhere
+        entry.holders.add(holder)
+        if len(entry.holders) == 1:
             ACTIVE[key] = entry
+            for name, _, new in entry.names:
+                space[name] = new
         elif key in self._asking:  # the code of a trace within may ask for more
             for name in self._asking[key]:
                 if space.get(name, MISSING) is MISSING:
                     entry.names = [*entry.names, (name, MISSING, ASKING[name])]
                     space[name] = ASKING[name]
-        entry.count += 1
-        self._held.append(entry)
-        if entry.count == 1:
-            for name, _, new in entry.names:
-                space[name] = new
 
     def restore(self) -> None:
         """Bind what was there before; what the code has bound anew stays."""
         with _LOCK:
             held = self._held
             while held:
-                entry = held[-1]
-                if entry.count <= 1:
+                entry, holder = held[-1]
+                if entry.holders <= {holder}:
                     space = entry.space
                     for name, old, new in entry.names:
                         if space.get(name) is new:
@@ -191,9 +193,8 @@ class Swap:
                             else:
                                 space[name] = old
                     ACTIVE.pop(entry.key, None)
-                    entry.count = 1
-                entry.count -= 1  # before the call: an interrupt may strike after it
-                held.pop()
+                entry.holders.discard(holder)
+                held.pop()  # last: who is interrupted before does all of it again
 
 
 def find_swap(function: Any) -> Swap | None:

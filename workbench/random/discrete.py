@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workbench.core import blame
 from workbench.core.tensor import Tensor, admit, value_of
 from workbench.core.types import Array, ArrayLike
-from workbench.errors import TraceError
 from workbench.ops import random
 from workbench.ops.define import shape_of
 from workbench.ops.indexing import getitem
@@ -87,7 +85,7 @@ class DiscreteLaws(Drawing):
         return y if out is None else write_result("rng.permuted", out, y)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
-        """Put the slices of a plain array in random order, in place.
+        """Put the slices of an array in random order, in place.
 
         Parameters
         ----------
@@ -95,18 +93,11 @@ class DiscreteLaws(Drawing):
             The array, which changes.
         axis
             The axis whose slices change places.
-
-        Raises
-        ------
-        TraceError
-            For a Tensor: write ``x = rng.permutation(x)``.
         """
         if has_tensor(x) and not isinstance(x, list):
-            raise TraceError(
-                f"rng.shuffle(x){blame.user_line()} works in place, and a traced value"
-                " never changes. Write x = rng.permutation(x)."
-            )
-        super().shuffle(x, axis)
+            x[...] = self.permutation(x, axis)
+        else:
+            super().shuffle(x, axis)
 
     def choice(
         self,

@@ -20,6 +20,7 @@ from numpy.lib.array_utils import byte_bounds
 from workbench.autodiff import steps
 from workbench.core import types, walk
 from workbench.core.graph import Graph
+from workbench.core.inplace import is_lazy
 from workbench.core.tensor import (
     TENSORS,
     MaskedTensor,
@@ -38,6 +39,8 @@ from workbench.session.device_statistics import (
     is_measured_there,
 )
 
+#: How many versions of an array are made at once where each of them is looked at.
+FEW = 100
 #: The most small arrays that wait until their norms are computed together.
 MOST_WAITING = 2000
 
@@ -108,6 +111,18 @@ class Values:
         """The first edge of each node, and the number of all edges at the end."""
         return list(accumulate(map(len, self.slots), initial=0))
 
+    def measure(self, measure_arrays: Callable[[list[Any]], Any]) -> Any:
+        """Return one row for each value, from what measures many of them at once.
+
+        Versions of an array are made for it, a few at a time, and dropped.
+        """
+        nodes = self.graph.nodes
+        count = FEW if any(map(is_lazy, nodes)) else max(1, len(nodes))
+        starts = range(0, max(1, len(nodes)), count)
+        return np.concatenate(
+            [measure_arrays([x._value for x in nodes[i : i + count]]) for i in starts]
+        )
+
     def run(self, leaves: Mapping[int, Any]) -> Values:
         """Return the program with other values for some leaves, by their ids.
 
@@ -126,7 +141,9 @@ class Values:
         def keep(node: Tensor, operands: tuple[Any, ...]) -> Any:
             if not TENSORS.isdisjoint(map(type, operands)):
                 return node  # some leaf still has no value
-            values[node.serial] = value = node.op.compute(*operands, **node.params)
+            value = node.op.compute(*operands, **node.params)
+            if not (is_lazy(node) and types.spec_of(value) == node.spec):
+                values[node.serial] = value
             return value
 
         changed = Graph([nodes[i] for i in leaves], self.graph.outputs)
@@ -142,20 +159,23 @@ class Values:
 def replace_values(
     graph: Graph, values: Mapping[int, Any], constant: Callable[[Any], Any] = value_of
 ) -> Graph:
-    """Return the same program with other values of some nodes, by their serials."""
+    """Return the same program with other values of some nodes, by their serials.
+
+    Versions of an array stay as they are: without values until one is asked for.
+    """
     copies: dict[int, Tensor] = {}
     for node in graph.nodes:
-        inputs, args = list[Any](), list[Any]()
-        for x in node.inputs:
-            if type(x) in TENSORS:
-                x = copies[x.serial]
-                inputs.append(x)
-                args.append(x._value)
-            else:
-                x = constant(x)
-                inputs.append(x)
-                args.append(x)
         serial = node.serial
+        inputs = [
+            copies[x.serial] if type(x) in TENSORS else constant(x) for x in node.inputs
+        ]
+        if is_lazy(node) and serial not in values:
+            copies[serial] = walk.copy_version(node, tuple(inputs))
+            continue
+        args = [
+            old if is_lazy(x) else value_of(x)
+            for x, old in zip(inputs, node.args, strict=True)
+        ]
         value = values[serial] if serial in values else node._value
         copies[serial] = copy = walk.copy_node(
             node, tuple(inputs), tuple(args), value
@@ -210,6 +230,8 @@ def own_arrays(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
 
     values: dict[int, Any] = {}
     for node in graph.nodes:
+        if is_lazy(node):
+            continue
         value = node._value
         if is_leaf(node):
             value = copy(value)
@@ -218,7 +240,7 @@ def own_arrays(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
         elif is_shared(value):
             if node.op.view is not None and node.op.view(node.params):
                 args = [
-                    values[x.serial] if isinstance(x, Tensor) else copy(x)
+                    values.get(x.serial, x._value) if isinstance(x, Tensor) else copy(x)
                     for x in node.inputs
                 ]
                 value = node.op.compute(*args, **node.params)

@@ -608,10 +608,14 @@ def measure_norms(state: State) -> Array:
     Of compiled code whose inner nodes nobody has looked at, only of its inputs, its
     output and the gradients by `wrt`.
     """
+
+    def measure(arrays: list[Any]) -> list[float]:
+        return statistics.compute_norms(arrays, MISSING)
+
     start, objective, results = state.start, state.objective, state.results
     count = len(start.graph.nodes)
     if results is None or state.has_arrays:
-        values = [node._value for node in state.forward.graph.nodes]
+        of_values = state.forward.measure(measure)
         backward = state.backward
         known = {} if backward is None else backward.cotangents
         edges = None if backward is None else backward.edge_norms
@@ -620,12 +624,11 @@ def measure_norms(state: State) -> Array:
         ids = [start.ids[x.serial] for x in start.graph.inputs]
         inputs = dict(zip(ids, state.list_inputs(), strict=True))
         inputs[objective.output] = results.value
-        values = [inputs.get(i) for i in range(count)]
+        of_values = measure([inputs.get(i) for i in range(count)])
         gradients = [*map(results.gradients.get, range(count))]
         edges = None
     row = np.full(2 * count + start.starts[-1] + 1, MISSING)
-    norms = statistics.compute_norms([*values, *gradients], MISSING)
-    row[: 2 * count] = norms
+    row[:count], row[count : 2 * count] = of_values, measure(gradients)
     if edges is not None:
         # NaN means that nothing flows; where a NaN does, the nodes' norms say so.
         row[2 * count : -1] = np.where(np.isnan(edges), MISSING, edges)

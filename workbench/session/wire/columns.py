@@ -511,9 +511,7 @@ _gradients: WeakKeyDictionary[Backward, Array] = WeakKeyDictionary()
 def value_statistics(forward: Values) -> Array:
     """Return the column `value_stats`."""
     if forward not in _values:
-        _values[forward] = statistics.summarize_arrays(
-            [node._value for node in forward.graph.nodes]
-        ).ravel()
+        _values[forward] = forward.measure(statistics.summarize_arrays).ravel()
     return _values[forward]
 
 
