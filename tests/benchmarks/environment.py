@@ -6,6 +6,7 @@ stand in ``peers.txt``; one that cannot be installed is told, and stops no other
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -38,9 +39,9 @@ def main() -> int:
         venv.create(FOLDER, with_pip=True)
     scripts = "Scripts" if sys.platform == "win32" else "bin"
     pip = [str(FOLDER / scripts / "python"), "-m", "pip", "install", "--quiet"]
-    # Later lines keep what Workbench needs as it is.
+    # Later lines keep what Workbench needs as it is; pip takes no extras there.
     limits = FOLDER / "limits.txt"
-    limits.write_text("\n".join(installs[0]))
+    limits.write_text("\n".join(re.sub(r"\[.*?\]", "", x) for x in installs[0]))
     for one in installs:
         done = subprocess.run([*pip, "--constraint", str(limits), *one])
         if done.returncode and one is installs[0]:
