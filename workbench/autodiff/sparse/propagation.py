@@ -140,10 +140,10 @@ class Propagation:
                 value = whole.value
                 return Constant(None if value is None else value[node.params["index"]])
             return whole[node.params["index"]]
+        if node.op in SHAPED:  # known, though the operand may be an order of values
+            return self._make_from_shape(node)
         if all(isinstance(x, Constant) for x in operands):
             return self._compute_constant(node, operands)
-        if node.op in SHAPED:
-            return self._make_from_shape(node)
         inner = self._visit_inside(node, operands)
         if inner is not None:
             return inner
