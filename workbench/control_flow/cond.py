@@ -205,9 +205,13 @@ def _compute(
     return tuple(compile_graph(body)(*inputs))
 
 
-def _unfold(values: Sequence[Any], params: Params) -> list[Any]:
+def _unfold(values: Sequence[Any], params: Params) -> list[Any] | None:
+    """Return the outputs of the branch taken; None: no value tells which."""
     pred, *inputs = values
-    body: Graph = params["branches"][0 if bool(value_of(pred)) else 1]
+    taken = value_of(pred)
+    if taken is None:
+        return None
+    body: Graph = params["branches"][0 if bool(taken) else 1]
     return body.run(inputs)
 
 

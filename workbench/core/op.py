@@ -228,8 +228,8 @@ class Op:
         do.
     unfold
         ``unfold(values, params) -> outputs``, what ``compute`` gives by the ops that
-        it is made of, each recorded where values are Tensors: for who looks inside.
-        None: there are none.
+        it is made of, each recorded where values are Tensors: for backends and
+        analyses, which know these. None, as where it gives None: there are none.
     graphs
         ``graphs(inputs, params) -> graphs``, the programs that a node holds: the step
         of a loop, the branches of a choice. The rules of such an op take one more
@@ -379,9 +379,9 @@ class Op:
         self.lengths: Callable[..., Any] | None = None
         self.limit: Limit | None = None
         self.maker: Any = None
-        self.unfold: Callable[[Sequence[Any], dict[str, Any]], Sequence[Any]] | None = (
-            None
-        )
+        self.unfold: (
+            Callable[[Sequence[Any], dict[str, Any]], Sequence[Any] | None] | None
+        ) = None
         self.graphs: Callable[..., Sequence[Any]] | None = None
         self.inner_sources: Callable[[Any], Sequence[tuple[Any, Any]]] | None = None
         self.lower: Callable[[Any, str], Any] | None = None

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from workbench.core import blame
 from workbench.core.deferred import operand_shape
 from workbench.core.dims import Dim, has_dim, is_zero_length, largest, smallest
-from workbench.core.op import Op, ViewParams, implements, is_always_view
+from workbench.core.op import Op, ViewParams, declare, implements, is_always_view
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import (
     Array,
@@ -36,7 +36,7 @@ from workbench.ops.define import (
     shape_of,
     spec_of_first,
 )
-from workbench.ops.indexing import ARRAY, GETITEM, SCATTER
+from workbench.ops.indexing import ARRAY, GETITEM, SCATTER, Slice
 from workbench.ops.shaping import (
     as_integer,
     as_integers,
@@ -103,14 +103,28 @@ def rot90(m: Array, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
 # roll
 
 
+def _roll_body(x: Array, *, shift: tuple[int, ...], axis: tuple[int, ...]) -> Any:
+    if 0 in shape_of(x):
+        return None
+    for step, n in zip(shift, axis, strict=True):
+        at = -step % shape_of(x)[n]
+        if at:
+            front = (slice(None),) * n
+            parts = [x[(*front, slice(at, None))], x[(*front, slice(None, at))]]
+            x = np.concatenate(parts, axis=n)
+    return x
+
+
 ROLL = linear(
     "roll",
     np.roll,
     lambda g, x, *, shift, axis: np.roll(g, tuple(-n for n in shift), axis),
     rule="g rolled back",
     carries=(0,),
+    batch="shifted",
+    lengths=spec_of_first,
+    unfold=_roll_body,
 )
-ROLL.batch, ROLL.lengths = "shifted", spec_of_first
 
 
 @implements(np.roll)
@@ -158,9 +172,19 @@ def _tile_lengths(x: Array, *, reps: tuple[int, ...]) -> Spec:
     return Spec(tiled, dtype_of(x))
 
 
+def _tile_body(x: Array, *, reps: tuple[int, ...]) -> Array:
+    rank = max(len(reps), len(shape_of(x)))
+    shape = (1,) * (rank - len(shape_of(x))) + shape_of(x)
+    reps = (1,) * (rank - len(reps)) + reps
+    apart = [m for n in shape for m in (1, n)]
+    spread = [m for pair in zip(reps, shape, strict=True) for m in pair]
+    whole = [n * times for n, times in zip(shape, reps, strict=True)]
+    return np.reshape(np.broadcast_to(np.reshape(x, apart), spread), whole)
+
+
 TILE = linear(
     "tile", _tile_compute, _tile_transpose, rule="g summed over the tiles",
-    batch=_tile_batch, lengths=_tile_lengths, carries=(0,),
+    batch=_tile_batch, lengths=_tile_lengths, carries=(0,), unfold=_tile_body,
 )  # fmt: skip
 
 
@@ -185,6 +209,15 @@ def _repeat_lengths(x: Array, *, repeats: int, axis: tuple[int]) -> Spec:
     return Spec(longer, dtype_of(x))
 
 
+def _repeat_body(x: Array, *, repeats: int, axis: tuple[int]) -> Any:
+    if type(repeats) is not int:
+        return None
+    shape, at = shape_of(x), axis[0] + 1
+    apart = np.reshape(x, (*shape[:at], 1, *shape[at:]))
+    spread = np.broadcast_to(apart, (*shape[:at], repeats, *shape[at:]))
+    return np.reshape(spread, (*shape[: at - 1], shape[at - 1] * repeats, *shape[at:]))
+
+
 REPEAT = linear(
     "repeat",
     _repeat_compute,
@@ -194,6 +227,7 @@ REPEAT = linear(
     carries=(0,),
     template="np.repeat({0}, {repeats}, *{axis})",
     batch="shifted",
+    unfold=_repeat_body,
 )
 
 
@@ -214,12 +248,19 @@ def repeat(a: Array, repeats: Any, axis: int | None = None) -> Array:
 
 
 def _triangle(name: str, function: Callable[..., Any]) -> Op:
-    made = linear(
-        name, function, lambda g, x, *, k: function(g, k), rule=f"{name} of g"
+    def body(x: Array, *, k: int = 0) -> Array:
+        kept = function(np.ones(shape_of(x), bool), k)  # host array: of known entries
+        return np.where(kept, x, dtype_of(x).type(0))
+
+    return linear(
+        name,
+        function,
+        lambda g, x, *, k: function(g, k),
+        rule=f"{name} of g",
+        lengths=spec_of_first,
+        batch="whole",
+        unfold=body,
     )
-    made.lengths = spec_of_first
-    made.batch = "whole"
-    return made
 
 
 TRIL, TRIU = _triangle("tril", np.tril), _triangle("triu", np.triu)
@@ -356,6 +397,21 @@ def _pad_lengths(x: Array, *, width: Widths, fill: ArrayLike = 0) -> Spec:
     return Spec(padded, dtype_of(x))
 
 
+def _pad_body(x: Array, *, width: Widths, fill: ArrayLike = 0) -> Any:
+    if not isinstance(fill, (int, float, complex)):
+        return None
+    shape = shape_of(x)
+    key = tuple(
+        Slice(before, before + n, None)
+        for (before, _), n in zip(width, shape, strict=True)
+    )
+    whole = tuple(b + n + a for (b, a), n in zip(width, shape, strict=True))
+    if fill == 0:
+        return apply(SCATTER, (x,), {"key": key, "shape": whole})
+    margin = np.full(whole, fill, dtype_of(x))  # host array: the margins
+    return apply(declare("index_set"), (margin, x), {"key": key})
+
+
 PAD = op(
     "pad",
     _pad_compute,
@@ -365,6 +421,7 @@ PAD = op(
     rule="g without the margins",
     reads=(),
     batch=_pad_batch,
+    unfold=_pad_body,
     template=lambda node: (
         "np.pad({0}, pad_width={width}, constant_values={fill})"
         if "fill" in node.params

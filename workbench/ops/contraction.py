@@ -1,7 +1,7 @@
 """Contractions: products summed over axes, linear in each operand.
 
-`matmul`, `tensordot` and `einsum` stand here; what is written with these (`dot`,
-`outer`, ...) in `products.py`.
+`matmul` and `tensordot` stand here, `einsum` in `einsum.py`; what is written with these
+(`dot`, `outer`, ...) in `products.py`.
 """
 
 from __future__ import annotations
@@ -9,40 +9,32 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from workbench.core.dims import (
-    Dim,
-    broadcast_lengths,
     broadcast_shapes,
-    is_same_shape,
     unify_lengths,
 )
-from workbench.core.op import UFUNCS, Op, declare, implements
-from workbench.core.tensor import Tensor, admit, apply, mask_cotangent
+from workbench.core.op import UFUNCS, implements
+from workbench.core.tensor import admit, apply
 from workbench.core.types import (
     Array,
     Batched,
     Params,
     Shape,
     Spec,
-    Tangent,
     as_spec,
-    spec_of,
 )
 from workbench.ops.define import (
     align_batch,
-    list_positions,
+    dtype_of,
     multilinear,
     shape_of,
     sum_to,
 )
-from workbench.ops.indexing import ARRAY, SCATTER
 from workbench.ops.shaping import normal_axes
 
 #: The axes of the two operands of a tensordot that meet, pair by pair.
@@ -136,6 +128,35 @@ def _matmul_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> 
     return (y[..., 0] if column else y[..., 0, :]) if row else y
 
 
+def _matmul_body(a: Any, b: Any) -> Any:
+    """Write a product of vectors or integers as sums, one of stacks as of matrices."""
+    left, right = shape_of(a), shape_of(b)
+    dtype = np.result_type(dtype_of(a), dtype_of(b))
+    if dtype.char == "e" or 0 in (*left, *right):
+        return None
+    if dtype.kind not in "fc":
+        return _multiply_integers(a, b, dtype)
+    if len(left) == len(right) == 1:
+        return np.sum(a * b)
+    if len(left) > 2 and len(right) <= 2:  # one product for the whole stack
+        whole = np.reshape(a, (math.prod(left[:-1]), left[-1])) @ b
+        return np.reshape(whole, (*left[:-1], *right[1:]))
+    return None
+
+
+def _multiply_integers(a: Any, b: Any, dtype: np.dtype[Any]) -> Any:
+    rows = len(shape_of(a)) > 1
+    columns = len(shape_of(b)) > 1
+    a = a[..., None] if rows else a[:, None]
+    b = b if columns else b[:, None]
+    b = b[..., None, :, :] if rows else b
+    if dtype.kind == "b":
+        made = np.any(a & b, axis=-2)
+    else:
+        made = np.sum(a * b, axis=-2).astype(dtype)
+    return made if columns else made[..., 0]
+
+
 def _pairs_vectors(inputs: tuple[Any, ...], params: Params) -> bool:
     return all(len(shape_of(x)) == 1 for x in inputs)
 
@@ -151,6 +172,7 @@ MATMUL = multilinear(
     cure="The last axis of the left operand must be as long as the second last (or"
     " only) axis of the right one; transpose one of them with .T.",
     template="{0} @ {1}",
+    unfold=_matmul_body,
 )
 UFUNCS[np.matmul] = MATMUL
 MATMUL.pairs = _pairs_vectors
@@ -218,6 +240,12 @@ def _tensordot_batch(
     return np.einsum(f"Z{first},Z{second}->Z{output}", a, b)
 
 
+def parse_subscripts(subscripts: str) -> tuple[list[str], str]:
+    """Return the terms of the operands, and that of the output."""
+    inputs, output = subscripts.split("->")
+    return inputs.split(","), output
+
+
 def tensordot_subscripts(
     ranks: tuple[int, int], left: tuple[int, ...], right: tuple[int, ...]
 ) -> str:
@@ -231,6 +259,21 @@ def tensordot_subscripts(
     return f"{first},{''.join(second)}->{''.join(output)}"
 
 
+def _tensordot_body(a: Any, b: Any, *, axes: tuple[Any, Any]) -> Any:
+    """Write a contraction as a product of matrices."""
+    shapes = shape_of(a), shape_of(b)
+    left, right = axes
+    free = [n for n in range(len(shapes[0])) if n not in left]
+    other = [n for n in range(len(shapes[1])) if n not in right]
+    inner = math.prod(shapes[0][n] for n in left)
+    rows = math.prod(shapes[0][n] for n in free)
+    columns = math.prod(shapes[1][n] for n in other)
+    flat_a = np.reshape(np.transpose(a, (*free, *left)), (rows, inner))
+    flat_b = np.reshape(np.transpose(b, (*right, *other)), (inner, columns))
+    shape = (*(shapes[0][n] for n in free), *(shapes[1][n] for n in other))
+    return np.reshape(flat_a @ flat_b, shape)
+
+
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 TENSORDOT = multilinear(
     "tensordot",
@@ -241,6 +284,7 @@ TENSORDOT = multilinear(
     batch=_tensordot_batch,
     infer=_tensordot_infer,
     cure="The axes that meet must have equal lengths, pair by pair.",
+    unfold=_tensordot_body,
 )
 
 
@@ -268,352 +312,3 @@ def tensordot(a: Array, b: Array, axes: Any = 2) -> Array:
     if len(left) != len(right):
         raise ValueError(f"tensordot: {len(left)} axes of a, {len(right)} of b")
     return apply(TENSORDOT, (a, b), {"axes": (left, right)})
-
-
-# `einsum`: any product of any number of operands, summed over any axes.
-#
-# All spellings become one: explicit subscripts without an ellipsis. The gradient of
-# an operand is an einsum of the cotangent and the other operands. Three operands and
-# more are multiplied pair by pair, in the order that opt_einsum finds (D. G. A. Smith,
-# J. Gray, "opt_einsum", Journal of Open Source Software 3 (2018) 753).
-
-
-def _einsum_compute(
-    *operands: Any, subscripts: str, optimize: Optimize = None
-) -> Array:
-    shapes = tuple(map(shape_of, operands))
-    if optimize is None:
-        # Looking for products that BLAS can do pays only for large operands.
-        optimize = len(operands) > 1 and sum(map(math.prod, shapes)) > 4096
-        if len(operands) > 2 and not optimize:
-            optimize = (
-                math.prod(_lengths(parse_subscripts(subscripts)[0], shapes).values())
-                > 4096
-            )
-    if len(operands) > 2 and (optimize is True or isinstance(optimize, str)):
-        how = "auto" if optimize is True else optimize
-        optimize = _find_path(subscripts, shapes, how)
-    return np.einsum(subscripts, *operands, optimize=optimize)
-
-
-@lru_cache(maxsize=1024)
-def _find_path(subscripts: str, shapes: tuple[Shape, ...], how: str) -> list[Any]:
-    """Return the order of pairwise products, by opt_einsum; looked for once."""
-    # Loaded here: a program without such products needs no search for paths.
-    from opt_einsum import contract_path
-
-    path, _ = contract_path(subscripts, *shapes, shapes=True, optimize=how)
-    return ["einsum_path", *path]
-
-
-def parse_subscripts(subscripts: str) -> tuple[list[str], str]:
-    """Return the terms of the operands, and that of the output."""
-    inputs, output = subscripts.split("->")
-    return inputs.split(","), output
-
-
-def _lengths(terms: list[str], shapes: Sequence[Shape]) -> dict[str, int]:
-    """Return the length of each letter's axis."""
-    lengths: dict[str, Any] = {}
-    for term, shape in zip(terms, shapes, strict=True):
-        if len(term) != len(shape):
-            raise ValueError(f"{term!r} names {len(term)} axes of shape {shape}")
-        for letter, n in zip(term, shape, strict=True):
-            known = lengths.setdefault(letter, n)
-            if isinstance(known, Dim) or isinstance(n, Dim):
-                lengths[letter] = broadcast_lengths(known, n)
-            elif known != n:
-                if 1 not in (n, lengths[letter]):
-                    raise ValueError(
-                        f"axes {letter!r} have lengths {lengths[letter]} and {n}"
-                    )
-                lengths[letter] = max(n, lengths[letter])
-    return lengths
-
-
-def _einsum_infer(*operands: Any, subscripts: str, **_: Any) -> Spec:
-    specs = [as_spec(x) for x in operands]
-    terms, output = parse_subscripts(subscripts)
-    lengths = _lengths(terms, [s.shape for s in specs])
-    if missing := set(output) - set(lengths):
-        raise ValueError(f"the output names {sorted(missing)}, which no operand has")
-    return Spec(tuple(lengths[c] for c in output), product_dtype(*specs))
-
-
-def _einsum_transpose(
-    k: int, g: Array, operands: tuple[Any, ...], subscripts: str
-) -> Array:
-    """Return the cotangent of operand ``k``: an einsum of ``g`` and the others."""
-    terms, output = parse_subscripts(subscripts)
-    term, shape = terms[k], shape_of(operands[k])
-    others = [i for i in range(len(terms)) if i != k]
-    letters = "".join(dict.fromkeys(term))
-    reached = set(output).union(*(terms[i] for i in others))
-    kept = "".join(c for c in letters if c in reached)
-    inputs = ",".join([output, *(terms[i] for i in others)])
-    # By the op, on arrays too: it multiplies pair by pair, np.einsum all at once.
-    arrays = (g, *(operands[i] for i in others))
-    passed = apply(EINSUM, arrays, {"subscripts": f"{inputs}->{kept}"})
-    lengths = dict(zip(term, shape, strict=True))
-    found = dict(zip(kept, shape_of(passed), strict=True))
-    if kept != letters:
-        passed = np.reshape(passed, tuple(found.get(c, 1) for c in letters))
-    # Along axes that the forward pass summed away, it is the same for all.
-    full = tuple(
-        lengths[c]
-        if is_same_shape((found.get(c, 1),), (1,))
-        else broadcast_lengths(found[c], lengths[c])
-        if isinstance(found[c], Dim) or isinstance(lengths[c], Dim)
-        else found[c]
-        for c in letters
-    )
-    if not is_same_shape(shape_of(passed), full):
-        passed = np.broadcast_to(passed, full)
-    passed = sum_to(passed, tuple(lengths[c] for c in letters))
-    return passed if letters == term else _on_diagonal(passed, letters, term, shape)
-
-
-def _on_diagonal(x: Array, letters: str, term: str, shape: Shape) -> Array:
-    """Return zeros of ``shape`` with ``x`` where axes of the same letter agree."""
-    parts = [
-        np.reshape(
-            list_positions(n, like=x), tuple(n if c == letter else 1 for c in letters)
-        )
-        for letter, n in zip(term, shape, strict=True)
-    ]
-    return apply(SCATTER, (x, *parts), {"key": (ARRAY,) * len(term), "shape": shape})
-
-
-def _einsum_pull(
-    mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
-) -> list[Any]:
-    return [
-        _einsum_transpose(k, g, inputs, params["subscripts"]) if mask >> k & 1 else None
-        for k in range(len(inputs))
-    ]
-
-
-def _einsum_push(
-    tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
-) -> Tangent:
-    total = None
-    for k, t in enumerate(tangents):
-        if t is not None:
-            term = apply(EINSUM, (*inputs[:k], t, *inputs[k + 1 :]), params)
-            total = term if total is None else total + term
-    return total
-
-
-def _einsum_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
-    terms, output = parse_subscripts(params["subscripts"])
-    batch = next(c for c in LETTERS if c not in params["subscripts"])
-    terms = [batch + t if b else t for t, b in zip(terms, batched, strict=True)]
-    subscripts = f"{','.join(terms)}->{batch}{output}"
-    return apply(EINSUM, inputs, {**params, "subscripts": subscripts})
-
-
-def _einsum_view(params: Params) -> bool:
-    """Return whether NumPy gives a view: of one operand, no axis summed."""
-    terms, output = parse_subscripts(params["subscripts"])
-    return len(terms) == 1 and set(terms[0]) == set(output)
-
-
-def _pairs_same_letters(inputs: tuple[Any, ...], params: Params) -> bool:
-    terms, _ = parse_subscripts(params["subscripts"])
-    return (
-        len(terms) == 2 and terms[0] == terms[1] and len({*terms[0]}) == len(terms[0])
-    )
-
-
-EINSUM = declare("einsum")
-EINSUM.compute, EINSUM.infer = _einsum_compute, _einsum_infer
-EINSUM.view, EINSUM.pairs = _einsum_view, _pairs_same_letters
-EINSUM.pull, EINSUM.push, EINSUM.batch = _einsum_pull, _einsum_push, _einsum_batch
-EINSUM.template = "np.einsum({subscripts}, {all}{more})"
-EINSUM.rule = "einsum of g and the other operands"
-EINSUM.cure = "Axes of the same letter must have the same length."
-
-
-@implements(np.einsum)
-def einsum(
-    *operands: Any,
-    out: None = None,
-    optimize: Optimize = None,
-    dtype: npt.DTypeLike | None = None,
-    **_: Any,
-) -> Array:
-    """Sum products of subscripted arrays, in all spellings of `numpy.einsum`."""
-    subscripts, arrays = _read_operands(operands)
-    if dtype is not None:
-        arrays = tuple(np.astype(x, dtype) for x in arrays)
-    params: Params = {
-        "subscripts": _make_explicit(subscripts, [shape_of(x) for x in arrays])
-    }
-    if optimize is not None:
-        hashable = isinstance(optimize, (bool, str))
-        params["optimize"] = optimize if hashable else _freeze_path(optimize)
-    return apply(EINSUM, arrays, params)
-
-
-def _freeze_path(path: object) -> object:
-    return tuple(map(_freeze_path, path)) if isinstance(path, (list, tuple)) else path
-
-
-def _read_operands(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
-    """Return the subscripts as text, from ``("ij->i", x)`` or ``(x, [0, 1], [0])``."""
-    if isinstance(operands[0], str):
-        return operands[0].replace(" ", ""), tuple(map(admit, operands[1:]))
-    pairs, output = list(operands), None
-    if len(pairs) % 2:
-        output = pairs.pop()
-    arrays, terms = pairs[::2], pairs[1::2]
-    used = sorted({n for term in terms for n in term if n is not Ellipsis})
-    letters = {n: LETTERS[i] for i, n in enumerate(used)} | {Ellipsis: "..."}
-    text = ",".join("".join(letters[n] for n in term) for term in terms)
-    if output is not None:
-        text += "->" + "".join(letters[n] for n in output)
-    return text, tuple(map(admit, arrays))
-
-
-def _make_explicit(subscripts: str, shapes: list[Shape]) -> str:
-    """Write subscripts with an output, and letters in place of each ellipsis."""
-    inputs, arrow, output = subscripts.partition("->")
-    terms = inputs.split(",")
-    if len(terms) != len(shapes):
-        raise ValueError(
-            f"einsum {subscripts!r} names {len(terms)} operands, and gets {len(shapes)}"
-        )
-    if not arrow:
-        once = sorted(c for c in set(inputs) if c.isalpha() and inputs.count(c) == 1)
-        output = ("..." if "..." in inputs else "") + "".join(once)
-    if "..." in subscripts:
-        free = [c for c in reversed(LETTERS) if c not in subscripts]
-        ranks = [
-            len(s) - len(t.replace("...", "")) if "..." in t else 0
-            for t, s in zip(terms, shapes, strict=True)
-        ]
-        widest = "".join(free[: max(ranks)])
-        terms = [
-            t.replace("...", widest[len(widest) - r :])
-            for t, r in zip(terms, ranks, strict=True)
-        ]
-        output = output.replace("...", widest)
-    return f"{','.join(terms)}->{output}"
-
-
-@implements(np.einsum_path)
-def einsum_path(
-    *operands: Any, optimize: Optimize = "greedy", einsum_call: bool = False
-) -> tuple[list[Any], str]:
-    """Find an order of contraction, as NumPy does, from the shapes alone."""
-    find: Any = np.einsum_path
-    return find(
-        *(spec_of(x).example() if isinstance(x, Tensor) else x for x in operands),
-        optimize=optimize,
-        einsum_call=einsum_call,
-    )
-
-
-# Contractions of masked cotangents: a factor that is 0 wins over infinity.
-#
-# `multiply` and `divide` have `mul0` and `div0` in `elementwise.py`; here are the same
-# for products that are summed. They cost a look for NaN, nothing more, until one is
-# found.
-
-
-EINSUM0 = '''\
-def einsum0(subscripts, *arrays):
-    """An einsum whose every product is 0 where a factor is 0."""
-    with np.errstate(all="ignore"):
-        y = np.einsum(subscripts, *arrays)
-        if np.all(np.isfinite(y)):
-            return y
-        inputs, output = subscripts.split("->")
-        letters = output + "".join(sorted(set(inputs) - {*output, ","}))
-        product, nothing = 1, False
-        for term, x in zip(inputs.split(","), arrays):
-            kept = "".join(c for c in letters if c in term)
-            x = np.einsum(f"{term}->{kept}", x)
-            x = np.expand_dims(x, [i for i, c in enumerate(letters) if c not in kept])
-            product, nothing = product * x, nothing | (x == 0)
-    axes = tuple(range(len(output), len(letters)))
-    return np.sum(np.where(nothing, 0, product), axis=axes)
-'''
-
-
-def _declare_masked(base: Op, spell: Callable[..., str]) -> None:
-    """Declare the op that stands in for a contraction of masked cotangents.
-
-    ``spell(arrays, **params)`` gives its subscripts as an einsum.
-    """
-    masked = base.masked = declare(f"{base.name}0")
-
-    def compute(*arrays: Any, **params: Any) -> Array:
-        with np.errstate(invalid="ignore"):
-            y = base.compute(*arrays, **params)
-        # 0 * inf would show as NaN; nearly always there is none.
-        if bool(np.all(np.isfinite(y))):
-            return y
-        return _multiply_entries(spell(arrays, **params), arrays)
-
-    def pull(
-        mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
-    ) -> Sequence[Any]:
-        assert base.pull is not None
-        return base.pull(mask, mask_cotangent(g), y, inputs, params)
-
-    def push(
-        tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
-    ) -> Tangent:
-        assert base.push is not None
-        flagged = tuple(t if t is None else mask_cotangent(t) for t in tangents)
-        return base.push(flagged, y, inputs, params)
-
-    def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
-        assert callable(base.batch)
-        return base.batch((mask_cotangent(inputs[0]), *inputs[1:]), batched, params)
-
-    masked.template = lambda node: (
-        "einsum0({spelt}, {all})", {"spelt": spell(node.inputs, **node.params)}
-    )  # fmt: skip
-    masked.helper = EINSUM0
-    masked.compute, masked.infer, masked.cure = compute, base.infer, base.cure
-    masked.pull, masked.push, masked.batch = pull, push, batch
-    masked.rule, masked.reads = base.rule, base.reads
-
-
-def _multiply_entries(subscripts: str, arrays: tuple[Any, ...]) -> Array:
-    """Return an einsum whose every product is 0 where a factor is 0."""
-    terms, output = parse_subscripts(subscripts)
-    letters = output + "".join(sorted(set("".join(terms)) - set(output)))
-    nothing: Any = False
-    product: Any = 1
-    for term, x in zip(terms, arrays, strict=True):
-        kept = "".join(c for c in letters if c in term)
-        lengths = iter(shape_of(y := np.einsum(f"{term}->{kept}", x)))
-        y = np.reshape(y, tuple(next(lengths) if c in kept else 1 for c in letters))
-        zero = np.equal(y, 0)
-        with np.errstate(invalid="ignore", over="ignore"):
-            product = product * y
-        nothing = nothing | zero
-    safe = np.where(nothing, np.zeros_like(product), product)
-    return np.sum(safe, axis=tuple(range(len(output), len(letters))))
-
-
-def _matmul_subscripts(arrays: tuple[Any, ...]) -> str:
-    ranks = [len(shape_of(x)) for x in arrays]
-    loops = [LETTERS[: max(n - 2, 0)] for n in ranks]
-    widest = LETTERS[: max(map(len, loops))]
-    left, right = (widest[len(widest) - len(loop) :] for loop in loops)
-    row, column = "Y" * (ranks[0] > 1), "Z" * (ranks[1] > 1)
-    return f"{left}{row}X,{right}X{column}->{widest}{row}{column}"
-
-
-def _masked_tensordot_subscripts(arrays: tuple[Any, ...], *, axes: AxisPairs) -> str:
-    a, b = arrays
-    return tensordot_subscripts((len(shape_of(a)), len(shape_of(b))), *axes)
-
-
-_declare_masked(MATMUL, _matmul_subscripts)
-_declare_masked(TENSORDOT, _masked_tensordot_subscripts)
-_declare_masked(EINSUM, lambda arrays, *, subscripts, **_: subscripts)

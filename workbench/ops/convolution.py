@@ -225,6 +225,49 @@ def _infer(
     return Spec(_lengths(mode, a.shape, b.shape, batch), product_dtype(a, b))
 
 
+#: A convolution with at most so many entries, or results, is a sum of products.
+FEW = 64
+
+
+def _convolution_body(a: Any, b: Any, *, mode: str, batch: int = 0, **more: Any) -> Any:
+    """Write a convolution as a sum over windows of the one operand."""
+    dtype = np.result_type(dtype_of(a), dtype_of(b))
+    lengths = shape_of(a)[batch:], shape_of(b)[batch:]
+    swapped = math.prod(lengths[0]) < math.prod(lengths[1])
+    if swapped and (mode != "same" or "method" not in more):
+        a, b, lengths = b, a, lengths[::-1]
+    if (
+        dtype.kind not in "fciu"
+        or dtype.char == "e"
+        or more.get("method", "direct") != "direct"
+        or 0 in (*shape_of(a), *shape_of(b))
+    ):
+        return None
+    rank = len(lengths[0])
+    key: list[Any] = [slice(None)] * batch
+    margins = [(0, 0)] * batch
+    results = 1
+    for n, m in zip(*lengths, strict=True):
+        start = {"full": 0, "same": (m - 1) // 2, "valid": m - 1}[mode]
+        size = {"full": n + m - 1, "same": n, "valid": n - m + 1}[mode]
+        if size < 1:
+            return None
+        results *= size
+        key.append(slice(max(0, start - m + 1), min(n, start + size)))
+        margins.append((max(0, m - 1 - start), max(0, start + size - n)))
+    if min(math.prod(lengths[1]), results) > FEW:
+        return None
+    a = np.pad(a[tuple(key)], margins)
+    windows = np.lib.stride_tricks.sliding_window_view(
+        a, lengths[1], tuple(range(batch, batch + rank))
+    )
+    turned = np.flip(b, tuple(range(batch, batch + rank)))
+    front = shape_of(turned)[:batch]
+    turned = np.reshape(turned, (*front, *(1,) * rank, *lengths[1]))
+    axes = tuple(range(batch + rank, batch + 2 * rank))
+    return np.sum(windows * turned, axis=axes).astype(dtype)
+
+
 def _declare_convolution(name: str, compute: Compute) -> Op:
     return multilinear(
         name,
@@ -236,6 +279,7 @@ def _declare_convolution(name: str, compute: Compute) -> Op:
         infer=_infer,
         cure="Both arrays have the same number of axes, none of length 0; for 'valid'"
         " one of them must be at least as long as the other along every axis.",
+        unfold=_convolution_body,
     )
 
 

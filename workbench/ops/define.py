@@ -321,10 +321,10 @@ def op(
     return new_op
 
 
-#: What a row may set besides derivatives.
+#: What a row may set besides derivatives; ``unfold`` is a body, as `unfold_by` has it.
 SETTINGS = set(
     "batch carries cure helper infer lengths limit output_names pattern reads root"
-    " scalar template view".split()
+    " scalar template unfold view".split()
 )
 
 
@@ -332,9 +332,26 @@ def _set_settings(new_op: Op, more: dict[str, Any]) -> None:
     for key, value in more.items():
         if key not in SETTINGS:
             raise TypeError(f"{new_op.name}: unknown setting {key!r}")
-        setattr(new_op, key, value)
+        setattr(new_op, key, unfold_by(value) if key == "unfold" else value)
     if new_op.root is not None or new_op.limit is not None:
         SINGULAR.add(new_op)
+
+
+def unfold_by(body: Compute) -> Callable[..., Any]:
+    """Return the `Op.unfold` of a body: the op in plain NumPy on other ops.
+
+    ``body(*operands, **params)`` gives the result at shapes that are known, with
+    NumPy's own order of operations, or None where it has nothing to say, as of integers
+    that NumPy computes otherwise.
+    """
+
+    def unfold(values: Sequence[Any], params: dict[str, Any]) -> Sequence[Any] | None:
+        if any(dims.has_dim(shape_of(x)) for x in values):
+            return None
+        made = body(*values, **params)
+        return made if made is None or isinstance(made, tuple) else (made,)
+
+    return unfold
 
 
 def sum_to(g: Array, shape: tuple[Any, ...]) -> Array:
@@ -389,6 +406,7 @@ def unbroadcast(g, shape):
     return np.reshape(np.sum(g, axis=(*range(extra), *axes)), shape)
 ''',
     lengths=lambda g, *, shape: Spec(shape, dtype_of(g)),
+    unfold=_unbroadcast_compute,
 )
 
 

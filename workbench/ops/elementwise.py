@@ -501,7 +501,16 @@ def _round_compute(x: Array, *, decimals: int = 0) -> Array:
     return np.round(x, decimals)
 
 
-elementwise("round", _round_compute, "0")
+def _round_body(x: Array, *, decimals: int = 0) -> Any:
+    if dtype_of(x).kind != "f" or dtype_of(x).char == "e":
+        return None
+    scale = 10.0 ** abs(decimals)
+    if decimals == 0:
+        return np.rint(x)
+    return np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale
+
+
+elementwise("round", _round_compute, "0", unfold=_round_body)
 
 
 @implements(np.round, np.around)

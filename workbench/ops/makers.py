@@ -110,12 +110,29 @@ def _full_like_lengths(
     return Spec(shape_of(x) if shape is None else shape, found)
 
 
+def _full_like_body(
+    x: Array,
+    *,
+    fill: ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    shape: Shape | None = None,
+    order: MemoryOrder = "K",
+) -> Array:
+    """Return one entry, spread: the lengths and the settings tell it."""
+    dtype = dtype_of(x) if dtype is None else dtype
+    shape = shape_of(x) if shape is None else shape
+    whole = np.full(shape, fill, dtype)  # host array: of no operand's entries
+    first = whole.reshape(-1)[:1].reshape(()) if whole.size else whole
+    return np.broadcast_to(first, whole.shape)
+
+
 FULL_LIKE = op(
     "full_like",
     _full_like_compute,
     batch=_full_like_batch,
     lengths=_full_like_lengths,
     template="np.full_like({0}, fill_value={fill}{more})",
+    unfold=_full_like_body,
 )
 on_cupy(FULL_LIKE)(_fill_elsewhere)
 FULL_LIKE.connection = connect_nothing
@@ -270,6 +287,13 @@ def _is_whole(n: object) -> bool:
     return isinstance(n, (int, np.integer, Dim))
 
 
+def _like_body(x: Array, *, maker: str, settings: tuple[Any, ...]) -> Array:
+    """Return what the settings alone tell."""
+    like = np.empty((), dtype_of(x))  # host array: of NumPy's kind
+    made: Array = MAKE_LIKE.compute(like, maker=maker, settings=settings)
+    return made
+
+
 MAKE_LIKE = op(
     "make_like",
     _like_compute,
@@ -282,6 +306,7 @@ def make_like(x, maker, args, settings):
     like = {"like": x} if hasattr(x, "__array_function__") else {}
     return getattr(np, maker)(*args, **like, **dict(settings))
 ''',
+    unfold=_like_body,
 )
 MAKE_LIKE.connection = connect_nothing
 
@@ -572,6 +597,20 @@ def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -
     return np.moveaxis(apply(LINSPACE, align_batch(inputs, batched), params), 1, 0)
 
 
+def _line_body(start: Any, stop: Any, *, num: int, endpoint: bool = True) -> Any:
+    parts = num - 1 if endpoint else num
+    if num < 1 or np.result_type(dtype_of(start), dtype_of(stop)).char == "e":
+        return None
+    way = np.subtract(stop, start) * 1.0
+    real = np.empty(0, dtype_of(way)).real.dtype  # host array: its dtype
+    line = np.arange(num, dtype=real)  # host array: positions
+    line = line.reshape(num, *(1,) * len(shape_of(way)))
+    made = line * (way / float(parts)) + start if parts else line * way + start
+    if not endpoint or num < 2:
+        return made
+    return np.concatenate([made[:-1], np.broadcast_to(stop, shape_of(made[:1]))])
+
+
 LINSPACE = op(
     "linspace",
     _compute,
@@ -582,6 +621,7 @@ LINSPACE = op(
     rule="Σ g (1 − t)   Σ g t",
     reads=(),
     lengths=_line_lengths,
+    unfold=_line_body,
 )
 
 

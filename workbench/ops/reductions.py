@@ -123,7 +123,8 @@ def reduction(
     *,
     rule: str,
     reads: tuple[int | str, ...] = (0, "y"),
-    root: Root | None = None,
+    lengths: Callable[..., Any] = reduced_shape,
+    **more: Any,
 ) -> Op:
     """Declare a reduction by its weight.
 
@@ -139,9 +140,8 @@ def reduction(
         return _sum_moved(moved, params)
 
     made = op(
-        name, compute, pull, push=push, rule=rule, reads=reads,
-        lengths=reduced_shape, root=root,
-    )  # fmt: skip
+        name, compute, pull, push=push, rule=rule, reads=reads, lengths=lengths, **more
+    )
     made.batch = batch_reduction(made)
     return made
 
@@ -169,6 +169,15 @@ def reduced_root(text: str, weight: Callable[..., Any], squares: bool = False) -
         return _sum_moved(tangents[0] * weight(inputs[0], **params), params)
 
     return Root(lambda: (pull, push), f"(g / y) · {text}", squares)
+
+
+def can_reduce(x: Array, kinds: str = "fc") -> bool:
+    """Return whether the bodies of reductions are right for entries of these kinds.
+
+    They are not for float16, which NumPy adds up in float32, and for no entries.
+    """
+    dtype = dtype_of(x)
+    return dtype.kind in kinds and dtype.char != "e" and 0 not in shape_of(x)
 
 
 def count(x: Array, axis: Axis) -> Array:
@@ -250,12 +259,21 @@ def _mean_transpose(
     return np.broadcast_to(expand(share, x, axis=axis, keepdims=keepdims), shape_of(x))
 
 
+def _mean_body(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    if not can_reduce(x, "fcbiu"):
+        return None
+    x = x.astype(float) if x.dtype.kind in "biu" else x
+    number: Any = count(x, axis)
+    return np.sum(x, axis=axis, keepdims=keepdims) / float(number)
+
+
 _mean_op = linear(
     "mean",
     np.mean,
     _mean_transpose,
     rule="g / n to every entry",
     lengths=lengths_of(np.mean),
+    unfold=_mean_body,
 )
 _mean_op.batch = batch_reduction(_mean_op)
 
@@ -364,8 +382,22 @@ def _softmax(y: Array, x: Array, **_: Any) -> Array:
     return np.exp(x - np.where(np.equal(y, -np.inf), 0, y))
 
 
+def _logsumexp_body(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Return the same by the largest entry, which is taken as 0 if infinite."""
+    if not can_reduce(x, "f"):
+        return None
+    largest = np.max(x, axis=axis, keepdims=True)
+    largest = np.where(np.isfinite(largest), largest, 0)
+    total = np.sum(np.exp(x - largest), axis=axis, keepdims=keepdims)
+    return np.log(total) + np.reshape(largest, total.shape)
+
+
 _logsumexp_op = reduction(
-    "logsumexp", _logsumexp_compute, _softmax, rule="g · exp(x − y)"
+    "logsumexp",
+    _logsumexp_compute,
+    _softmax,
+    rule="g · exp(x − y)",
+    unfold=_logsumexp_body,
 )
 _logsumexp_op.helper = '''\
 def logsumexp(x, axis=None, keepdims=False):
@@ -439,7 +471,9 @@ def logsumexp(
 # `sorting.py`; of two arrays, entry by entry, the larger one, `elementwise.py`.
 
 
-def _extremum(name: str, function: Callable[..., Any]) -> Op:
+def _extremum(name: str, function: Callable[..., Any], larger: Compute) -> Op:
+    """Declare `numpy.max` or `numpy.min`; ``larger`` is that of two."""
+
     def compute(
         x: Array,
         *,
@@ -454,8 +488,7 @@ def _extremum(name: str, function: Callable[..., Any]) -> Op:
             if 0 in shape_of(x):
                 nothing = np.sum(x, axis=axis, keepdims=keepdims)
                 return np.full_like(nothing, initial)
-            found = function(x, axis=axis, keepdims=keepdims)
-            return (np.maximum if name == "max" else np.minimum)(found, initial)
+            return larger(function(x, axis=axis, keepdims=keepdims), initial)
         return function(x, axis=axis, keepdims=keepdims, initial=initial)
 
     def weight(
@@ -471,14 +504,26 @@ def _extremum(name: str, function: Callable[..., Any]) -> Op:
         ties = np.sum(hit, axis=axes, keepdims=True, dtype=wide_dtype(x))
         return hit / (ties if initial is None else ties + np.equal(y, initial))
 
-    made = reduction(
-        name, compute, weight, rule=f"g to the {name}imum, shared evenly at a tie"
+    def body(x: Array, *, initial: ArrayLike | None = None, **params: Any) -> Any:
+        if initial is None or not can_reduce(x, "fiu"):
+            return None
+        found = larger(function(x, **params), initial)
+        return found if found.dtype == x.dtype else None
+
+    return reduction(
+        name,
+        compute,
+        weight,
+        rule=f"g to the {name}imum, shared evenly at a tie",
+        lengths=lengths_of(compute),
+        unfold=body,
     )
-    made.lengths = lengths_of(compute)
-    return made
 
 
-_extrema = {"max": _extremum("max", np.max), "min": _extremum("min", np.min)}
+_extrema = {
+    "max": _extremum("max", np.max, np.maximum),
+    "min": _extremum("min", np.min, np.minimum),
+}
 
 
 def _answer_extremum(name: str, *functions: Any) -> None:
@@ -565,7 +610,9 @@ for _name in ("nanmean", "nanvar", "nanstd"):
     _answer_without_nan(_name, 0, counted=True)
 
 
-def _present_extremum(name: str, fast: np.ufunc, function: Callable[..., Any]) -> Op:
+def _present_extremum(
+    name: str, fast: np.ufunc, function: Callable[..., Any], plain: Compute
+) -> Op:
     """Declare the largest or smallest entry that is not NaN; NaN where none is."""
 
     def compute(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Array:
@@ -579,13 +626,21 @@ def _present_extremum(name: str, fast: np.ufunc, function: Callable[..., Any]) -
         ties = np.sum(hit, axis=axes, keepdims=True, dtype=wide_dtype(x))
         return hit / np.where(np.equal(ties, 0), 1, ties)
 
+    def body(x: Array, **params: Any) -> Any:
+        if not can_reduce(x, "f"):
+            return None
+        missing = np.isnan(x)
+        worst = np.inf if plain is np.min else -np.inf
+        found = plain(np.where(missing, worst, x), **params)
+        return np.where(np.all(missing, **params), np.nan, found)
+
     rule = f"g to the {name[3:]}imum, shared evenly at a tie"
-    return reduction(name, compute, weight, rule=rule)
+    return reduction(name, compute, weight, rule=rule, unfold=body)
 
 
 _nan_extrema = {
-    "max": _present_extremum("nanmax", np.fmax, np.nanmax),
-    "min": _present_extremum("nanmin", np.fmin, np.nanmin),
+    "max": _present_extremum("nanmax", np.fmax, np.nanmax, np.max),
+    "min": _present_extremum("nanmin", np.fmin, np.nanmin, np.min),
 }
 
 

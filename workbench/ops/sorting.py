@@ -6,6 +6,7 @@ values are gathered along it, so the gradient goes back to where each came from.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -25,9 +26,15 @@ from workbench.ops.define import (
     require_value,
     shape_of,
     shape_of_first,
+    unfold_by,
 )
 from workbench.ops.device import make_zeros, on_cupy
-from workbench.ops.reductions import batch_reduction, lengths_of, settings
+from workbench.ops.reductions import (
+    batch_reduction,
+    can_reduce,
+    lengths_of,
+    settings,
+)
 from workbench.ops.shaping import as_integers, normal_axis
 from workbench.ops.taking import take_along
 from workbench.ops.updates import at
@@ -36,11 +43,61 @@ from workbench.ops.updates import at
 SortKind = Literal["quicksort", "mergesort", "heapsort", "stable"] | None
 
 
+def _count_body(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    if 0 in shape_of(x):
+        return None
+    return np.sum(np.not_equal(x, 0), axis=axis, keepdims=keepdims)
+
+
+def _truth_body(function: Compute) -> Compute:
+    """Return how all or any of numbers is that of booleans."""
+
+    def body(x: Array, **params: Any) -> Any:
+        return None if dtype_of(x).kind == "b" else function(x != 0, **params)
+
+    return body
+
+
+def _place_body(extremum: Compute) -> Compute:
+    """Return how the place of the first extreme entry is found; a NaN is one."""
+
+    def body(x: Array, *, axis: int | None = None, keepdims: bool = False) -> Any:
+        if not can_reduce(x, "fiub"):
+            return None
+        shape = shape_of(x)
+        if axis is None:
+            made = body(np.reshape(x, (math.prod(shape),)), axis=0)
+            return np.reshape(made, (1,) * len(shape)) if keepdims else made
+        x = x.astype(np.uint8) if x.dtype.kind == "b" else x
+        hit = np.equal(x, extremum(x, axis=axis, keepdims=True))
+        if x.dtype.kind == "f":
+            hit = hit | np.isnan(x)
+        line = [1] * len(shape)
+        line[axis] = length = shape[axis]
+        places = np.arange(length).reshape(line)  # host array: positions
+        return np.min(np.where(hit, places, length), axis=axis, keepdims=keepdims)
+
+    return body
+
+
+#: Reductions to booleans or integers, with what they are made of.
+COUNTING: dict[str, Compute | None] = {
+    "any": _truth_body(np.any),
+    "all": _truth_body(np.all),
+    "count_nonzero": _count_body,
+    "argmax": _place_body(np.max),
+    "argmin": _place_body(np.min),
+    "nanargmax": None,
+    "nanargmin": None,
+}
+
+
 def _counting(name: str) -> Op:
     """Declare a reduction to booleans or integers."""
     function: Callable[..., Any] = getattr(np, name)
-    made = op(name, function)
-    made.lengths = lengths_of(function)
+    made = op(name, function, lengths=lengths_of(function))
+    body = COUNTING[name]
+    made.unfold = None if body is None else unfold_by(body)
 
     def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
         (x,) = inputs
@@ -75,10 +132,8 @@ def _answer_counting(name: str, neutral: bool = False) -> None:
         return apply(made, (a,), settings(axis, keepdims, a))
 
 
-_answer_counting("any", neutral=False)
-_answer_counting("all", neutral=True)
-for _name in ("count_nonzero", "argmax", "argmin", "nanargmax", "nanargmin"):
-    _answer_counting(_name)
+for _name in COUNTING:
+    _answer_counting(_name, neutral=_name == "all")
 
 
 # Sorting takes entries along the order that argsort finds

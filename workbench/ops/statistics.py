@@ -27,6 +27,7 @@ from workbench.ops.define import (
 )
 from workbench.ops.elementwise import conjugate, divide_by_length, stop_gradient
 from workbench.ops.reductions import (
+    can_reduce,
     count,
     count_chosen,
     promote_half,
@@ -125,6 +126,26 @@ def _variance(
     return total / np.maximum(count_chosen(a, where, axis, keepdims) - ddof, 0)
 
 
+def _var_body(
+    x: Array, *, axis: Axis = None, keepdims: bool = False, ddof: float = 0
+) -> Any:
+    if not can_reduce(x, "fcbiu"):
+        return None
+    x = x.astype(float) if x.dtype.kind in "biu" else x
+    away = x - np.mean(x, axis=axis, keepdims=True)
+    if x.dtype.kind == "c":
+        squares = np.square(np.real(away)) + np.square(np.imag(away))
+    else:
+        squares = np.square(away)
+    left = float(_freedom(x, axis, ddof))
+    return np.sum(squares, axis=axis, keepdims=keepdims) / left
+
+
+def _std_body(x: Array, **params: Any) -> Any:
+    variance = _var_body(x, **params)
+    return None if variance is None else np.sqrt(variance)
+
+
 _answer_moment(
     reduction(
         "var",
@@ -132,6 +153,7 @@ _answer_moment(
         _var_weight,
         rule="g · 2 (x − mean) / n",
         reads=(0,),
+        unfold=_var_body,
     )
 )
 _answer_moment(
@@ -141,6 +163,7 @@ _answer_moment(
         _std_weight,
         rule="g · (x − mean) / (n y)",
         root=reduced_root("(x − mean) / n", _weigh_deviations),
+        unfold=_std_body,
     )
 )
 

@@ -6,6 +6,7 @@ windows that hold it is added up, one shift of the window at a time.
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -18,6 +19,7 @@ from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, Axis, Spec, as_spec
 from workbench.ops.define import linear, shape_of
 from workbench.ops.device import make_zeros
+from workbench.ops.reductions import can_reduce
 from workbench.ops.shaping import normal_axes
 
 # The axis counts from the end of the array without windows, so a batch axis in front
@@ -53,6 +55,22 @@ def _overlap_infer(g: Array, *, window: int, axis: int) -> Spec:
     return Spec(tuple(shape), spec.dtype)
 
 
+#: Windows of at most so many entries are sums of diagonals: kernels read more of them
+#: in a worse order than NumPy does slice by slice.
+MOST_OVERLAPPED = 2**16
+
+
+def _overlap_body(g: Array, *, window: int, axis: int) -> Any:
+    """Return sums of diagonals, which are a view of windows of ``g``."""
+    if not can_reduce(g) or math.prod(shape_of(g)) > MOST_OVERLAPPED:
+        return None
+    around = [(0, 0)] * len(shape_of(g))
+    around[axis - 1] = (window - 1, window - 1)
+    padded = np.pad(g, around) if window > 1 else g
+    windows = np.lib.stride_tricks.sliding_window_view(padded, window, axis - 1)
+    return np.sum(np.diagonal(windows[..., ::-1], 0, -2, -1), -1)
+
+
 WINDOWS = linear(
     "windows",
     lambda x, *, window, axis: np.lib.stride_tricks.sliding_window_view(
@@ -84,6 +102,7 @@ def overlap_add(g, window, axis):
     return np.moveaxis(out, 0, axis)
 ''',
     infer=_overlap_infer,
+    unfold=_overlap_body,
 )
 WINDOWS.batch = OVERLAP.batch = "whole"
 

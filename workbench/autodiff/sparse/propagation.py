@@ -321,8 +321,10 @@ class Propagation:
             )
         ]
         try:
-            outputs = list(node.op.unfold(given, node.params))
+            outputs = node.op.unfold(given, node.params)
         except WorkbenchError:
+            return None
+        if outputs is None:
             return None
         pairs = [
             (leaf, x)

@@ -7,16 +7,13 @@ then, and what is a few ops together is written as these.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
 from workbench.backends.compiled.addresses import INDEX_EXPANSIONS
 from workbench.backends.compiled.builder import KINDS
-from workbench.backends.compiled.contractions import CONTRACTION_EXPANSIONS
-from workbench.backends.compiled.decompositions import DECOMPOSITIONS
 from workbench.backends.compiled.entries import PASSING
-from workbench.backends.compiled.systems import SYSTEM_EXPANSIONS
 from workbench.core import walk
 from workbench.core.deferred import DeferredOp
 from workbench.core.dims import has_dim
@@ -79,18 +76,17 @@ def _expand_node(
         return operands[0]
     if isinstance(op, DeferredOp):
         op, operands, params = op.measure_lengths(operands, params)
-    written = EXPANSIONS.get(op.name)
-    if op.name in INDEX_EXPANSIONS and not _has_kind(operands[0], kinds):
-        written = None
-    if written is not None and _are_known(operands):
+    written = INDEX_EXPANSIONS.get(op.name)
+    if written and _has_kind(operands[0], kinds) and _are_known(operands):
         made = written(*operands, **params)
         if made is not None:
             return _expand_written(made, operands, kinds)
-    if op.unfold is not None and op.name != "cond":
+    if op.unfold is not None and any(isinstance(x, Tensor) for x in operands):
         outputs = op.unfold(operands, params)
-        several = isinstance(spec_of(node), tuple)
-        made = tuple(outputs) if several else outputs[0]
-        return _expand_written(made, operands, kinds)
+        if outputs is not None:
+            several = isinstance(spec_of(node), tuple)
+            made = tuple(outputs) if several else outputs[0]
+            return _expand_written(made, operands, kinds)
     if op.name == "item" and isinstance(operands[0], tuple):
         return operands[0][params["index"]]
     if len(operands) == len(node.inputs) and _have_same_specs(operands, node.inputs):
@@ -155,7 +151,8 @@ def _expand_written(
             new[x.serial] = x
             pending += x.inputs
     if not any(
-        x.op.name in EXPANSIONS or x.op.unfold or _is_passing(x) for x in new.values()
+        x.op.name in INDEX_EXPANSIONS or x.op.unfold or _is_passing(x)
+        for x in new.values()
     ):
         return made
     values: dict[int, Any] = {}
@@ -167,10 +164,3 @@ def _expand_written(
         node = new[serial]
         values[serial] = _expand_node(node, tuple(map(find, node.inputs)), kinds)
     return tuple(map(find, made)) if isinstance(made, tuple) else find(made)
-
-
-#: How ops are written in simpler ones, by their names.
-EXPANSIONS: dict[str, Callable[..., Any]] = {
-    **DECOMPOSITIONS, **INDEX_EXPANSIONS, **CONTRACTION_EXPANSIONS,
-    **SYSTEM_EXPANSIONS,
-}  # fmt: skip

@@ -8,9 +8,7 @@ it finds a matrix singular or not positive definite, the flag lets NumPy say so.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from workbench.backends.compiled.builder import Builder
 from workbench.backends.compiled.kernel import Kernel, View
@@ -18,8 +16,6 @@ from workbench.backends.compiled.machine import Machine
 from workbench.backends.compiled.products import LETTERS
 from workbench.core.tensor import Tensor
 
-#: Determinants of matrices up to this length are written out.
-MOST_WRITTEN = 3
 #: The function of LAPACK that computes an op.
 FUNCTIONS = {"solve": "gesv", "inv": "gesv", "cholesky": "potrf"}
 
@@ -121,57 +117,3 @@ def write_system(machine: Machine, name: str, step: SystemStep) -> Builder:
         "}",
     ]
     return b
-
-
-# Determinants of small matrices, as they are written out
-
-
-def _list_entries(x: Any) -> list[list[Any]] | None:
-    """Return the entries of matrices, each a stack; None if there are too many."""
-    n = x.shape[-1]
-    if n > MOST_WRITTEN or x.dtype.kind not in "fc":
-        return None
-    return [[x[..., i, j] for j in range(n)] for i in range(n)]
-
-
-def _expand_determinant(x: Any) -> Any:
-    """Write a determinant along the first row."""
-    rows = _list_entries(x)
-    if rows is None:
-        return None
-    if len(rows) == 1:
-        return rows[0][0]
-    total = None
-    for j, entry in enumerate(rows[0]):
-        term = entry * _write_minor(rows, 0, j)
-        total = term if total is None else total - term if j % 2 else total + term
-    return total
-
-
-def _write_minor(rows: list[list[Any]], i: int, j: int) -> Any:
-    """Return the determinant without a row and a column: of 1 or 4 entries."""
-    left = [row[:j] + row[j + 1 :] for k, row in enumerate(rows) if k != i]
-    if len(left) == 1:
-        return left[0][0]
-    (a, b), (c, d) = left
-    return a * d - b * c
-
-
-def _expand_cofactors(x: Any) -> Any:
-    rows = _list_entries(x)
-    if rows is None:
-        return None
-    if len(rows) == 1:
-        return np.ones(x.shape, x.dtype)
-    made = [
-        [
-            -minor if (i + j) % 2 else minor
-            for j in range(len(rows))
-            for minor in (_write_minor(rows, i, j),)
-        ]
-        for i in range(len(rows))
-    ]
-    return np.stack([np.stack(row, axis=-1) for row in made], axis=-2)
-
-
-SYSTEM_EXPANSIONS = {"det": _expand_determinant, "cofactor": _expand_cofactors}

@@ -49,13 +49,19 @@ class _LoopRun:
 def unfold_node(node: Tensor) -> tuple[list[Tensor], list[Any]] | None:
     """Return the inputs of a node as leaves, and its outputs made by the ops inside.
 
-    None for an op without inner ops.
+    None for an op without inner ops of the user's.
     """
     unfold = node.op.unfold
-    if unfold is None:
+    if unfold is None or not _holds_ops(node):
         return None
     leaves = [make_leaf(np.asarray(value_of(x))) for x in (node.args or node.inputs)]
-    return leaves, list(unfold(leaves, node.params))
+    outputs = unfold(leaves, node.params)
+    return None if outputs is None else (leaves, list(outputs))
+
+
+def _holds_ops(node: Tensor) -> bool:
+    """Return whether there is a program in a node, more than the body of its row."""
+    return node.op.custom or node.op.graphs is not None
 
 
 def record_inside(node: Tensor) -> Iterator[tuple[list[Any], str, str]]:
@@ -247,7 +253,7 @@ def refine_findings(case: Case, found: Iterator[Finding]) -> Iterator[Finding]:
     for finding in found:
         node = finding.node
         inner = None
-        if node.op.name == "scan" or node.op.unfold or node.op.custom:
+        if _holds_ops(node):
             try:
                 if finding.sweep == "forward":
                     inner = find_bad_value(case, node)

@@ -476,6 +476,60 @@ def _cofactor_compute(x: Array) -> Array:
     return sign[..., None, None] * product
 
 
+# Determinants of small matrices, as they are written out
+
+#: Determinants of matrices up to this length are written out.
+MOST_WRITTEN = 3
+
+
+def _list_entries(x: Any) -> list[list[Any]] | None:
+    """Return the entries of matrices, each a stack; None if there are too many."""
+    n = x.shape[-1]
+    if n > MOST_WRITTEN or x.dtype.kind not in "fc":
+        return None
+    return [[x[..., i, j] for j in range(n)] for i in range(n)]
+
+
+def _det_body(x: Any) -> Any:
+    """Write a determinant along the first row."""
+    rows = _list_entries(x)
+    if rows is None:
+        return None
+    if len(rows) == 1:
+        return rows[0][0]
+    total = None
+    for j, entry in enumerate(rows[0]):
+        term = entry * _write_minor(rows, 0, j)
+        total = term if total is None else total - term if j % 2 else total + term
+    return total
+
+
+def _write_minor(rows: list[list[Any]], i: int, j: int) -> Any:
+    """Return the determinant without a row and a column: of 1 or 4 entries."""
+    left = [row[:j] + row[j + 1 :] for k, row in enumerate(rows) if k != i]
+    if len(left) == 1:
+        return left[0][0]
+    (a, b), (c, d) = left
+    return a * d - b * c
+
+
+def _cofactor_body(x: Any) -> Any:
+    rows = _list_entries(x)
+    if rows is None:
+        return None
+    if len(rows) == 1:
+        return np.ones_like(x)
+    made = [
+        [
+            -minor if (i + j) % 2 else minor
+            for j in range(len(rows))
+            for minor in (_write_minor(rows, i, j),)
+        ]
+        for i in range(len(rows))
+    ]
+    return np.stack([np.stack(row, axis=-1) for row in made], axis=-2)
+
+
 COFACTOR = stacked(
     op(
         "cofactor",
@@ -494,6 +548,7 @@ def cofactor(x):
 ''',
         reads=(0,),
         infer=square,
+        unfold=_cofactor_body,
     )
 )
 
@@ -650,6 +705,7 @@ DET = stacked(
         rule="g · cofactors of x",
         reads=(0,),
         infer=reduced,
+        unfold=_det_body,
     )
 )
 

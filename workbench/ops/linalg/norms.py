@@ -13,7 +13,12 @@ from workbench.ops.define import dtype_of, op, shape_of
 from workbench.ops.elementwise import conjugate, divide_by_length
 from workbench.ops.linalg.shared import eye_like, matrices
 from workbench.ops.linalg.singular import singular_values
-from workbench.ops.reductions import reduced_root, reduction, settings
+from workbench.ops.reductions import (
+    can_reduce,
+    reduced_root,
+    reduction,
+    settings,
+)
 from workbench.ops.shaping import moveaxis, normal_axes
 
 # norm: the Euclidean one is an op, and the one by powers; the others are written with
@@ -26,6 +31,10 @@ def _norm_compute(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Arr
     return np.sqrt(np.sum(squares, axis=axis, keepdims=keepdims))
 
 
+def _norm_body(x: Array, **params: Any) -> Any:
+    return _norm_compute(x, **params) if can_reduce(x) else None
+
+
 def _norm_weight(y: Array, x: Array, **_: Any) -> Array:
     return divide_by_length(conjugate(x), y)
 
@@ -36,6 +45,7 @@ NORM = reduction(
     _norm_weight,
     rule="g · x / y, 0 at 0",
     root=reduced_root("x̄", lambda x, **_: conjugate(x), squares=True),
+    unfold=_norm_body,
 )
 
 
@@ -53,6 +63,10 @@ def _power_norm_compute(
     return np.where(flat, 0, total ** (1 / ord))
 
 
+def _power_norm_body(x: Array, **params: Any) -> Any:
+    return _power_norm_compute(x, **params) if can_reduce(x) else None
+
+
 def _power_norm_weight(y: Array, x: Array, *, ord: float, **_: Any) -> Array:
     size = np.abs(x)
     # Of an entry that is 0, below the order 1 the slope is infinite, and below 2 the
@@ -67,8 +81,9 @@ POWER_NORM = reduction(
     _power_norm_compute,
     _power_norm_weight,
     rule="g · (|x| / y)^(p − 1) · sign x, 0 at 0",
+    template="np.linalg.vector_norm({0}{more})",
+    unfold=_power_norm_body,
 )
-POWER_NORM.template = "np.linalg.vector_norm({0}{more})"
 
 
 @implements(np.linalg.norm)
