@@ -46,6 +46,7 @@ CUMSUM = linear(
     np.cumsum,
     lambda g, x, *, axis: _run_backwards(np.cumsum, g, axis),
     rule="g summed from the end",
+    pattern="running",
 )
 CUMSUM.batch, CUMSUM.lengths = "shifted", shape_of_first
 
@@ -95,6 +96,7 @@ CUMPROD = op(
     push=_cumprod_push,
     rule="g times the product of the others, summed from the end",
     reads=(0, "y"),
+    pattern="running",
 )
 CUMPROD.batch, CUMPROD.lengths = "shifted", shape_of_first
 

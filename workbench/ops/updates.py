@@ -157,6 +157,7 @@ SET: Op = op(
     _set_pull_values,
     push=_set_push,
     rule="0 at the index, else g   g at the index",
+    pattern="replaced",
     template="index_set({0}, np.s_[{index:2}], {1})",
     helper='''\
 def index_set(x, index, v):
@@ -246,6 +247,7 @@ ADD: Op = op(
     lambda g, y, x, v, *arrays, key: sum_to(_take_entries(g, arrays, key), shape_of(v)),
     push=_add_push,
     rule="g   g at the index",
+    pattern="added",
     template="index_at(np.add, {0}, np.s_[{index:2}], {1})",
     helper=INDEX_AT,
     reads=(),
@@ -366,6 +368,7 @@ def _limit(name: str, ufunc: str) -> Op:
         pull_values,
         push=push,
         rule="g to what stays, shared evenly at a tie",
+        pattern="added",
         template=f"index_at(np.{ufunc}, {{0}}, np.s_[{{index:2}}], {{1}})",
         helper=INDEX_AT,
         reads=(0, 1, "y"),
