@@ -46,6 +46,7 @@ from workbench.ops.device import make_zeros
 Function = Callable[..., Any]
 
 SOLVE = declare("custom_linear_solve")
+SOLVE.pattern = "linear solution"
 
 #: The part of the right-hand side that a solution of the transposed system may
 #: leave over: a solver that took no notice of the product leaves nearly all of it.
@@ -373,6 +374,7 @@ def _spec(x: object) -> Spec:
 # `custom_root` and `fixed_point`
 
 ROOT = declare("custom_root")
+ROOT.pattern = "root"
 
 
 def custom_root(

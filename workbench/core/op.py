@@ -219,9 +219,11 @@ class Op:
     partial_reads
         The same for the cotangent of each input alone. None: as ``reads``.
     pattern
-        ``pattern(node) -> relations``, which entries of each operand an entry of the
-        result depends on, as `autodiff.sparse.rules` has it. None: the rule of its
-        name there, else dense.
+        Which entries of each operand an entry of the result depends on: a word for what
+        many ops do (``"moved"``, ``"reduced"``, ``"matrices"``, ...), of which
+        `autodiff.sparse.rules.RELATIONS` has all; or ``pattern(node) -> relations``.
+        None: it follows from what else the row says (``elementwise``, ``carries``,
+        ``joins``), from the body, or of a linear op from trials; else it is dense.
     limit
         The derivative where values among the outputs coincide. None: the rules know.
     tighten
@@ -416,7 +418,7 @@ class Op:
         self.view: Callable[[dict[str, Any]], bool] | None = None
         self.put: Callable[[Any, Any, dict[str, Any]], Any] | None = None
         self.read_only = self.may_copy = False
-        self.pattern: Callable[[Any], Any] | None = None
+        self.pattern: str | Callable[[Any], Any] | None = None
         self.cure = self.helper = self.scalar = self.kind = ""
         self.ufunc: np.ufunc | None = None
         self.combines: np.ufunc | None = None

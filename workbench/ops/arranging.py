@@ -260,6 +260,7 @@ def _triangle(name: str, function: Callable[..., Any]) -> Op:
         lengths=spec_of_first,
         batch="whole",
         unfold=body,
+        pattern="moved",
     )
 
 
@@ -422,6 +423,7 @@ PAD = op(
     reads=(),
     batch=_pad_batch,
     unfold=_pad_body,
+    pattern="moved",
     template=lambda node: (
         "np.pad({0}, pad_width={width}, constant_values={fill})"
         if "fill" in node.params

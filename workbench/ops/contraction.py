@@ -173,6 +173,7 @@ MATMUL = multilinear(
     " only) axis of the right one; transpose one of them with .T.",
     template="{0} @ {1}",
     unfold=_matmul_body,
+    pattern="contraction",
 )
 UFUNCS[np.matmul] = MATMUL
 MATMUL.pairs = _pairs_vectors
@@ -285,6 +286,7 @@ TENSORDOT = multilinear(
     infer=_tensordot_infer,
     cure="The axes that meet must have equal lengths, pair by pair.",
     unfold=_tensordot_body,
+    pattern="contraction",
 )
 
 

@@ -280,6 +280,7 @@ def _declare_convolution(name: str, compute: Compute) -> Op:
         cure="Both arrays have the same number of axes, none of length 0; for 'valid'"
         " one of them must be at least as long as the other along every axis.",
         unfold=_convolution_body,
+        pattern="convolution",
     )
 
 

@@ -349,6 +349,7 @@ EINSUM.compute, EINSUM.infer = _einsum_compute, _einsum_infer
 EINSUM.unfold = unfold_by(_einsum_body)
 EINSUM.view, EINSUM.pairs = _einsum_view, _pairs_same_letters
 EINSUM.pull, EINSUM.push, EINSUM.batch = _einsum_pull, _einsum_push, _einsum_batch
+EINSUM.pattern = "contraction"
 EINSUM.template = "np.einsum({subscripts}, {all}{more})"
 EINSUM.rule = "einsum of g and the other operands"
 EINSUM.cure = "Axes of the same letter must have the same length."
@@ -500,6 +501,7 @@ def _declare_masked(base: Op, spell: Callable[..., str]) -> None:
     masked.compute, masked.infer, masked.cure = compute, base.infer, base.cure
     masked.pull, masked.push, masked.batch = pull, push, batch
     masked.rule, masked.reads = base.rule, base.reads
+    masked.pattern = base.pattern
 
 
 def _multiply_entries(subscripts: str, arrays: tuple[Any, ...]) -> Array:

@@ -118,6 +118,7 @@ def _complex_op(name: str) -> Op:
         transform,
         transpose,
         rule=f"{name} of g",
+        pattern="lines",
         infer=infer,
     )
     new_op.batch = "whole"
@@ -162,6 +163,7 @@ RFFT = linear(
     np.fft.rfft,
     _rfft_transpose,
     rule="irfft of conj(g), scaled",
+    pattern="lines",
     infer=_rfft_infer,
 )
 
@@ -183,6 +185,7 @@ IRFFT = linear(
     np.fft.irfft,
     _irfft_transpose,
     rule="conj(rfft of g), scaled",
+    pattern="lines",
     infer=_irfft_infer,
 )
 RFFT.batch = IRFFT.batch = "whole"

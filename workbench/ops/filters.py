@@ -155,6 +155,7 @@ def _trigonometric(kind: str) -> Op:
         lambda x, **params: _transform(x, kind, params),
         transpose,
         rule=f"{kind} of g, of the transposed type",
+        pattern="lines",
         infer=infer,
         template=template,
     )
@@ -245,6 +246,7 @@ RECURSIVE = op(
     _recursive_right,
     push=_recursive_push,
     rule="−Σ r y, shifted   r = the filter of g, backwards in time",
+    pattern="filter",
     reads=(0, "y"),
     batch=_recursive_batch,
     infer=_recursive_infer,

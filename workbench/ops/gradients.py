@@ -51,6 +51,7 @@ CLIP = op(
     infer=_as_first,
     reads=(1, 2),
     rule="clip(g, x₁, x₂)",
+    pattern="same",
     template="{0}",
 )
 CLIP.connection = _only_first
@@ -68,6 +69,7 @@ SCALE = op(
     infer=_as_first,
     reads=(1,),
     rule="g · x₁",
+    pattern="same",
     template="{0}",
 )
 SCALE.connection = _only_first

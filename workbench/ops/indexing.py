@@ -449,6 +449,7 @@ GETITEM = linear(
     _take,
     _take_transpose,
     rule="g at the index, else 0",
+    pattern="indexed",
     carries=(0,),
     template="{0}[{index:1}]",
     lengths=_take_lengths,
@@ -459,6 +460,7 @@ SCATTER = linear(
     _scatter,
     lambda g, x, *arrays, key, shape: apply(GETITEM, (g, *arrays), {"key": key}),
     rule="g at the index",
+    pattern="scattered",
     template="scatter({0}, np.s_[{index:1}], {shape})",
     helper='''\
 def scatter(g, index, shape):

@@ -169,6 +169,7 @@ SPAN = linear(
     _span,
     _span_transpose,
     rule="g in the slice, else 0",
+    pattern="moved",
     infer=_span_lengths,
     batch=_batch("span"),
     helper='''\
@@ -186,6 +187,7 @@ UNSPAN = linear(
         SPAN, (g, *bounds), {"axis": axis, "key": key}
     ),
     rule="g in the slice",
+    pattern="moved",
     infer=_unspan_lengths,
     batch=_batch("unspan"),
     helper='''\

@@ -207,6 +207,7 @@ ROOTS = op(
     _roots_pull,
     push=_roots_push,
     rule="−g · yⁿ⁻ᵏ / p'(y)",
+    pattern="whole",
     reads=(0, "y"),
 )
 

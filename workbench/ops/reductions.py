@@ -140,16 +140,9 @@ def reduction(
         return _sum_moved(moved, params)
 
     made = op(
-        name,
-        compute,
-        pull,
-        push=push,
-        rule=rule,
-        reads=reads,
-        lengths=lengths,
-        kind="reduction",
-        **more,
-    )
+        name, compute, pull, push=push, rule=rule, reads=reads, lengths=lengths,
+        pattern="reduced", kind="reduction", **more,
+    )  # fmt: skip
     made.batch = batch_reduction(made)
     return made
 
@@ -232,6 +225,7 @@ _sum_op = linear(
     _sum_compute,
     _sum_transpose,
     rule="g to every entry",
+    pattern="reduced",
     lengths=lengths_of(_sum_compute),
     kind="reduction",
     combines=np.add,
@@ -282,6 +276,7 @@ _mean_op = linear(
     np.mean,
     _mean_transpose,
     rule="g / n to every entry",
+    pattern="reduced",
     lengths=lengths_of(np.mean),
     unfold=_mean_body,
     kind="reduction",

@@ -50,6 +50,7 @@ CUMSUM = linear(
     lengths=shape_of_first,
     kind="running",
     combines=np.add,
+    pattern="running",
 )
 
 
@@ -102,6 +103,7 @@ CUMPROD = op(
     lengths=shape_of_first,
     kind="running",
     combines=np.multiply,
+    pattern="running",
 )
 
 

@@ -158,6 +158,7 @@ SET: Op = op(
     push=_set_push,
     kind="update",
     rule="0 at the index, else g   g at the index",
+    pattern="replaced",
     template="index_set({0}, np.s_[{index:2}], {1})",
     helper='''\
 def index_set(x, index, v):
@@ -247,6 +248,7 @@ ADD: Op = op(
     lambda g, y, x, v, *arrays, key: sum_to(_take_entries(g, arrays, key), shape_of(v)),
     push=_add_push,
     rule="g   g at the index",
+    pattern="added",
     template="index_at(np.add, {0}, np.s_[{index:2}], {1})",
     helper=INDEX_AT,
     reads=(),
@@ -369,6 +371,7 @@ def _limit(name: str, ufunc: str) -> Op:
         pull_values,
         push=push,
         rule="g to what stays, shared evenly at a tie",
+        pattern="added",
         template=f"index_at(np.{ufunc}, {{0}}, np.s_[{{index:2}}], {{1}})",
         helper=INDEX_AT,
         reads=(0, 1, "y"),

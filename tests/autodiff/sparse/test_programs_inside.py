@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
 import workbench as wb
 from workbench.autodiff.sparse import propagation
+from workbench.autodiff.sparse.relations import Relation
+from workbench.core.op import OPS, Op
+from workbench.core.tensor import apply
 from workbench.errors import GradientError, ShapeError, UsageError
+from workbench.ops.define import linear, op
 
 
 def find_columns(f: Callable[..., Any], x: np.ndarray) -> np.ndarray:
-    units = 1e-5 * np.eye(x.size)
+    units = 1e-5 * np.eye(x.size).reshape(-1, *x.shape)
     columns = [np.ravel(f(x + u) - f(x - u)) / 2e-5 for u in units]
     return np.abs(np.stack(columns, axis=1)) > 1e-6
 
@@ -201,11 +207,13 @@ def test_an_op_of_the_user_tells_what_it_reads() -> None:
 
 def test_an_op_of_the_user_for_many_examples() -> None:
     x = np.arange(1.0, 13).reshape(3, 4)
-    for op, each in ((Neighbours(), 8), (Neighbours(tells=False), 16)):
-        pattern = wb.sparsity(lambda x, op=op: wb.vmap(op)(x), x)
+    for made, each in ((Neighbours(), 8), (Neighbours(tells=False), 16)):
+        pattern = wb.sparsity(lambda x, made=made: wb.vmap(made)(x), x)
         assert pattern.nnz == 3 * each
         shared = wb.sparsity(
-            lambda v, op=op: wb.vmap(lambda a, b: a * op(b), in_axes=(0, None))(x, v),
+            lambda v, made=made: wb.vmap(lambda a, b: a * made(b), in_axes=(0, None))(
+                x, v
+            ),
             x[0],
         )
         assert shared.nnz == 3 * each
@@ -259,23 +267,87 @@ def test_an_op_of_the_user_is_dense_and_named() -> None:
     assert "Shift" in op.name or "shift" in op.name
 
 
-def test_a_row_may_give_its_pattern() -> None:
-    from workbench.autodiff.sparse.relations import Relation
-    from workbench.core.op import OPS
-    from workbench.core.tensor import apply
-    from workbench.ops.define import linear
+# Ops of others, each of one row: what it says is enough
 
+
+@contextmanager
+def declared(op: Op) -> Iterator[Op]:
+    """Take the op out of the table again at the end."""
+    try:
+        yield op
+    finally:
+        del OPS[op.name]
+
+
+def check_row(op: Op, x: np.ndarray, **params: Any) -> wb.SparsityPattern:
+    """Compare the pattern with differences of ``compute``; it says nothing is dense."""
+    pattern = wb.sparsity(lambda x: apply(op, (x,), params), x)
+    truth = find_columns(lambda x: op.compute(x, **params), x)
+    np.testing.assert_array_equal(pattern.toarray(), truth)
+    assert not pattern.dense_ops
+    return pattern
+
+
+def test_a_row_may_give_its_pattern() -> None:
     def relate(node: Any) -> list[Any]:
         return [Relation(np.arange(node.size)[::-1].astype(np.int32))]
 
-    flip = linear("test_flip", np.flip, lambda g, x: np.flip(g), pattern=relate)
-    try:
+    def turn(x: Any) -> Any:
+        return np.array(x.tolist()[::-1]) + 0 * np.sum(x)
+
+    row = op("test_flip", turn, lambda g, y, x: np.flip(g), pattern=relate)
+    with declared(row) as flip:
         pattern = wb.sparsity(lambda x: apply(flip, (x,)), np.ones(3))
         np.testing.assert_array_equal(pattern.toarray(), np.eye(3, dtype=bool)[::-1])
-        flip.pattern = None
-        assert wb.sparsity(lambda x: apply(flip, (x,)), np.ones(3)).nnz == 9
-    finally:
-        del OPS["test_flip"]
+        flip.pattern = None  # its function records nothing, and it is not linear
+        pattern = wb.sparsity(lambda x: apply(flip, (x,)), np.ones(3))
+        assert pattern.nnz == 9
+        assert "nothing is known" in pattern.report()
+
+
+def test_a_row_of_a_linear_op_needs_no_pattern(rng: np.random.Generator) -> None:
+    row = linear(
+        "test_circular_difference",
+        lambda x: np.roll(x, -1, axis=-1) - x,
+        lambda g, x: np.roll(g, 1, axis=-1) - g,
+    )
+    with declared(row) as difference:
+        pattern = check_row(difference, rng.normal(size=(3, 5)))
+        assert pattern.nnz == 30
+        x = wb.Spec((100_000,), float)
+        assert wb.sparsity(lambda x: apply(difference, (x,)), x).nnz == 200_000
+
+
+def test_a_row_of_a_linear_op_that_numpy_does_not_compute(
+    rng: np.random.Generator,
+) -> None:
+    def smooth(x: Any, **params: Any) -> Any:
+        return ndimage.correlate1d(x, [1.0, 0.0, -2.0], mode="wrap", **params)
+
+    row = linear(
+        "test_smooth",
+        smooth,
+        lambda g, x, **params: NotImplemented,
+        infer=lambda x, **params: wb.Spec(x.shape, x.dtype),
+    )
+    with declared(row) as smoothed:
+        pattern = check_row(smoothed, rng.normal(size=(3, 5)), axis=0)
+        assert pattern.nnz == 30
+        pattern = wb.sparsity(
+            lambda x: apply(smoothed, (x,), {"axis": 0}), wb.Spec((2000,), float)
+        )
+        assert "too many entries to be tried" in pattern.report()
+
+
+def test_a_row_of_a_reduction_needs_no_pattern(rng: np.random.Generator) -> None:
+    row = op(
+        "test_sumsq",
+        lambda x, *, axis: np.sum(x * x, axis=axis),
+        lambda g, y, x, *, axis: 2 * x * np.expand_dims(g, axis),
+    )
+    with declared(row) as sumsq:
+        for axis in (0, 1, (0, 2)):
+            check_row(sumsq, rng.normal(size=(2, 3, 4)), axis=axis)
 
 
 def shift_pattern(x: Any, n: int) -> Any:

@@ -346,3 +346,9 @@ def test_a_product_in_slices_is_the_product(
         if expected.sum() > at_once:
             with pytest.raises(UsageError, match="too large to be written out"):
                 relations.multiply(left, right)
+
+
+def test_sorting_stays_within_its_lines() -> None:
+    found = wb.sparsity(lambda x: np.sort(x, axis=0), np.ones((4, 3)))
+    same_column = np.tile(np.eye(3, dtype=bool), (4, 4))
+    np.testing.assert_array_equal(found.toarray(), same_column)

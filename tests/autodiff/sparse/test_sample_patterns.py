@@ -7,13 +7,14 @@ of a program say exactly what they read, both are equal.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import workbench as wb
+from tests.autodiff.sparse.exactness import draw, find_columns, find_truth
 from tests.chunks import parametrize_chunks
 from tests.ops.samples import ALIKE_IN_KIND, SAMPLES, Sample
 from workbench.autodiff.sparse.sparsity import trace_specs
@@ -41,40 +42,6 @@ VANISHING = {
     "power of negative", "radian", "rel_entr outside", "store elimination", "tril triu",
     "vander", "vander increasing",
 }  # fmt: skip
-
-
-def draw(sample: Sample, rng: np.random.Generator) -> list[np.ndarray]:
-    dtype = float if "f" in sample.kinds else complex
-    return [np.asarray(a, dtype) for a in sample.arguments(rng)]
-
-
-def find_columns(f: Callable[..., Any], args: list[np.ndarray]) -> np.ndarray | None:
-    """Central differences; None where the shape of the result depends on values."""
-    step, columns = 1e-5, []
-    for i, a in enumerate(args):
-        for place in np.ndindex(a.shape):
-            ends = []
-            for sign in (1, -1):
-                moved = [x.copy() for x in args]
-                moved[i][place] += sign * step
-                ends.append(np.asarray(f(*moved)))
-            if ends[0].shape != ends[1].shape:
-                return None
-            change = (ends[0] - ends[1]).reshape(-1) / (2 * step)
-            scale = max(1.0, float(np.max(np.abs(ends[0]), initial=0)))
-            columns.append(np.abs(change) > 1e-5 * scale)
-    return np.stack(columns, axis=1) if columns else None
-
-
-def find_truth(
-    sample: Sample, shape: tuple[int, int], points: int, rng: np.random.Generator
-) -> np.ndarray:
-    found = np.zeros(shape, bool)
-    for _ in range(points):
-        columns = find_columns(sample.value, draw(sample, rng))
-        if columns is not None and columns.shape == shape:
-            found |= columns
-    return found
 
 
 def is_exact(sample: Sample, args: list[np.ndarray]) -> bool:

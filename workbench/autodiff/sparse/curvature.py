@@ -18,7 +18,7 @@ import numpy as np
 from workbench.autodiff.sparse.node_facts import NodeFacts
 from workbench.autodiff.sparse.nonlinearity import has_curvature
 from workbench.autodiff.sparse.places import DenseOp
-from workbench.autodiff.sparse.products import PRODUCTS, list_products
+from workbench.autodiff.sparse.products import adds_products, list_products
 from workbench.autodiff.sparse.relations import (
     Dependence,
     Mask,
@@ -234,7 +234,7 @@ def _pair_operands(
                     left.dependence.terms, one, right.dependence.terms, two, len(one)
                 )
                 continue
-            if facts.op.name in PRODUCTS and record.node is not None:
+            if adds_products(facts.op) and record.node is not None:
                 reason = "it has too many products to list them one by one"
                 yield DenseOp(facts.op.name, record.node.site, reason)
             if not composed:

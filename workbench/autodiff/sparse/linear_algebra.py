@@ -52,11 +52,21 @@ def _relate_matrices(node: NodeFacts) -> list[list[Relation | None]]:
                 row.append(None)
             elif fits:
                 members = np.repeat(count_up(count), size // max(count, 1))
+                if not row and "UPLO" in node.params:
+                    members = np.where(_find_unread(node), -1, members)
                 row.append(Relation(groups, members, count))
             else:
                 row.append(full_relation(size, math.prod(output)))
         found.append(row)
     return found
+
+
+def _find_unread(node: NodeFacts) -> Any:
+    """Return which entries lie in the triangle that NumPy does not look at."""
+    shape = node.shapes[0]
+    over = np.triu(np.ones(shape[-2:], bool), 1)
+    unread = over if node.params["UPLO"] == "L" else over.T
+    return np.broadcast_to(unread, shape).reshape(-1)
 
 
 # Factors: what each entry reads, listed for one matrix
@@ -72,7 +82,7 @@ def _relate_factors(node: NodeFacts) -> list[list[Relation | None]]:
         return found
     if node.has_fixed_entries(0):
         node.loose = FIXED_ENTRIES
-    listed = LISTS[node.op.name](node, rows, columns)
+    listed = LISTS[node.op.pattern](node, rows, columns)
     return [
         [None if reads is None else _repeat_lists(reads, shape)] for reads in listed
     ]
@@ -157,9 +167,11 @@ def _join_columns(entries: Positions, count: int, j: int) -> Positions:
     return entries[:, [*range(count), j]].reshape(-1)
 
 
-LISTS: dict[str, Callable[..., list[list[Positions] | None]]] = {
-    "cholesky": _list_cholesky, "lu": _list_lu, "qr": _list_qr,
-}  # fmt: skip
+LISTS: dict[Any, Callable[..., list[list[Positions] | None]]] = {
+    "leading blocks": _list_cholesky,
+    "columns before a pivot": _list_lu,
+    "columns so far": _list_qr,
+}
 
 
 # Solutions
@@ -235,9 +247,7 @@ def _spread(
 def _relate_beside_matrix(node: NodeFacts) -> list[Relation | None]:
     """Relate what solves a matrix without a stack: to all of it, and to its column."""
     found = relate_dense(node)
-    if node.op.name == "solve_banded":
-        node.loose = "its bands are taken as a full matrix"
-    elif node.has_fixed_entries(0):
+    if node.has_fixed_entries(0):
         node.loose = FIXED_ENTRIES
     if node.varies[1]:
         found[1] = _relate_column(node.shapes[1], node.outputs[0])
@@ -254,16 +264,11 @@ def _relate_column(shape: Shape, full: Shape) -> Relation:
     return Relation(groups, members, lines.size)
 
 
-RULES: dict[str, Callable[[NodeFacts], Any]] = {
-    **dict.fromkeys(
-        "cofactor coshm cosm det eig eigen_weights eigh eigvals eigvalsh expm"
-        " fractional_matrix_power inv logabsdet logm pinv sign_of_det"
-        " singular_weights sinhm sinm solve_sylvester sqrtm svd svdvals tanhm"
-        " tanm".split(),
-        _relate_matrices,
-    ),
+#: What the rows of ops say (`Op.pattern`).
+RELATIONS: dict[str, Callable[[NodeFacts], Any]] = {
+    "matrices": _relate_matrices,
+    "solution": _relate_solution,
+    "triangular solution": _relate_triangular,
+    "matrix and column": _relate_beside_matrix,
     **dict.fromkeys(LISTS, _relate_factors),
-    "solve": _relate_solution,
-    "solve_triangular": _relate_triangular,
-    **dict.fromkeys(["least_squares", "solve_banded"], _relate_beside_matrix),
 }

@@ -69,14 +69,10 @@ def restrict_elementwise(
     return found
 
 
-#: Reductions that take one entry of each group.
-EXTREMES = {"max", "min", "nanmax", "nanmin"}
-
-
-def restrict_extremes(
+def restrict_reduced(
     node: Any, relations: Sequence[Relation | None]
 ) -> list[Relation | None]:
-    """Return the relation of a maximum or minimum to what wins at a point."""
+    """Return the relation of a reduction to what counts at a point: what is largest."""
     found, value = relations[0], getattr(node.inputs[0], "_value", None)
     if found is None or found.members is None or value is None:
         return list(relations)

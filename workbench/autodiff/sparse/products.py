@@ -7,7 +7,7 @@ indices; convolutions by the positions that overlap.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from workbench.autodiff.sparse.relations import (
     count_up,
     make_csr,
 )
-from workbench.ops.contraction import parse_subscripts
+from workbench.core.op import Op
+from workbench.ops.einsum import parse_subscripts
 
 #: More terms of a sum of products than this are not listed one by one.
 MOST_PRODUCTS = 2**23
@@ -159,13 +160,13 @@ def list_overlaps(n: int, m: int, mode: str) -> tuple[Positions, Positions, Posi
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def describe_product(node: NodeFacts) -> Product | None:
-    """Return a contraction as a sum of products; None if it is another op."""
-    name, shapes = node.op.name, node.shapes
-    if name in ("einsum", "einsum0"):
-        terms, output = parse_subscripts(node.params["subscripts"])
+def describe_product(node: NodeFacts) -> Product:
+    """Return a contraction as a sum of products; its settings say which one it is."""
+    params, shapes = node.params, node.shapes
+    if "subscripts" in params:
+        terms, output = parse_subscripts(params["subscripts"])
         return Product(terms, output, shapes)
-    if name in ("matmul", "matmul0"):
+    if "axes" not in params:  # a matrix product
         a, b = map(len, shapes)
         stack = LETTERS[2 : 2 + max(a, b, 2) - 2]
         left = (stack[len(stack) - (a - 2) :] + "iK" if a > 1 else "K").replace(
@@ -174,22 +175,19 @@ def describe_product(node: NodeFacts) -> Product | None:
         right = stack[len(stack) - (b - 2) :] + "KJ" if b > 1 else "K"
         output = stack + ("I" if a > 1 else "") + ("J" if b > 1 else "")
         return Product([left, right], output, shapes)
-    if name in ("tensordot", "tensordot0"):
-        axes = node.params["axes"]
-        first = LETTERS[: len(shapes[0])]
-        second = list(LETTERS[len(first) : len(first) + len(shapes[1])])
-        for i, j in zip(*axes, strict=True):
-            second[j] = first[i]
-        summed = {first[i] for i in axes[0]}
-        output = "".join(c for c in (*first, *second) if c not in summed)
-        return Product([first, "".join(second)], output, shapes)
-    return None
+    axes = params["axes"]
+    first = LETTERS[: len(shapes[0])]
+    second = list(LETTERS[len(first) : len(first) + len(shapes[1])])
+    for i, j in zip(*axes, strict=True):
+        second[j] = first[i]
+    summed = {first[i] for i in axes[0]}
+    output = "".join(c for c in (*first, *second) if c not in summed)
+    return Product([first, "".join(second)], output, shapes)
 
 
 def relate_product(node: NodeFacts) -> list[Relation | None]:
     """Relate a contraction to each operand, by the constants that it meets."""
     product = describe_product(node)
-    assert product is not None
     found: list[Relation | None] = []
     for i, varies in enumerate(node.varies):
         if not varies:
@@ -291,28 +289,24 @@ def relate_convolution(node: NodeFacts) -> list[Relation | None]:
 
 # The products themselves, for second derivatives
 
-PRODUCTS = {
-    *"matmul matmul0 tensordot tensordot0 einsum einsum0 convolve convolve_nd".split(),
-    *"sparse_matmul sparse_sample".split(),
-}
+Products = tuple[Positions, Positions, Positions]
 
 
-def list_products(
-    node: NodeFacts, i: int, j: int
-) -> tuple[Positions, Positions, Positions] | None:
+def adds_products(op: Op) -> bool:
+    """Return whether the entries of an op's result are sums of products."""
+    return isinstance(op.pattern, str) and op.pattern in LISTERS
+
+
+def list_products(node: NodeFacts, i: int, j: int) -> Products | None:
     """Return the products that an op adds up: result, and an entry of two operands.
 
     None: it is no sum of products, or they are too many.
     """
-    name = node.op.name
-    if name not in PRODUCTS or node.op.custom:
-        return None
-    if name.startswith("convolve"):
-        return list_convolution(node)
-    if name.startswith("sparse"):
-        return _list_sparse_products(node)
+    return LISTERS[node.op.pattern](node, i, j) if adds_products(node.op) else None
+
+
+def _list_contraction(node: NodeFacts, i: int, j: int) -> Products | None:
     product = describe_product(node)
-    assert product is not None
     letters = "".join(
         dict.fromkeys(product.terms[i] + product.terms[j] + product.output)
     )
@@ -326,15 +320,38 @@ def list_products(
     )
 
 
+def _list_stored_products(node: NodeFacts, i: int, j: int) -> Products:
+    across, along, stored = _list_sparse_products(node)
+    return across[0], np.repeat(stored, len(along) // max(len(stored), 1)), across[1]
+
+
+def _list_stored_outer_products(node: NodeFacts, i: int, j: int) -> Products:
+    across, along, _ = _list_sparse_products(node)
+    return along, across[0], across[1]
+
+
 def _list_sparse_products(
     node: NodeFacts,
-) -> tuple[Positions, Positions, Positions]:
+) -> tuple[list[Positions], Positions, Positions]:
+    """Return the entries of both operands, of each stored one, and where that lies."""
     rows, columns, more = _list_stored(node)
     places = node.params["pattern"].entry_places
     stored = count_up(len(rows)) if places is None else np.asarray(places)
     step = count_up(more)
     across = [(where[:, None] * more + step).reshape(-1) for where in (rows, columns)]
-    along = np.repeat(count_up(len(rows)), more)
-    if node.op.name == "sparse_matmul":
-        return across[0], np.repeat(stored, more), across[1]
-    return along, across[0], across[1]
+    return across, np.repeat(count_up(len(rows)), more), stored
+
+
+#: What the rows of ops say (`Op.pattern`), and how their products are listed.
+RELATIONS = {
+    "contraction": relate_product,
+    "convolution": relate_convolution,
+    "stored product": relate_sparse_product,
+    "stored outer product": relate_sparse_sample,
+}
+LISTERS: dict[Any, Callable[[NodeFacts, int, int], Products | None]] = {
+    "contraction": _list_contraction,
+    "convolution": lambda node, i, j: list_convolution(node),
+    "stored product": _list_stored_products,
+    "stored outer product": _list_stored_outer_products,
+}

@@ -54,6 +54,10 @@ MOST_COUNTED = 4_000_000
 FEW = 4096
 #: What is said of an op of which a user has given the pattern.
 GIVEN = "which entries it reads is given with it"
+#: What the function of an op may raise of Tensors that have no values.
+NOT_RECORDED = (
+    WorkbenchError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError
+)  # fmt: skip
 #: What these make depends on the shape of their operand alone.
 SHAPED = FULL_LIKE, MAKE_LIKE
 
@@ -140,10 +144,10 @@ class Propagation:
                 value = whole.value
                 return Constant(None if value is None else value[node.params["index"]])
             return whole[node.params["index"]]
+        if node.op in SHAPED:  # known, though the operand may be an order of values
+            return self._make_from_shape(node)
         if all(isinstance(x, Constant) for x in operands):
             return self._compute_constant(node, operands)
-        if node.op in SHAPED:
-            return self._make_from_shape(node)
         inner = self._visit_inside(node, operands)
         if inner is not None:
             return inner
@@ -250,8 +254,8 @@ class Propagation:
             return relations
         if node.op.elementwise:
             return [nonlinearity.restrict_elementwise(node, facts, relations[0])]
-        if node.op.name in nonlinearity.EXTREMES:
-            return [nonlinearity.restrict_extremes(node, relations[0])]
+        if node.op.pattern == "reduced" and not rules.is_linear_in(node.op, 0):
+            return [nonlinearity.restrict_reduced(node, relations[0])]
         return relations
 
     # Ops that hold programs
@@ -298,7 +302,8 @@ class Propagation:
         if has_own_rule(op) or (op.custom and op.unfold is None):
             return None  # what it holds is not what its derivatives are of
         if op.graphs is None:
-            return None if op.unfold is None else self._unfold(node, operands)
+            known = rules.find_rule(op) is not None
+            return None if known else self._unfold(node, operands)
         form = None if op.lower is None else op.lower(node, "compiled")
         if isinstance(form, Repetition):
             return self._visit_loop(node, form, operands)
@@ -311,8 +316,11 @@ class Propagation:
         return made if isinstance(types.spec_of(node), tuple) else made[0]
 
     def _unfold(self, node: Tensor, operands: Sequence[Known]) -> Known | None:
-        """Walk through the ops that a node is made of; None: it needs values."""
-        assert node.op.unfold is not None
+        """Walk through the ops that a node is made of; None: it cannot be recorded.
+
+        They are its body, or what its function records of itself.
+        """
+        op, outputs = node.op, None
         given = [
             make_leaf_like(types.spec_of(x)) if known.value is None else known.value
             for x, known in (
@@ -321,8 +329,11 @@ class Propagation:
             )
         ]
         try:
-            outputs = node.op.unfold(given, node.params)
-        except WorkbenchError:
+            if op.unfold is not None:
+                outputs = op.unfold(given, node.params)
+            elif op.pull is not None or op.push is not None:
+                outputs = _record_value(node, given)
+        except NOT_RECORDED:
             return None
         if outputs is None:
             return None
@@ -517,6 +528,16 @@ class Propagation:
         shape = _check_shape(spec.shape, node)
         groups = np.tile(np.arange(math.prod(shape[1:]), dtype=np.int32), shape[0])
         return self._pick(x, Relation(groups), shape)
+
+
+def _record_value(node: Tensor, given: Sequence[Any]) -> Sequence[Any] | None:
+    """Record how an op computes its value; None: it calls what records the op again."""
+    made = node.op.compute(*given, **node.params)
+    outputs = made if isinstance(made, tuple) else (made,)
+    if not all(isinstance(y, Tensor) for y in outputs):
+        return None
+    own = any(x.op is node.op for x in walk.order_nodes(outputs))
+    return None if own else outputs
 
 
 def stack_dependences(parts: Sequence[Dependence], each: int, width: int) -> Dependence:

@@ -1,10 +1,11 @@
 """For each op which entries of its operands an entry of its result depends on.
 
-A rule takes the `NodeFacts` of a node, and returns one `Relation`
-for each operand (None: no derivative flows through it), or a list of such lists for an
-op of several outputs. Elementwise ops need no rule. Ops that move entries about need
-none of their own either: they run on the positions of the entries. What has no rule is
-taken as dense, and says so.
+The op's row says it (`Op.pattern`): a word, of which `RELATIONS` has the rule, or a
+function. A rule takes the `NodeFacts` of a node, and returns one `Relation` for each
+operand (None: no derivative flows through it), or a list of such lists for an op of
+several outputs. Elementwise ops need no word. Ops that move entries about run on the
+positions of the entries, linear ones on unit vectors. What says nothing is taken as
+dense, and reports it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.sparse import linear_algebra, solutions
+from workbench.autodiff.sparse import linear_algebra, products, solutions
 from workbench.autodiff.sparse.node_facts import (
     NodeFacts,
     Shape,
@@ -27,22 +28,21 @@ from workbench.autodiff.sparse.node_facts import (
     number_groups,
     relate_dense,
 )
-from workbench.autodiff.sparse.products import (
-    MOST_PRODUCTS,
-    read_array,
-    relate_convolution,
-    relate_product,
-    relate_sparse_product,
-    relate_sparse_sample,
-)
+from workbench.autodiff.sparse.products import MOST_PRODUCTS, read_array
 from workbench.autodiff.sparse.relations import (
     IDENTITY,
+    Mask,
     Relation,
+    count_up,
     make_csr,
 )
+from workbench.core.deferred import DeferredOp
 from workbench.core.op import Op
 from workbench.ops.indexing import ARRAY, as_index
 from workbench.ops.reductions import reduced_axes
+
+#: The most entries of the matrix of a linear op that unit vectors are to tell.
+MOST_TRIED = 2**20
 
 #: What rule of an op: the relation by each operand, for several outputs a list of them.
 Rule = Callable[["NodeFacts"], Any]
@@ -53,16 +53,10 @@ def relate(node: NodeFacts) -> list[list[Relation | None]]:
     op = node.op
     if op.pull is None and op.push is None:
         return [[None] * len(node.shapes)] * len(node.outputs)
-    found = None
-    own = op.pattern
-    if own is not None:
-        found = own(node)
-    elif op.elementwise:
-        found = relate_elementwise(node)
-    elif op.name in RULES and not op.custom:
-        found = RULES[op.name](node)
-    elif op.name.startswith("random_") and not op.custom:
-        found = _relate_draw(node)
+    rule = find_rule(op)
+    found = None if rule is None else rule(node)
+    if found is None and not op.custom and node.loose is None:
+        found = relate_linear(node)
     if found is None:
         node.loose = node.loose or (
             "its derivatives are those of its own rule, which may read all entries"
@@ -73,6 +67,21 @@ def relate(node: NodeFacts) -> list[list[Relation | None]]:
     if found and isinstance(found[0], list):
         return found
     return [list(found)]
+
+
+def find_rule(op: Op) -> Rule | None:
+    """Return the rule of which entries an op reads; None: its row does not say it."""
+    if isinstance(op, DeferredOp):
+        op = op.base
+    if isinstance(op.pattern, str):
+        return RELATIONS[op.pattern]
+    if op.pattern is not None:
+        return op.pattern
+    if op.elementwise:
+        return relate_elementwise
+    if op.joins is not None:
+        return _relate_joined
+    return relate_moved if op.carries == (0,) else None
 
 
 # Elementwise
@@ -113,11 +122,11 @@ def relate_elementwise(node: NodeFacts) -> list[Relation | None]:
 
 def _find_absent(node: NodeFacts, i: int) -> Any:
     """Return where a constant operand removes another one; None: nowhere."""
-    name, values = node.op.name, node.values
-    if name == "where" and values[0] is not None and not node.varies[0]:
+    op, values = node.op, node.values
+    if op.joins == 1 and values[0] is not None and not node.varies[0]:  # a condition
         chosen = read_array(values[0]) != 0
         return ~chosen if i == 1 else chosen
-    if name in ("multiply", "mul0") and values[1 - i] is not None:
+    if op.pairs is not None and values[1 - i] is not None:
         return read_array(values[1 - i]) == 0
     return None
 
@@ -139,18 +148,15 @@ def relate_moved(node: NodeFacts) -> list[Relation | None] | None:
         return None
     params = {k: v for k, v in node.params.items() if k != "fill"}
     moved = number_entries(node.shapes[0], 1)
-    made = node.op.compute(moved, *node.values[1:], **params)
+    made = np.asarray(node.op.compute(moved, *node.values[1:], **params))
+    if made.size == moved.size and made.flags.c_contiguous:
+        if made.ctypes.data == moved.ctypes.data:  # a view of all, in the same order
+            return node.fill(IDENTITY)
     return node.fill(_as_gather(made))
 
 
 def _as_gather(moved: Any) -> Relation:
     return Relation((np.asarray(moved).reshape(-1) - 1).astype(np.int32, copy=False))
-
-
-def _relate_reshaped(node: NodeFacts) -> list[Relation | None] | None:
-    if node.params.get("order", "C") != "C":
-        return relate_moved(node)
-    return node.fill(IDENTITY)
 
 
 def _relate_indexed(node: NodeFacts) -> list[Relation | None]:
@@ -260,18 +266,6 @@ def _relate_joined(node: NodeFacts) -> list[Relation | None]:
     return found
 
 
-def _relate_overlap(node: NodeFacts) -> list[Relation | None]:
-    """Relate windows that are added up: entry i of window j to entry ``i + j``."""
-    shape, axis = node.shapes[0], node.params["axis"]
-    positions = number_entries(node.outputs[0])
-    view = np.lib.stride_tricks.sliding_window_view(
-        positions, node.params["window"], axis
-    )
-    if view.shape != shape:
-        return relate_dense(node)
-    return node.fill(Relation(None, view.reshape(-1), node.size))
-
-
 # Reductions: what is left of a group
 
 
@@ -281,13 +275,7 @@ def _relate_reduced(node: NodeFacts) -> list[Relation | None]:
     return node.fill(Relation(None, *number_groups(shape, axes)))
 
 
-def _relate_unbroadcast(node: NodeFacts) -> list[Relation | None]:
-    given, wanted = node.shapes[0], node.outputs[0]
-    members = np.broadcast_to(number_entries(wanted), given).reshape(-1)
-    return node.fill(Relation(None, members, node.size))
-
-
-def _relate_cumulative(node: NodeFacts) -> list[Relation | None]:
+def _relate_running(node: NodeFacts) -> list[Relation | None]:
     """Relate entry i to those up to i along the axis."""
     shape, axis = node.shapes[0], node.params.get("axis")
     if axis is None:
@@ -317,83 +305,130 @@ def _relate_along(node: NodeFacts, axes: Sequence[int]) -> list[Relation | None]
     return node.fill(Relation(number_groups(full, axes)[0], members, count))
 
 
-def _relate_transformed(node: NodeFacts) -> list[Relation | None]:
-    """Relate a transform along one axis; what it cuts off counts for nothing."""
-    (shape,), axis = node.shapes, node.params.get("axis", -1)
-    found = _relate_along(node, [axis])
-    length = node.params.get("n")
-    if node.op.name == "irfft":
-        length = node.outputs[0][axis] // 2 + 1
-    whole = found[0]
-    if (
-        length is not None
-        and length < shape[axis]
-        and whole is not None
-        and whole.members is not None
-    ):
-        line = np.arange(shape[axis]) >= length
-        cut = line.reshape((-1, *(1,) * (len(shape) - 1 - axis % len(shape))))
-        members = np.where(np.broadcast_to(cut, shape).reshape(-1), -1, whole.members)
-        found[0] = whole._replace(members=members)
-    return found
+def _relate_lines(node: NodeFacts) -> list[Relation | None]:
+    """Relate a linear op along axes to the lines, or planes, of its operand.
 
-
-def _relate_fftn(node: NodeFacts) -> list[Relation | None]:
-    axes, lengths = node.params.get("axes"), node.params.get("s")
-    rank = len(node.shapes[0])
-    if axes is None:
-        axes = range(rank - (rank if lengths is None else len(lengths)), rank)
-    return _relate_along(node, list(axes))
+    Of short lines unit vectors tell which entries it does read: a transform of real
+    numbers has zeros, and may cut off the end of a line.
+    """
+    (shape,), params = node.shapes, node.params
+    if "axis" not in params:
+        axes, lengths = params.get("axes"), params.get("s")
+        rank = len(shape)
+        if axes is None:
+            axes = range(rank - (rank if lengths is None else len(lengths)), rank)
+        return _relate_along(node, list(axes))
+    axis = params["axis"] % len(shape)
+    n, full = shape[axis], node.outputs[0]
+    if n * full[axis] > MOST_TRIED or n * node.size > MOST_PRODUCTS:
+        return _relate_along(node, [axis])
+    line = NodeFacts(
+        node.op, {**params, "axis": -1}, [(n,)], [(full[axis],)], [True], [None],
+        is_complex=node.is_complex,
+    )  # fmt: skip
+    reads = _try_unit_vectors(line, 0, np.eye(n))
+    if reads is None or reads.all():
+        return _relate_along(node, [axis])
+    out, read = np.nonzero(reads)
+    ends = np.moveaxis(number_entries(full), axis, -1).reshape(-1, full[axis])
+    starts = np.moveaxis(number_entries(shape), axis, -1).reshape(-1, n)
+    size = math.prod(shape)
+    rows, columns = ends[:, out].reshape(-1), starts[:, read].reshape(-1)
+    return node.fill(Relation(matrix=make_csr(rows, columns, (node.size, size))))
 
 
 def _relate_filter(node: NodeFacts) -> list[Relation | None]:
-    """Relate a recursive filter of lines to all entries of each up to the same time."""
+    """Relate a recursive filter of lines to all entries of each up to the same time.
+
+    Coefficient k comes in at time k.
+    """
+    (count,), given, full = *node.shapes, node.outputs[0]
     found = relate_dense(node)
-    if node.varies[1] and node.shapes[1] == node.outputs[0]:
+    if not full or 0 in full:
+        return found
+    if node.varies[0]:
+        time = np.broadcast_to(count_up(full[-1]), full).reshape(-1)
+        rows, columns = np.nonzero(time[:, None] >= count_up(count))
+        found[0] = Relation(matrix=make_csr(rows, columns, (node.size, count)))
+    if node.varies[1] and given == full:
         inner = NodeFacts(
-            node.op, {"axis": -1}, [node.shapes[1]], node.outputs, [True], [None]
+            node.op, {"axis": len(given) - 1}, [given], node.outputs, [True], [None]
         )
-        if not node.shapes[1]:
-            return found
-        inner.params["axis"] = len(node.shapes[1]) - 1
-        found[1] = _relate_cumulative(inner)[0]
+        found[1] = _relate_running(inner)[0]
         node.loose = inner.loose
     return found
 
 
-# Others
+# Linear ops that say nothing else: unit vectors tell
 
 
-def _relate_ends(node: NodeFacts) -> list[Relation | None]:
-    """Relate evenly spaced numbers to both ends: the first is the start alone."""
-    full, num = node.outputs[0], node.params["num"]
-    line = np.arange(num).reshape((-1, *(1,) * (len(full) - 1)))
-    last = num - 1 if node.params.get("endpoint", True) and num > 1 else num
+def relate_linear(node: NodeFacts) -> list[Relation | None] | None:
+    """Relate an op of one output that is linear in each operand by which it varies.
+
+    Its row says so: what flows back to an operand reads neither it nor the result. None
+    where it is not, something else that it reads is not known, or it is too large.
+    """
     found: list[Relation | None] = []
-    for i, (shape, varies) in enumerate(zip(node.shapes, node.varies, strict=True)):
+    for i, varies in enumerate(node.varies):
         if not varies:
             found.append(None)
             continue
-        groups = np.broadcast_to(number_entries(shape), full).reshape(-1)
-        absent = line == (last if i == 0 else 0)
-        found.append(leave_out(Relation(groups), absent, full))
+        shape = node.shapes[i]
+        others = [j for j in range(len(node.shapes)) if j != i]
+        if len(node.outputs) > 1 or not is_linear_in(node.op, i, node.varies):
+            return None
+        if shape is None or not node.is_known(others):
+            return None
+        size = math.prod(shape)
+        if size * node.size > MOST_TRIED:
+            node.loose = "it has too many entries to be tried one by one"
+            return None
+        reads = _try_unit_vectors(node, i, np.eye(size).reshape(size, *shape))
+        if reads is None:
+            return None
+        rows, columns = np.nonzero(reads)
+        found.append(Relation(matrix=make_csr(rows, columns, reads.shape)))
     return found
 
 
-def _relate_draw(node: NodeFacts) -> list[Relation | None] | None:
-    """Relate random draws whose parameters are broadcast."""
+def is_linear_in(op: Op, i: int, varies: Sequence[bool] = ()) -> bool:
+    """Return whether an op is linear in an operand, whatever the others are.
+
+    ``varies``: and in all of these together.
+    """
+    reads = op.reads if op.partial_reads is None else None
+    if op.partial_reads is not None:
+        reads = tuple(op.partial_reads[i]) if i < len(op.partial_reads) else None
+    moving = [j for j, moves in enumerate(varies) if moves]
+    return reads is not None and not {"y", i, *moving} & set(reads)
+
+
+def _try_unit_vectors(node: NodeFacts, i: int, units: Any) -> Mask | None:
+    """Return which entries a linear op reads of an operand: result by operand.
+
+    None: it does not take unit vectors, or is not linear after all.
+    """
+    turns = (1, 1j) if node.is_complex else (1,)
+    values, params = list(node.values), node.params
+
+    def compute(x: Any) -> Any:
+        values[i] = x
+        return np.asarray(node.op.compute(*values, **params)).reshape(-1)
+
     try:
-        for shape, varies in zip(node.shapes, node.varies, strict=True):
-            if varies:
-                np.broadcast_shapes(shape, node.outputs[0])
-    except ValueError:
+        with np.errstate(all="ignore"):
+            base = compute(np.zeros_like(units[0]) if len(units) else units)
+            columns = [compute(x * t) - base for x in units for t in turns]
+    except (ArithmeticError, IndexError, TypeError, ValueError):
         return None
-    if node.op.name in JOINT_DRAWS:
+    if not columns or any(c.shape != (node.size,) for c in columns):
         return None
-    return [
-        relate_broadcast(shape, node) if varies else None
-        for shape, varies in zip(node.shapes, node.varies, strict=True)
-    ]
+    found = np.abs(np.stack(columns, axis=1)) > 0
+    made: Mask = found.reshape(node.size, len(units), len(turns)).any(axis=2)
+    return made
+
+
+# Others
 
 
 def _relate_each(node: NodeFacts) -> list[list[Relation | None]]:
@@ -401,50 +436,21 @@ def _relate_each(node: NodeFacts) -> list[list[Relation | None]]:
     return [relate_elementwise(node)] * len(node.outputs)
 
 
-JOINT_DRAWS = {
-    f"random_{name}"
-    for name in (
-        "choice dirichlet multinomial multivariate_hypergeometric multivariate_normal"
-        " permutation permuted"
-    ).split()
-}
-
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(["reshape", "specify_shape"], _relate_reshaped),
-    **dict.fromkeys(
-        "transpose broadcast_to flip roll tile repeat pad span unspan windows tril"
-        " triu".split(),
-        relate_moved,
-    ),
-    **dict.fromkeys(["copy", "grad_clip", "grad_scale"], lambda c: c.fill(IDENTITY)),
-    "getitem": _relate_indexed,
-    "scatter": _relate_scattered,
-    "index_set": _relate_replaced,
-    **dict.fromkeys(["index_add", "index_max", "index_min"], _relate_added),
-    **dict.fromkeys(["concatenate", "stack"], _relate_joined),
-    "overlap_add": _relate_overlap,
-    **dict.fromkeys(
-        "sum mean prod max min nanmax nanmin var std logsumexp norm power_norm".split(),
-        _relate_reduced,
-    ),
-    "unbroadcast": _relate_unbroadcast,
-    **dict.fromkeys(["cumsum", "cumprod"], _relate_cumulative),
-    **dict.fromkeys("fft ifft rfft irfft dct dst".split(), _relate_transformed),
-    **dict.fromkeys(["fftn", "ifftn"], _relate_fftn),
-    "recursive_filter": _relate_filter,
-    **linear_algebra.RULES,
-    **solutions.RULES,
-    "roots": relate_dense,
-    **dict.fromkeys(
-        "matmul matmul0 tensordot tensordot0 einsum einsum0".split(), relate_product
-    ),
-    "sparse_matmul": relate_sparse_product,
-    "sparse_sample": relate_sparse_sample,
-    **dict.fromkeys(["convolve", "convolve_nd"], relate_convolution),
-    "linspace": _relate_ends,
-    **dict.fromkeys(
-        "airy airye ellipj fresnel it2i0k0 it2j0y0 itairy iti0k0 itj0y0 kelvin pbdv"
-        " pbvv pbwa shichi sici".split(),
-        _relate_each,
-    ),
+#: What the rows of ops say (`Op.pattern`).
+RELATIONS: dict[str, Rule] = {
+    "same": lambda node: node.fill(IDENTITY),
+    "each": _relate_each,
+    "whole": relate_dense,
+    "moved": relate_moved,
+    "indexed": _relate_indexed,
+    "scattered": _relate_scattered,
+    "replaced": _relate_replaced,
+    "added": _relate_added,
+    "reduced": _relate_reduced,
+    "running": _relate_running,
+    "lines": _relate_lines,
+    "filter": _relate_filter,
+    **products.RELATIONS,
+    **linear_algebra.RELATIONS,
+    **solutions.RELATIONS,
 }

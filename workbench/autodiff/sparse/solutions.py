@@ -127,28 +127,52 @@ def relate_linear_solve(node: NodeFacts) -> list[Relations] | None:
     return _relate_by_inverse(node, whole, [*found[:start], *right])
 
 
-def relate_sparse_solve(node: NodeFacts) -> Relations | list[Relations] | None:
+def relate_sparse_solve(node: NodeFacts) -> Relations | None:
     """Relate the solution with a sparse matrix to its stored values, and to b."""
-    from scipy.sparse import eye_array, kron
-
     pattern = node.params["pattern"]
-    n, more = pattern.shape[0], math.prod(node.shapes[1][1:])
     rows, columns = pattern.rows, pattern.columns
     if node.params["transposed"]:
         rows, columns = columns, rows
+    return _relate_stored_system(node, rows, columns, count_up(len(rows)))
+
+
+def relate_banded_solve(node: NodeFacts) -> Relations | None:
+    """Relate the solution of a banded system to the entries of its band, and to b.
+
+    Entry (i, j) of the matrix stands in row ``upper + i - j`` of the band.
+    """
+    band, n = node.shapes[0]
+    places = count_up(band * n)
+    row, column = np.divmod(places, max(n, 1))
+    row = row + column - node.params["upper"]
+    inside = (row >= 0) & (row < n)
+    return _relate_stored_system(node, row[inside], column[inside], places[inside])
+
+
+def _relate_stored_system(
+    node: NodeFacts, rows: Any, columns: Any, places: Any
+) -> Relations | None:
+    """Relate the solution of a system to the entries of its matrix, and to b.
+
+    Entry ``places[k]`` of the first operand stands in ``rows[k]``, ``columns[k]``.
+    """
+    from scipy.sparse import eye_array, kron
+
+    n, *more = node.shapes[1]
+    count = math.prod(more)
     system = make_csr(rows, columns, (n, n))
-    inverse = find_inverse_structure(system, MOST_PRODUCTS // max(more, 1))
+    inverse = find_inverse_structure(system, MOST_PRODUCTS // max(count, 1))
     if inverse is None:
         node.loose = "it is taken to read its whole matrix"
         return None
-    by_data = inverse @ make_csr(rows, count_up(len(rows)), (n, len(rows)))
-    ones = np.ones((more, 1), bool)
-    unit = eye_array(more, dtype=bool)
-    related: Relations = [
+    size = math.prod(node.shapes[0])
+    by_data = inverse @ make_csr(rows, places, (n, size))
+    ones = np.ones((count, 1), bool)
+    unit = eye_array(count, dtype=bool)
+    return [
         Relation(matrix=kron(by_data, ones, format="csr")),
         Relation(matrix=kron(inverse, unit, format="csr")),
     ]
-    return related
 
 
 def relate_matrix_function(node: NodeFacts) -> Relations:
@@ -218,11 +242,13 @@ def relate_states(node: NodeFacts) -> Relations | None:
     return [*related, by_times, Relation(matrix=whole) if node.varies[-1] else None]
 
 
-RULES: dict[str, Any] = {
-    "custom_root": relate_root,
-    "custom_linear_solve": relate_linear_solve,
+#: What the rows of ops say (`Op.pattern`).
+RELATIONS: dict[str, Any] = {
+    "root": relate_root,
+    "linear solution": relate_linear_solve,
     "integral": relate_integral,
-    "initial_value_problem": relate_states,
-    "sparse_solve": relate_sparse_solve,
-    **dict.fromkeys(["sparse_expm", "sparse_inv"], relate_matrix_function),
+    "states": relate_states,
+    "stored solution": relate_sparse_solve,
+    "banded solution": relate_banded_solve,
+    "stored blocks": relate_matrix_function,
 }

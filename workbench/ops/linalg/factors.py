@@ -67,6 +67,7 @@ CHOLESKY = stacked(
         _cholesky_pull,
         push=_cholesky_push,
         rule="y⁻ᵀ Φ(yᵀ g) y⁻¹ on the lower triangle",
+        pattern="leading blocks",
         reads=("y",),
         infer=square,
     )
@@ -172,6 +173,7 @@ QR = stacked(
         _qr_pull,
         push=_qr_push,
         rule="(g of Q + Q copyltu(R gᵀ of R − gᵀ of Q Q)) R⁻ᵀ",
+        pattern="columns so far",
         output_names=("Q", "R"),
         reads=(0, "y"),
         infer=_qr_infer,

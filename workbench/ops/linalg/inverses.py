@@ -138,7 +138,7 @@ SOLVE.compute, SOLVE.infer, SOLVE.batch = np.linalg.solve, _solve_infer, _solve_
 on_cupy(SOLVE)(_solve_on_cupy)
 SOLVE.pull, SOLVE.push = _solve_pull, _solve_push
 SOLVE.rule, SOLVE.reads = "−(x₀⁻ᵀ g) yᵀ   x₀⁻ᵀ g", (0, "y")
-SOLVE.kind = "matrix"
+SOLVE.kind, SOLVE.pattern = "matrix", "solution"
 SOLVE.cure = "The right side has as many rows as the matrix; a vector has one axis."
 
 
@@ -326,6 +326,7 @@ LSTSQ = op(
     reads=(0, 1, "y"),
     infer=_lstsq_infer,
     batch="whole",
+    pattern="matrix and column",
     cure="The right side has as many rows as the matrix.",
     kind="matrix",
 )
@@ -662,6 +663,7 @@ def _along_infer(x: Array, *directions: Any) -> Spec:
 
 
 ALONG: Op = declare("cofactor_along")
+ALONG.pattern = "matrices"
 ALONG.batch = "aligned"
 ALONG.compute, ALONG.infer = _along_compute, _along_infer
 ALONG.pull, ALONG.push = _along_pull, _along_push

@@ -105,6 +105,7 @@ TRIANGULAR.compute, TRIANGULAR.infer = _triangular_compute, _triangular_infer
 on_cupy(TRIANGULAR)(_triangular_on_cupy)
 TRIANGULAR.pull, TRIANGULAR.push = _triangular_pull, _triangular_push
 TRIANGULAR.batch, TRIANGULAR.kind = "aligned", "matrix"
+TRIANGULAR.pattern = "triangular solution"
 TRIANGULAR.template = (
     "linalg.solve_triangular({0}, {1}, lower={lower}, unit_diagonal={unit})"
 )
@@ -194,6 +195,7 @@ LU = stacked(
         _lu_pull,
         push=_lu_push,
         rule="P L⁻ᵀ (tril(Lᵀ g of L) + triu(g of U Uᵀ)) U⁻ᵀ",
+        pattern="columns before a pivot",
         template="linalg.lu({0})",
         output_names=("P", "L", "U"),
         reads=("y",),
@@ -357,7 +359,7 @@ SYLVESTER = declare("solve_sylvester")
 SYLVESTER.compute, SYLVESTER.infer = _sylvester_compute, _sylvester_infer
 leave_device(SYLVESTER, "Schur decomposition")
 SYLVESTER.pull, SYLVESTER.push = _sylvester_pull, _sylvester_push
-SYLVESTER.batch = "aligned"
+SYLVESTER.batch, SYLVESTER.pattern = "aligned", "matrices"
 SYLVESTER.template = "linalg.solve_sylvester({0}, {1}, {2})"
 SYLVESTER.rule = "−z yᵀ   −yᵀ z   z, with x₀ᵀ z + z x₁ᵀ = g"
 SYLVESTER.reads = (0, 1, "y")
@@ -417,6 +419,7 @@ def _banded_pull(
 
 BANDED = declare("solve_banded")
 BANDED.compute, BANDED.infer, BANDED.pull = _banded_compute, _banded_infer, _banded_pull
+BANDED.pattern = "banded solution"
 leave_device(BANDED, "solver of banded systems")
 BANDED.template = "linalg.solve_banded(({lower}, {upper}), {0}, {1})"
 BANDED.rule, BANDED.reads = "−(x₀⁻ᵀ g) yᵀ on the band   x₀⁻ᵀ g", (0, "y")

@@ -247,6 +247,7 @@ EXPM = op(
     template=_make_text("expm"),
     batch=_make_batch("expm"),
     infer=_infer,
+    pattern="stored blocks",
     cure="The sparse array is square.",
 )
 EXPM.pull = _pull_expm
@@ -259,6 +260,7 @@ INVERSE = op(
     template=_make_text("inv"),
     batch=_make_batch("inv"),
     infer=_infer,
+    pattern="stored blocks",
     cure="The sparse array is square, and not singular.",
 )
 INVERSE.pull = _pull_inverse

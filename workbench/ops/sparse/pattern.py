@@ -435,6 +435,7 @@ PRODUCT: Op = multilinear(
     template=_product_text,
     batch=_product_batch,
     infer=_product_infer,
+    pattern="stored product",
     cure="The sparse array has as many columns as the other operand has rows.",
 )
 
@@ -480,6 +481,7 @@ SAMPLE: Op = multilinear(
     template=_sample_text,
     batch=_sample_batch,
     infer=_sample_infer,
+    pattern="stored outer product",
     cure="Both have as many columns; the array has a row for each row of the first.",
 )
 

@@ -131,6 +131,7 @@ SOLVE = op(
     batch=_batch,
     infer=_infer,
     reads=(0, "y"),
+    pattern="stored solution",
     cure="The right-hand side has as many rows as the square sparse array.",
 )
 SOLVE.pull = _pull

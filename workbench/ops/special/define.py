@@ -212,7 +212,7 @@ def special_tuple(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op
         return tuple(sum(column[1:], column[0]) for column in zip(*moving, strict=True))
 
     new_op = op(name, function, *map(pull, range(len(slopes))), push=push, **more)
-    new_op.batch = "aligned"
+    new_op.batch, new_op.pattern = "aligned", "each"
     new_op.lengths = lambda *inputs: (
         (broadcast_shapes(*map(shape_of, inputs)),) * function.ufunc.nout
     )

@@ -50,6 +50,7 @@ from workbench.ops.elementwise import stop_gradient
 from workbench.scipy.integrate.rates import Function, Problem, solve
 
 FLOW = declare("initial_value_problem")
+FLOW.pattern = "states"
 ADJOINT = declare("initial_value_adjoint")
 
 #: Reverse mode solves for the sensitivities of so many numbers at most, states and

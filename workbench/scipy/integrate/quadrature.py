@@ -31,6 +31,7 @@ from workbench.ops.shaping import normal_axis
 Rate = Callable[[Sequence[Any]], Sequence[Any]]
 
 INTEGRAL = declare("integral")
+INTEGRAL.pattern = "integral"
 
 #: Settings of `scipy.integrate.quad` that `quad_vec` knows too.
 COMMON = {"epsabs", "epsrel", "limit"}
