@@ -60,6 +60,8 @@ FLIP = linear(
     lengths=lambda x, *, axis: Spec(shape_of(x), dtype_of(x)),
     view=is_always_view,
     batch="shifted",
+    moves=True,
+    analytic=True,
 )
 FLIP.put = lambda x, part, params: np.flip(part, params["axis"])
 
@@ -109,6 +111,8 @@ ROLL = linear(
     lambda g, x, *, shift, axis: np.roll(g, tuple(-n for n in shift), axis),
     rule="g rolled back",
     carries=(0,),
+    moves=True,
+    analytic=True,
 )
 ROLL.batch, ROLL.lengths = "shifted", spec_of_first
 
@@ -160,7 +164,7 @@ def _tile_lengths(x: Array, *, reps: tuple[int, ...]) -> Spec:
 
 TILE = linear(
     "tile", _tile_compute, _tile_transpose, rule="g summed over the tiles",
-    batch=_tile_batch, lengths=_tile_lengths, carries=(0,),
+    batch=_tile_batch, lengths=_tile_lengths, carries=(0,), moves=True, analytic=True,
 )  # fmt: skip
 
 
@@ -191,6 +195,8 @@ REPEAT = linear(
     _repeat_transpose,
     lengths=_repeat_lengths,
     rule="g summed over the repeats",
+    moves=True,
+    analytic=True,
     carries=(0,),
     template="np.repeat({0}, {repeats}, *{axis})",
     batch="shifted",

@@ -25,6 +25,7 @@ from workbench.core.dims import (
 )
 from workbench.core.op import UFUNCS, Op, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, mask_cotangent
+from workbench.core.traits import Traits
 from workbench.core.types import (
     Array,
     Batched,
@@ -140,6 +141,9 @@ def _pairs_vectors(inputs: tuple[Any, ...], params: Params) -> bool:
     return all(len(shape_of(x)) == 1 for x in inputs)
 
 
+#: The traits of a product of two operands that sums over axes.
+CONTRACTION: Any = {"contracts": True, "sums": True, "grows": True, "analytic": True}
+
 MATMUL = multilinear(
     "matmul",
     operator.matmul,
@@ -151,6 +155,8 @@ MATMUL = multilinear(
     cure="The last axis of the left operand must be as long as the second last (or"
     " only) axis of the right one; transpose one of them with .T.",
     template="{0} @ {1}",
+    aliases=("dot", "inner"),
+    **CONTRACTION,
 )
 UFUNCS[np.matmul] = MATMUL
 MATMUL.pairs = _pairs_vectors
@@ -241,6 +247,8 @@ TENSORDOT = multilinear(
     batch=_tensordot_batch,
     infer=_tensordot_infer,
     cure="The axes that meet must have equal lengths, pair by pair.",
+    aliases=("dot", "inner"),
+    **CONTRACTION,
 )
 
 
@@ -430,6 +438,7 @@ EINSUM.compute, EINSUM.infer = _einsum_compute, _einsum_infer
 EINSUM.view, EINSUM.pairs = _einsum_view, _pairs_same_letters
 EINSUM.pull, EINSUM.push, EINSUM.batch = _einsum_pull, _einsum_push, _einsum_batch
 EINSUM.template = "np.einsum({subscripts}, {all}{more})"
+EINSUM.traits = Traits(**CONTRACTION)
 EINSUM.rule = "einsum of g and the other operands"
 EINSUM.cure = "Axes of the same letter must have the same length."
 

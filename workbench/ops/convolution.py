@@ -236,6 +236,9 @@ def _declare_convolution(name: str, compute: Compute) -> Op:
         infer=_infer,
         cure="Both arrays have the same number of axes, none of length 0; for 'valid'"
         " one of them must be at least as long as the other along every axis.",
+        contracts=True,
+        sums=True,
+        grows=True,
     )
 
 

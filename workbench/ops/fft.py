@@ -119,6 +119,8 @@ def _complex_op(name: str) -> Op:
         transpose,
         rule=f"{name} of g",
         infer=infer,
+        sums=True,
+        grows=True,
     )
     new_op.batch = "whole"
     return new_op

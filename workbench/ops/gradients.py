@@ -36,7 +36,8 @@ def _only_first(inputs: tuple[Any, ...], params: dict[str, Any]) -> list[list[bo
 
 # zero_grad: connected, with gradient zero
 
-ZERO = elementwise("zero_grad", lambda x: x, "0", template="{0}")
+ZERO = elementwise("zero_grad", lambda x: x, "0", template="{0}", flat="stop",
+    purpose="makes the gradient zero")  # fmt: skip
 
 # grad_clip: the gradient entry by entry between two bounds. Clipping is not linear, so
 # it has no transpose: forward mode is that of the value, which the op does not change.
@@ -52,6 +53,7 @@ CLIP = op(
     reads=(1, 2),
     rule="clip(g, x₁, x₂)",
     template="{0}",
+    purpose="clips the gradient",
 )
 CLIP.connection = _only_first
 
@@ -69,6 +71,7 @@ SCALE = op(
     reads=(1,),
     rule="g · x₁",
     template="{0}",
+    purpose="scales the gradient",
 )
 SCALE.connection = _only_first
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core.dims import largest
-from workbench.core.op import Op, Root, implements
+from workbench.core.op import Op, Root, implements, note_traits
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Array, ArrayLike, Axis, Params, Spec
 from workbench.ops.define import (
@@ -124,11 +124,13 @@ def reduction(
     rule: str,
     reads: tuple[int | str, ...] = (0, "y"),
     root: Root | None = None,
+    **traits: Any,
 ) -> Op:
     """Declare a reduction by its weight.
 
     ``weight(y, x, **params)`` is the partial derivative of the result by each entry
     of ``x``, in the shape of ``x``; ``y`` has the reduced axes with length 1.
+    ``traits`` are those of the op (`Traits`).
     """
 
     def pull(g: Array, y: Array, x: Array, **params: Any) -> Array:
@@ -140,7 +142,7 @@ def reduction(
 
     made = op(
         name, compute, pull, push=push, rule=rule, reads=reads,
-        lengths=reduced_shape, root=root,
+        lengths=reduced_shape, root=root, **traits,
     )  # fmt: skip
     made.batch = batch_reduction(made)
     return made
@@ -216,6 +218,9 @@ _sum_op = linear(
     _sum_transpose,
     rule="g to every entry",
     lengths=lengths_of(_sum_compute),
+    sums=True,
+    grows=True,
+    analytic=True,
 )
 _sum_op.batch = batch_reduction(_sum_op)
 
@@ -256,6 +261,10 @@ _mean_op = linear(
     _mean_transpose,
     rule="g / n to every entry",
     lengths=lengths_of(np.mean),
+    sums=True,
+    grows=True,
+    analytic=True,
+    aliases=("average",),
 )
 _mean_op.batch = batch_reduction(_mean_op)
 
@@ -320,6 +329,7 @@ _prod_op = reduction(
     _product_of_others,
     rule="g times the product of the others",
     reads=(0,),
+    grows=True,
 )
 
 
@@ -365,7 +375,7 @@ def _softmax(y: Array, x: Array, **_: Any) -> Array:
 
 
 _logsumexp_op = reduction(
-    "logsumexp", _logsumexp_compute, _softmax, rule="g · exp(x − y)"
+    "logsumexp", _logsumexp_compute, _softmax, rule="g · exp(x − y)", grows=True
 )
 _logsumexp_op.helper = '''\
 def logsumexp(x, axis=None, keepdims=False):
@@ -479,6 +489,8 @@ def _extremum(name: str, function: Callable[..., Any]) -> Op:
 
 
 _extrema = {"max": _extremum("max", np.max), "min": _extremum("min", np.min)}
+note_traits("max", picks=">", aliases=("amax",))
+note_traits("min", picks="<", aliases=("amin",))
 
 
 def _answer_extremum(name: str, *functions: Any) -> None:
@@ -612,5 +624,7 @@ def _answer_nan_extremum(name: str, worst: float) -> None:
         )
 
 
+note_traits("nanmax", picks=">")
+note_traits("nanmin", picks="<")
 _answer_nan_extremum("max", -np.inf)
 _answer_nan_extremum("min", np.inf)

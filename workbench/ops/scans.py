@@ -46,6 +46,9 @@ CUMSUM = linear(
     np.cumsum,
     lambda g, x, *, axis: _run_backwards(np.cumsum, g, axis),
     rule="g summed from the end",
+    sums=True,
+    grows=True,
+    analytic=True,
 )
 CUMSUM.batch, CUMSUM.lengths = "shifted", shape_of_first
 
@@ -95,6 +98,7 @@ CUMPROD = op(
     push=_cumprod_push,
     rule="g times the product of the others, summed from the end",
     reads=(0, "y"),
+    grows=True,
 )
 CUMPROD.batch, CUMPROD.lengths = "shifted", shape_of_first
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from workbench.core.deferred import operand_shape
-from workbench.core.op import Op, implements
+from workbench.core.op import Op, implements, note_traits
 from workbench.core.tensor import admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Axis, Batched, Params, Spec
 from workbench.ops.define import (
@@ -79,12 +79,17 @@ _answer_counting("any", neutral=False)
 _answer_counting("all", neutral=True)
 for _name in ("count_nonzero", "argmax", "argmin", "nanargmax", "nanargmin"):
     _answer_counting(_name)
+note_traits("argmax argmin nanargmax nanargmin", flat="position")
+note_traits("argmax", picks=">")
+note_traits("argmin", picks="<")
 
 
 # Sorting takes entries along the order that argsort finds
 
 
-ARGSORT = op("argsort", np.argsort, batch="shifted", lengths=shape_of_first)
+ARGSORT = op(
+    "argsort", np.argsort, batch="shifted", lengths=shape_of_first, flat="position"
+)
 
 
 @implements(np.argsort)
@@ -227,7 +232,7 @@ def _searching(name: str, compute: Compute, line: int) -> Op:
 
     ``line`` is the position of the sorted operand among the two.
     """
-    made = op(name, compute)
+    made = op(name, compute, flat="position")
 
     def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
         # NumPy searches one line at a time.

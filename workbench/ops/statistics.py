@@ -132,6 +132,8 @@ _answer_moment(
         _var_weight,
         rule="g · 2 (x − mean) / n",
         reads=(0,),
+        sums=True,
+        grows=True,
     )
 )
 _answer_moment(
@@ -141,6 +143,7 @@ _answer_moment(
         _std_weight,
         rule="g · (x − mean) / (n y)",
         root=reduced_root("(x − mean) / n", _weigh_deviations),
+        grows=True,
     )
 )
 

@@ -36,6 +36,9 @@ NORM = reduction(
     _norm_weight,
     rule="g · x / y, 0 at 0",
     root=reduced_root("x̄", lambda x, **_: conjugate(x), squares=True),
+    grows=True,
+    aliases=("matrix_norm", "vector_norm"),
+    safe="safe_norm",
 )
 
 
@@ -67,6 +70,7 @@ POWER_NORM = reduction(
     _power_norm_compute,
     _power_norm_weight,
     rule="g · (|x| / y)^(p − 1) · sign x, 0 at 0",
+    length=True,
 )
 POWER_NORM.template = "np.linalg.vector_norm({0}{more})"
 

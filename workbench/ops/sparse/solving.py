@@ -132,6 +132,7 @@ SOLVE = op(
     infer=_infer,
     reads=(0, "y"),
     cure="The right-hand side has as many rows as the square sparse array.",
+    condition="sparse",
 )
 SOLVE.pull = _pull
 
