@@ -24,7 +24,7 @@ from workbench.core.tensor import Tensor, apply, infer_spec, next_serial, value_
 from workbench.core.types import Array, Spec, Specs
 from workbench.errors import UnknownLengthError
 from workbench.ops import define
-from workbench.ops.define import shape_of
+from workbench.ops.define import ITEM, shape_of
 
 #: What a length counts in bytes that only the run tells: the steps of an inner loop.
 TYPICAL = 100
@@ -86,7 +86,7 @@ def run_batch(graph: Graph, values: Sequence[Any], size: int | Dim) -> list[Any]
         before = next_serial() if recording else 0
         op, params = node.op, node.params
         try:
-            if op.name == "item":  # takes one out of a tuple of batched arrays
+            if op is ITEM:  # takes one out of a tuple of batched arrays
                 result = apply(op, inputs, params)
             else:
                 result = apply_rule(op, inputs, batched, params, size)

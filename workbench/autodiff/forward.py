@@ -39,9 +39,6 @@ from workbench.ops import define, gradients
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.indexing import GETITEM
 
-#: Ops that pass each tangent on as it is, or with another sign.
-SUMS = ("add", "subtract")
-
 
 def push_forward(
     outputs: Sequence[Any],
@@ -104,7 +101,7 @@ def push_forward(
                 continue
             if roots is not None and node not in roots:
                 incoming = tuple(map(roots.make_plain, incoming))
-            if spelled and node.op.name in SUMS:
+            if spelled and node.op.elementwise and node.op.traits.sums:
                 incoming = tuple([0 if t is None else t for t in incoming])
             ends = ends_of(node)
             rule = rules.get(node.serial)

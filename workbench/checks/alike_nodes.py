@@ -30,7 +30,6 @@ from workbench.checks.check_rule import (
     compute_second_slopes,
 )
 from workbench.checks.isolated_node import IsolatedNode
-from workbench.checks.report import PURPOSE
 from workbench.core import types
 from workbench.core.tensor import Tensor, make_leaf
 
@@ -115,7 +114,7 @@ def find_kind(node: Tensor) -> Any:
     op, y = node.op, node._value
     if not op.elementwise or op.custom or op.pull is None or op.push is None:
         return None
-    if op.name in PURPOSE or op.graphs is not None or is_draw(node):
+    if op.traits.purpose or op.graphs is not None or is_draw(node):
         return None
     kinds: list[Any] = []
     for x, v in zip(node.inputs, node.args, strict=True):

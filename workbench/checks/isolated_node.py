@@ -95,17 +95,6 @@ def _factors(q: Any, r: Any) -> tuple[Any, ...]:
 
 # Which nodes carry complex numbers: their complex step needs no second witness.
 
-#: Ops whose ``compute`` is NumPy's own function, carries complex numbers and is
-#: analytic wherever it is finite.
-ANALYTIC = frozenset(
-    """
-    add subtract multiply negative positive square sin cos tan sinh cosh tanh exp
-    arctan arcsinh matmul dot vdot inner outer tensordot einsum vecdot sum mean
-    reshape transpose swapaxes moveaxis expand_dims squeeze broadcast_to concatenate
-    stack getitem take roll flip tile repeat diagonal trace kron cumsum ravel
-    """.split()
-)
-
 
 def is_analytic(node: Tensor) -> bool:
     """Return whether a node carries complex numbers and has no kink where it is finite.
@@ -119,9 +108,9 @@ def is_analytic(node: Tensor) -> bool:
     """
     if node.op is IDENTITY:
         return True
-    if node.op.name == "power" and isinstance(node.inputs[1], int):
-        return not node.op.custom
-    return node.op.name in ANALYTIC and not node.op.custom
+    if node.op.traits.symbol == "**" and isinstance(node.inputs[1], int):
+        return True
+    return node.op.traits.analytic
 
 
 # One node
@@ -522,12 +511,15 @@ def to_double(x: Any) -> Any:
     return x.astype(np.result_type(x.dtype, np.float64))
 
 
+def loop_of(node: Tensor) -> Any:
+    """Return the loop that a node runs; None of another node."""
+    return node.params.get("loop") if node.op.repeats else None
+
+
 def _count_outputs(node: Tensor) -> int | None:
     """Return how many outputs a program can read; a loop has more for its rules."""
-    if node.op.name == "scan" and not node.op.custom:
-        loop = node.params["loop"]
-        return int(loop.carries + loop.visible)
-    return None
+    loop = loop_of(node)
+    return None if loop is None else int(loop.carries + loop.visible)
 
 
 def _like_scalar(moved: Array, like: Any) -> Any:

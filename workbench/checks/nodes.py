@@ -30,7 +30,7 @@ import numpy as np
 from workbench.autodiff.steps import Part, Rule, ends_of
 from workbench.checks.alike_nodes import AlikeNodes
 from workbench.checks.check_rule import RuleCheck, Suspect, check_second_order
-from workbench.checks.isolated_node import IsolatedNode, NoGradient
+from workbench.checks.isolated_node import IsolatedNode, NoGradient, loop_of
 from workbench.checks.progress import (
     BudgetSpent,
     ProgressMeter,
@@ -39,7 +39,6 @@ from workbench.checks.progress import (
 )
 from workbench.checks.report import (
     MODES,
-    PURPOSE,
     Entry,
     NodeCheck,
     Status,
@@ -54,6 +53,7 @@ from workbench.errors import (
     NullTypeGradError,
 )
 from workbench.ops import define, gradients
+from workbench.ops.elementwise import MASK
 
 # Nodes inside nodes with the values that they had: a step of a loop, a branch taken.
 #
@@ -74,14 +74,14 @@ def run_inner_nodes(node: Tensor) -> list[tuple[Tensor, Tensor]]:
     >>> import numpy as np, workbench as wb
     >>> def last(x):
     ...     return wb.scan(np.sin, initial=x, n_steps=3, last=True)
-    >>> (loop,) = [n for n in wb.trace(last)(0.5).nodes if n.op.name == "scan"]
+    >>> (loop,) = [n for n in wb.trace(last)(0.5).nodes if n.op.repeats]
     >>> [(old.op.name, float(new.value.round(4))) for old, new in run_inner_nodes(loop)]
     [('sin', 0.4451)]
     """
     try:
-        if node.op.name == "scan":
-            return _run_loop_step(node.params["loop"], node.args)
-        if node.op.name == "cond":
+        if (loop := loop_of(node)) is not None:
+            return _run_loop_step(loop, node.args)
+        if node.op.graphs is not None and "branches" in node.params:
             pred, *values = node.args
             body = node.params["branches"][0 if np.all(pred) else 1]
             return _run_body(body, values)[0]
@@ -159,7 +159,7 @@ def is_checkable(node: Tensor) -> bool:
     """Return whether a node has a rule to check: a value, float input and output."""
     if node.op is IDENTITY or node.op is define.ITEM or node.op is gradients.NULL:
         return False
-    if node._value is None or node.op.name == "mask":
+    if node._value is None or node.op is MASK:
         return False
     parts = node._value if isinstance(node._value, tuple) else (node._value,)
     if not any(types.is_differentiable(types.spec_of(y).dtype) for y in parts):
@@ -337,8 +337,8 @@ def check_node(
 
     Where one of the suspects is wrong, nothing else is looked at.
     """
-    if node.op.name in PURPOSE and not node.op.custom:
-        text = f"{describe_node(node)} {PURPOSE[node.op.name]} on purpose."
+    if purpose := node.op.traits.purpose:
+        text = f"{describe_node(node)} {purpose} on purpose."
         return NodeCheck(node, "overridden", "rev", None, text)
     try:
         isolated = IsolatedNode(

@@ -13,6 +13,7 @@ import numpy as np
 from workbench.autodiff.steps import with_inner_nodes
 from workbench.checks.progress import ProgressMeter, Unchecked, describe_unchecked
 from workbench.core.blame import format_count
+from workbench.core.op import OPS
 from workbench.core.pickling import NodeText
 from workbench.core.tensor import Tensor
 from workbench.errors import GradientError, UnknownNodeError
@@ -223,14 +224,6 @@ class NodeCheck:
 
 # What changes a gradient on purpose: overrides, and ops that stand there for it.
 
-#: Ops that change a gradient on purpose, and what they do.
-PURPOSE = {
-    "stop_gradient": "stops the gradient",
-    "zero_grad": "makes the gradient zero",
-    "grad_clip": "clips the gradient",
-    "grad_scale": "scales the gradient",
-}
-
 #: So many gradients are named that one override changes.
 MOST_NAMED = 8
 
@@ -243,7 +236,7 @@ def make_identity_overrides(nodes: Sequence[Tensor]) -> list[Override]:
     found = {
         x.op.name
         for x in with_inner_nodes(nodes)
-        if x.op.name in PURPOSE and not x.op.custom and x.origin is None
+        if x.op.traits.purpose and x.origin is None
     }
     return [override(name, "g", jvp="t", name=name) for name in sorted(found)]
 
@@ -281,8 +274,8 @@ def _format_amount(relative: float) -> str:
 
 def _format_subject(by: tuple[str, ...]) -> str:
     """Return the subject of a sentence about changes, with its verb."""
-    labels = [label for label in by if label not in PURPOSE]
-    ops = [label for label in by if label in PURPOSE]
+    ops = [label for label in by if label in OPS and OPS[label].traits.purpose]
+    labels = [label for label in by if label not in ops]
     parts = [f"overrides ({', '.join(labels)})"] if labels else []
     parts += [] if by else ["overrides"]
     many = bool(parts) or len(ops) > 1

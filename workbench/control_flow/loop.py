@@ -242,18 +242,6 @@ def _rebuild_loop(whole: Graph, count: int, settings: dict[str, Any]) -> Loop:
     return loop
 
 
-#: Ops that cost more to compute again than to store, besides those of many entries.
-CHEAP = {
-    "getitem", "reshape", "transpose", "broadcast_to", "item", "mask", "identity",
-    "expand_dims", "squeeze", "swapaxes", "moveaxis", "stop_gradient", "astype",
-}  # fmt: skip
-
-#: Ops whose rule looks for their result among the entries of their operand. Both come
-#: from the same run: computed again, by NumPy after native code, say, an entry may
-#: have another last bit, and none would equal the result.
-EXTREMA = {"max", "min", "nanmax", "nanmin"}
-
-
 def find_costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
     """Return what reverse mode reads and cannot compute again by elementwise ops alone.
 
@@ -281,7 +269,11 @@ def find_costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
         again = any(
             heavy.get(x.serial, False) for x in node.inputs if isinstance(x, Tensor)
         )
-        plain = node.op.elementwise or node.op.name in CHEAP
+        plain = (
+            node.op.elementwise
+            or node.op is define.ITEM
+            or (node.op.traits.moves and node.op.view is not None)
+        )
         heavy[serial] = again or not plain
         if (
             heavy[serial]
@@ -291,7 +283,10 @@ def find_costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
             and node.op.pull is not None
             and not _is_uneven(node, inner)
         ):
-            if node.op.name in EXTREMA:
+            # The rule of an extremum looks for its result among the entries of its
+            # operand. Both come from the same run: computed again, by NumPy after
+            # native code, say, an entry may have another last bit.
+            if node.op.traits.picks and not node.op.elementwise:
                 saved += _list_unsaved([node.inputs[0]], known, saved, inner)
             saved.append(node)
             heavy[serial] = False

@@ -12,6 +12,7 @@ from workbench.control_flow.loop import Loop
 from workbench.control_flow.running import get_runner
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor
+from workbench.core.traits import Traits
 from workbench.core.types import Spec
 from workbench.errors import UsageError
 from workbench.ops import define
@@ -104,7 +105,7 @@ def _leaf_sources(node: Tensor) -> list[tuple[Tensor, Sequence[Any]]]:
 
 
 SCAN.inner_sources = _leaf_sources
-SCAN.repeats = True
+SCAN.repeats, SCAN.traits = True, Traits(grows=True)
 SCAN.graphs = lambda inputs, params: [params["loop"].body]
 SCAN.compute = _compute
 SCAN.infer = _infer

@@ -27,6 +27,7 @@ from workbench.core.spelling import operator_of
 from workbench.core.tensor import Tensor
 from workbench.core.types import Array
 from workbench.errors import ShapeError
+from workbench.ops.define import ITEM
 from workbench.ops.device import make_zeros
 
 # The lines of a step: each op one line of Python.
@@ -156,7 +157,7 @@ class Code:
         op, params = node.op, node.params
         if (template := operator_of(node)) is not None:
             return template.format(*operands)
-        if op.name == "item":
+        if op is ITEM:
             return f"{operands[0]}[{params['index']}]"
         if params:
             callee = self.name_object(
@@ -499,7 +500,7 @@ class Runner:
             term = find_term(loop.body.outputs[i], loop.leaf(i))
             shape = term.spec.shape
             if (
-                term.op.name == "multiply"
+                term.op.traits.symbol == "*"
                 and uses[term.serial] == 1
                 and any(term is node for node in inside)
                 and len(shape) == 2

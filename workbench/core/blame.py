@@ -746,19 +746,6 @@ def describe_places(args: Iterable[Any]) -> str:
     )
 
 
-#: How users write the ops of two operands.
-SIGNS = {
-    "add": "+",
-    "divide": "/",
-    "floor_divide": "//",
-    "matmul": "@",
-    "multiply": "*",
-    "power": "**",
-    "remainder": "%",
-    "subtract": "-",
-}
-
-
 def describe_mismatch(op: Op, args: tuple[Any, ...]) -> str:
     """Return the shapes that do not fit, and the two lengths; empty if not known.
 
@@ -770,7 +757,7 @@ def describe_mismatch(op: Op, args: tuple[Any, ...]) -> str:
     if not all(isinstance(n, int) for shape in shapes for n in shape):
         return ""
     pair = None
-    if op.name == "matmul" and len(shapes) == 2 and all(shapes):
+    if op.traits.symbol == "@" and len(shapes) == 2 and all(shapes):
         left, right = shapes
         inner = left[-1], right[-2:][0]
         pair = inner if inner[0] != inner[1] else _find_unequal(left[:-2], right[:-2])
@@ -778,10 +765,9 @@ def describe_mismatch(op: Op, args: tuple[Any, ...]) -> str:
         pair = _find_unequal(*shapes)
     if pair is None:
         return ""
-    sign = SIGNS.get(op.name)
     texts = [str(shape) for shape in shapes]
-    if sign is not None and len(texts) == 2:
-        shown = f"{texts[0]} {sign} {texts[1]}"
+    if op.traits.symbol and len(texts) == 2:
+        shown = f"{texts[0]} {op.traits.symbol} {texts[1]}"
     else:
         shown = f"{op.name}({', '.join(texts)})"
     return f"{shown}: {pair[0]} ≠ {pair[1]}. "

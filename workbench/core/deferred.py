@@ -65,7 +65,7 @@ class DeferredOp(Op):
         self.masked = None if base.masked is None else deferred_op(base.masked, count)
         self.pull = None if base.pull is None else self._pull
         self.push = None if base.push is None else self._push
-        self.view = base.view
+        self.view, self.traits = base.view, base.traits
         self.rule, self.reads = base.rule, base.reads
         self.graphs, self.inner_sources = base.graphs, base.inner_sources
         self.repeats = base.repeats

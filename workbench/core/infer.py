@@ -151,7 +151,7 @@ def _infer_elementwise(
         if types.is_weak(x):
             weak += 1
             # NumPy squares truth values as int8, and raises them to 3 as int64.
-            is_exponent = op.name == "power" and type(x) is int
+            is_exponent = op.traits.symbol == "**" and type(x) is int
             kinds.append(x if is_exponent else type(x))
             # Whether an integer fits, or may be an exponent, its value tells.
             certain = certain and (type(x) is not int or 0 <= x < 128)

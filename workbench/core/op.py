@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from workbench.core import hooks
+from workbench.core.traits import UNKNOWN
 
 
 def format_call(functions: Sequence[str], operands: Sequence[str]) -> str:
@@ -208,6 +209,9 @@ class Op:
         where a length is unknown, and in place of ``compute`` where an example would
         be large. The shapes alone will do: the dtypes are asked at small numbers, with
         the same settings.
+    traits
+        What else is known of its mathematics (`Traits`), for those who examine, rewrite
+        and explain programs.
     masked
         The op in its place when an operand is a masked cotangent: the same, but a
         factor that is 0 wins over infinity and NaN.
@@ -386,6 +390,7 @@ class Op:
         "scalar",
         "template",
         "tighten",
+        "traits",
         "ufunc",
         "unfold",
         "view",
@@ -430,6 +435,7 @@ class Op:
         self.pairs: Callable[[tuple[Any, ...], dict[str, Any]], bool] | None = None
         self.carries: tuple[int, ...] = ()
         self.joins: int | None = None
+        self.traits = UNKNOWN
         self.custom = False
         self.calls_back = False
         self.elementwise = False
@@ -568,6 +574,16 @@ LENGTHS: dict[Any, Callable[..., Any]] = {}
 
 #: Those NumPy functions that make an array for ``like=x`` and are not told of x.
 MAKERS: set[Any] = set()
+
+
+def note_traits(names: str, **traits: Any) -> None:
+    """Set traits of ops, by their names; a row that many ops share cannot.
+
+    >>> note_traits("add multiply", commutative=True)
+    """
+    for name in names.split():
+        op = declare(name)
+        op.traits = op.traits._replace(**traits)
 
 
 def declare(name: str) -> Op:

@@ -60,6 +60,8 @@ FLIP = linear(
     lengths=lambda x, *, axis: Spec(shape_of(x), dtype_of(x)),
     view=is_always_view,
     batch="shifted",
+    moves=True,
+    analytic=True,
 )
 FLIP.put = lambda x, part, params: np.flip(part, params["axis"])
 
@@ -124,6 +126,8 @@ ROLL = linear(
     batch="shifted",
     lengths=spec_of_first,
     unfold=_roll_body,
+    moves=True,
+    analytic=True,
 )
 
 
@@ -185,6 +189,7 @@ def _tile_body(x: Array, *, reps: tuple[int, ...]) -> Array:
 TILE = linear(
     "tile", _tile_compute, _tile_transpose, rule="g summed over the tiles",
     batch=_tile_batch, lengths=_tile_lengths, carries=(0,), unfold=_tile_body,
+    moves=True, analytic=True,
 )  # fmt: skip
 
 
@@ -224,6 +229,8 @@ REPEAT = linear(
     _repeat_transpose,
     lengths=_repeat_lengths,
     rule="g summed over the repeats",
+    moves=True,
+    analytic=True,
     carries=(0,),
     template="np.repeat({0}, {repeats}, *{axis})",
     batch="shifted",

@@ -161,6 +161,9 @@ def _pairs_vectors(inputs: tuple[Any, ...], params: Params) -> bool:
     return all(len(shape_of(x)) == 1 for x in inputs)
 
 
+#: The traits of a product of two operands that sums over axes.
+CONTRACTION: Any = {"contracts": True, "sums": True, "grows": True, "analytic": True}
+
 MATMUL = multilinear(
     "matmul",
     operator.matmul,
@@ -174,6 +177,8 @@ MATMUL = multilinear(
     template="{0} @ {1}",
     unfold=_matmul_body,
     pattern="contraction",
+    aliases=("dot", "inner"),
+    **CONTRACTION,
 )
 UFUNCS[np.matmul] = MATMUL
 MATMUL.pairs = _pairs_vectors
@@ -287,6 +292,8 @@ TENSORDOT = multilinear(
     cure="The axes that meet must have equal lengths, pair by pair.",
     unfold=_tensordot_body,
     pattern="contraction",
+    aliases=("dot", "inner"),
+    **CONTRACTION,
 )
 
 

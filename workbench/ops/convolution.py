@@ -281,6 +281,9 @@ def _declare_convolution(name: str, compute: Compute) -> Op:
         " one of them must be at least as long as the other along every axis.",
         unfold=_convolution_body,
         pattern="convolution",
+        contracts=True,
+        sums=True,
+        grows=True,
     )
 
 

@@ -30,6 +30,7 @@ from workbench.core.tensor import (
     apply,
     value_of,
 )
+from workbench.core.traits import Traits
 from workbench.core.types import (
     WEAK_TYPES,
     Array,
@@ -136,9 +137,9 @@ def elementwise(
         ``g`` instead, for rules that are better written so (``"g / x1"``).
         No partials: no derivative, as for comparisons.
     more
-        How it is spelled: ``template``, ``helper``; ``carries``, as `Op` has it;
-        ``root``, what `root_of` gives, where the square of the output is smooth and the
-        output has a kink.
+        How it is spelled: ``template``, ``helper``; ``carries``, as `Op` has it; its
+        `Traits`; ``root``, what `root_of` gives, where the square of the output is
+        smooth and the output has a kink.
     """
     new_op = declare(name)
     new_op.compute = compute
@@ -285,7 +286,7 @@ def op(
     ``pulls[i](g, y, *inputs, **params)`` gives the cotangent of input i, or is
     None where there is none; ``push(tangents, y, *inputs, **params)`` the tangent,
     by default the transpose of the pulls. With several outputs, ``g`` and ``y``
-    are tuples. ``more`` sets what `SETTINGS` names, as `Op` has it.
+    are tuples. ``more`` sets what `SETTINGS` names, as `Op` has it, and `Traits`.
     """
     new_op = declare(name)
     new_op.compute = compute
@@ -321,14 +322,25 @@ def op(
     return new_op
 
 
-#: What a row may set besides derivatives; ``unfold`` is a body, as `unfold_by` has it.
+#: What a row may set besides derivatives and traits; ``unfold`` is a body, as
+#: `unfold_by` has it.
 SETTINGS = set(
     "batch carries combines cure helper infer kind lengths limit output_names passes"
     " pattern reads root scalar template unfold view".split()
 )
 
 
+TRAITS = frozenset(Traits._fields)
+#: The template of one of Python's operators, of two operands or of one.
+OPERATOR = re.compile(r"\{0\} (\S+) \{1\}|(\S)\{0\}")
+
+
 def _set_settings(new_op: Op, more: dict[str, Any]) -> None:
+    traits = {key: more.pop(key) for key in TRAITS & more.keys()}
+    if written := OPERATOR.fullmatch(str(more.get("template"))):
+        traits["symbol"] = written[1] or written[2]
+    if traits:
+        new_op.traits = new_op.traits._replace(**traits)
     for key, value in more.items():
         if key not in SETTINGS:
             raise TypeError(f"{new_op.name}: unknown setting {key!r}")

@@ -23,6 +23,7 @@ from workbench.core.dims import (
 )
 from workbench.core.op import Op, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, mask_cotangent
+from workbench.core.traits import Traits
 from workbench.core.types import (
     Array,
     Batched,
@@ -34,6 +35,7 @@ from workbench.core.types import (
     spec_of,
 )
 from workbench.ops.contraction import (
+    CONTRACTION,
     LETTERS,
     MATMUL,
     TENSORDOT,
@@ -351,6 +353,7 @@ EINSUM.view, EINSUM.pairs = _einsum_view, _pairs_same_letters
 EINSUM.pull, EINSUM.push, EINSUM.batch = _einsum_pull, _einsum_push, _einsum_batch
 EINSUM.pattern = "contraction"
 EINSUM.template = "np.einsum({subscripts}, {all}{more})"
+EINSUM.traits = Traits(**CONTRACTION)
 EINSUM.rule = "einsum of g and the other operands"
 EINSUM.cure = "Axes of the same letter must have the same length."
 

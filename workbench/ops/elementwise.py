@@ -23,6 +23,7 @@ from workbench.core.op import (
     declare,
     implements,
     is_always_view,
+    note_traits,
 )
 from workbench.core.tensor import (
     IDENTITY,
@@ -33,9 +34,11 @@ from workbench.core.tensor import (
     value_of,
 )
 from workbench.core.trace import is_live
+from workbench.core.traits import Exponential
 from workbench.core.tree import map_tree
 from workbench.core.types import Array, ArrayLike, Tangent
 from workbench.errors import TraceError
+from workbench.ops import singular
 from workbench.ops.define import (
     RULE_NAMES,
     Compute,
@@ -103,15 +106,24 @@ def _even_power(inputs: tuple[Any, ...]) -> Callable[[Any], Any] | None:
 
 
 _power = _as_numpy(operator.pow, np.power)
-elementwise("add", operator.add, "1", "1", template="{0} + {1}")
-elementwise("subtract", operator.sub, "1", "-1", template="{0} - {1}")
+elementwise("add", operator.add, "1", "1", template="{0} + {1}",
+    commutative=True, sums=True, grows=True, analytic=True)  # fmt: skip
+elementwise("subtract", operator.sub, "1", "-1", template="{0} - {1}",
+    sums=True, grows=True, analytic=True)  # fmt: skip
 elementwise("multiply", operator.mul, "x1", "x0", template="{0} * {1}",
+    commutative=True, grows=True, analytic=True,
     carries=(0, 1)).pairs = always_pairs  # fmt: skip
 elementwise("divide", _as_numpy(operator.truediv, np.divide),
-    "g / x1", "-g * y / x1", template="{0} / {1}", carries=(0,))  # fmt: skip
-elementwise("negative", operator.neg, "-1", template="-{0}", carries=(0,))
-elementwise("positive", operator.pos, "1", template="{0}", carries=(0,), passes=True)
-elementwise("reciprocal", np.reciprocal, "-y * y", scalar="1 / x")
+    "g / x1", "-g * y / x1", template="{0} / {1}", carries=(0,),
+    grows=True, aliases=("true_divide",), undefined=singular.QUOTIENT,
+    steep=singular.STEEP_QUOTIENT, safe="safe_divide")  # fmt: skip
+elementwise("negative", operator.neg, "-1", template="-{0}", carries=(0,),
+    analytic=True)  # fmt: skip
+elementwise("positive", operator.pos, "1", template="{0}", carries=(0,), passes=True,
+    analytic=True)  # fmt: skip
+elementwise("reciprocal", np.reciprocal, "-y * y", scalar="1 / x", grows=True,
+    undefined=singular.RECIPROCAL, steep=singular.STEEP_RECIPROCAL,
+    safe="safe_divide")  # fmt: skip
 _ROOT = root_of("0.5", "0", infinite=True, holds=_is_half)
 elementwise(
     "power",
@@ -121,6 +133,11 @@ elementwise(
     pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · y · log(x₀)",
     root=_ROOT,
     template="{0} ** {1}",
+    aliases=("pow",),
+    undefined=singular.POWER,
+    steep=singular.STEEP_POWER,
+    safe="safe_power",
+    grows=True,
 ).even = _even_power
 elementwise(
     "float_power",
@@ -130,17 +147,25 @@ elementwise(
     root=_ROOT,
     pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · y · log(x₀)",
     scalar="x0 ** x1",
+    undefined=singular.POWER,
+    steep=singular.STEEP_POWER,
+    safe="safe_power",
+    grows=True,
 ).even = _even_power
-elementwise("square", np.square, "2 * x", scalar="x * x").even = lambda inputs: (
-    lambda g: 2 * g
-)
-elementwise("sqrt", np.sqrt, "0.5 * g / y", root=root_of("0.5", infinite=True))
-elementwise("cbrt", np.cbrt, "g / (3 * y * y)")
+elementwise(
+    "square", np.square, "2 * x", scalar="x * x", grows=True, analytic=True
+).even = lambda inputs: lambda g: 2 * g
+elementwise("sqrt", np.sqrt, "0.5 * g / y", root=root_of("0.5", infinite=True),
+    undefined=singular.ROOT, steep=singular.STEEP_ROOT, safe="safe_sqrt")  # fmt: skip
+elementwise("cbrt", np.cbrt, "g / (3 * y * y)", steep=singular.STEEP_CUBE_ROOT)
 elementwise("floor_divide", _as_numpy(operator.floordiv, np.floor_divide),
-    "0", "0", template="{0} // {1}")  # fmt: skip
+    "0", "0", template="{0} // {1}", flat="rounding",
+    undefined=singular.WHOLE_QUOTIENT)  # fmt: skip
 elementwise("remainder", _as_numpy(operator.mod, np.remainder),
-    "1", "-floor_divide(x0, x1)", template="{0} % {1}")  # fmt: skip
-elementwise("fmod", np.fmod, "1", "-rint((x0 - y) / x1)")
+    "1", "-floor_divide(x0, x1)", template="{0} % {1}", aliases=("mod",),
+    undefined=singular.WHOLE_QUOTIENT)  # fmt: skip
+elementwise("fmod", np.fmod, "1", "-rint((x0 - y) / x1)",
+    undefined=singular.WHOLE_QUOTIENT)  # fmt: skip
 
 for _name in (
     "add subtract multiply divide power floor_divide remainder negative positive"
@@ -151,63 +176,85 @@ for _name in (
 
 # Exponentials and logarithms
 
-elementwise("exp", np.exp, "y")
-elementwise("exp2", np.exp2, "y * 0.6931471805599453")
-elementwise("expm1", np.expm1, "exp(x)")  # y + 1 cancels where x << 0
-elementwise("log", np.log, "g / x")
-elementwise("log2", np.log2, "g / (x * 0.6931471805599453)")
-elementwise("log10", np.log10, "g / (x * 2.302585092994046)")
-elementwise("log1p", np.log1p, "g / (1 + x)")
+elementwise("exp", np.exp, "y", exponential=Exponential(np.log), grows=True,
+    analytic=True, safe="safe_exp")  # fmt: skip
+elementwise("exp2", np.exp2, "y * 0.6931471805599453",
+    exponential=Exponential(np.log2), grows=True, safe="safe_exp")  # fmt: skip
+elementwise("expm1", np.expm1, "exp(x)",  # y + 1 cancels where x << 0
+    exponential=Exponential(np.log), grows=True, safe="safe_exp")  # fmt: skip
+for _name, _slope in (
+    ("log", "g / x"),
+    ("log2", "g / (x * 0.6931471805599453)"),
+    ("log10", "g / (x * 2.302585092994046)"),
+):
+    elementwise(_name, getattr(np, _name), _slope, undefined=singular.LOGARITHM,
+        steep=singular.STEEP_LOGARITHM, safe="safe_log")  # fmt: skip
+elementwise("log1p", np.log1p, "g / (1 + x)", undefined=singular.LOGARITHM_OF_NEXT,
+    steep=singular.STEEP_LOGARITHM_OF_NEXT, safe="safe_log")  # fmt: skip
 # 1 / (1 + exp(b - a)), which keeps its digits far out and where it is nearly 1; of
 # two -inf the sum is -inf, and nothing flows back.
 _AGAINST = "where(y == -inf, sign(y), {1}) - {0}"
 elementwise("logaddexp", np.logaddexp,
     *(f"exp(-logaddexp(0, {_AGAINST.format(*pair)}))"
       for pair in (("x0", "x1"), ("x1", "x0"))),
-    pretty_rule="g · exp(x₀ − y)   g · exp(x₁ − y)",
+    pretty_rule="g · exp(x₀ − y)   g · exp(x₁ − y)", commutative=True, grows=True,
     scalar="where(x0 == x1, x0 + 0.6931471805599453, where(x0 > x1,"
     " x0 + log1p(exp(x1 - x0)), where(x0 < x1, x1 + log1p(exp(x0 - x1)),"
     " x0 - x1)))")  # fmt: skip
 elementwise("logaddexp2", np.logaddexp2,
     *(f"exp2(-logaddexp2(0, {_AGAINST.format(*pair)}))"
       for pair in (("x0", "x1"), ("x1", "x0"))),
-    pretty_rule="g · 2^(x₀ − y)   g · 2^(x₁ − y)",
+    pretty_rule="g · 2^(x₀ − y)   g · 2^(x₁ − y)", commutative=True,
     scalar="where(x0 == x1, x0 + 1, where(x0 > x1,"
     " x0 + 1.4426950408889634 * log1p(exp2(x1 - x0)), where(x0 < x1,"
     " x1 + 1.4426950408889634 * log1p(exp2(x0 - x1)), x0 - x1)))")  # fmt: skip
 
 # Trigonometric and hyperbolic
 
-elementwise("sin", np.sin, "cos(x)")
-elementwise("cos", np.cos, "-sin(x)")
-elementwise("tan", np.tan, "1 + y**2")
+elementwise("sin", np.sin, "cos(x)", analytic=True)
+elementwise("cos", np.cos, "-sin(x)", analytic=True)
+elementwise("tan", np.tan, "1 + y**2", analytic=True)
 # Of its own, since a product of two factors cancels in the second derivative.
 elementwise("one_minus_square", lambda x: (1 - x) * (1 + x), "-2 * x",
     template="(1 - {0}) * (1 + {0})", scalar="(1 - x) * (1 + x)")  # fmt: skip
 elementwise("arcsin", np.arcsin, "g / root_of_one_minus_square(x)",
-    pretty_rule="g / √(1 − x²)")  # fmt: skip
+    pretty_rule="g / √(1 − x²)", aliases=("asin",),
+    undefined=singular.COSINE, steep=singular.STEEP_COSINE,
+    safe="safe_arcsin")  # fmt: skip
 elementwise("arccos", np.arccos, "-g / root_of_one_minus_square(x)",
-    pretty_rule="−g / √(1 − x²)")  # fmt: skip
-elementwise("arctan", np.arctan, "g / (1 + x**2)")
+    pretty_rule="−g / √(1 − x²)", aliases=("acos",),
+    undefined=singular.COSINE, steep=singular.STEEP_COSINE,
+    safe="safe_arccos")  # fmt: skip
+elementwise("arctan", np.arctan, "g / (1 + x**2)", aliases=("atan",), analytic=True,
+    saturates=True)  # fmt: skip
 # By the length twice: its square is 0, or infinite, far from where the quotient is.
 elementwise("arctan2", np.arctan2,
     "by_length_twice(x1, x0, x1)", "-by_length_twice(x0, x0, x1)",
-    pretty_rule="g · x₁ / (x₀² + x₁²)   −g · x₀ / (x₀² + x₁²)")  # fmt: skip
+    pretty_rule="g · x₁ / (x₀² + x₁²)   −g · x₀ / (x₀² + x₁²)", aliases=("atan2",),
+    steep=singular.STEEP_ANGLE, safe="safe_atan2")  # fmt: skip
 _LENGTH = "where(y == 0, inf, y)"  # at the origin all derivatives are 0
 # The root of a sum of squares, as of a variance: 0 with all its derivatives at 0.
 elementwise("root_of_squares", lambda x: np.sqrt(x), f"0.5 * g / {_LENGTH}",
     root=root_of("0.5"), pretty_rule="g / (2 y), 0 at 0", template="np.sqrt({0})",
     scalar="sqrt(x)")  # fmt: skip
 elementwise("hypot", np.hypot, f"g * x0 / {_LENGTH}", f"g * x1 / {_LENGTH}",
-    root=root_of("x0", "x1"), pretty_rule="g · x₀ / y   g · x₁ / y")  # fmt: skip
-elementwise("sinh", np.sinh, "cosh(x)")
-elementwise("cosh", np.cosh, "sinh(x)")
-elementwise("tanh", np.tanh, "1 - y * y")
-elementwise("arcsinh", np.arcsinh, "g / sqrt(1 + x**2)")
+    root=root_of("x0", "x1"), pretty_rule="g · x₀ / y   g · x₁ / y", commutative=True,
+    grows=True, safe="safe_norm")  # fmt: skip
+elementwise("sinh", np.sinh, "cosh(x)", exponential=Exponential(np.log, even=True),
+    grows=True, analytic=True)  # fmt: skip
+elementwise("cosh", np.cosh, "sinh(x)", exponential=Exponential(np.log, even=True),
+    grows=True, analytic=True)  # fmt: skip
+elementwise("tanh", np.tanh, "1 - y * y", analytic=True, saturates=True,
+    logistic=(-1, 1))  # fmt: skip
+elementwise("arcsinh", np.arcsinh, "g / sqrt(1 + x**2)", aliases=("asinh",),
+    analytic=True)  # fmt: skip
 # Two roots: the root of the product lies on another branch where Re x < 0.
-elementwise("arccosh", np.arccosh, "g / (sqrt(x - 1) * sqrt(x + 1))")
+elementwise("arccosh", np.arccosh, "g / (sqrt(x - 1) * sqrt(x + 1))",
+    aliases=("acosh",), undefined=singular.FROM_ONE,
+    steep=singular.STEEP_FROM_ONE)  # fmt: skip
 elementwise("arctanh", np.arctanh, "g / one_minus_square(x)",
-    pretty_rule="g / (1 − x²)")  # fmt: skip
+    pretty_rule="g / (1 − x²)", aliases=("atanh",), undefined=singular.BETWEEN_ONES,
+    steep=singular.STEEP_BETWEEN_ONES)  # fmt: skip
 for _name in ("deg2rad", "radians"):
     elementwise(_name, getattr(np, _name), "g * 0.017453292519943295",
         scalar="x * (pi / 180)")  # fmt: skip
@@ -236,18 +283,24 @@ for _name, _beats in (("maximum", ">"), ("minimum", "<"), ("fmax", ">"), ("fmin"
         ),
         pretty_rule="g to the winner, halves at a tie",
         scalar=_scalar,
+        commutative=True,
+        picks=_beats,
+        selects=True,
     )
-elementwise("absolute", abs, "conj(sign(x))", root=root_of("conj(x)"))
+elementwise("absolute", abs, "conj(sign(x))", root=root_of("conj(x)"), grows=True,
+    aliases=("abs",))  # fmt: skip
 elementwise("fabs", np.fabs, "sign(x)", root=root_of("x"), scalar="abs(x)")
 elementwise("copysign", np.copysign, "g * (sign(x0) * sign(y))", "0")
-elementwise("sign", np.sign, "0",
+elementwise("sign", np.sign, "0", flat="comparison",
     scalar="where(x > 0, 1, where(x < 0, -1, where(x == 0, 0, x)))")  # fmt: skip
 # Of complex arrays it is another function: `sign`, at the end of this file.
 UFUNCS.pop(np.sign)
-elementwise("heaviside", np.heaviside, "0", "where(x0 == 0, g, 0)",
+elementwise("heaviside", np.heaviside, "0", "where(x0 == 0, g, 0)", flat="comparison",
     scalar="where(x0 > 0, 1, where(x0 < 0, 0, where(x0 == 0, x1, x0)))")  # fmt: skip
 for _rounding in ("floor", "ceil", "trunc", "rint"):
-    elementwise(_rounding, getattr(np, _rounding), "0")
+    elementwise(_rounding, getattr(np, _rounding), "0", flat="rounding")
+note_traits("trunc", aliases=("fix",))
+note_traits("rint", aliases=("round",))
 
 
 def _clip_rule(side: str) -> str:
@@ -266,7 +319,7 @@ def _clip(x: Array, low: Array, high: Array) -> Array:
 
 elementwise("clip", _clip, _clip_rule("x"), _clip_rule("low"), _clip_rule("high"),
     pretty_rule="g inside the bounds, halves on them, 0 outside",
-    scalar="minimum(maximum(x0, x1), x2)")  # fmt: skip
+    scalar="minimum(maximum(x0, x1), x2)", selects=True)  # fmt: skip
 
 
 @implements(np.clip)
@@ -322,7 +375,7 @@ def _where_push(
     return np.where(inputs[0], 0 if a is None else a, 0 if b is None else b)
 
 
-_where = elementwise("where", np.where)
+_where = elementwise("where", np.where, selects=True)
 _where.pull, _where.push = _where_pull, _where_push
 _where.rule = "g where the condition holds   g where it does not"
 _where.reads, _where.joins = (0,), 1
@@ -444,6 +497,7 @@ def div0(a, b):
         return np.where(a == 0, 0, a / b)
 ''')  # fmt: skip
 declare("mul0").pairs = always_pairs
+note_traits("mul0 div0", grows=True)
 declare("multiply").masked = declare("mul0")
 declare("divide").masked = declare("div0")
 
@@ -456,10 +510,11 @@ def _zero_wins(a: Array, b: Array, compute: Compute) -> Array:
         return np.where(zero, np.zeros_like(out), out)
 
 
-linear(
+MASK = linear(
     "mask", lambda x: x, lambda g, x: mask_cotangent(g), template="{0}", carries=(0,),
     passes=True,
-).elementwise = True  # fmt: skip
+)  # fmt: skip
+MASK.elementwise = True
 
 
 # No derivative: comparisons, predicates, logic, bits
@@ -477,15 +532,26 @@ for _name, _scalar in {
     "logical_xor": "(x0 != 0) ^ (x1 != 0)",
 }.items():  # fmt: skip
     elementwise(_name, getattr(np, _name), scalar=_scalar)
+note_traits(
+    "less less_equal greater greater_equal equal not_equal signbit logical_and"
+    " logical_or logical_not",
+    flat="comparison",
+)
+note_traits(
+    "equal not_equal bitwise_and bitwise_or bitwise_xor logical_and logical_or"
+    " logical_xor",
+    commutative=True,
+)
 
 # Identity, the kind of a leaf; `stop` cuts; `strong` makes a number a scalar
 
 elementwise("identity", lambda x: x, "1", template="{0}", passes=True)
-STOP = elementwise("stop_gradient", lambda x: x, "0", template="{0}", passes=True)
+STOP = elementwise("stop_gradient", lambda x: x, "0", template="{0}", passes=True,
+    flat="stop", purpose="stops the gradient")  # fmt: skip
 STOP.connection, STOP.view = connect_nothing, is_always_view
 STOP.put = lambda x, part, params: part
 elementwise("strong", np.asarray, "1", template="np.asarray({0})", carries=(0,),
-    passes=True)  # fmt: skip
+    passes=True, moves=True)  # fmt: skip
 
 
 def stop_gradient(x: Any) -> Any:
@@ -529,7 +595,8 @@ def _round_body(x: Array, *, decimals: int = 0) -> Any:
     return np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale
 
 
-elementwise("round", _round_compute, "0", unfold=_round_body)
+elementwise("round", _round_compute, "0", unfold=_round_body, flat="rounding",
+    aliases=("around",))  # fmt: skip
 
 
 @implements(np.round, np.around)
@@ -715,7 +782,7 @@ def isneginf(x: Array, out: None = None) -> Array:
 # A complex gradient is df/dx - i df/dy. The sign of a complex number is its direction,
 # which has no derivative at 0: there it is taken as 0, as that of all lengths.
 
-elementwise("conjugate", np.conjugate, "conj(g)")
+elementwise("conjugate", np.conjugate, "conj(g)", aliases=("conj",))
 _real = elementwise("real", np.real, "g")
 _imag = op(
     "imag",

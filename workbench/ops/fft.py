@@ -120,6 +120,8 @@ def _complex_op(name: str) -> Op:
         rule=f"{name} of g",
         pattern="lines",
         infer=infer,
+        sums=True,
+        grows=True,
     )
     new_op.batch = "whole"
     return new_op

@@ -36,7 +36,8 @@ def _only_first(inputs: tuple[Any, ...], params: dict[str, Any]) -> list[list[bo
 
 # zero_grad: connected, with gradient zero
 
-ZERO = elementwise("zero_grad", lambda x: x, "0", template="{0}", passes=True)
+ZERO = elementwise("zero_grad", lambda x: x, "0", template="{0}", passes=True,
+    flat="stop", purpose="makes the gradient zero")  # fmt: skip
 
 # grad_clip: the gradient entry by entry between two bounds. Clipping is not linear, so
 # it has no transpose: forward mode is that of the value, which the op does not change.
@@ -53,6 +54,7 @@ CLIP = op(
     rule="clip(g, x₁, x₂)",
     pattern="same",
     template="{0}",
+    purpose="clips the gradient",
 )
 CLIP.connection = _only_first
 
@@ -71,6 +73,7 @@ SCALE = op(
     rule="g · x₁",
     pattern="same",
     template="{0}",
+    purpose="scales the gradient",
 )
 SCALE.connection = _only_first
 

@@ -454,6 +454,8 @@ GETITEM = linear(
     template="{0}[{index:1}]",
     lengths=_take_lengths,
     view=_take_view,
+    moves=True,
+    analytic=True,
 )
 SCATTER = linear(
     "scatter",

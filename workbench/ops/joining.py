@@ -21,6 +21,7 @@ from workbench.core.deferred import operand_shape
 from workbench.core.dims import Dim, unify_lengths
 from workbench.core.op import Op, declare, implements
 from workbench.core.tensor import Tensor, admit, apply
+from workbench.core.traits import Traits
 from workbench.core.types import (
     Array,
     ArrayLike,
@@ -98,7 +99,7 @@ def _declare_joining(
 
     new_op.compute, new_op.pull, new_op.push, new_op.batch = compute, pull, push, batch
     new_op.rule, new_op.reads = "to each input its part of g", ()
-    new_op.joins, new_op.kind = 0, "join"
+    new_op.joins, new_op.kind, new_op.traits = 0, "join", Traits(analytic=True)
     return new_op
 
 

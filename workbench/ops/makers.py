@@ -420,7 +420,7 @@ for _name in ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortrana
 
 # copy and astype: entry by entry, so they batch as any elementwise op
 
-COPY = linear("copy", np.copy, lambda g, x, **_: g, rule="g", carries=(0,))
+COPY = linear("copy", np.copy, lambda g, x, **_: g, rule="g", carries=(0,), moves=True)
 
 
 @implements(np.copy)
@@ -458,6 +458,8 @@ ASTYPE = op(
     rule="g in the dtype of x",
     reads=(),
     template="np.astype({0}, {dtype})",
+    moves=True,
+    grows=True,
 )
 COPY.elementwise = ASTYPE.elementwise = True
 COPY.passes = ASTYPE.passes = True

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core.dims import largest
-from workbench.core.op import Op, Root, implements
+from workbench.core.op import Op, Root, implements, note_traits
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Array, ArrayLike, Axis, Params, Spec
 from workbench.ops.define import (
@@ -130,6 +130,7 @@ def reduction(
 
     ``weight(y, x, **params)`` is the partial derivative of the result by each entry
     of ``x``, in the shape of ``x``; ``y`` has the reduced axes with length 1.
+    ``traits`` are those of the op (`Traits`).
     """
 
     def pull(g: Array, y: Array, x: Array, **params: Any) -> Array:
@@ -229,6 +230,9 @@ _sum_op = linear(
     lengths=lengths_of(_sum_compute),
     kind="reduction",
     combines=np.add,
+    sums=True,
+    grows=True,
+    analytic=True,
 )
 _sum_op.batch = batch_reduction(_sum_op)
 
@@ -280,6 +284,10 @@ _mean_op = linear(
     lengths=lengths_of(np.mean),
     unfold=_mean_body,
     kind="reduction",
+    sums=True,
+    grows=True,
+    analytic=True,
+    aliases=("average",),
 )
 _mean_op.batch = batch_reduction(_mean_op)
 
@@ -345,6 +353,7 @@ _prod_op = reduction(
     rule="g times the product of the others",
     reads=(0,),
     combines=np.multiply,
+    grows=True,
 )
 
 
@@ -400,11 +409,8 @@ def _logsumexp_body(x: Array, *, axis: Axis = None, keepdims: bool = False) -> A
 
 
 _logsumexp_op = reduction(
-    "logsumexp",
-    _logsumexp_compute,
-    _softmax,
-    rule="g · exp(x − y)",
-    unfold=_logsumexp_body,
+    "logsumexp", _logsumexp_compute, _softmax, rule="g · exp(x − y)",
+    unfold=_logsumexp_body, grows=True,
 )
 _logsumexp_op.helper = '''\
 def logsumexp(x, axis=None, keepdims=False):
@@ -532,6 +538,8 @@ _extrema = {
     "max": _extremum("max", np.max, np.maximum),
     "min": _extremum("min", np.min, np.minimum),
 }
+note_traits("max", picks=">", aliases=("amax",))
+note_traits("min", picks="<", aliases=("amin",))
 
 
 def _answer_extremum(name: str, *functions: Any) -> None:
@@ -675,5 +683,7 @@ def _answer_nan_extremum(name: str, worst: float) -> None:
         )
 
 
+note_traits("nanmax", picks=">")
+note_traits("nanmin", picks="<")
 _answer_nan_extremum("max", -np.inf)
 _answer_nan_extremum("min", np.inf)

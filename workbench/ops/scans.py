@@ -51,6 +51,9 @@ CUMSUM = linear(
     kind="running",
     combines=np.add,
     pattern="running",
+    sums=True,
+    grows=True,
+    analytic=True,
 )
 
 
@@ -104,6 +107,7 @@ CUMPROD = op(
     kind="running",
     combines=np.multiply,
     pattern="running",
+    grows=True,
 )
 
 

@@ -215,6 +215,8 @@ RESHAPE = linear(
     view=is_always_view,
     lengths=_reshape_lengths,
     cure="The new shape must hold as many entries; one length may be -1.",
+    moves=True,
+    analytic=True,
 )
 
 
@@ -401,6 +403,8 @@ linear(
     batch=_transpose_batch,
     view=is_always_view,
     lengths=_transpose_lengths,
+    moves=True,
+    analytic=True,
 )
 
 
@@ -492,6 +496,8 @@ BROADCAST = linear(
     batch=_broadcast_batch,
     view=is_always_view,
     lengths=lambda x, *, shape: Spec(shape, dtype_of(x)),
+    moves=True,
+    analytic=True,
 )
 BROADCAST.read_only = True
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from workbench.core.deferred import operand_shape
-from workbench.core.op import Op, implements
+from workbench.core.op import Op, implements, note_traits
 from workbench.core.tensor import admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Axis, Batched, Params, Spec
 from workbench.ops.define import (
@@ -117,20 +117,26 @@ def _answer_counting(name: str, neutral: bool = False, **more: Any) -> None:
         return apply(made, (a,), settings(axis, keepdims, a))
 
 
-_answer_counting("any", combines=np.logical_or, unfold=_truth_body(np.any))
+_answer_counting(
+    "any", False, combines=np.logical_or, unfold=_truth_body(np.any)
+)
 _answer_counting("all", True, combines=np.logical_and, unfold=_truth_body(np.all))
 _answer_counting("count_nonzero", unfold=_count_body)
 _answer_counting("argmax", unfold=_place_body(np.max))
 _answer_counting("argmin", unfold=_place_body(np.min))
 _answer_counting("nanargmax")
 _answer_counting("nanargmin")
+note_traits("argmax argmin nanargmax nanargmin", flat="position")
+note_traits("argmax", picks=">")
+note_traits("argmin", picks="<")
 
 
 # Sorting takes entries along the order that argsort finds
 
 
 ARGSORT = op(
-    "argsort", np.argsort, batch="shifted", lengths=shape_of_first, kind="order"
+    "argsort", np.argsort, batch="shifted", lengths=shape_of_first, kind="order",
+    flat="position",
 )
 
 
@@ -276,7 +282,7 @@ def _searching(name: str, compute: Compute, line: int) -> Op:
 
     ``line`` is the position of the sorted operand among the two.
     """
-    made = op(name, compute)
+    made = op(name, compute, flat="position")
 
     def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
         # NumPy searches one line at a time.

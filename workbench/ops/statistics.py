@@ -154,6 +154,8 @@ _answer_moment(
         rule="g · 2 (x − mean) / n",
         reads=(0,),
         unfold=_var_body,
+        sums=True,
+        grows=True,
     )
 )
 _answer_moment(
@@ -164,6 +166,7 @@ _answer_moment(
         rule="g · (x − mean) / (n y)",
         root=reduced_root("(x − mean) / n", _weigh_deviations),
         unfold=_std_body,
+        grows=True,
     )
 )
 

@@ -13,7 +13,6 @@ import numpy as np
 from workbench.core import types
 from workbench.core.tensor import Tensor
 from workbench.rewrite.forms import Form, own_inputs, skip_identities
-from workbench.rewrite.patterns import COMMUTATIVE
 
 #: What an operand is to a rule: a number that a rule names, `NUMBER`, None of another
 #: constant, or the name of its op and what its own operands are, if these are few.
@@ -113,7 +112,7 @@ def _list_wildcards(p: Any, wild: Mapping[int, bool]) -> set[int]:
 def _fits_orders(p: Tensor, kinds: Sequence[Operand], wild: Mapping[int, bool]) -> bool:
     """Return whether operands of these kinds may be those of a node of a pattern."""
     inputs = own_inputs(p)
-    orders = [inputs, inputs[::-1]] if p.op.name in COMMUTATIVE else [inputs]
+    orders = [inputs, inputs[::-1]] if p.op.traits.commutative else [inputs]
     return any(
         all(_fits_kind(x, kind, wild) for x, kind in zip(order, kinds, strict=False))
         for order in orders

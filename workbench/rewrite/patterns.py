@@ -36,10 +36,6 @@ from workbench.rewrite.forms import (
 )
 
 #: Ops whose two arguments may stand in either order.
-COMMUTATIVE = frozenset(
-    "add multiply maximum minimum fmax fmin hypot logaddexp logaddexp2 equal not_equal"
-    " logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor".split()
-)
 #: As many steps a search at one node may take: wildcards that are read often, in
 #: arguments of commutative ops, can be tried in very many ways.
 MOST_STEPS = 20_000
@@ -301,7 +297,7 @@ class Search:
         self.turning = {
             x.serial
             for x in form.nodes
-            if x.op.name in COMMUTATIVE
+            if x.op.traits.commutative
             and any(
                 isinstance(a, Tensor) and a.serial not in self.wild
                 for a in own_inputs(x)
@@ -381,7 +377,7 @@ class Search:
         # The other order of one value, in either of the two, is the same again.
         if (
             len(inputs) == 2
-            and op.name in COMMUTATIVE
+            and op.traits.commutative
             and not (is_same_value(*inputs) or is_same_value(*operands))
         ):
             made.append(((inputs[0], operands[1]), (inputs[1], operands[0])))

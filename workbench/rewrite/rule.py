@@ -41,7 +41,7 @@ from workbench.rewrite.forms import (
     own_op,
 )
 from workbench.rewrite.lookup import Operand, fits_operands, number_of
-from workbench.rewrite.patterns import COMMUTATIVE, Exact, Search
+from workbench.rewrite.patterns import Exact, Search
 
 #: The groups of rules, in the order in which their rules are tried at a node.
 GROUPS = ("stabilise", "simplify", "contract")
@@ -317,7 +317,7 @@ class PairRule(Rule):
             return []
         order = [_Wildcard(place[x.serial]) if isinstance(x, Tensor) else x
                  for x in inputs]  # fmt: skip
-        return [order, order[::-1]] if root.op.name in COMMUTATIVE else [order]
+        return [order, order[::-1]] if root.op.traits.commutative else [order]
 
     def _match_single(self, node: Tensor) -> tuple[Any, ...] | None:
         """Return what the wildcards of a left side of one op stand for."""

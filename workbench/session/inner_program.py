@@ -172,7 +172,7 @@ def _find_program(node: Tensor, label: str) -> tuple[Graph, list[Any], int]:
     graphs = node.op.graphs(node.inputs, node.params)
     offset = 0
     graph: Graph = graphs[0]
-    if len(graphs) == 2 and node.op.name == "cond":
+    if len(graphs) == 2 and "branches" in node.params:
         graph, offset = graphs[0 if bool(args[0]) else 1], 1
     values = args[offset:]
     if len(graphs) > 1 + offset or len(values) != len(graph.leaves):

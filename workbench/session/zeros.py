@@ -20,10 +20,6 @@ from workbench.core.tensor import Tensor
 from workbench.session.device_statistics import fetch, is_on_device
 from workbench.session.stages import to_array
 
-#: Ops that are flat where their inputs are large.
-SATURATING = {"arctan", "erf", "erfc", "expit", "tanh"}
-#: Ops that pass a gradient on to some of their entries only.
-SELECTING = {"clip", "fmax", "fmin", "maximum", "minimum", "select", "where"}
 #: So many nodes are named.
 MOST_NAMED = 3
 
@@ -151,9 +147,9 @@ def _describe_block(
             return f"what {origin.rule} passes on at {name_of(node)} is constant"
     label, place = of + name_of(node), blame.quote_site(node.site)
     text = " and ".join((node.op.rule or "its own").split("   "))
-    if node.op.name in SATURATING:
+    if node.op.traits.saturates:
         return f"{label} is saturated: its rule {text} is 0 at these values{place}"
-    if node.op.name in SELECTING:
+    if node.op.traits.selects:
         return f"{label} selects other entries or a constant{place}"
     return f"{label} passes nothing on: its rule {text} is 0 at these values{place}"
 

@@ -10,10 +10,11 @@ import workbench as wb
 from tests.checks.doctor.planted import FAULTS
 from workbench.checks.doctor import finding
 from workbench.checks.doctor.finding import KINDS
+from workbench.core.op import OPS, load_all_ops
 
 FOLDER = Path(finding.__file__).parent
 #: What makes a finding, or a part of one; the kind comes first.
-MAKERS = {"Finding", "Row", "Diagnosis"}
+MAKERS = {"Finding", "Diagnosis"}
 
 
 def test_G3_every_kind_of_finding_is_explained() -> None:
@@ -21,6 +22,12 @@ def test_G3_every_kind_of_finding_is_explained() -> None:
         kind
         for path in FOLDER.glob("*.py")
         for kind in kinds_in(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    load_all_ops()
+    made |= {
+        point.kind
+        for op in OPS.values()
+        for point in (*op.traits.undefined, *op.traits.steep)
     }
     assert made == set(KINDS)
     assert all(KINDS.values())

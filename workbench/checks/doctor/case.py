@@ -21,6 +21,7 @@ from workbench.checks.progress import Progress, ProgressMeter, tick
 from workbench.core import source, types, walk
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops.define import flatten_parts
+from workbench.ops.makers import ASTYPE
 
 #: Nodes between two reports of progress.
 REPORT_EVERY = 256
@@ -395,9 +396,9 @@ def rerun_wider(
 
 
 def _compute_wide(node: Tensor, args: tuple[Any, ...], table: Table) -> Any:
-    if node.op.name == "astype" and node.dtype in table:
+    if node.op is ASTYPE and node.dtype in table:
         return _widen(args[0], table)
-    if node.op.name == "identity":
+    if node.op is IDENTITY:
         return args[0]
     if not (table is WIDEST and _is_large_product(node, args)):
         try:
@@ -416,7 +417,7 @@ def _compute_wide(node: Tensor, args: tuple[Any, ...], table: Table) -> Any:
 
 
 def _is_large_product(node: Tensor, args: tuple[Any, ...]) -> bool:
-    if node.op.name not in ("matmul", "tensordot", "einsum", "convolve", "convolve_nd"):
+    if not node.op.traits.contracts:
         return False
     rows = float(np.size(args[0]))
     return rows * float(np.shape(args[-1])[-1] if np.ndim(args[-1]) else 1) > (

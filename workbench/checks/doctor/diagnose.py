@@ -30,7 +30,7 @@ from workbench.checks.doctor import (
 )
 from workbench.checks.doctor.case import Case, hold_on_host, is_leaf
 from workbench.checks.doctor.finding import Finding, Findings, Fix
-from workbench.checks.doctor.singular import ENTRIES, SAFE
+from workbench.checks.doctor.singular import ENTRIES
 from workbench.checks.doctor.spelling import (
     LEFT_OUT,
     find_library_call,
@@ -169,7 +169,7 @@ def _diagnose_leaves(
             computed = _find_computed(error, started)
             if computed is None:
                 failed = _find_failed_op(error)[0]
-                if failed is None or failed.op.name not in matrices.CONDITIONED:
+                if failed is None or not failed.op.traits.condition:
                     raise
                 computed = []
             return _diagnose_failure(of, error, computed, started, progress, budget)
@@ -379,7 +379,7 @@ def _examine_sizes(
         lost = [*digits.find_lost_digits(case, [f.node for f in singular])]
         # Errors grow as gradients do, and what cancels is divided by what is small: one
         # finding, not two. A difference that cancels is the cause, else the growth is.
-        if any(f.node.op.name in ("subtract", "add") for f in lost):
+        if any(f.node.op.traits.symbol in ("+", "-") for f in lost):
             wrong = any(f.severity == "error" for f in lost)
             grown = [f for f in grown if f.kind != "exploding" and not wrong]
         elif any(f.kind == "exploding" for f in grown):
@@ -526,14 +526,14 @@ def _fold_similar(found: Sequence[Finding]) -> list[Finding]:
             if more:
                 nodes = "node" if more == 1 else "nodes"
                 text = f"{one.evidence} And {more} more {nodes} like it."
-                one = replace(one, evidence=text, fix=_widen_fix(one.fix))
+                one = replace(one, evidence=text, fix=_widen_fix(one))
             kept.append(one)
     return kept
 
 
-def _widen_fix(fix: Fix | None) -> Fix | None:
+def _widen_fix(one: Finding) -> Fix | None:
     """Return the fix for many nodes: a safe rule applies to every node of its op."""
-    true = {*SAFE.values(), *ENTRIES}
+    fix, true = one.fix, {one.node.op.traits.safe, *ENTRIES}
     return replace(fix, everywhere=True) if fix and fix.rule in true else fix
 
 

@@ -29,8 +29,7 @@ from workbench.checks.doctor.case import WIDER, WIDEST, Case, is_finite, rerun_w
 from workbench.checks.doctor.edits import widen_operand
 from workbench.checks.doctor.equivalence import is_finite_in_float64
 from workbench.checks.doctor.finding import Finding, Fix
-from workbench.checks.doctor.forms import ADDED, CAUSE, find_form
-from workbench.checks.doctor.matrices import CONDITIONED
+from workbench.checks.doctor.forms import CAUSE, find_form
 from workbench.checks.doctor.vectors import WRONG
 from workbench.core import walk
 from workbench.core.tensor import Tensor, value_of
@@ -183,7 +182,7 @@ def _make_finding(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
     node, name = jump.node, case.name_node(jump.node)
     form = find_form(case, node)
     fix: Fix | None = None
-    cancels = node.op.name in ("subtract", "add", *ADDED)
+    cancels = node.op.traits.sums
     if cancels:
         kind, title = "cancellation", f"{name} cancels: its terms are nearly equal"
         cause = CAUSE
@@ -286,7 +285,7 @@ def _find_value_jump(
 
 def _is_conditioned(node: Tensor) -> bool:
     """Return whether `matrices.py` judges the digits of a node, by its condition."""
-    return node.op.name in CONDITIONED and not node.op.custom
+    return bool(node.op.traits.condition)
 
 
 def _operand_errors(

@@ -22,6 +22,7 @@ from workbench.checks.doctor.finding import Edit, Fix
 from workbench.checks.doctor.spelling import (
     LEFT_OUT,
     MODULES,
+    Spelling,
     find_modules,
     find_position,
     list_operands,
@@ -31,11 +32,10 @@ from workbench.core import source
 from workbench.core.spelling import add_brackets, fill_names, least_binding, parse_code
 from workbench.core.tensor import Tensor
 
-#: The ops of Python's operators.
-OPERATORS: dict[type[ast.AST], tuple[str, ...]] = {
-    ast.Add: ("add",), ast.Sub: ("subtract",), ast.Mult: ("multiply",),
-    ast.Div: ("divide",), ast.Pow: ("power",), ast.MatMult: ("matmul",),
-    ast.USub: ("negative",),
+#: How Python's operators are written.
+OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**",
+    ast.MatMult: "@", ast.USub: "-",
 }  # fmt: skip
 #: What a module of the advice is called where its own name is not known.
 ABBREVIATIONS = {"workbench": "wb"}
@@ -79,7 +79,7 @@ def edit_operand(node: Tensor, k: int, code: str) -> Edit | None:
     if found is None:
         return None
     made_by, _ = source.instruction_of(node)
-    places = list_operands(found.place, made_by, node.op.name, node.op.custom)
+    places = list_operands(found.place, made_by, Spelling.of(node.op))
     if k >= min(len(places), len(node.inputs)) or isinstance(places[k], ast.Starred):
         return None
     names = _list_names(places[k])
@@ -174,7 +174,9 @@ def _place_of(x: ast.expr | ast.stmt) -> tuple[int, int | None, int, int | None]
 def _is_whole(case: Case, node: Tensor, place: ast.expr) -> bool:
     """Return whether an expression is this node, not a call that goes on from it."""
     if isinstance(place, ast.BinOp | ast.UnaryOp):
-        return node.op.name in OPERATORS.get(type(place.op), ())
+        count = 2 if isinstance(place, ast.BinOp) else 1
+        written = node.op.traits.symbol if len(node.inputs) == count else None
+        return written == OPERATORS.get(type(place.op), "")
     made_by = source.instruction_of(node)
     readers = case.readers.get(node.serial, ())
     return not isinstance(node._value, tuple) and all(

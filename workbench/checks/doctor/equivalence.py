@@ -39,7 +39,7 @@ from workbench.core import hooks, types, walk
 from workbench.core.spelling import fill_names
 from workbench.core.tensor import Tensor, make_leaf, value_of
 from workbench.errors import WorkbenchError
-from workbench.ops.indexing import as_index
+from workbench.ops.indexing import GETITEM, as_index
 
 #: Distributions that operands are drawn from, each a few times; where a program has no
 #: value for one of them, others show what it computes.
@@ -384,7 +384,7 @@ class _Part:
         drawn: dict[Any, Any] = {}
         found = {}
         for node in self.nodes:
-            if node.op.name != "getitem" or quote_subscript(node) == LEFT_OUT:
+            if node.op is not GETITEM or quote_subscript(node) == LEFT_OUT:
                 continue
             if not any(map(_is_variable, quote_subscript(node).split(","))):
                 continue

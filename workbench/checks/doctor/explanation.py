@@ -1,7 +1,7 @@
 """Explanations of values and slopes that are not finite, with their fixes.
 
-The rows of `singular.py` explain single ops; `forms.py` has better lines where an op is
-part of a form.
+The singular points of an op (`Traits.undefined`, `Traits.steep`) explain it;
+`forms.py` has better lines where an op is part of a form.
 """
 
 from __future__ import annotations
@@ -28,13 +28,7 @@ from workbench.checks.doctor.forms import find_form
 from workbench.checks.doctor.singular import (
     BOUNDED,
     ENTRIES,
-    EXPONENTIAL,
-    GROWING,
     MEND,
-    SAFE,
-    SLOPES,
-    VALUES,
-    Row,
     find_pole,
     has_both_signs,
 )
@@ -44,11 +38,11 @@ from workbench.checks.doctor.spelling import (
     parenthesize,
     quote_operand,
 )
-from workbench.checks.doctor.vectors import BASES
 from workbench.checks.doctor.zeros import find_dropped
 from workbench.checks.progress import BudgetSpent, is_spent, tick
 from workbench.core import types, walk
 from workbench.core.tensor import Tensor, make_leaf, value_of
+from workbench.core.traits import SingularPoint
 from workbench.errors import WorkbenchError
 from workbench.overrides.override import override
 from workbench.overrides.override_blocks import resolve_call
@@ -202,7 +196,7 @@ def _operand_values(node: Tensor) -> list[Any]:
     return [value_of(a) for a in (node.args or node.inputs)]
 
 
-def _find_hits(row: Row, args: list[Any]) -> Any:
+def _find_hits(row: SingularPoint, args: list[Any]) -> Any:
     """Return the mask where a row applies; None if it cannot be computed."""
     try:
         mask = np.asarray(row.where(*args))
@@ -223,7 +217,7 @@ def _keep_bad(mask: Any, passed: Any) -> Any:
     return found if found.any() else mask
 
 
-def _offer_row_fix(case: Case, row: Row, node: Tensor) -> Fix | None:
+def _offer_row_fix(case: Case, row: SingularPoint, node: Tensor) -> Fix | None:
     """Return the line of a row, if it is proved."""
     dtype = types.spec_of(_operand_values(node)[0]).dtype
     size = np.dtype(dtype).itemsize // (2 if dtype.kind == "c" else 1)
@@ -278,14 +272,13 @@ def diagnose_value(case: Case, node: Tensor) -> Diagnosis:
     """Return why the value of a node is not finite, though its operands are."""
     name, args = node.op.name, _operand_values(node)
     form = find_form(case, node)
-    for row in VALUES.get(name, ()):
+    for row in node.op.traits.undefined:
         mask = _find_hits(row, args)
         if mask is not None:
-            k = len(node.inputs) - 1 if row.kind == "division-by-zero" else 0
-            k = 0 if name in ("power", "float_power") else k
+            k = row.blamed % len(args)
             fix = _offer_row_fix(case, row, node) if form is None else form.fix
             numbers, cause = _format_operands(node, mask, k), row.cause
-            if row.kind == "log-of-zero" and name == "log" and form is None:
+            if row.kind == "log-of-zero" and node.op.compute is np.log and form is None:
                 own = find_own_logarithm(node)
                 if own is not None:
                     cause += f" {own} takes that logarithm itself, and stays finite."
@@ -296,11 +289,11 @@ def diagnose_value(case: Case, node: Tensor) -> Diagnosis:
     if pole is not None:
         return pole
     grown = name_nonfinite(node._value) == "inf" and (
-        name in GROWING or node.op.elementwise
+        node.op.traits.grows or node.op.elementwise
     )
-    if grown or name in EXPONENTIAL:
+    if grown or node.op.traits.exponential is not None:
         return _diagnose_overflow(case, node, args, dtype, how, form)
-    if name in GROWING and has_both_signs(_bind_params(node), args):
+    if node.op.traits.grows and has_both_signs(_bind_params(node), args):
         diagnosis = _diagnose_overflow(case, node, args, dtype, how, form)
         less = "times 0" if "prod" in name else "less infinity"
         return diagnosis._replace(cause=f"{diagnosis.cause} Infinity {less} is NaN.")
@@ -346,7 +339,6 @@ def _diagnose_pole(
 def _diagnose_overflow(
     case: Case, node: Tensor, args: list[Any], dtype: Any, how: str, form: Any
 ) -> Diagnosis:
-    name = node.op.name
     limit = np.finfo(dtype).max if dtype.kind in "fc" else 0
     largest = max(map(_max_abs, args), default=0.0)
     evidence = (
@@ -361,17 +353,14 @@ def _diagnose_overflow(
         fix = form.fix
     elif narrow and is_finite_in_float64(node):
         fix = widen_operand(node, "compute it in float64")
-    elif name in EXPONENTIAL:
-        fix = _offer_bounded(
-            case, node, np.log2(limit) if name == "exp2" else np.log(limit)
-        )
+    elif (grows := node.op.traits.exponential) is not None:
+        fix = _offer_bounded(case, node, grows.log(limit), grows.even)
     return Diagnosis("overflow", "overflows", evidence, cause, fix)
 
 
-def _offer_bounded(case: Case, node: Tensor, most: float) -> Fix | None:
-    """Return a fix that bounds the operand of an exponential."""
+def _offer_bounded(case: Case, node: Tensor, most: float, both: bool) -> Fix | None:
+    """Return a fix that bounds the operand of an exponential, on ``both`` sides."""
     top = float(np.ceil(most)) - 1
-    both = node.op.name in ("sinh", "cosh")
     bound = (
         f"np.clip({{0}}, -{top:g}, {top:g})" if both else f"np.minimum({{0}}, {top:g})"
     )
@@ -386,20 +375,21 @@ def _offer_bounded(case: Case, node: Tensor, most: float) -> Fix | None:
 
 def diagnose_infinity(case: Case, node: Tensor) -> Diagnosis:
     """Explain a node that makes NaN from infinite constants."""
-    name = node.op.name
-    if name in ("subtract", "add", "sum", "mean"):
+    traits = node.op.traits
+    if traits.sums and not traits.contracts:
         kind, cause = "inf-minus-inf", "Infinity less infinity is NaN."
-        if name == "subtract" and any(
-            isinstance(x, Tensor) and x.op.name == "max" for x in node.inputs
+        if traits.symbol == "-" and any(
+            isinstance(x, Tensor) and x.op.traits.picks == ">" for x in node.inputs
         ):
             cause += (
                 " A row that is masked by minus infinity in all entries has no"
                 " largest entry to subtract."
             )
-    elif name in ("multiply", "matmul", "einsum", "tensordot"):
+    elif traits.contracts or node.op.pairs is not None:
         kind, cause = "zero-times-inf", "0 times infinity is NaN."
     else:
-        kind, cause = "not-finite", f"{name} of infinity is not defined here."
+        kind = "not-finite"
+        cause = f"{node.op.name} of infinity is not defined here."
     return Diagnosis(
         kind,
         "makes NaN of infinite operands",
@@ -443,13 +433,14 @@ def diagnose_slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Diagn
             offer_rule(case, node, "nothing where the rule is not finite", [MEND]),
         )
     form = find_form(case, node, with_slopes=True)
-    for row in SLOPES.get(name, ()):
+    for row in node.op.traits.steep:
         mask = _find_hits(row, args)
         if mask is not None:
             mask = _keep_bad(mask, bad)
-            k = len(node.inputs) - 1 if name == "divide" else 0
+            k = row.blamed % len(args)
             text = f"a gradient of 0 where the slope of {name} is infinite"
-            rules = [SAFE[name], *ENTRIES] if name in SAFE else ENTRIES
+            safe = node.op.traits.safe
+            rules = [safe, *ENTRIES] if safe else ENTRIES
             diagnosis = Diagnosis(
                 row.kind,
                 row.trouble,
@@ -483,7 +474,7 @@ def diagnose_slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Diagn
         )
         text = "nothing where the slope is not finite"
         fix = offer_rule(case, node, text, ENTRIES) if form is None else form.fix
-        overflowed = not bad_operands and name in EXPONENTIAL
+        overflowed = not bad_operands and node.op.traits.exponential is not None
         return Diagnosis(
             "overflow" if overflowed else "zero-times-inf",
             "has overflowed, and its slope with it"
@@ -494,10 +485,10 @@ def diagnose_slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Diagn
             " NaN.",
             fix,
         )
-    if name in BASES and not node.op.custom:
+    if (basis := node.op.traits.basis) is not None:
         return Diagnosis(
             "undetermined",
-            f"has undetermined vectors of a repeated {BASES[name]}",
+            f"has undetermined vectors of a repeated {basis.name}",
             f"A finite gradient of norm {_format_norm(g)} arrives; passed on: {how}.",
             "Every basis of their space is equally valid, rounding chooses one, and the"
             " result depends on the choice. What does not has a slope: write it with"

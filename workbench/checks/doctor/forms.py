@@ -24,8 +24,8 @@ from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.spelling import LEFT_OUT, quote_operand
 from workbench.core import walk
 from workbench.core.tensor import Tensor, value_of
+from workbench.ops.indexing import GETITEM
 from workbench.rewrite.forms import own_inputs
-from workbench.rewrite.patterns import COMMUTATIVE
 from workbench.rewrite.rule import (
     AXES,
     RULES,
@@ -35,28 +35,12 @@ from workbench.rewrite.rule import (
 )
 from workbench.rewrite.stable_rules import PUBLIC_NAMES
 
-#: Ops that only move or copy the entries of an operand.
-THROUGH = {
-    "reshape",
-    "broadcast_to",
-    "getitem",
-    "transpose",
-    "copy",
-    "strong",
-    "astype",
-}
-
 
 def skip_reshapes(x: Any) -> Any:
-    """Return an operand before the ops that only reshape it."""
-    while isinstance(x, Tensor) and x.op.name in THROUGH:
+    """Return an operand before the ops that only move its entries."""
+    while isinstance(x, Tensor) and x.op.traits.moves:
         x = x.inputs[0]
     return x
-
-
-def is_op(x: Any, *names: str) -> bool:
-    """Return whether an operand is the result of one of these ops."""
-    return isinstance(x, Tensor) and x.op.name in names
 
 
 def constant_value(x: Any) -> float | None:
@@ -111,7 +95,7 @@ def _list_roots(case: Case, node: Tensor) -> list[Tensor]:
             for reader in case.readers.get(x.serial, ()):
                 if reader.serial in found or len(found) > MOST_READERS:
                     continue
-                if reader.op.name in THROUGH:
+                if reader.op.traits.moves:
                     waiting.append(reader)
                 else:
                     found[reader.serial] = reader
@@ -198,7 +182,7 @@ class _Reader:
             known = known._replace(axes=node.params)
         wanted = own_inputs(p)
         places = range(len(wanted))
-        orders = [places, places[::-1]] if p.op.name in COMMUTATIVE else [places]
+        orders = [places, places[::-1]] if p.op.traits.commutative else [places]
         for order in orders:
             pairs = list(zip(wanted, order, strict=True))
             yield from self.read_operands(pairs, node, known, indices)
@@ -240,8 +224,8 @@ class _Reader:
 def format_indexing(x: Any, o: Operands) -> str:
     """Return the indexing that an operand goes through, as code: ``"[_1]"``."""
     text = ""
-    while isinstance(x, Tensor) and x.op.name in THROUGH:
-        if x.op.name == "getitem":
+    while isinstance(x, Tensor) and x.op.traits.moves:
+        if x.op is GETITEM:
             text = f"[{o.name_index(x)}]{text}"
         x = x.inputs[0]
     return text
@@ -316,7 +300,8 @@ def find_near_overflow(case: Case, known: Collection[Tensor] = ()) -> Iterator[F
     """Yield a note for each form that is near overflow, unless its node is blamed."""
     blamed = {node.serial for node in known}
     for node in case.nodes:
-        if node.op.name != "exp" or node.serial in blamed:
+        grows = node.op.traits.exponential
+        if grows is None or node.serial in blamed:
             continue
         y = node._value
         if not isinstance(y, (np.ndarray, np.generic)) or y.size == 0:
@@ -324,7 +309,7 @@ def find_near_overflow(case: Case, known: Collection[Tensor] = ()) -> Iterator[F
         dtype = np.asarray(value_of(y)).dtype
         if dtype.kind != "f":
             continue
-        limit = float(np.log(np.finfo(dtype).max))
+        limit = float(grows.log(np.finfo(dtype).max))
         top = float(np.max(value_of(node.args[0])))
         if not NEAR * limit < top < limit:
             continue
@@ -337,17 +322,14 @@ def find_near_overflow(case: Case, known: Collection[Tensor] = ()) -> Iterator[F
             node,
             "forward",
             f"{case.name_node(node)} is near its largest value",
-            f"{quote_operand(node, 0)} reaches {top:.4g}; from {limit:.4g} on exp"
-            f" overflows {dtype}.",
+            f"{quote_operand(node, 0)} reaches {top:.4g}; from {limit:.4g} on"
+            f" {node.op.name} overflows {dtype}.",
             f"The {form.name} overflows for larger operands; its stable form does not.",
             form.fix,
         )
 
 
 # Sums whose digits have cancelled, and their fixes.
-
-ADDED = {"sum", "mean", "matmul", "einsum", "tensordot", "var", "cumsum"}
-
 
 #: A result of so few roundings of its terms is nothing but rounding.
 ROUNDINGS = 8
@@ -427,13 +409,13 @@ def _find_fix(case: Case, node: Tensor, x: Tensor) -> Fix | None:
 
 def _sum_term_sizes(x: Tensor) -> Any:
     """Return the sum of a sum's absolute terms; None for other ops, or for data."""
-    if x.op.name not in ("add", "subtract", *ADDED - {"var"}):
-        return None
+    if not x.op.traits.sums or (x.op.reads and not x.op.traits.contracts):
+        return None  # a variance sums squares of differences
     # Inputs have not been rounded: a difference of data is exact.
     if all(is_given(a) for a in x.inputs):
         return None
     sizes = [np.abs(np.asarray(value_of(a))) for a in x.inputs]
-    if x.op.name == "subtract":
+    if x.op.traits.symbol == "-":
         return sizes[0] + sizes[1]
     try:
         return np.abs(x.op.compute(*sizes, **x.params))

@@ -17,6 +17,7 @@ import numpy as np
 from workbench.checks.doctor import values
 from workbench.checks.doctor.case import Case, is_finite
 from workbench.checks.doctor.finding import Finding, Fix
+from workbench.checks.isolated_node import loop_of
 from workbench.core.tensor import Tensor, make_leaf, next_serial, value_of
 from workbench.errors import WorkbenchError
 from workbench.ops.define import Parts
@@ -66,7 +67,7 @@ def _holds_ops(node: Tensor) -> bool:
 
 def record_inside(node: Tensor) -> Iterator[tuple[list[Any], str, str]]:
     """Yield the recorded outputs inside a node and their place: once, or each step."""
-    if node.op.name != "scan" or node.op.custom:
+    if loop_of(node) is None:
         inside = unfold_node(node)
         if inside is not None:
             yield inside[1], "inside", "Inside"
@@ -88,7 +89,7 @@ def find_bad_value(case: Case, node: Tensor) -> Finding | None:
     """Return a finding for the first value inside a node that is not finite."""
     if case.depth >= DEPTH:
         return None
-    if node.op.name != "scan" or node.op.custom:
+    if loop_of(node) is None:
         inside = unfold_node(node)
         return inside and _find_first(case, node, inside[1], "inside", "Inside")
     run = _LoopRun(node)
@@ -126,7 +127,7 @@ def find_bad_slope(case: Case, node: Tensor, g: Any) -> Finding | None:
     """
     if case.depth >= DEPTH or case.rules:
         return None
-    if node.op.name != "scan" or node.op.custom:
+    if loop_of(node) is None:
         return (
             _find_in_rule(case, node, g)
             if _has_own_rule(node)

@@ -256,6 +256,11 @@ class Row(NamedTuple):
     measure: Callable[..., Any]
     #: Whether adding a multiple of the identity is a fix.
     shift: bool = False
+    #: Whether the result has the relative error of a product, however large that is.
+    exact: bool = False
+    #: The call that leaves out what rounding makes, where there is one, and the names
+    #: of its operands.
+    truncated: tuple[str, ...] = ()
 
 
 def _map_stack(find: Callable[..., float], *stacks: Any) -> Any:
@@ -288,8 +293,15 @@ def _truncated_conditions(node: Tensor, a: Any, *_: Any) -> Any:
     limit = node.params.get("rcond")
     if limit is None or limit < 0:
         eps = float(np.finfo(_result_dtype(a)).eps)
-        limit = 1e-15 if node.op.name == "pinv" else eps * max(a.shape[-2:])
+        limit = eps * max(a.shape[-2:])
     return _map_stack(lambda x: truncated_condition(x, float(limit)), a)
+
+
+def _pseudoinverse_conditions(node: Tensor, a: Any) -> Any:
+    """Return the conditions of a pseudoinverse, which has NumPy's own limit."""
+    if node.params.get("rcond") is None:
+        return _map_stack(lambda x: truncated_condition(x, 1e-15), a)
+    return _truncated_conditions(node, a)
 
 
 def _lu_conditions(node: Tensor, a: Any) -> Any:
@@ -368,32 +380,28 @@ def _function_conditions(node: Tensor, *args: Any) -> Any:
     return np.array(norm * measure_norm(a)[0] / measure_norm(y)[0])
 
 
-#: Functions of a matrix, whose condition is that of their derivative.
-FUNCTIONS = (
-    "expm", "logm", "sqrtm", "fractional_matrix_power", "sinm", "cosm", "tanm",
-    "sinhm", "coshm", "tanhm",
-)  # fmt: skip
-_GENERAL = Row(_general_conditions, True)
-#: The ops whose results depend on the condition of a matrix.
-CONDITIONED: dict[str, Row] = {
-    **dict.fromkeys(("inv", "solve", "det", "logabsdet"), _GENERAL),
-    "cholesky": Row(_definite_conditions, True),
-    "solve_triangular": Row(_triangular_conditions),
-    "solve_banded": Row(_banded_conditions),
-    "solve_sylvester": Row(_sylvester_conditions),
-    "sparse_solve": Row(_sparse_conditions),
-    **dict.fromkeys(("pinv", "least_squares"), Row(_truncated_conditions)),
-    "qr": Row(_qr_conditions),
+#: How a condition is measured, by its name (`Traits.condition`).
+CONDITIONS: dict[str, Row] = {
+    "banded": Row(_banded_conditions),
+    "definite": Row(_definite_conditions, shift=True),
+    "determinant": Row(_general_conditions, shift=True, exact=True),
+    "eigenvectors": Row(_eigenvector_conditions),
+    "function": Row(_function_conditions),
+    "general": Row(_general_conditions, shift=True),
+    "least squares": Row(
+        _truncated_conditions,
+        truncated=("np.linalg.lstsq({{0}}, {{1}}, rcond={limit})[0]", "A", "b"),
+    ),
     "lu": Row(_lu_conditions),
-    **dict.fromkeys(("eig", "eigvals"), Row(_eigenvector_conditions)),
-    **dict.fromkeys(FUNCTIONS, Row(_function_conditions)),
+    "pseudoinverse": Row(
+        _pseudoinverse_conditions,
+        truncated=("np.linalg.pinv({{0}}, rcond={limit})", "A"),
+    ),
+    "qr": Row(_qr_conditions),
+    "sparse": Row(_sparse_conditions),
+    "sylvester": Row(_sylvester_conditions),
+    "triangular": Row(_triangular_conditions),
 }
-
-#: Ops that a factor may pass through before another op reads it.
-THROUGH = {
-    "item", "transpose", "tril", "triu", "conjugate", "add", "getitem", "reshape",
-    "copy", "broadcast_to", "negative",
-}  # fmt: skip
 
 
 def find_singular_matrices(
@@ -421,7 +429,7 @@ def diagnose_matrix(case: Case, node: Tensor) -> Finding | None:
 
     Its value need not be known: the op may have raised an error.
     """
-    row = None if node.op.custom else CONDITIONED.get(node.op.name)
+    row = CONDITIONS.get(node.op.traits.condition)
     if row is None:
         return None
     args = [value_of(a) for a in (node.args or node.inputs)]
@@ -440,7 +448,7 @@ def diagnose_matrix(case: Case, node: Tensor) -> Finding | None:
 def _has_conditioned_op(node: Tensor) -> bool:
     """Return whether a node contains an op that depends on a condition number."""
     return node.op.graphs is not None and any(
-        x.op.name in CONDITIONED for x in with_inner_nodes([node], ruled=True)
+        x.op.traits.condition for x in with_inner_nodes([node], ruled=True)
     )
 
 
@@ -466,7 +474,7 @@ def _is_blamed_factor(node: Tensor, blamed: set[int]) -> bool:
         x = stack.pop()
         if x.serial in blamed:
             return True
-        if x.op.name in THROUGH:
+        if x.op.pull is not None and x.op.reads == ():  # it is linear
             stack += [a for a in x.inputs if isinstance(a, Tensor)]
     return False
 
@@ -486,7 +494,7 @@ def _make_finding(
     text = f"{condition:.2g}" if condition < 1 / eps else f"more than {1 / eps:.2g}"
     digits = f"about {left} are left" if left else "none is left"
     real = np.finfo(dtype).dtype
-    exact = node.op.name in ("det", "logabsdet")
+    exact = CONDITIONS[node.op.traits.condition].exact
     return Finding(
         "lost-digits",
         "error" if condition * eps > WRONG and not exact else "warning",
@@ -502,7 +510,7 @@ def _make_finding(
 
 
 def _make_fix(node: Tensor, dtype: Any) -> Fix | None:
-    row = CONDITIONED[node.op.name]
+    row = CONDITIONS[node.op.traits.condition]
     narrow = np.finfo(dtype).eps > 1e-10
     if row.shift:
         a = np.abs(np.diagonal(value_of(node.inputs[0]), axis1=-2, axis2=-1))
@@ -517,11 +525,9 @@ def _make_fix(node: Tensor, dtype: Any) -> Fix | None:
         )
     limit = "1e-3" if narrow else "1e-8"
     text = "leave out the directions that rounding makes"
-    if node.op.name == "pinv":
-        return Fix(text, spell(node, f"np.linalg.pinv({{0}}, rcond={limit})", "A"))
-    if node.op.name == "least_squares":
-        line = f"np.linalg.lstsq({{0}}, {{1}}, rcond={limit})[0]"
-        return Fix(text, spell(node, line, "A", "b"))
+    if row.truncated:
+        line, *names = row.truncated
+        return Fix(text, spell(node, line.format(limit=limit), *names))
     if narrow:
         return widen_operand(node)
     return None

@@ -13,10 +13,11 @@ import sys
 from functools import lru_cache
 from itertools import islice
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.checks.doctor.case import Case
 from workbench.core import source
+from workbench.core.op import Op
 from workbench.core.spelling import (
     ATOM,
     Expression,
@@ -33,15 +34,28 @@ MOST = 60
 LEFT_OUT = "..."
 
 
+class Spelling(NamedTuple):
+    """How users may have written an op."""
+
+    names: tuple[str, ...]
+    symbol: str
+    #: It is the user's own, and may have any name where it is called.
+    custom: bool
+
+    @classmethod
+    def of(cls, op: Op) -> Spelling:
+        """Return how an op may have been written."""
+        return cls((op.name, *op.traits.aliases), op.traits.symbol, op.custom)
+
+
 def quote_operand(node: Tensor, k: int = 0) -> str:
     """Return the user's text of input k of a node: ``"z"``, ``"h @ W + b"``."""
     x = node.inputs[k]
     # A loop has its operands in another order than its call.
     found = None
-    if node.op.name != "scan":
-        count = len(node.inputs)
+    if not node.op.repeats:
         found = _parse_operand(
-            *source.instruction_of(node), k, node.op.name, count, node.op.custom
+            *source.instruction_of(node), k, Spelling.of(node.op), len(node.inputs)
         )
     named = isinstance(x, Tensor) and x.name is not None and x.name.isidentifier()
     # In a function the same value may have another name.
@@ -74,11 +88,11 @@ def find_library_call(case: Case, node: Tensor) -> str | None:
     here = source.instruction_of(node)
     if len(case.ops_of_call.get(here, ())) < 2:
         return None
-    return _find_outer_call(*here, node.op.name)
+    return _find_outer_call(*here, Spelling.of(node.op))
 
 
 @lru_cache(maxsize=1024)
-def _find_outer_call(code: CodeType | None, lasti: int, op: str) -> str | None:
+def _find_outer_call(code: CodeType | None, lasti: int, op: Spelling) -> str | None:
     text = _read_segment(code, lasti)
     try:
         tree = ast.parse(f"({text})", mode="eval").body if text else None
@@ -86,7 +100,7 @@ def _find_outer_call(code: CodeType | None, lasti: int, op: str) -> str | None:
         return None
     if not isinstance(tree, ast.Call) or isinstance(tree.func, ast.Call):
         return None
-    return None if _is_call_of(tree.func, op, False) else ast.unparse(tree.func)
+    return None if _is_call_of(tree.func, op) else ast.unparse(tree.func)
 
 
 def find_own_logarithm(node: Tensor) -> str | None:
@@ -145,7 +159,7 @@ def _quote_nested(node: Tensor, x: Tensor) -> str | None:
     if starts[:2] > starts[2:] or ends[:2] < ends[2:]:
         return None
     text = quote_line(x)
-    if _find_outer_call(*source.instruction_of(x), x.op.name):
+    if _find_outer_call(*source.instruction_of(x), Spelling.of(x.op)):
         return None  # one of several steps that have this text
     try:
         return ast.unparse(ast.parse(f"({text})", mode="eval").body)
@@ -249,7 +263,7 @@ def _read_segment(code: CodeType | None, lasti: int) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _parse_operand(
-    code: CodeType | None, lasti: int, k: int, op: str, count: int, custom: bool
+    code: CodeType | None, lasti: int, k: int, op: Spelling, count: int
 ) -> str | None:
     text = _read_segment(code, lasti)
     if text is None or code is None:
@@ -258,14 +272,14 @@ def _parse_operand(
         tree = ast.parse(f"({text})", mode="eval").body
     except (SyntaxError, ValueError):
         return None
-    parts = list_operands(tree, code, op, custom)
+    parts = list_operands(tree, code, op)
     if k >= min(len(parts), count) or isinstance(parts[k], ast.Starred):
         return None
     return ast.unparse(parts[k])
 
 
 def list_operands(
-    tree: ast.expr, code: CodeType | None, op: str, custom: bool
+    tree: ast.expr, code: CodeType | None, op: Spelling
 ) -> list[ast.expr]:
     """Return the operands of an op in the expression that made it; none if unknown."""
     parts: list[ast.expr] = []
@@ -275,12 +289,12 @@ def list_operands(
         parts = [tree.operand]
     elif isinstance(tree, ast.Compare):
         parts = [tree.left, *tree.comparators]
-        if op in MIRRORED.get(type(tree.ops[0]), ()):
+        if op.symbol == MIRRORED.get(type(tree.ops[0])):
             parts.reverse()  # Python calls the Tensor's method: 0 < x is x > 0
     elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Call):
         return []  # wb.grad(f)(x): what is inside has other operands
     elif isinstance(tree, ast.Call):
-        if not _is_call_of(tree.func, op, custom):
+        if not _is_call_of(tree.func, op):
             return []  # the call makes several ops
         parts = [
             part
@@ -295,17 +309,17 @@ def list_operands(
     return parts
 
 
-def _is_call_of(called: ast.expr, op: str, custom: bool) -> bool:
+def _is_call_of(called: ast.expr, op: Spelling) -> bool:
     """Return whether a call is of this op itself, not of a function made of it."""
     if isinstance(called, ast.Attribute):
         name = called.attr
     elif isinstance(called, ast.Name):
-        if custom:
+        if op.custom:
             return True
         name = called.id
     else:
         return False
-    return name == op or op in ALIASES.get(name, ())
+    return name in op.names
 
 
 def _is_module(x: ast.expr, code: CodeType | None) -> bool:
@@ -333,20 +347,4 @@ def find_modules(file: str) -> list[ModuleType]:
 
 MODULES = {"np", "numpy", "wb", "workbench", "sp", "scipy", "special", "xp", "cp"}
 #: Comparisons that Python delegates to the right operand, mirrored.
-MIRRORED = {
-    ast.Lt: ("greater",),
-    ast.LtE: ("greater_equal",),
-    ast.Gt: ("less",),
-    ast.GtE: ("less_equal",),
-}
-#: Ops of functions with another name that are one op each.
-ALIASES = {
-    "abs": ("absolute",), "acos": ("arccos",), "acosh": ("arccosh",),
-    "amax": ("max",), "amin": ("min",), "around": ("round",), "asin": ("arcsin",),
-    "asinh": ("arcsinh",), "atan": ("arctan",), "atan2": ("arctan2",),
-    "atanh": ("arctanh",), "average": ("mean",), "conj": ("conjugate",),
-    "dot": ("matmul", "tensordot"), "fix": ("trunc",),
-    "inner": ("matmul", "tensordot"), "matrix_norm": ("norm",),
-    "mod": ("remainder",), "pow": ("power",), "psi": ("digamma",),
-    "round": ("rint", "round"), "true_divide": ("divide",), "vector_norm": ("norm",),
-}  # fmt: skip
+MIRRORED = {ast.Lt: ">", ast.LtE: ">=", ast.Gt: "<", ast.GtE: "<="}

@@ -13,12 +13,15 @@ from workbench.autodiff import reverse
 from workbench.checks.doctor.case import Case, Step, is_finite, is_leaf, measure_norm
 from workbench.checks.doctor.equivalence import offer_fix
 from workbench.checks.doctor.finding import Finding, Fix
-from workbench.checks.doctor.forms import constant_value, is_op, skip_reshapes
+from workbench.checks.doctor.forms import constant_value, skip_reshapes
 from workbench.checks.doctor.spelling import LEFT_OUT, quote_operand
 from workbench.checks.progress import tick
 from workbench.core import types, walk
+from workbench.core.op import Op
 from workbench.core.tensor import Tensor, make_leaf, value_of
 from workbench.errors import WorkbenchError
+from workbench.ops import define
+from workbench.ops.arranging import PAD
 
 # Units that do not learn: dead ReLUs, saturated sigmoids and tanhs.
 #
@@ -40,12 +43,6 @@ FEW = 0.5
 MOST_DEAD = 0.9
 SLOPE = 1e-3
 MOST_SATURATED = 0.9
-PRODUCTS = {"matmul", "tensordot", "einsum", "convolve", "convolve_nd"}
-#: What may stand between a unit and the product that reads it.
-BETWEEN = {
-    "reshape", "transpose", "getitem", "concatenate", "stack", "pad", "copy", "add",
-    "multiply", "item", "broadcast_to", "max", "mean", "where", "astype",
-}  # fmt: skip
 
 
 def find_idle_units(case: Case) -> Iterator[Finding]:
@@ -74,38 +71,64 @@ def _read_by_products(case: Case) -> set[int]:
     """Return the serials of nodes that a later product reads, also past light ops."""
     found: set[int] = set()
     for node in reversed(case.nodes):
-        name = node.op.name
-        if name in PRODUCTS or (name in BETWEEN and node.serial in found):
+        light = node.serial in found and _is_light(node.op)
+        if node.op.traits.contracts or light:
             found.update(x.serial for x in node.inputs if isinstance(x, Tensor))
     return found
 
 
+def _is_light(op: Op) -> bool:
+    """Return whether an op may stand between a unit and the product that reads it."""
+    is_sum = op.traits.sums and not op.traits.contracts
+    joins = op.joins is not None or op is define.ITEM or op is PAD
+    return bool(op.carries) or joins or is_sum or bool(op.traits.picks)
+
+
 def _classify_unit(node: Tensor) -> str | None:
     """Return ``"relu"``, ``"tanh"`` or ``"sigmoid"``; None for any other node."""
-    name = node.op.name
-    if name == "maximum":
+    traits = node.op.traits
+    if traits.picks == ">" and len(node.inputs) == 2:
         return "relu" if any(constant_value(x) == 0 for x in node.inputs) else None
-    if name == "where":
+    if _chooses(node):
         _, yes, no = node.inputs
         return (
             "relu"
             if constant_value(no) == 0 and _is_positive_test(node.inputs[0], yes)
             else None
         )
-    if name == "multiply":
+    if traits.symbol == "*":
         a, b = node.inputs
         return "relu" if _is_positive_test(a, b) or _is_positive_test(b, a) else None
-    if name == "clip":
+    if _clips(node):
         return "relu" if constant_value(node.inputs[1]) == 0 else None
-    if name in ("tanh", "expit"):
-        return "tanh" if name == "tanh" else "sigmoid"
-    if name in ("divide", "reciprocal"):
+    if traits.logistic is not None:
+        return "tanh" if traits.logistic[0] < 0 else "sigmoid"
+    if _divides(node):
         below = skip_reshapes(node.inputs[-1])
-        if isinstance(below, Tensor) and below.op.name == "add":
-            exp = any(is_op(skip_reshapes(x), "exp") for x in below.inputs)
+        if isinstance(below, Tensor) and below.op.traits.symbol == "+":
+            exp = any(_is_exponential(skip_reshapes(x)) for x in below.inputs)
             one = any(constant_value(x) == 1 for x in below.inputs)
             return "sigmoid" if exp and one else None
     return None
+
+
+def _chooses(node: Tensor) -> bool:
+    """Return whether a node chooses between two operands by a condition."""
+    return node.op.elementwise and node.op.joins is not None
+
+
+def _clips(node: Tensor) -> bool:
+    """Return whether a node keeps its first operand between two others."""
+    return node.op.traits.selects and len(node.inputs) == 3 and not _chooses(node)
+
+
+def _divides(node: Tensor) -> bool:
+    """Return whether a node is a quotient, or the inverse of its one operand."""
+    return node.op.traits.safe == "safe_divide"
+
+
+def _is_exponential(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.op.traits.exponential is not None
 
 
 def _is_positive_test(condition: Any, x: Any) -> bool:
@@ -113,7 +136,7 @@ def _is_positive_test(condition: Any, x: Any) -> bool:
     condition = skip_reshapes(condition)
     return (
         isinstance(condition, Tensor)
-        and condition.op.name in ("greater", "greater_equal")
+        and condition.op.traits.symbol in (">", ">=")
         and condition.inputs[0] is x
         and constant_value(condition.inputs[1]) == 0
     )
@@ -160,7 +183,7 @@ def _offer_leaky(case: Case, node: Tensor, k: int) -> Fix | None:
     text = "let a little gradient through, or start with smaller biases"
     x = f"{{{k}}}"
     for above in (x, f"np.minimum({x}, {{2}})"):
-        if "{2}" in above and node.op.name != "clip":
+        if "{2}" in above and not _clips(node):
             continue
         code = f"np.where({x} > 0, {above}, 0.01 * {x})"
         fix = offer_fix(
@@ -168,13 +191,13 @@ def _offer_leaky(case: Case, node: Tensor, k: int) -> Fix | None:
         )
         if fix is not None:
             rule = f"where(x{k} > 0, d, 0.01 * g)"
-            return replace(fix, rule=rule if node.op.name == "maximum" else None)
+            return replace(fix, rule=rule if node.op.traits.picks else None)
     return None
 
 
 def _find_cut_operand(node: Tensor) -> int:
     """Return the number of the operand that a ReLU cuts: not the 0, not ``x > 0``."""
-    if node.op.name == "where":
+    if _chooses(node):
         return 1
     for k, x in enumerate(node.inputs):
         if constant_value(x) is None and not (
@@ -233,10 +256,10 @@ SCALED = (
 def _offer_scaled_operand(case: Case, node: Tensor, kind: str) -> Fix | None:
     """Return a fix that scales the operand of a unit, so that it learns."""
     unit = node
-    if node.op.name in ("divide", "reciprocal"):
+    if _divides(node):
         unit = next(
             x for x in map(skip_reshapes, skip_reshapes(node.inputs[-1]).inputs)
-            if isinstance(x, Tensor) and x.op.name == "exp"
+            if _is_exponential(x)
         )  # fmt: skip
     whole = unit.inputs[0]
     if not isinstance(whole, Tensor):
@@ -315,7 +338,7 @@ def find_changing_gradients(
             gradual = sign * way.capped >= CAPPED
             if sign * way.total < DECADES or not (single or gradual):
                 continue
-            looped = way.where is not None and way.where.op.name == "scan"
+            looped = way.where is not None and way.where.op.repeats
             if not looped and _is_unit_scaling(case, x, g, sign, ways, gradual):
                 continue
             if sign < 0:
@@ -501,9 +524,10 @@ def _is_scaling(step: Step) -> bool:
     residual that has converged.
     """
     node = step.node
-    if node.op.name in ("square", "power", "absolute"):
+    root = node.op.root
+    if node.op.even is not None or (root is not None and not root.infinite):
         return True
-    return node.op.name in ("multiply", "divide") and any(
+    return node.op.traits.symbol in ("*", "/") and any(
         constant_value(x) is not None or x is node.inputs[1 - k]
         for k, x in enumerate(node.inputs)
     )
@@ -515,10 +539,10 @@ def _is_cancelling(step: Step, factor: float) -> bool:
     At an optimum residuals are at right angles to the data: the cotangents of a product
     are then far smaller than its other operand.
     """
-    name = step.node.op.name
-    if name in ("add", "subtract"):
+    traits = step.node.op.traits
+    if traits.symbol in ("+", "-"):
         return True
-    if name not in PRODUCTS:
+    if not traits.contracts:
         return False
     sizes = [
         measure_norm(a._value if isinstance(a, Tensor) else a)[0]
@@ -559,7 +583,7 @@ def _explain_way(
         factors.append(
             ways[end.serial].total - (0.0 if before is None else before.total)
         )
-    products = [k for k, node in enumerate(nodes) if node.op.name in PRODUCTS]
+    products = [k for k, node in enumerate(nodes) if node.op.traits.contracts]
     if len(nodes) > LAYER * len(products):
         products = []  # the path mostly avoids the layers: they are not the cause
     group = 1
@@ -616,7 +640,7 @@ def _explain_way(
 def _offer_scaled_weights(case: Case, nodes: list[Tensor]) -> Fix | None:
     """Return a fix that scales the weights of a shrinking product to keep norms."""
     for node in nodes:
-        if node.op.name not in PRODUCTS:
+        if not node.op.traits.contracts:
             continue
         for k, x in enumerate(node.inputs):
             weights = value_of(x)

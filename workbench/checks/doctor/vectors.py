@@ -23,20 +23,15 @@ from workbench.checks.doctor.finding import Finding
 from workbench.core import walk
 from workbench.core.blame import format_count
 from workbench.core.tensor import Tensor, value_of
+from workbench.core.traits import Basis
 from workbench.errors import WorkbenchError
+from workbench.ops.define import ITEM
 
 #: A relative error above this leaves too few digits.
 LOST = 1e-4
 #: A relative error above this leaves no reliable digit.
 WRONG = 0.1
 
-#: The name of the values that may be repeated, by the op that gives vectors.
-BASES = {
-    "eigh": "eigenvalue",
-    "eig": "eigenvalue",
-    "svd": "singular value",
-    "qr": "column of R",
-}
 #: Larger stacks of matrices are not examined.
 MOST = 4096
 
@@ -60,35 +55,35 @@ def find_undetermined_vectors(
     """Yield a finding for each op with undetermined vectors that change the outputs."""
     blamed = {node.serial for node in known}
     for node in case.nodes:
-        if node.op.name not in BASES or node.op.custom or node.serial in blamed:
+        if node.op.traits.basis is None or node.serial in blamed:
             continue
         blamed.update(twin.serial for twin in _find_twins(case, node))
         if not isinstance(node._value, tuple) or not is_finite(node._value):
             continue
         if not all(isinstance(y, np.ndarray) for y in node._value):
             continue
-        groups = list(_find_groups(node))
+        groups = list(_find_groups(node, node.op.traits.basis))
         if groups:
-            yield from _compare_vectors(case, node, groups)
+            yield from _compare_vectors(case, node, node.op.traits.basis, groups)
 
 
-def _find_groups(node: Tensor) -> Iterator[Group]:
+def _find_groups(node: Tensor, basis: Basis) -> Iterator[Group]:
     """Yield the columns that rounding may turn, of each matrix."""
     y = node._value
-    first = y[1] if node.op.name in ("eigh", "eig") else y[0]
+    first = y[basis.columns[0]]
     places = list(np.ndindex(first.shape[:-2]))
     if not first.size or len(places) > MOST:
         return
     eps = float(np.finfo(first.dtype).eps)
     for place in places:
-        if node.op.name in ("eigh", "eig"):
-            yield from _group_equal_values(place, y[0][place], eps, 1)
-        elif node.op.name == "qr":
-            rows, columns = y[0][place].shape[0], node.args[0].shape[-1]
-            if y[0][place].shape[1] == rows > columns + 1:
+        if basis.values is None:
+            rows, columns = first[place].shape[0], node.args[0].shape[-1]
+            if first[place].shape[1] == rows > columns + 1:
                 yield Group(place, (slice(columns, rows),), 1.0, "the last columns")
+        elif not basis.rows:
+            yield from _group_equal_values(place, y[basis.values][place], eps, 1)
         else:
-            s = y[1][place]
+            s = y[basis.values][place]
             yield from _group_equal_values(
                 place, s[s > eps / LOST * s.max(initial=0)], eps, 2
             )
@@ -141,14 +136,14 @@ def _find_twins(case: Case, node: Tensor) -> list[Tensor]:
 
 
 def _compare_vectors(
-    case: Case, node: Tensor, groups: list[Group]
+    case: Case, node: Tensor, basis: Basis, groups: list[Group]
 ) -> Iterator[Finding]:
-    new = _turn_bases(node, groups)
+    new = _turn_bases(node, basis, groups)
     items = {
         reader: new[reader.params["index"]]
         for twin in _find_twins(case, node)
         for reader in case.readers.get(twin.serial, ())
-        if reader.op.name == "item" and reader.params["index"] in new
+        if reader.op is ITEM and reader.params["index"] in new
     }
     if not items:
         return
@@ -163,7 +158,6 @@ def _compare_vectors(
     if off <= LOST:
         return
     group = max(groups, key=lambda one: one.angle)
-    what = BASES[node.op.name]
     where = f" of matrix{format_index(group.place)}" if group.place else ""
     more = f", and {len(groups) - 1:,} more such groups" if len(groups) > 1 else ""
     yield Finding(
@@ -175,8 +169,9 @@ def _compare_vectors(
         f"{group.text[0].upper()}{group.text[1:]}{where}{more}: with these vectors"
         f" turned by as much as rounding may, the result changes by {off:.2g} of its"
         " size.",
-        f"For a repeated {what} every basis is equally valid, and rounding chooses one."
-        if node.op.name != "qr"
+        f"For a repeated {basis.name} every basis is equally valid, and rounding"
+        " chooses one."
+        if basis.values is not None
         else "Any basis of the remaining space completes the columns equally well.",
     )
 
@@ -190,16 +185,12 @@ def _measure_change(y: Any, z: Any, node: Tensor) -> float:
     return change / max(size, 1e3 * eps * max(inputs, 1.0))
 
 
-def _turn_bases(node: Tensor, groups: list[Group]) -> dict[int, Any]:
+def _turn_bases(node: Tensor, kind: Basis, groups: list[Group]) -> dict[int, Any]:
     """Return the bases with each group's columns turned, by the index of the output."""
     rng = np.random.default_rng(0)
-    name, y = node.op.name, node._value
-    if name in ("eigh", "eig"):
-        bases, places = [y[1].copy()], [1]
-    elif name == "qr":
-        bases, places = [y[0].copy()], [0]
-    else:
-        bases, places = [y[0].copy(), np.swapaxes(y[2], -1, -2).conj().copy()], [0, 2]
+    y, places = node._value, (*kind.columns, *kind.rows)
+    bases = [y[k].copy() for k in kind.columns]
+    bases += [np.swapaxes(y[k], -1, -2).conj().copy() for k in kind.rows]
     for group in groups:
         together = len({(c.start, c.stop) for c in group.columns}) == 1
         turn = None
@@ -209,13 +200,13 @@ def _turn_bases(node: Tensor, groups: list[Group]) -> dict[int, Any]:
             if not count:
                 continue
             space = part[:, columns]
-            if not together and name == "svd":
+            if not together and kind.rows:
                 space = np.concatenate([space, _complete_basis(part, rng)], axis=1)
             if turn is None or not together:
                 turn = _draw_rotation(space.shape[1], group.angle, space.dtype, rng)
             part[:, columns] = (space @ turn)[:, :count]
-    if name == "svd":
-        bases[1] = np.swapaxes(bases[1], -1, -2).conj()
+    for i in range(len(kind.columns), len(places)):
+        bases[i] = np.swapaxes(bases[i], -1, -2).conj()
     return dict(zip(places, bases, strict=True))
 
 

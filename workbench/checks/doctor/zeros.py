@@ -23,21 +23,10 @@ from workbench.checks.doctor.spelling import (
 from workbench.checks.doctor.spelling import (
     MOST as MOST_TEXT,
 )
-from workbench.checks.doctor.vanishing import PRODUCTS
 from workbench.core import blame, types, walk
 from workbench.core.spelling import fill_template
 from workbench.core.tensor import Tensor, value_of
-
-ROUNDING = {"rint", "round", "floor", "ceil", "trunc", "floor_divide"}
-COMPARING = {
-    "greater", "greater_equal", "less", "less_equal", "equal", "not_equal", "isclose",
-    "sign", "heaviside", "signbit", "logical_and", "logical_or", "logical_not",
-}  # fmt: skip
-CHOOSING = {"argmax", "argmin", "argsort", "searchsorted", "digitize"}
-STOPPING = {"stop_gradient", "zero_grad"}
-
-#: Lengths, which have a kink at 0, besides those whose square has none.
-LENGTHS = {"power_norm", "svdvals"}
+from workbench.ops.indexing import GETITEM
 
 #: Common numbers: a constant that equals one of them proves nothing.
 COMMON = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 10.0}
@@ -192,7 +181,7 @@ def _explain_cuts(case: Case, x: Tensor, reported: set[int]) -> Iterator[Finding
 
 
 def _is_cut(node: Tensor) -> bool:
-    if node.op.pull is None or node.op.name in STOPPING:
+    if node.op.pull is None or node.op.traits.flat == "stop":
         return True
     return not isinstance(node._value, tuple) and not types.is_differentiable(
         node.dtype
@@ -215,9 +204,9 @@ def _has_smooth_way(case: Case, x: Tensor, end: Tensor) -> bool:
 
 
 def _explain_cut(case: Case, node: Tensor, title: str) -> Finding:
-    name, op = case.name_node(node), node.op.name
+    name, op, traits = case.name_node(node), node.op.name, node.op.traits
     rule: str | None = "g"
-    if op in ROUNDING:
+    if traits.flat == "rounding":
         kind, cause = (
             "rounded",
             "A rounded value is constant almost everywhere: slope 0.",
@@ -226,18 +215,18 @@ def _explain_cut(case: Case, node: Tensor, title: str) -> Finding:
             "let the gradient through as if it did not round (straight-through)",
             f'wb.override("{op}", "g")',
         )
-        if op == "floor_divide":
+        if traits.symbol == "//":
             text = "replace it by a quotient that is not rounded"
             code = spell(node, "{0} / {1}")
             rule = None
-    elif op in COMPARING:
+    elif traits.flat == "comparison":
         kind = "compared"
         cause = "A comparison is a step function: its slope is 0 wherever it has one."
         text = "replace it by a smooth step of some `width`"
         code, rule = _write_smooth_step(node), None
-    elif op == "astype" or not types.is_differentiable(node.dtype):
-        kind = "cast-to-integer" if op == "astype" else "chosen"
-        if op in CHOOSING:
+    elif traits.moves or not types.is_differentiable(node.dtype):
+        kind = "cast-to-integer" if traits.moves else "chosen"
+        if traits.flat == "position":
             cause = "A position has no slope."
             text = "replace it by a mean of the positions, weighted by softmax"
             code, rule = _write_soft_position(node), None
@@ -245,10 +234,10 @@ def _explain_cut(case: Case, node: Tensor, title: str) -> Finding:
             cause = "Integers do not vary: their slope is 0."
             text = "keep it a float, and let the gradient through"
             code, rule = "", None
-            if op == "astype":
+            if traits.moves:
                 kept = offer_fix(case, node, text, "np.trunc({0})")
                 code = "" if kept is None else kept.code
-    elif op in STOPPING:
+    elif traits.flat == "stop":
         kind, cause = "stopped", f"{op} lets no gradient through."
         text, code, rule = "let it through", quote_operand(node), None
     else:
@@ -296,7 +285,7 @@ def _explain_zero(
     step = found[min(found)]
     node = step.node
     reported.add(node.serial)
-    if node.op.name in STOPPING:
+    if node.op.traits.flat == "stop":
         yield _explain_cut(
             case, node, f"the gradient by {case.name_node(x)} is stopped"
         )
@@ -321,25 +310,25 @@ def _explain_zero(
 
 def _explain_flatness(node: Tensor) -> str:
     """Return why a slope is 0, though nothing has become too small."""
-    if node.op.name in ("multiply", *PRODUCTS):
+    op, traits = node.op, node.op.traits
+    if traits.contracts or op.pairs is not None:
         for k, a in enumerate(node.inputs):
             if np.size(value_of(a)) and not np.any(value_of(a)):
                 text = quote_operand(node, k)
                 return f"It is a product, and its operand {text} is 0 in all entries."
-    root = node.op.root
-    is_length = node.op.name in LENGTHS or (root is not None and not root.infinite)
+    is_length = traits.length or (op.root is not None and not op.root.infinite)
     if is_length and not np.any(node._value):
         return (
-            f"{node.op.name} is 0 here, where it has a kink and no derivative; the"
+            f"{op.name} is 0 here, where it has a kink and no derivative; the"
             " first and all higher ones are taken as 0. Use a square, a sum of squares"
             " or a variance, which have no kink, or another starting point."
         )
-    if node.op.name in ("square", "power") and not np.any(value_of(node.inputs[0])):
+    if op.even is not None and not np.any(value_of(node.inputs[0])):
         text = quote_operand(node)
         return f"Its operand {text} is 0 in all entries, where a square is flat."
-    if node.op.name == "where":
+    if op.elementwise and op.joins is not None:
         return "It takes the other operand in all entries: this one is not used."
-    if node.op.name in ("add", "subtract", "broadcast_to"):
+    if traits.moves or (traits.sums and not traits.contracts):
         return (
             "What arrives there sums to 0: the result stays as it is when all entries"
             " move alike."
@@ -353,11 +342,12 @@ def _explain_flatness(node: Tensor) -> str:
 def _write_soft_position(node: Tensor) -> str:
     """Return code for a smooth position in place of an argmax; empty if unknown."""
     z, axis = quote_operand(node), node.params.get("axis")
-    if node.op.name not in ("argmax", "argmin") or z == LEFT_OUT:
+    picks = node.op.traits.picks
+    if not picks or z == LEFT_OUT:
         return ""
     if axis is None and np.ndim(value_of(node.inputs[0])) != 1:
         return ""
-    if node.op.name == "argmin":
+    if picks == "<":
         z = negate_text(z)
     if axis in (None, -1, np.ndim(value_of(node.inputs[0])) - 1):
         soft = f"workbench.scipy.special.softmax({z}, axis=-1)"
@@ -369,18 +359,14 @@ def _write_soft_position(node: Tensor) -> str:
 
 def _write_smooth_step(node: Tensor) -> str:
     """Return a sigmoid in place of a comparison, a tanh in place of a sign."""
-    if node.op.name == "sign":
+    if node.op.compute is np.sign:
         return spell(node, "np.tanh({0} / width)")
-    step = "x"
-    if len(node.inputs) == 2 and node.op.name in _ABOVE + _BELOW:
-        step = "({0} - {1})" if node.op.name in _ABOVE else "({1} - {0})"
-        if constant_value(node.inputs[1]) == 0 and node.op.name in _ABOVE:
-            step = "{0}"
+    step, symbol = "x", node.op.traits.symbol
+    if symbol in ("<", "<="):
+        step = "({1} - {0})"
+    elif symbol in (">", ">="):
+        step = "{0}" if constant_value(node.inputs[1]) == 0 else "({0} - {1})"
     return spell(node, f"workbench.scipy.special.expit({step} / width)")
-
-
-_ABOVE = ("greater", "greater_equal")
-_BELOW = ("less", "less_equal")
 
 
 def _has_underflowed(case: Case, node: Tensor) -> bool:
@@ -401,10 +387,6 @@ def _has_underflowed(case: Case, node: Tensor) -> bool:
 # is NaN, in the value or on the way back. `np.where` sends nothing to the branch that
 # it leaves out. From the blamed node a walk finds the node that drops its bad entries.
 
-EXTREMES = {"maximum": ">", "fmax": ">", "minimum": "<", "fmin": "<"}
-TAKING = {"getitem", "take", "take_along_axis"}
-#: Ops that move entries, and do nothing else.
-MOVING = {"reshape", "transpose", "broadcast_to", "flip", "roll", "copy", "getitem"}
 #: The most nodes that the walk visits.
 MOST = 40
 
@@ -447,8 +429,8 @@ def _explain_drop(
     case: Case, origin: Tensor, node: Tensor, k: int, bad: Any
 ) -> Dropped | None:
     """Return the explanation if a node drops the bad entries of its operand k."""
-    name, y = node.op.name, np.asarray(node._value)
-    if name == "multiply":
+    traits, y = node.op.traits, np.asarray(node._value)
+    if traits.symbol == "*":
         other = np.broadcast_to(value_of(node.inputs[1 - k]), y.shape)
         if not (other[np.broadcast_to(bad, y.shape)] == 0).all():
             return None
@@ -460,16 +442,16 @@ def _explain_drop(
             " or NaN is NaN, and a product masks nothing"
         )
         return _make_dropped(case, node, what, f"np.where({kept}, {value}, 0)")
-    if name in EXTREMES and len(node.inputs) == 2:
+    if traits.picks and len(node.inputs) == 2:
         mine = np.broadcast_to(value_of(node.inputs[k]), y.shape)
         there = np.broadcast_to(bad, y.shape)
         if not np.isfinite(y[there]).all() or (mine[there] == y[there]).any():
             return None
         return _make_dropped(
             case, node, "takes the other operand there, and sends back 0",
-            f"np.where({{0}} {EXTREMES[name]} {{1}}, {{0}}, {{1}})",
+            f"np.where({{0}} {traits.picks} {{1}}, {{0}}, {{1}})",
         )  # fmt: skip
-    if name in TAKING and k == 0:
+    if traits.moves and k == 0:
         rest = [value_of(a) for a in node.inputs[1:]]
         if not np.shape(bad) or np.any(node.op.compute(bad, *rest, **node.params)):
             return None
@@ -504,7 +486,7 @@ def _quote_other(node: Tensor, k: int) -> str:
 def _offer_taking_first(case: Case, origin: Tensor, node: Tensor) -> Fix | None:
     """Return a fix that indexes the operand in place of the result."""
     name = origin.op.name
-    if node.op.name != "getitem" or node.inputs[0] is not origin:
+    if node.op is not GETITEM or node.inputs[0] is not origin:
         return None
     if not origin.op.elementwise or len(origin.inputs) != 1 or not hasattr(np, name):
         return None
@@ -517,8 +499,9 @@ def _offer_taking_first(case: Case, origin: Tensor, node: Tensor) -> Fix | None:
 def _carry_mask(node: Tensor, k: int, bad: Any) -> Any:
     """Return the mask of bad entries after a node, from that of its operand k."""
     shape = np.shape(node._value)
-    if node.op.name in MOVING and k == 0:
-        return node.op.compute(bad, *map(value_of, node.inputs[1:]), **node.params)
-    if node.op.name == "where" or not node.op.elementwise:
+    if node.op.traits.moves and k == 0:
+        rest = map(value_of, node.inputs[1:])
+        return np.asarray(node.op.compute(bad, *rest, **node.params), bool)
+    if node.op.joins is not None or not node.op.elementwise:
         return None
     return np.broadcast_to(bad, shape) if np.ndim(bad) <= len(shape) else None

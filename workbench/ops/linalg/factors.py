@@ -16,6 +16,7 @@ import numpy as np
 from workbench.core.dims import is_same_shape, is_zero_length, smallest
 from workbench.core.op import implements
 from workbench.core.tensor import admit, apply
+from workbench.core.traits import Basis
 from workbench.core.types import Array, Spec
 from workbench.ops.contraction import swap
 from workbench.ops.define import Parts, apply_and_split, op, shape_of
@@ -68,6 +69,7 @@ CHOLESKY = stacked(
         push=_cholesky_push,
         rule="y⁻ᵀ Φ(yᵀ g) y⁻¹ on the lower triangle",
         pattern="leading blocks",
+        condition="definite",
         reads=("y",),
         infer=square,
     )
@@ -178,6 +180,8 @@ QR = stacked(
         reads=(0, "y"),
         infer=_qr_infer,
         cure="Both derivatives of qr need a matrix of full rank.",
+        condition="qr",
+        basis=Basis("column of R", None, (0,)),
     )
 )
 

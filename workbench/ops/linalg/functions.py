@@ -112,6 +112,7 @@ def function_of_matrix(
             reads=reads,
             infer=square,
             template=template,
+            condition="function",
         )
     )
     return new_op

@@ -18,6 +18,7 @@ from workbench.core.deferred import operand_shape
 from workbench.core.dims import broadcast_shapes, smallest, unify_lengths
 from workbench.core.op import Op, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
+from workbench.core.traits import Traits
 from workbench.core.types import (
     Array,
     ArrayLike,
@@ -65,6 +66,8 @@ INV = stacked(
         rule="−yᵀ g yᵀ",
         reads=("y",),
         infer=square,
+        condition="general",
+        grows=True,
     )
 )
 
@@ -137,6 +140,7 @@ SOLVE = declare("solve")
 SOLVE.compute, SOLVE.infer, SOLVE.batch = np.linalg.solve, _solve_infer, _solve_batch
 on_cupy(SOLVE)(_solve_on_cupy)
 SOLVE.pull, SOLVE.push = _solve_pull, _solve_push
+SOLVE.traits = Traits(condition="general", grows=True)
 SOLVE.rule, SOLVE.reads = "−(x₀⁻ᵀ g) yᵀ   x₀⁻ᵀ g", (0, "y")
 SOLVE.kind, SOLVE.pattern = "matrix", "solution"
 SOLVE.cure = "The right side has as many rows as the matrix; a vector has one axis."
@@ -183,6 +187,7 @@ PINV = stacked(
         rule="−yᵀ g yᵀ + (1 − x y) gᵀ y yᵀ + yᵀ y gᵀ (1 − y x)",
         reads=(0, "y"),
         infer=_pinv_infer,
+        condition="pseudoinverse",
     )
 )
 
@@ -329,6 +334,7 @@ LSTSQ = op(
     pattern="matrix and column",
     cure="The right side has as many rows as the matrix.",
     kind="matrix",
+    condition="least squares",
 )
 
 
@@ -710,6 +716,8 @@ DET = stacked(
         reads=(0,),
         infer=reduced,
         unfold=_det_body,
+        condition="determinant",
+        grows=True,
     )
 )
 
@@ -750,6 +758,7 @@ LOGABSDET = stacked(
         template="np.linalg.slogdet({0})[1]",
         reads=(0,),
         infer=_logabsdet_infer,
+        condition="determinant",
     )
 )
 

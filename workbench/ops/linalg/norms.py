@@ -46,6 +46,9 @@ NORM = reduction(
     rule="g · x / y, 0 at 0",
     root=reduced_root("x̄", lambda x, **_: conjugate(x), squares=True),
     unfold=_norm_body,
+    grows=True,
+    aliases=("matrix_norm", "vector_norm"),
+    safe="safe_norm",
 )
 
 
@@ -83,6 +86,7 @@ POWER_NORM = reduction(
     rule="g · (|x| / y)^(p − 1) · sign x, 0 at 0",
     template="np.linalg.vector_norm({0}{more})",
     unfold=_power_norm_body,
+    length=True,
 )
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from workbench.core.dims import smallest
 from workbench.core.op import Limit, Op, implements
 from workbench.core.tensor import admit, apply
+from workbench.core.traits import Basis
 from workbench.core.types import Array, Cotangent, Params, Spec, Tangent, as_spec
 from workbench.ops.contraction import swap
 from workbench.ops.define import Parts, apply_and_split, dtype_of, op, shape_of
@@ -111,6 +112,7 @@ SVDVALS = stacked(
         rule="U diag(g) Vᴴ",
         reads=(0, "y"),
         infer=_values_infer,
+        length=True,
     )
 )
 
@@ -443,6 +445,7 @@ SVD = stacked(
         reads=("y",),
         infer=_svd_infer,
         limit=Limit(1, _svd_coincide, _svd_turn, _svd_limit_pull, _svd_limit_push),
+        basis=Basis("singular value", 1, (0,), rows=(2,)),
     )
 )
 on_cupy(SVD)(_svd_on_cupy)

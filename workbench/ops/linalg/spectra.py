@@ -28,6 +28,7 @@ import numpy as np
 
 from workbench.core.op import Limit, Op, implements
 from workbench.core.tensor import admit, apply
+from workbench.core.traits import Basis
 from workbench.core.types import Array, Params, Spec, Tangent, as_spec
 from workbench.ops.contraction import swap
 from workbench.ops.define import Parts, apply_and_split, op
@@ -314,6 +315,7 @@ EIGH = stacked(
         output_names=("values", "vectors"),
         reads=("y",),
         infer=_eigh_infer,
+        basis=Basis("eigenvalue", 0, (1,)),
         limit=Limit(
             0,
             lambda y: _coincide(y[0]),
@@ -368,6 +370,7 @@ EIGVALS = stacked(
         rule="(V diag(g) V⁻¹)ᵀ",
         reads=(0,),
         infer=_complex_values,
+        condition="eigenvectors",
     )
 )
 
@@ -491,6 +494,8 @@ EIG = stacked(
         output_names=("values", "vectors"),
         reads=("y",),
         infer=_eig_infer,
+        condition="eigenvectors",
+        basis=Basis("eigenvalue", 0, (1,)),
         limit=Limit(
             0,
             lambda y: _coincide(y[0], 64),

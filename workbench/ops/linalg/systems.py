@@ -19,6 +19,7 @@ import scipy.linalg
 from workbench.core.dims import broadcast_shapes, smallest, unify_lengths
 from workbench.core.op import declare
 from workbench.core.tensor import apply
+from workbench.core.traits import Traits
 from workbench.core.types import Array, Params, Spec, Tangent, as_spec
 from workbench.ops.contraction import product_dtype, swap
 from workbench.ops.define import (
@@ -106,6 +107,7 @@ on_cupy(TRIANGULAR)(_triangular_on_cupy)
 TRIANGULAR.pull, TRIANGULAR.push = _triangular_pull, _triangular_push
 TRIANGULAR.batch, TRIANGULAR.kind = "aligned", "matrix"
 TRIANGULAR.pattern = "triangular solution"
+TRIANGULAR.traits = Traits(condition="triangular")
 TRIANGULAR.template = (
     "linalg.solve_triangular({0}, {1}, lower={lower}, unit_diagonal={unit})"
 )
@@ -200,6 +202,7 @@ LU = stacked(
         output_names=("P", "L", "U"),
         reads=("y",),
         infer=_lu_infer,
+        condition="lu",
         cure="Both derivatives of lu need leading blocks that can be inverted.",
     )
 )
@@ -360,6 +363,7 @@ SYLVESTER.compute, SYLVESTER.infer = _sylvester_compute, _sylvester_infer
 leave_device(SYLVESTER, "Schur decomposition")
 SYLVESTER.pull, SYLVESTER.push = _sylvester_pull, _sylvester_push
 SYLVESTER.batch, SYLVESTER.pattern = "aligned", "matrices"
+SYLVESTER.traits = Traits(condition="sylvester")
 SYLVESTER.template = "linalg.solve_sylvester({0}, {1}, {2})"
 SYLVESTER.rule = "−z yᵀ   −yᵀ z   z, with x₀ᵀ z + z x₁ᵀ = g"
 SYLVESTER.reads = (0, 1, "y")
@@ -422,6 +426,7 @@ BANDED.compute, BANDED.infer, BANDED.pull = _banded_compute, _banded_infer, _ban
 BANDED.pattern = "banded solution"
 leave_device(BANDED, "solver of banded systems")
 BANDED.template = "linalg.solve_banded(({lower}, {upper}), {0}, {1})"
+BANDED.traits = Traits(condition="banded")
 BANDED.rule, BANDED.reads = "−(x₀⁻ᵀ g) yᵀ on the band   x₀⁻ᵀ g", (0, "y")
 BANDED.cure = "The band has a row for each diagonal; the right side is a matrix."
 

@@ -133,6 +133,7 @@ SOLVE = op(
     reads=(0, "y"),
     pattern="stored solution",
     cure="The right-hand side has as many rows as the square sparse array.",
+    condition="sparse",
 )
 SOLVE.pull = _pull
 

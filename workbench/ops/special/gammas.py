@@ -13,6 +13,7 @@ import numpy as np
 from workbench.core import blame
 from workbench.core.types import Array
 from workbench.errors import NotDifferentiableError
+from workbench.ops import singular
 from workbench.ops.define import dtype_of
 from workbench.ops.special.define import (
     F,
@@ -70,11 +71,11 @@ def rgamma_slope(x: Array) -> Array:
     return np.where(left, F.gamma(1 - a) * turned, -F.rgamma(b) * F.psi(b))
 
 
-special("gamma", "y * psi(x)")
-special("gammaln", "psi(x)")
+special("gamma", "y * psi(x)", grows=True)
+special("gammaln", "psi(x)", grows=True)
 special("loggamma", "psi(x)")
 special("rgamma", "rgamma_slope(x)", pretty_rule="−g · y · digamma(x)")
-special("digamma", "trigamma(x)", pretty_rule="g · zeta(2, x)")
+special("digamma", "trigamma(x)", aliases=("psi",), pretty_rule="g · zeta(2, x)")
 special("gammasgn", "0")
 
 
@@ -219,11 +220,12 @@ def bell(x: Array, rate: float) -> Array:
     return np.exp(-rate * x * x)
 
 
-special("erf", f"{_TWO_BY_ROOT_PI} * bell(x, 1.0)", pretty_rule="g · 2 / √π · exp(−x²)")
-special("erfc", f"-{_TWO_BY_ROOT_PI} * bell(x, 1.0)",
+special("erf", f"{_TWO_BY_ROOT_PI} * bell(x, 1.0)", saturates=True,
+    pretty_rule="g · 2 / √π · exp(−x²)")  # fmt: skip
+special("erfc", f"-{_TWO_BY_ROOT_PI} * bell(x, 1.0)", saturates=True,
     pretty_rule="−g · 2 / √π · exp(−x²)")  # fmt: skip
 special("erfi", f"{_TWO_BY_ROOT_PI} * exp(x * x)")
-special("erfinv", f"{_HALF_ROOT_PI} * exp(y * y)")
+special("erfinv", f"{_HALF_ROOT_PI} * exp(y * y)", undefined=singular.INVERSE_ERROR)
 special("erfcinv", f"-{_HALF_ROOT_PI} * exp(y * y)")
 
 
@@ -309,7 +311,7 @@ def log_ndtr_slope(x: Array) -> Array:
 special("ndtr", "0.3989422804014327 * bell(x, 0.5)",
     scalar="0.5 * erfc(x * -0.7071067811865476)",
     pretty_rule="g · exp(−x² / 2) / √(2π)")  # fmt: skip
-special("ndtri", f"{_ROOT_TWO_PI} * exp(0.5 * y * y)")
+special("ndtri", f"{_ROOT_TWO_PI} * exp(0.5 * y * y)", undefined=singular.PROBABILITY)
 special("log_ndtr", "log_ndtr_slope(x)",
     pretty_rule="g · exp(−x² / 2) / √(2π) / ndtr(x)")  # fmt: skip
 special("ndtri_exp", "1.2533141373155003 * erfcx(-0.7071067811865476 * y)")

@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.core.op import UFUNCS, declare
 from workbench.core.types import Array
+from workbench.ops import singular
 from workbench.ops.special.define import F, helper, series, special, where
 
 # NumPy's own, by SciPy's name
@@ -24,11 +25,11 @@ for _theirs, _ours in (
 
 # The logistic function and its inverse: 1 - y would lose the digits of small tails
 
-special("expit", "y * expit(-x)",
+special("expit", "y * expit(-x)", saturates=True, logistic=(0, 1),
     scalar="where(x >= 0, 1, exp(-abs(x))) / (1 + exp(-abs(x)))")  # fmt: skip
 special("log_expit", "expit(-x)",
     scalar="where(x < 0, x, -0.0) - log1p(exp(-abs(x)))")  # fmt: skip
-special("logit", "g / (x * (1 - x))",
+special("logit", "g / (x * (1 - x))", undefined=singular.PROBABILITY,
     scalar="where((x < 0.3) | (x > 0.65), log(x / (1 - x)),"
     " 2 * arctanh(2 * x - 1))")  # fmt: skip
 

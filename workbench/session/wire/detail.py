@@ -246,9 +246,9 @@ def read_steps(text: str) -> int | slice | None:
 def list_settings(node: Tensor) -> Iterator[tuple[str, str]]:
     """Yield the settings of a node as text; programs and rules in words."""
     for name, value in node.params.items():
-        if name == "loop" and node.op.name == "scan":
+        if name == "loop" and node.op.repeats:
             yield from _list_loop_settings(node, value)
-        elif name == "branches" and node.op.name == "cond":
+        elif name == "branches" and node.op.graphs is not None:
             yield "branches", "on_true, on_false"
         else:
             yield name, repr(value) if isinstance(value, str) else str(value)
