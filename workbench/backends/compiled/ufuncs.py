@@ -74,8 +74,10 @@ def find_loop(ufunc: np.ufunc, kinds: tuple[str, ...]) -> Loop | None:
     if sys.implementation.name != "cpython":  # an id is no address
         return None
     whole = _Ufunc.from_address(id(ufunc))
-    known = whole.nin, whole.nout, whole.ntypes, whole.name
-    if known != (ufunc.nin, 1, ufunc.ntypes, ufunc.__name__.encode()):
+    counts = whole.nin, whole.nout, whole.nargs, whole.ntypes
+    if counts != (ufunc.nin, 1, ufunc.nin + 1, ufunc.ntypes):
+        return None  # of several results, or not laid out as known
+    if whole.name != ufunc.__name__.encode():
         return None
     for i, types in enumerate(ufunc.types):
         *inputs, output = [np.dtype(c).str[1:] for c in types.replace("->", "")]
