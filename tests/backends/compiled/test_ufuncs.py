@@ -108,6 +108,19 @@ def test_errors_of_scipy_reach_the_user(size: int) -> None:
     np.testing.assert_array_equal(psi(x + 1.5), special.psi(x + 1.5))
 
 
+@pytest.mark.parametrize("size", [3, 2**17])
+def test_errors_of_numpy_name_the_line(size: int) -> None:
+    power = wb.compile(lambda x, p: x**p, backend="compiled")
+    x, p = np.arange(size) % 3, np.arange(size) % 5
+    for _ in range(2):
+        power(x + 1, p)
+        time.sleep(0.3)
+    np.testing.assert_array_equal(power(x + 1, p), (x + 1) ** p)
+    with pytest.raises(ValueError, match=r"^power\(.*\(at test_ufuncs.py:.* negative"):
+        power(x + 1, -p)
+    np.testing.assert_array_equal(power(x + 1, p), (x + 1) ** p)
+
+
 def test_of_numbers_that_meet_arrays(rng: np.random.Generator) -> None:
     """Python's numbers take the dtype of what they meet."""
     for kind, n in itertools.product(("f4", "f8"), (2, 0.5)):

@@ -46,7 +46,7 @@ _FASTCALL_WITH_KEYWORDS = 0x0082
 #: The first words of the table.
 _WORDS = (
     "array_type float_type vectorcall fallback new scalar get_context context nothing"
-    " make_tuple make_list increase decrease save restore raised busy"
+    " make_tuple make_list increase decrease save restore raised clear busy"
 ).split()
 
 #: What stands in a slot that has no array yet. Others hold it too, so nobody takes it.
@@ -172,7 +172,7 @@ def make_entry(
     numbers
         Take Python's floats for inputs that are float64 numbers.
     raises
-        What it calls may set an error of Python's.
+        What it calls may set an error of Python's; the fallback says it better.
     """
     inputs = [x for x in plan.buffers if x.kind == "input"]
     if not is_layout_known() or not has_entry(plan, block):
@@ -227,7 +227,7 @@ def _fill_table(writer: _Writer, addresses: Sequence[int], block: int) -> Table:
         "make_tuple": locate("PyTuple_New"), "make_list": locate("PyList_New"),
         "increase": locate("Py_IncRef"), "decrease": locate("Py_DecRef"),
         "save": locate("PyEval_SaveThread"), "restore": locate("PyEval_RestoreThread"),
-        "raised": locate("PyErr_Occurred"),
+        "raised": locate("PyErr_Occurred"), "clear": locate("PyErr_Clear"),
     }  # fmt: skip
     for word, value in words.items():
         table[_WORDS.index(word)] = value
@@ -472,7 +472,7 @@ class _Writer:
         self._run()
         if self.raises:
             raised = self.emit(f"call ptr {self.word('raised')}()")
-            self.check(self.emit(f"icmp eq ptr {raised}, null"), "failed")
+            self.check(self.emit(f"icmp eq ptr {raised}, null"), "erred")
         if self.plan.flag >= 0:  # the slow way says what is wrong
             flag = self.read(self.word(self.pointers + self.plan.flag), 0, "i64")
             self.check(self.emit(f"icmp eq i64 {flag}, 0"), "retreat")
@@ -484,7 +484,10 @@ class _Writer:
                 )
         self._return_results()
         self._let_results_go("failed", "ret ptr null")  # with an error that was set
-        if self.plan.flag >= 0:
+        if self.raises:
+            self.lines.append("erred:")
+            self.lines += [f"  call void {self.word('clear')}()", "  br label %retreat"]
+        if self.plan.flag >= 0 or self.raises:
             self._let_results_go("retreat", "br label %slow")
         self._call_fallback()
         return _FUNCTIONS + "\n".join([*self.lines, "}"])

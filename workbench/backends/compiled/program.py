@@ -90,13 +90,6 @@ class Native(NamedTuple):
     steps: tuple[int, ...]
 
 
-def _find_first_error(error: BaseException) -> BaseException:
-    """Return the error that the loop of a ufunc has set, before others met it."""
-    while isinstance(error, SystemError) and error.__cause__ is not None:
-        error = error.__cause__
-    return error
-
-
 class Program:
     """A graph at fixed shapes, compiled.
 
@@ -314,8 +307,8 @@ class Program:
         ir = "\n\n".join(["\n".join(declared), *texts, *self._extra])
         names = [run.function for run in self._runs if isinstance(run, Native)]
         self.ir = ir
-        #: SciPy raises errors in the loops of its ufuncs, if `scipy.special.errstate`
-        #: says so.
+        #: The loops of ufuncs set errors of Python's: of integers to negative powers,
+        #: and SciPy's where `scipy.special.errstate` says so.
         self._raises = any(s.startswith(PREFIX) for s in symbols)
         if names:
             quick = ir.count("\n") > MANY_LINES
@@ -378,8 +371,8 @@ class Program:
                         share_rounds(function, table, run.rounds, run.piece, memory)
                     else:
                         function(table, 0, 0)
-                except SystemError as error:
-                    raise _find_first_error(error) from None
+                except SystemError:  # the loop of a ufunc has set an error
+                    raise Retreat from None
             if self._flag >= 0 and block is not None and block[self._flag]:
                 raise KeyboardInterrupt if block[self._flag] == INTERRUPTED else Retreat
             if observe is not None:
