@@ -66,6 +66,7 @@ class DeferredOp(Op):
         self.pull = None if base.pull is None else self._pull
         self.push = None if base.push is None else self._push
         self.view, self.traits = base.view, base.traits
+        self.kind, self.combines = base.kind, base.combines
         self.rule, self.reads = base.rule, base.reads
         self.graphs, self.inner_sources = base.graphs, base.inner_sources
         self.repeats = base.repeats

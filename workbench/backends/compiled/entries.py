@@ -28,6 +28,7 @@ from workbench.backends.compiled.complex_functions import (
     call_complex_function,
 )
 from workbench.backends.compiled.functions import call_function
+from workbench.backends.compiled.ufuncs import call_ufunc
 from workbench.core.op import Op, declare
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
@@ -403,10 +404,17 @@ def compute_entry(
     if op.ufunc is not None and set(kinds) == {"b1"}:
         return b.convert(_compute_logic(b, op.ufunc, values), kind)
     primitive = _find_primitive(op, values[-1])
-    if primitive is None:
+    if primitive is not None and (len(set(kinds)) == 1 or op.joins is not None):
+        start = len(b.lines)
+        try:
+            return b.convert(primitive(b, *values), kind)
+        except CompilerError:
+            if op.ufunc is None:
+                raise
+            del b.lines[start:]
+    if op.ufunc is None:
         raise CompilerError(f"no kernel computes {op.name} of {specs}.")
-    made: Entry = primitive(b, *values)
-    return b.convert(made, kind)
+    return b.convert(call_ufunc(b, op.ufunc, *values), kind)
 
 
 def _find_primitive(op: Op, like: Entry) -> Primitive | None:
@@ -434,8 +442,6 @@ def _find_loop_kinds(op: Op, kind: str, specs: Sequence[Spec]) -> list[str]:
         return own if is_part else [kind] * len(own)
     given = [_WEAK.get(s.dtype.kind, s.dtype) if s.weak else s.dtype for s in specs]
     loop = op.ufunc.resolve_dtypes((*given, *[None] * op.ufunc.nout))[: len(specs)]
-    if len(set(loop)) > 1:
-        raise CompilerError(f"{op.name} of {loop} is computed by NumPy.")
     # NumPy computes a function of halves in float32, and rounds once.
     return ["f4" if kind_of(s) == HALF else kind_of(s) for s in loop]
 

@@ -12,11 +12,12 @@ from typing import Any
 from workbench.backends.compiled.builder import (
     PARTS,
     Builder,
-    Complex,
     Entry,
     Value,
     format_number,
+    join_parts,
     kind_of,
+    split_parts,
 )
 from workbench.backends.compiled.entries import compute_entry
 from workbench.backends.compiled.kernel import (
@@ -480,7 +481,7 @@ class _Writer:
                 b.convert(values[one.source], one.view.kind) for _, values in rows
             ]
             if total is not None:
-                parts = _split_parts(entries[0])
+                parts = split_parts(entries[0])
                 new = [combine(b, x, y) for x, y in zip(total, parts, strict=True)]
                 if mask is not None:
                     new = [
@@ -504,10 +505,10 @@ class _Writer:
         """Return entries as one, pair by pair."""
         while len(entries) > 1:
             entries = [
-                _join_parts(
+                join_parts(
                     [
                         combine(self.b, x, y)
-                        for x, y in zip(*map(_split_parts, pair), strict=True)
+                        for x, y in zip(*map(split_parts, pair), strict=True)
                     ],
                     pair[0].kind,
                 )
@@ -569,11 +570,11 @@ class _Writer:
         def write_round(k: str, totals: list[Value]) -> list[Value]:
             (x, x_step), (y, y_step) = at
             entry = b.load(b.step(x, k, one.steps[0]), source.kind, x_step, mask)
-            parts = _split_parts(b.convert(entry, target.kind))
+            parts = split_parts(b.convert(entry, target.kind))
             news = [combine(b, x, y) for x, y in zip(totals, parts, strict=True)]
-            made = _join_parts(news, target.kind)
+            made = join_parts(news, target.kind)
             b.store(b.step(y, k, one.steps[1]), made, y_step, mask)
-            return _split_parts(made)
+            return split_parts(made)
 
         b.loop(
             0, one.length, 1, write_round, [first] * (2 if target.kind in PARTS else 1)
@@ -645,8 +646,8 @@ class _Writer:
         b, combine = self.b, one.combine
         if combine is not None:
             kept = b.load(pointer, entry.kind, step, mask)
-            pairs = zip(_split_parts(kept), _split_parts(entry), strict=True)
-            entry = _join_parts([combine(b, x, y) for x, y in pairs], entry.kind)
+            pairs = zip(split_parts(kept), split_parts(entry), strict=True)
+            entry = join_parts([combine(b, x, y) for x, y in pairs], entry.kind)
         b.store(pointer, entry, step, mask)
 
     def _operand(self, x: Any, values: dict[int, Entry]) -> tuple[Entry, Spec]:
@@ -674,9 +675,9 @@ class _Writer:
         if not direct:
             kept = b.load(pointer, one.view.kind, 0, None)
             parts = [
-                combine(b, x, y) for x, y in zip(_split_parts(kept), parts, strict=True)
+                combine(b, x, y) for x, y in zip(split_parts(kept), parts, strict=True)
             ]
-        b.store(pointer, _join_parts(parts, one.view.kind), 0, None)
+        b.store(pointer, join_parts(parts, one.view.kind), 0, None)
         b.lanes = lanes
 
 
@@ -698,18 +699,10 @@ def _round_down(b: Builder, start: str, end: str, step: int) -> str:
     return b.emit(f"sub i64 {end}, {rest}", "i8").text
 
 
-def _split_parts(x: Entry) -> list[Value]:
-    return [x.real, x.imag] if isinstance(x, Complex) else [x]
-
-
 def _map_parts(x: Entry, change: Callable[[Value], Value]) -> Entry:
-    return _join_parts([change(part) for part in _split_parts(x)], x.kind)
+    return join_parts([change(part) for part in split_parts(x)], x.kind)
 
 
 def _invert(b: Builder, mask: Value) -> Value:
     true = "true" if b.lanes == 1 else "splat (i1 true)"
     return b.operate("xor", mask, Value(true, "b1"))
-
-
-def _join_parts(parts: Sequence[Value], kind: str) -> Entry:
-    return Complex(parts[0], parts[1], kind) if kind in PARTS else parts[0]

@@ -267,7 +267,7 @@ class Roles:
         spec: Any = node.spec
         arrays = node.inputs[first:]
         x = read_spec(node.inputs[0])
-        shape = node.params["shape"] if node.op is SCATTER else x.shape
+        shape = node.params["shape"] if base_op(node) is SCATTER else x.shape
         if node.op.combines is None:
             kinds = "fciub"
         else:  # sums of booleans are none of kernels
@@ -312,7 +312,7 @@ class Roles:
 
     def _is_movable(self, node: Tensor) -> bool:
         spec: Any = node.spec
-        if node.op is SCATTER:
+        if base_op(node) is SCATTER:
             return (
                 len(node.inputs) == 1 and read_spec(node.inputs[0]).dtype == spec.dtype
             )
@@ -335,7 +335,7 @@ class Roles:
         if whole is None or any(y is None for y in others):
             return False
         made: Any = node.op.compute(whole.array, *others, **node.params)
-        if isinstance(made, np.generic) and node.op is GETITEM:
+        if isinstance(made, np.generic) and base_op(node) is GETITEM:
             index = as_index(node.params["key"], ())  # NumPy makes a number of an entry
             made = whole.array[(*(index if type(index) is tuple else (index,)), ...)]
         spec: Any = node.spec

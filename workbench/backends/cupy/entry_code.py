@@ -16,10 +16,11 @@ import numpy as np
 from workbench.backends.compiled.builder import (
     HALF,
     PARTS,
-    Complex,
     Entry,
     Value,
+    join_parts,
     kind_of,
+    split_parts,
 )
 from workbench.backends.compiled.entries import compute_entry
 from workbench.backends.compiled.kernel import (
@@ -722,13 +723,3 @@ def read_operand(
         return found, spec_of(x)
     number, spec = read_number(x)
     return b.literal(number, kind_of(spec.dtype)), spec
-
-
-def split_parts(x: Entry) -> list[Value]:
-    """Return the real parts that an entry is made of."""
-    return [x.real, x.imag] if isinstance(x, Complex) else [x]
-
-
-def join_parts(parts: Sequence[Value], kind: str) -> Entry:
-    """Return an entry of its real parts."""
-    return Complex(parts[0], parts[1], kind) if kind in PARTS else parts[0]
