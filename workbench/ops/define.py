@@ -143,7 +143,7 @@ def elementwise(
     new_op = declare(name)
     new_op.compute = compute
     _set_settings(new_op, more)
-    new_op.elementwise = True
+    new_op.elementwise, new_op.partials = True, partials
     if isinstance(compute, np.ufunc):
         UFUNCS[compute] = new_op
     if not partials or all(p == "0" for p in partials):
@@ -323,8 +323,8 @@ def op(
 
 #: What a row may set besides derivatives; ``unfold`` is a body, as `unfold_by` has it.
 SETTINGS = set(
-    "batch carries cure helper infer lengths limit output_names pattern reads root"
-    " scalar template unfold view".split()
+    "batch carries cure helper infer lengths limit output_names partials pattern reads"
+    " root scalar template unfold view".split()
 )
 
 
