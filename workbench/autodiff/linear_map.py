@@ -9,7 +9,7 @@ recorded once for a seed without value and runs on many unit vectors at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from math import prod
 from typing import Any, Literal, NamedTuple
@@ -23,7 +23,7 @@ from workbench.core import traces, types
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph
 from workbench.core.hooks import OverrideRules
-from workbench.core.op import declare
+from workbench.core.op import Op, declare
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.core.traces import reopen_trace
@@ -34,6 +34,7 @@ from workbench.errors import (
     TraceError,
     UnknownLengthError,
 )
+from workbench.ops.contraction import MATMUL
 from workbench.ops.define import shape_of
 from workbench.ops.device import make_zeros
 from workbench.ops.sparse.pattern import match_library
@@ -44,6 +45,10 @@ from workbench.ops.sparse.pattern import match_library
 # diagonal, and a product with a matrix only picks and scales its rows: so the
 # first dense product is never computed, and what is zero by structure stays zero,
 # be the partial derivatives beside it infinite.
+
+
+MULTIPLY: Any = declare("multiply")
+RESHAPE = declare("reshape")
 
 
 class Diagonal(Structured):
@@ -79,7 +84,7 @@ class Diagonal(Structured):
                 1 if isinstance(entries, Tensor) else entries
             )
             if isinstance(entries, Tensor):
-                array = apply(declare("mul0"), (array, entries[:, None]))
+                array = apply(MULTIPLY.masked, (array, entries[:, None]))
             self._array = np.reshape(array, (count, *self.shape))
         return self._array
 
@@ -87,25 +92,24 @@ class Diagonal(Structured):
         self, node: Tensor, inputs: tuple[Any, ...], batched: tuple[bool, ...]
     ) -> Any | None:
         """Return the result of a node as a diagonal; None: use the array."""
-        name = node.op.name
-        if name in ("matmul", "matmul0"):
-            return _scaled_rows(inputs, "mul0" if name == "matmul0" else "multiply")
+        op = node.op
+        if op is MATMUL:
+            return _scaled_rows(inputs, MULTIPLY)
+        if op is MATMUL.masked:
+            return _scaled_rows(inputs, MULTIPLY.masked)
         spec: Any = node.spec
         if isinstance(spec, tuple):  # an op with several outputs
             return None
         shape = spec.shape
-        if name == "reshape" and node.params.get("order", "C") == "C":
+        if op is RESHAPE and node.params.get("order", "C") == "C":
             return Diagonal(self.entries, shape, self.start, self.like)
-        keeps = _KEEPS.get(name)
-        if keeps is None or not keeps(*inputs) or shape != self.shape:
+        if shape != self.shape or not _keeps_zeros(node, inputs):
             return None
         for x, varies in zip(inputs, batched, strict=True):
             if x.shape != shape if isinstance(x, Diagonal) else varies:
                 return None
         picked = tuple([self._pick(x) for x in inputs])
-        return Diagonal(
-            apply(node.op, picked, node.params), shape, self.start, self.like
-        )
+        return Diagonal(apply(op, picked, node.params), shape, self.start, self.like)
 
     def _pick(self, x: Any) -> Any:
         """Return the entries of an operand that meet the diagonal."""
@@ -121,7 +125,7 @@ class Diagonal(Structured):
         return x if count == shape_of(x)[0] else x[self.start : self.start + count]
 
 
-def _scaled_rows(inputs: tuple[Any, ...], multiply: str) -> Any | None:
+def _scaled_rows(inputs: tuple[Any, ...], multiply: Any) -> Any | None:
     """Return ``d @ W`` and ``W @ d`` for unit vectors d: rows or columns of W."""
     left, right = inputs
     if isinstance(left, Diagonal) and isinstance(right, Diagonal):
@@ -134,29 +138,30 @@ def _scaled_rows(inputs: tuple[Any, ...], multiply: str) -> Any | None:
         matrix = np.swapaxes(matrix, 0, 1)
     count = shape_of(units.entries)[0]
     rows = matrix[units.start : units.start + count]
-    return apply(declare(multiply), (rows, units.entries[:, None]))
+    return apply(multiply, (rows, units.entries[:, None]))
 
 
-def _is_zero(x: object) -> bool:
-    """Return whether an operand vanishes off the diagonal."""
-    return isinstance(x, Diagonal) or (is_weak(x) and x == 0)
+def _keeps_zeros(node: Tensor, inputs: tuple[Any, ...]) -> bool:
+    """Return whether a node works entry by entry, and is 0 off the diagonal."""
+    op = node.op
+    if not op.elementwise or op.custom:
+        return False
+    places = [i for i, x in enumerate(inputs) if isinstance(x, Diagonal)]
+    if all(i in op.carries for i in places):  # times, or divided by, what may be
+        return True
+    start = 0 if op.joins is None else op.joins
+    zero = [isinstance(x, Diagonal) or (is_weak(x) and x == 0) for x in inputs]
+    if places[0] < start or not all(zero[start:]):
+        return False
+    return op.joins is not None or (
+        not node.params and _is_zero_at_zero(op, len(inputs))
+    )
 
 
-#: Ops that work entry by entry and map zeros to zeros, for these operands.
-_KEEPS: dict[str, Callable[..., bool]] = {
-    "multiply": lambda a, b: True,
-    "mul0": lambda a, b: True,
-    "divide": lambda a, b: not isinstance(b, Diagonal),
-    "div0": lambda a, b: not isinstance(b, Diagonal),
-    "add": lambda a, b: _is_zero(a) and _is_zero(b),
-    "subtract": lambda a, b: _is_zero(a) and _is_zero(b),
-    "where": lambda c, a, b: (
-        not isinstance(c, Diagonal) and _is_zero(a) and _is_zero(b)
-    ),
-    **dict.fromkeys(
-        "negative positive identity mask conjugate real imag".split(), lambda x: True
-    ),
-}
+@cache
+def _is_zero_at_zero(op: Op, count: int) -> bool:
+    with np.errstate(all="ignore"):
+        return bool(op.compute(*(np.float64(0),) * count) == 0)
 
 
 # Derivatives as linear maps

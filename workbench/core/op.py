@@ -222,6 +222,10 @@ class Op:
         the picture draws them as saved values. None: not known.
     partial_reads
         The same for the cotangent of each input alone. None: as ``reads``.
+    partials
+        The partial derivative by each input, as an expression of ``x`` (or ``x0``,
+        ``x1``), ``y`` and NumPy's functions: who looks for second derivatives reads
+        there what it varies with. Nothing: that is not known.
     pattern
         Which entries of each operand an entry of the result depends on: a word for what
         many ops do (``"moved"``, ``"reduced"``, ``"matrices"``, ...), of which
@@ -376,6 +380,7 @@ class Op:
         "output_names",
         "pairs",
         "partial_reads",
+        "partials",
         "passes",
         "pattern",
         "pull",
@@ -425,6 +430,7 @@ class Op:
         self.read_only = self.may_copy = False
         self.pattern: str | Callable[[Any], Any] | None = None
         self.cure = self.helper = self.scalar = self.kind = ""
+        self.partials: tuple[str, ...] = ()
         self.ufunc: np.ufunc | None = None
         self.combines: np.ufunc | None = None
         self.output_names: tuple[str, ...] = ()

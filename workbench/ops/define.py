@@ -144,7 +144,7 @@ def elementwise(
     new_op = declare(name)
     new_op.compute = compute
     _set_settings(new_op, more)
-    new_op.elementwise = True
+    new_op.elementwise, new_op.partials = True, partials
     if isinstance(compute, np.ufunc):
         UFUNCS[compute], new_op.ufunc = new_op, compute
     if not partials or all(p == "0" for p in partials):
@@ -325,8 +325,8 @@ def op(
 #: What a row may set besides derivatives and traits; ``unfold`` is a body, as
 #: `unfold_by` has it.
 SETTINGS = set(
-    "batch carries combines cure helper infer kind lengths limit output_names passes"
-    " pattern reads root scalar template unfold view".split()
+    "batch carries combines cure helper infer kind lengths limit output_names partials"
+    " passes pattern reads root scalar template unfold view".split()
 )
 
 

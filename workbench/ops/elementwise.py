@@ -790,6 +790,7 @@ _imag = op(
     lambda g, y, x: g * -1j if dtype_of(x).kind == "c" else 0 * g,
     push=lambda t, y, x: np.imag(t[0]),
     rule="−i g",
+    reads=(),
 )
 _imag.elementwise = True
 _real.view = _imag.view = is_always_view

@@ -528,6 +528,7 @@ def _extremum(name: str, function: Callable[..., Any], larger: np.ufunc) -> Op:
         compute,
         weight,
         rule=f"g to the {name}imum, shared evenly at a tie",
+        partials=("x == y",),
         lengths=lengths_of(compute),
         unfold=body,
         combines=larger,
@@ -651,7 +652,9 @@ def _present_extremum(
         return np.where(np.all(missing, **params), np.nan, found)
 
     rule = f"g to the {name[3:]}imum, shared evenly at a tie"
-    return reduction(name, compute, weight, rule=rule, unfold=body)
+    return reduction(
+        name, compute, weight, rule=rule, unfold=body, partials=("x == y",)
+    )
 
 
 _nan_extrema = {

@@ -371,6 +371,7 @@ def _limit(name: str, ufunc: str) -> Op:
         pull_values,
         push=push,
         rule="g to what stays, shared evenly at a tie",
+        partials=("x0 == y", "x1 == y"),
         pattern="added",
         template=f"index_at(np.{ufunc}, {{0}}, np.s_[{{index:2}}], {{1}})",
         helper=INDEX_AT,

@@ -26,11 +26,13 @@ from workbench.autodiff.sparse.pattern import SparsityPattern
 from workbench.autodiff.sparse.relations import Relation
 from workbench.core.dims import has_dim
 from workbench.core.graph import Graph
+from workbench.core.op import Op, declare
 from workbench.core.tensor import Tensor, apply
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import is_weak, spec_of
 from workbench.errors import WorkbenchError
 from workbench.ops.define import shape_of
+from workbench.ops.indexing import GETITEM
 
 #: Places: rows, columns, and where an entry lies in a vector.
 Integers = npt.NDArray[np.int64]
@@ -43,6 +45,9 @@ MOST_RUNS = 24
 MOST_TERMS = 8
 #: From this length on, a line that is like no other is cut into pieces of its own.
 LONG_LINE = 8
+
+
+RESHAPE = declare("reshape")
 
 
 class NotAccumulatedError(WorkbenchError):
@@ -117,16 +122,21 @@ class SparseTangent:
         parts = [p._replace(weight=p.weight * weight) for p in self.parts]
         return SparseTangent(self.shape, parts)
 
-    def divide(self, number: complex) -> SparseTangent:
-        """Return the tangent divided by a number, whose inverse may overflow."""
-        parts = [p._replace(weight=p.weight / number) for p in self.parts]
+    def weigh(self, weigh: Callable[[complex], complex]) -> SparseTangent:
+        """Return the tangent with other factors of its parts."""
+        parts = [p._replace(weight=weigh(p.weight)) for p in self.parts]
         return SparseTangent(self.shape, parts)
 
-    def combine(self, op: Any, other: Any) -> SparseTangent:
-        """Return the tangent times a value, or divided by it, entry by entry."""
+    def combine(self, op: Op, place: int, other: Any) -> SparseTangent:
+        """Return the tangent times a value, or divided by it, entry by entry.
+
+        ``place`` is its own among the two operands of the op.
+        """
         places = _spread_places(shape_of(other), self.shape)
+        first = place == 0 or op.pairs is not None
+        write = _Combination(op, first)
         flat = flatten(other)
-        parts = [_combine_part(op, p, flat, places) for p in self.parts]
+        parts = [_combine_part(write, p, flat, places) for p in self.parts]
         return SparseTangent(self.shape, parts)
 
     def add(self, other: SparseTangent) -> SparseTangent:
@@ -201,24 +211,38 @@ def _spread_places(shape: tuple[int, ...], full: tuple[int, ...]) -> Integers | 
     return np.broadcast_to(places, full).reshape(-1)
 
 
-def _combine_part(op: Any, part: Part, other: Any, places: Integers | None) -> Part:
+class _Combination(NamedTuple):
+    """An op of two operands that is linear in the entries of a tangent."""
+
+    op: Op
+    #: Whether they are the first operand.
+    first: bool
+
+    def write(self, entries: Any, other: Any) -> Any:
+        pair = (entries, other) if self.first else (other, entries)
+        return apply(self.op, pair, {})
+
+
+def _combine_part(
+    combination: _Combination, part: Part, other: Any, places: Integers | None
+) -> Part:
     """Return a part times a flat operand, or divided by it."""
+    write = combination.write
     met = part.rows if places is None else places[part.rows]
     if part.entries is None:
-        divides = op.name in ("divide", "div0")
-        made = apply(op, (1, other), {}) if divides else other
+        made = other if combination.op.pairs is not None else write(1, other)
         return part._replace(entries=made, picks=met if shape_of(made) else None)
     if not shape_of(other):
-        return part._replace(entries=apply(op, (part.entries, other), {}))
+        return part._replace(entries=write(part.entries, other))
     if part.is_number:
-        return part._replace(entries=apply(op, (part.entries, other), {}), picks=met)
+        return part._replace(entries=write(part.entries, other), picks=met)
     have = part.picks
     if have is None:
         have = _count_up(shape_of(part.entries)[0])
     if shape_of(part.entries) == shape_of(other) and _is_same(have, met):
-        return part._replace(entries=apply(op, (part.entries, other), {}))
-    pair = pick(part.entries, part.picks), pick(other, met)
-    return part._replace(entries=apply(op, pair, {}), picks=None)
+        return part._replace(entries=write(part.entries, other))
+    made = write(pick(part.entries, part.picks), pick(other, met))
+    return part._replace(entries=made, picks=None)
 
 
 def _add_parts(a: Part, b: Part) -> Part:
@@ -274,60 +298,71 @@ def flatten(x: Any) -> Any:
 Step = Callable[[Tensor, Sequence[Any], tuple[int, ...]], SparseTangent]
 
 
-def _add(node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]) -> SparseTangent:
-    made = None
+def _combine_entries(
+    node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]
+) -> SparseTangent:
+    """Run an elementwise op that is linear in the tangents among its operands."""
+    op, made = node.op, None
+    moving = [isinstance(x, SparseTangent) for x in inputs]
     for i, x in enumerate(inputs):
-        if not isinstance(x, SparseTangent):
-            if is_weak(x) and x == 0:
-                continue
-            raise NotAccumulatedError(node.op.name)
-        x = x.broadcast(shape)
-        if i and node.op.name == "subtract":
-            x = x.scale(-1)
-        made = x if made is None else made.add(x)
+        if not moving[i]:
+            continue
+        if not rules.is_linear_in(op, i, moving):
+            raise NotAccumulatedError(op.name)
+        tangent: SparseTangent = x.broadcast(shape)
+        if i in op.carries and len(inputs) == 2:
+            return _combine_pair(op, i, tangent, inputs[1 - i])
+        tangent = _weigh_operand(node, i, tangent, inputs)
+        made = tangent if made is None else made.add(tangent)
     assert made is not None
     return made
 
 
-def _multiply(
-    node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]
+def _combine_pair(
+    op: Op, place: int, tangent: SparseTangent, other: Any
 ) -> SparseTangent:
-    x, other = inputs
-    divides = node.op.name in ("divide", "div0")
-    if isinstance(other, SparseTangent):
-        x, other = other, x
-        if divides:
-            raise NotAccumulatedError(node.op.name)
-    if isinstance(other, SparseTangent):
-        raise NotAccumulatedError(node.op.name)
-    tangent: SparseTangent = x.broadcast(shape)
-    if is_weak(other) and not isinstance(other, Tensor) and other != 0:
-        return tangent.divide(other) if divides else tangent.scale(other)
-    return tangent.combine(node.op, other)
+    """Combine a tangent with a value; with a Python number its parts are weighed."""
+    if not is_weak(other) or isinstance(other, Tensor) or other == 0:
+        return tangent.combine(op, place, other)
+
+    def weigh(weight: complex) -> complex:
+        made: Any = op.compute(*((weight, other) if place == 0 else (other, weight)))
+        number: complex = getattr(made, "item", lambda: made)()
+        return number
+
+    return tangent.weigh(weigh)
 
 
-def _negate(
-    node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]
+def _weigh_operand(
+    node: Tensor, place: int, tangent: SparseTangent, inputs: Sequence[Any]
 ) -> SparseTangent:
-    x: SparseTangent = inputs[0]
-    return x.scale(-1)
+    """Return what a sum has of an operand: it, times what the op makes of 1.
 
-
-def _keep(node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]) -> SparseTangent:
-    x: SparseTangent = inputs[0]
-    return x.broadcast(shape)
-
-
-def _cast(node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]) -> SparseTangent:
-    """Cast the entries; of numbers there is nothing to do."""
-    dtype = np.dtype(spec_of(node).dtype)
-    if dtype.kind != np.dtype(spec_of(node.inputs[0]).dtype).kind:
+    Other operands are tangents too, or 0. Where its dtype changes, it is cast.
+    """
+    others = [x for x in inputs if not isinstance(x, SparseTangent)]
+    if not all(is_weak(x) and x == 0 for x in others):
         raise NotAccumulatedError(node.op.name)
+    units = [float(i == place) for i in range(len(inputs))]
+    kind, given = (
+        np.dtype(spec_of(node).dtype),
+        np.dtype(spec_of(node.inputs[place]).dtype),
+    )
+    weight = complex(node.op.compute(*units, **node.params))
+    if kind.kind != given.kind or (
+        kind.kind == "c"
+        and node.op.compute(*[1j * u for u in units], **node.params) != 1j * weight
+    ):
+        raise NotAccumulatedError(node.op.name)
+    if weight != 1:
+        tangent = tangent.scale(weight if weight.imag else weight.real)
+    if kind == given:
+        return tangent
     parts = [
-        p if p.entries is None else p._replace(entries=p.entries.astype(dtype))
-        for p in inputs[0].parts
+        p if p.entries is None else p._replace(entries=p.entries.astype(kind))
+        for p in tangent.parts
     ]
-    return SparseTangent(shape, parts)
+    return SparseTangent(tangent.shape, parts)
 
 
 def _choose(
@@ -373,11 +408,7 @@ def _sum_places(
         if isinstance(x, SparseTangent) and relation is not None:
             part = x.relate(relation, shape)
             made = part if made is None else made.add(part)
-    if made is None:
-        return SparseTangent(shape, [])
-    if node.op.name == "mean":
-        return made.scale(made.size / inputs[0].size)
-    return made
+    return SparseTangent(shape, []) if made is None else made
 
 
 def _add_at(
@@ -396,6 +427,25 @@ def _add_at(
     return made
 
 
+def record_body(node: Tensor, inputs: Sequence[Any]) -> Graph | None:
+    """Return the ops that a node is made of, of its tangents; None: it has no body.
+
+    One that moves entries needs none.
+    """
+    op = node.op
+    if op.unfold is None or op.custom or op.carries == (0,) or op.pattern in MOVING:
+        return None
+    given = [
+        make_leaf_like(spec_of(x)) if isinstance(t, SparseTangent) else t
+        for x, t in zip(node.inputs, inputs, strict=True)
+    ]
+    leaves = [
+        x for x, t in zip(given, inputs, strict=True) if isinstance(t, SparseTangent)
+    ]
+    outputs = op.unfold(given, node.params)
+    return None if outputs is None else Graph(leaves, outputs)
+
+
 def _list_facts(
     node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]
 ) -> NodeFacts:
@@ -412,21 +462,23 @@ def _list_facts(
     )  # fmt: skip
 
 
-STEPS: dict[str, Step] = {
-    "add": _add, "subtract": _add,
-    **dict.fromkeys(["multiply", "mul0", "divide", "div0"], _multiply),
-    "negative": _negate,
-    **dict.fromkeys(["positive", "identity", "mask", "copy"], _keep),
-    "astype": _cast,
-    "index_add": _add_at,
-    "where": _choose,
-    **dict.fromkeys(
-        "reshape specify_shape transpose broadcast_to flip roll tile repeat span unspan"
-        " tril triu getitem scatter index_set concatenate stack sum mean"
-        " unbroadcast".split(),
-        _sum_places,
-    ),
-}  # fmt: skip
+#: What rows say (`Op.pattern`) of ops that move entries, and of what adds them up.
+MOVING = {"moved", "indexed", "scattered", "replaced"}
+STEPS: dict[Any, Step] = {
+    **dict.fromkeys([*MOVING, "reduced"], _sum_places),
+    "added": _add_at,
+}
+
+
+def find_step(op: Op) -> Step | None:
+    """Return how a tangent goes through an op; None where its row does not tell."""
+    if op.custom:
+        return None
+    if op.elementwise:
+        return _combine_entries if op.joins is None else _choose
+    if op.joins is not None or (op.pattern is None and op.carries == (0,)):
+        return _sum_places
+    return STEPS.get(op.pattern) if rules.is_linear_in(op, 0) else None
 
 
 # All of it
@@ -446,8 +498,8 @@ def accumulate(linear: LinearMap, pattern: SparsityPattern, format: str) -> Any 
 
     Returns
     -------
-    None where a tangent goes through an op that is not in `STEPS`, or would have too
-    many entries.
+    None where a tangent goes through an op whose row does not tell how, or would have
+    too many entries.
 
     Examples
     --------
@@ -480,10 +532,17 @@ def accumulate(linear: LinearMap, pattern: SparsityPattern, format: str) -> Any 
         if not any(isinstance(x, SparseTangent) for x in inputs):
             return apply(node.op, inputs, node.params)
         spec: Any = node.spec
-        step = STEPS.get(node.op.name)
-        if step is None or node.op.custom or isinstance(spec, tuple):
+        if isinstance(spec, tuple):
             raise NotAccumulatedError(node.op.name)
         if has_dim(tuple(spec.shape)) or any(n is None for n in spec.shape):
+            raise NotAccumulatedError(node.op.name)
+        body = None if node.op.custom else record_body(node, inputs)
+        if body is not None:
+            return body.run(
+                [x for x in inputs if isinstance(x, SparseTangent)], run_step
+            )[0]
+        step = find_step(node.op)
+        if step is None:
             raise NotAccumulatedError(node.op.name)
         made = step(node, inputs, tuple(spec.shape))
         count = sum(len(p.rows) for p in made.parts)
@@ -765,9 +824,9 @@ def _open_span(
                 return apply(op, tuple(made), {})
 
             return needs, compute
-    if op.name == "reshape" and x.params.get("order", "C") == "C":
+    if op is RESHAPE and x.params.get("order", "C") == "C":
         return [(inputs[0], begin, end)], lambda got: got[0]
-    if op.name == "concatenate" and x.params["axis"] == 0:
+    if op.joins == 0 and x.params["axis"] == 0:
         ends = np.cumsum([math.prod(shape_of(part)) for part in inputs])
         k = int(np.searchsorted(ends, begin, side="right"))
         if end <= ends[k]:
@@ -776,7 +835,7 @@ def _open_span(
             if isinstance(part, Tensor):
                 return [(part, a, b)], lambda got: got[0]
             return [], lambda got: np.reshape(part, (-1,))[a:b]
-    if op.name == "getitem" and len(inputs) == 1 and len(x.params["key"]) == 1:
+    if op is GETITEM and len(inputs) == 1 and len(x.params["key"]) == 1:
         (key,) = x.params["key"]
         if isinstance(key, tuple) and len(shape_of(inputs[0])) == 1:
             first, _, step = slice(*key).indices(shape_of(inputs[0])[0])

@@ -6,7 +6,9 @@ a local pattern leaves out the partial derivatives that are 0 at the values at h
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,16 +16,7 @@ import numpy as np
 from workbench.autodiff.sparse.node_facts import NodeFacts, leave_out
 from workbench.autodiff.sparse.products import read_array
 from workbench.autodiff.sparse.relations import Relation
-
-#: Ops whose second derivatives are 0 wherever they have any, of real operands.
-PIECEWISE_LINEAR = set(
-    "absolute fabs maximum minimum fmax fmin where clip sign heaviside max min nanmax"
-    " nanmin index_max index_min copysign fraction nextafter ldexp real imag"
-    " conjugate".split()
-)
-
-#: Those among them that curve where their operand is complex: |z| and z / |z|.
-CURVED_IF_COMPLEX = {"absolute", "sign"}
+from workbench.core.op import OPS, Op
 
 
 def has_curvature(node: NodeFacts, i: int, j: int) -> bool:
@@ -33,17 +26,45 @@ def has_curvature(node: NodeFacts, i: int, j: int) -> bool:
     partial derivative by one operand does not read is not mixed with it.
     """
     op = node.op
-    if op.name in PIECEWISE_LINEAR and not op.custom:
-        return node.is_complex and op.name in CURVED_IF_COMPLEX
+    if op.custom:
+        return True
     reads = op.partial_reads
-    if reads is not None and not op.custom:
+    if op.partials and not node.is_complex:  # the sign of a complex number is smooth
+        reads = list_smooth_reads(op)
+    if reads is not None:
         return all(
             "y" in reads[a] or b in reads[a] if a < len(reads) else True
             for a, b in ((i, j), (j, i))
         )
-    if op.reads is not None and not op.custom:
+    if op.reads is not None:
         return "y" in op.reads or (i in op.reads and j in op.reads)
     return True
+
+
+@cache
+def list_smooth_reads(op: Op) -> list[set[int | str]]:
+    """Return what each partial derivative of an op varies with, but for jumps.
+
+    These are the operands, by place, and ``"y"``, the result. What is only compared, or
+    has a function without slope, decides which piece of the op it is.
+    """
+    count = len(op.partials)
+    places: dict[str, int | str] = {"y": "y", "x": 0}
+    places.update((f"x{i}", i) for i in range(count))
+    names = [_find_smooth_names(ast.parse(p, mode="eval").body) for p in op.partials]
+    return [{places[n] for n in found if n in places} for found in names]
+
+
+def _find_smooth_names(tree: ast.AST) -> set[str]:
+    if isinstance(tree, ast.Compare):
+        return set()
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
+        called = OPS.get(tree.func.id)
+        if called is not None and called.pull is None:
+            return set()
+    if isinstance(tree, ast.Name):
+        return {tree.id}
+    return set().union(*map(_find_smooth_names, ast.iter_child_nodes(tree)))
 
 
 def restrict_elementwise(

@@ -20,7 +20,7 @@ from workbench.autodiff.sparse.relations import (
     make_csr,
 )
 from workbench.core.op import Op
-from workbench.ops.einsum import parse_subscripts
+from workbench.ops.contraction import parse_subscripts
 
 #: More terms of a sum of products than this are not listed one by one.
 MOST_PRODUCTS = 2**23
