@@ -22,7 +22,7 @@ from tests.core.filling import (
     function_of,
     with_names,
 )
-from workbench.core.inplace import Memory, Version
+from workbench.core.memory import Memory, Version
 from workbench.core.tensor import CHANGED, Tensor
 from workbench.core.walk import order_nodes
 from workbench.errors import DtypeError, GradientLostError, TraceError

@@ -4,7 +4,7 @@
 ``x[i] = v`` looks at ``v``. What varies is first stored by ``x[i] = v``, ``x += v``,
 ``out=``, ``np.copyto`` or ``ufunc.at``; then the array, and all views of the memory
 that are alive, *turn*: each of these objects becomes a `Turned`, which answers as the
-Tensor that it stands for from then on (`inplace.py`). So no name, list or attribute
+Tensor that it stands for from then on (`memory.py`). So no name, list or attribute
 that holds one need be found.
 
 Compiled code reads the memory of an array behind all protocols. Of one that has turned
@@ -27,7 +27,14 @@ from weakref import ref
 import numpy as np
 
 from workbench.core import blame, hooks, inplace, source, traces, types
-from workbench.core.inplace import COUNTS, LOCK, METHODS, SLOT
+from workbench.core.memory import (
+    COUNTS,
+    LOCK,
+    METHODS,
+    SLOT,
+    changed_class,
+    copy_in_place,
+)
 from workbench.core.tensor import (
     TENSORS,
     Tensor,
@@ -298,7 +305,7 @@ def copy_constant(x: Any) -> Any:
 
 
 def _copy(x: Any) -> Any:
-    return inplace.copy_in_place(x.view(np.ndarray))
+    return copy_in_place(x.view(np.ndarray))
 
 
 def _bits(x: Any) -> Any:
@@ -737,7 +744,7 @@ def _make_in_place(name: str, sign: str) -> Any:
 def _fill_class(signs: Iterable[tuple[str, str]]) -> None:
     """Give `Turned` what Tensors have, and arrays."""
     own = vars(Turned)
-    like: Any = inplace.changed_class(Tensor)
+    like: Any = changed_class(Tensor)
     kept = {"__class__", "__dict__", "__weakref__", "__new__", "__init__", "__slots__"}
     kept |= {"__init_subclass__", "__subclasshook__", "__getattribute__", "__doc__"}
     kept |= {"__setattr__", "__delattr__", "__sizeof__", "__array_finalize__"}

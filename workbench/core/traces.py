@@ -47,7 +47,7 @@ _COUNTING = threading.Lock()
 OPEN: list[OpenTrace] = []
 
 
-#: The classes of handles: Tensors whose memory was written to (`inplace.py`).
+#: The classes of handles: Tensors whose memory was written to (`memory.py`).
 CHANGED: set[type] = set()
 #: Whether there ever was one: then programs may be made from handles.
 WRITTEN = [False]
@@ -278,7 +278,7 @@ class OpenTrace(Hold):
         self.changes: list[Any] = []
         #: Weak references to the arrays that it made to store Tensors in (`plain.py`).
         self.plain: list[ref[Any]] = []
-        #: How values would lie in memory, by the serials of nodes (`inplace.py`).
+        #: How values would lie in memory, by the serials of nodes (`sharing.py`).
         self.layouts: dict[int, Any] = {}
         #: What leaves without values will look like, where that is known.
         self.examples: dict[int, Any] = {}

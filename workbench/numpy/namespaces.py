@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from workbench.core import traces, types
-from workbench.core.inplace import is_number
 from workbench.core.plain import (
     PLAIN,
     Turned,
@@ -25,6 +24,7 @@ from workbench.core.plain import (
     holds_tensor,
     join_program,
 )
+from workbench.core.sharing import is_number
 from workbench.core.tensor import TENSORS, Tensor
 from workbench.numpy import creation
 
