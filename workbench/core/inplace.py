@@ -194,9 +194,10 @@ def _lay_like(new: Any, old: Any) -> Any:
         and new.op.view is None
         and new.op is not IDENTITY
     )
-    if value is None:
+    before = old._value
+    if value is None or before is None:
         a, b = find_layout(old), find_layout(new)
-        if a is not None and b is not None:
+        if isinstance(new, Tensor) and a is not None and b is not None:
             if own and a.strides == b.strides:
                 return new
             if a.flags.forc:
@@ -204,7 +205,6 @@ def _lay_like(new: Any, old: Any) -> Any:
                 return apply(COPY, (new,), {"order": order})
         # It is written into a copy of the old one, which lies as that does.
         return apply(declare("index_set"), (old, new), {"key": (Ellipsis,)})
-    before = old._value
     if own and type(value) is type(before) is np.ndarray:
         if value.strides == before.strides:
             return new

@@ -444,9 +444,12 @@ def turn(x: Any) -> None:
         nodes = [node]
         for found in root.shows:
             view = found()
-            if view is not None and type(view) in PLAIN and view.size:
+            if view is not None and type(view) in PLAIN:
                 objects.append(view)
-                nodes.append(_make_view(node, root, view))
+                is_part = view.size > 0
+                nodes.append(
+                    _make_view(node, root, view) if is_part else _make_empty(view)
+                )
         for other, handle in zip(objects, nodes, strict=True):
             if other.label is not None and handle.name is None:
                 handle.name = other.label
@@ -557,6 +560,14 @@ def _make_view(node: Tensor, root: Any, view: Any) -> Any:
     ):
         raise _explain_view(view)
     return made
+
+
+def _make_empty(view: Any) -> Any:
+    """Return a Tensor without entries, which show nothing of any memory."""
+    value, line = _copy(view), source.caller()
+    node, first = (inplace.make_copy(None, value, value, line) for _ in range(2))
+    inplace.store(inplace.open_memory(node, "x[i] = v")[0], first)
+    return node
 
 
 def _explain_view(view: Any) -> TraceError:

@@ -198,6 +198,8 @@ def _is_whole(key: Key, shape: tuple[int, ...]) -> bool:
     if Ellipsis in parts:
         i = parts.index(Ellipsis)
         parts[i : i + 1] = [WHOLE] * (len(shape) - len(parts) + 1)
+    if len(parts) > len(shape):
+        return False  # it adds axes
     for part, n in zip(parts, shape, strict=False):  # axes that are not named are whole
         if type(part) is not Slice:
             return False
