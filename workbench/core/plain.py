@@ -407,7 +407,7 @@ def _fill_blank(root: Any) -> None:
 def _check_given(root: Any, opened: Iterable[Any]) -> None:
     """Refuse a Tensor in an argument that shares memory with another one."""
     for trace in opened if root.is_given else ():
-        for key, given in trace.given_arrays.items():
+        for key, given in (trace.given_arrays or {}).items():
             if given is root:
                 inplace.check_alone(trace, root, "x[i] = v", key=key)
 

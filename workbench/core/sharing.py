@@ -119,15 +119,16 @@ def note_example(leaf: Tensor, batch: Any, axis: int) -> None:
     if type(value) is np.ndarray and value.ndim and value.size:
         example = value[(slice(None),) * (axis % value.ndim) + (0,)]
         if type(example) is np.ndarray:
-            traces.LOCAL.stack[-1].examples[leaf.serial] = example
+            trace = traces.LOCAL.stack[-1]
+            trace.examples = {**(trace.examples or {}), leaf.serial: example}
 
 
 def _find_example(x: Tensor) -> Any:
     """Return what a leaf without a value will look like, where a trace knows it."""
     if x.op is IDENTITY:
         for trace in traces.LOCAL.stack or traces.OPEN:
-            if (example := trace.examples.get(x.serial)) is not None:
-                return example
+            if trace.examples and x.serial in trace.examples:
+                return trace.examples[x.serial]
     return None
 
 

@@ -510,8 +510,12 @@ def record(
     """
     swap = hooks.swap_names.call(call if function is None else function)
     with ProgramTrace() as trace, NamedWarnings():
-        trace.decisions, trace.decides_anew = [] if decisions else None, anew
-        trace.owns, trace.constants = owns, constants
+        if decisions:
+            trace.decisions = []
+        if anew:
+            trace.decides_anew = True
+        if owns:
+            trace.owns, trace.constants = True, constants
         if lean:
             trace.pending = residuals.make_pending()
         leaves = trace.open_leaves(values, names)
