@@ -131,9 +131,26 @@ class Memory:
         self.latest, self.owner, self.allowed = made, None, None
         self.buffer = self.shown = None
         self.version += 1
+        if type(value) is np.ndarray:
+            self.show(value)
         for handle in self.handles:
             if (x := handle()) is not None:
                 x.memory.taken = None
+
+    def show(self, value: Any) -> None:
+        """Let all that shows it when its program has ended share one array.
+
+        A view of a version may have been a copy, and lie in another array.
+        """
+        SLOT.__set__(self.latest, value)
+        for found in self.fresh:
+            x = found()
+            if x is None or type(x) in CHANGED:
+                continue
+            if x.memory is self:
+                SLOT.__set__(x, value)
+            else:
+                _show_view(x, value)
 
     def hand_over(self, outer: OpenTrace, first: int, walked: set[int]) -> None:
         """Leave it to the trace around; ``first`` is the serial of our first leaf.
@@ -167,6 +184,18 @@ class Memory:
                 " since would not show the change. Work on a copy: x = x.copy()."
             )
         self.fresh.clear()
+
+
+def _show_view(view: Any, base: Any) -> None:
+    """Let a view, and views of it, share the memory of an array."""
+    if view.op.view is None or type(READ(view)) is not np.ndarray:
+        return
+    made = view.op.compute(base, *view.args[1:], **view.params)
+    if type(made) is np.ndarray and np.may_share_memory(made, base):
+        SLOT.__set__(view, made)
+        for found in view.views or ():
+            if (x := found()) is not None and type(x) not in CHANGED:
+                _show_view(x, made)
 
 
 class Version(Tensor):

@@ -31,7 +31,6 @@ from workbench.core.memory import (
     COUNTS,
     LOCK,
     METHODS,
-    SLOT,
     changed_class,
     copy_in_place,
 )
@@ -50,6 +49,7 @@ _set_dtype: Any = vars(np.ndarray)["dtype"].__set__
 _set_class: Any = vars(object)["__class__"].__set__
 _set_item = np.ndarray.__setitem__
 _view = np.ndarray.view
+_wrap = np.ndarray.__array_wrap__
 _set_flags = np.ndarray.setflags
 _get_item = np.ndarray.__getitem__
 
@@ -112,6 +112,17 @@ class Plain(np.ndarray[Any, Any]):
         self.is_given = False
         if stack := traces.LOCAL.stack:
             stack[-1].note_plain(ref(self))
+
+    def __array_wrap__(
+        self, made: Any, context: Any = None, return_scalar: bool = False
+    ) -> Any:
+        """Return what a ufunc has made: of no axes a number, as of NumPy's own arrays.
+
+        An array without axes in its place would change under all of its names.
+        """
+        if return_scalar and not made.ndim:
+            return made[()]
+        return _wrap(self, made, context)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         kind = type(value)
@@ -511,7 +522,7 @@ class Loan:
             if not place and not x.is_given and x.flags.writeable:
                 x.view(np.ndarray)[...] = value
                 if self.memory.owner is None:  # views that are Tensors show it, too
-                    SLOT.__set__(self.memory.latest, x.view(np.ndarray))
+                    self.memory.show(x.view(np.ndarray))
             elif place:
                 _root_of(x).shows.append(found)
 
