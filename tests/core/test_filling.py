@@ -22,7 +22,7 @@ from tests.core.filling import (
     function_of,
     with_names,
 )
-from workbench.core.inplace import Memory, Version
+from workbench.core.memory import Memory, Version
 from workbench.core.tensor import CHANGED, Tensor
 from workbench.core.walk import order_nodes
 from workbench.errors import DtypeError, GradientLostError, TraceError
@@ -709,3 +709,42 @@ def test_an_array_of_an_inner_program_is_written_in_the_outer_one(escape: str) -
     value, slope = wb.value_and_grad(outer)(XS)
     np.testing.assert_allclose(value, plainly(XS))
     np.testing.assert_allclose(slope, differences(plainly, XS, 1e-3), rtol=1e-8)
+
+
+def test_what_random_programs_found() -> None:
+    def f(x: Any) -> Any:
+        a = NAMES.concatenate([x[:2], np.ones(2), x[2:]])
+        a[::2] -= x[1]
+        column = a.reshape((6, 1))
+        column[..., 0:] = +NAMES.sin(a)[:, None]  # adds an axis to all entries
+        b = NAMES.sin(x) * 1.0
+        part = b[::2]
+        b.fill(0.5)  # a plain number over all, without values
+        part *= x[0]
+        NAMES.clip(a, -0.4, 0.9, out=a)
+        c = NAMES.zeros(3)
+        c[:0] += x[0] * c[:0]  # a view without entries
+        c[1] = b[0] * a[-1]
+        return NAMES.sum(a * a) + NAMES.sum(b) + NAMES.sum(c * c)
+
+    x = np.array([0.3, 0.7, -0.2, 0.45])
+    np.testing.assert_allclose(wb.grad(f)(x), differences(f, x, 1e-4), atol=1e-9)
+    slopes = wb.grad(f)
+    truth = [differences(lambda x, i=i: slopes(x)[i], x, 1e-4) for i in range(4)]
+    np.testing.assert_allclose(wb.hessian(f)(x), truth, atol=1e-7)
+    np.testing.assert_allclose(wb.vmap(f)(np.stack([x, 2 * x])), [f(x), f(2 * x)])
+
+
+def test_a_view_without_entries_is_written_to() -> None:
+    def f(x: Any) -> Any:
+        a = np.zeros((3, 2))
+        empty = a[3:, :1]
+        a[:0] += x[0]
+        np.add(x[:1], x[1], out=empty)
+        a[0, 0] = x[0] ** 2
+        empty *= x[2]
+        np.copyto(empty, x[0])
+        assert empty.shape == (0, 1)
+        return np.sum(a) + np.sum(empty)
+
+    np.testing.assert_allclose(wb.grad(f)(XS), [2 * XS[0], 0, 0, 0, 0, 0])

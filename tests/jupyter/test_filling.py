@@ -409,3 +409,39 @@ def test_a_program_of_a_function_is_right_in_a_cell(
     move = rng.normal(size=given.shape)
     ends = [run(given + step * move)["out"] for step in (1e-6, -1e-6)]
     assert np.sum(g * move) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5)
+
+
+def test_names_share_memory_after_the_cell_as_they_would(cells: Notebook) -> None:
+    cell = """a = np.sin(w) * 1.0
+b = a[..., ::-1]
+a[0] = s
+c = a[1:]
+d = np.zeros((2, 3))
+d[1] = w * s
+e = np.ravel(d)
+f = d.T[1:]
+g = f[0]
+total = np.sum(a)
+total += s
+h = a[:2]
+loss = np.sum(b * c[0]) + np.sum(e) * total + np.sum(f * g) + h[1]"""
+    plain: dict[str, Any] = {"np": np, "w": cells.names["w"], "s": cells.names["s"]}
+    exec(cell, plain)
+    cells.run("%%autodiff loss --show none\n" + cell)
+    names = "abcdefgh"
+    for name in names:
+        assert type(cells.names[name]) is np.ndarray
+        np.testing.assert_allclose(cells.names[name], plain[name])
+    for first in names:
+        for second in names:
+            shared, expected = (
+                np.shares_memory(x[first], x[second]) for x in (cells.names, plain)
+            )
+            assert shared == expected, (first, second)
+    change = "c[1] = 7.0\ne[4] = 9.0\nb[0] *= 2.0\nf[0, 0] = 3.0"
+    exec(change, plain)
+    cells.run(change)
+    for name in names:
+        np.testing.assert_allclose(cells.names[name], plain[name])
+    graph = cells.names["ad"].graph
+    assert graph.outputs[0].value == cells.names["loss"]

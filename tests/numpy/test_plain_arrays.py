@@ -20,7 +20,9 @@ from tests.core.test_filling import differences
 from workbench.errors import GradientLostError, TraceError, WorkbenchError
 
 #: NumPy's own, under names that nothing is swapped for.
-REAL: dict[str, Any] = {"module": np, "zeros": np.zeros, "asarray": np.asarray}
+REAL: dict[str, Any] = {
+    "module": np, "zeros": np.zeros, "asarray": np.asarray, "type": type,
+}  # fmt: skip
 X = np.array([1.0, 2.0, 3.0])
 
 
@@ -692,3 +694,48 @@ def test_an_array_without_values_that_is_kept_says_so() -> None:
         assert type(b + 0) is not wb.Tensor
         assert b.tolist() == [2.0, 2.0]
         assert "without values" in repr(a)
+
+
+def test_functions_that_write_take_lists_of_tensors() -> None:
+    def f(x: Any) -> Any:
+        a, b = np.zeros(4), np.zeros((2, 2))
+        np.put(a, [0, 1], [x[0] ** 2, x[1]])
+        np.copyto(a[2:], [x[2], 1.0])
+        np.place(a, a > 2.5, [x[0], 0.2])
+        np.putmask(a, a < 0.1, (x[1], 2.0))
+        np.fill_diagonal(b, [x[0], x[1]])
+        np.put_along_axis(b, np.array([[1], [0]]), [[x[2]], [x[0]]], 1)
+        return np.sum(a * np.arange(1.0, 5.0)) + np.sum(b * b)
+
+    value, slope = wb.value_and_grad(f)(X)
+    np.testing.assert_allclose(value, f(X))
+    np.testing.assert_allclose(slope, differences(f, X, 1e-3), rtol=1e-8, atol=1e-9)
+
+
+def test_a_number_of_a_plain_array_is_a_number() -> None:
+    kinds: list[type] = []
+
+    def f(x: Any) -> Any:
+        a = np.ones(3)
+        a[0] = 2.0
+        first = made = np.sum(a)
+        made += 1.0  # a new number: `first` stays
+        second = made = a @ a
+        made *= 3.0
+        third = made = np.dot(a, a) + a.max()
+        made -= 5.0
+        numbers = [
+            first, second, third, a.mean(), a.std(), np.add.reduce(a), np.median(a),
+            np.linalg.norm(a), np.vdot(a, a), np.ptp(a), np.all(a > 0), (a > 1).sum(),
+            -np.sum(a), np.sqrt(np.sum(a)), np.interp(0.5, a, a), np.trapezoid(a),
+        ]  # fmt: skip
+        kinds.extend(map(REAL["type"], numbers))
+        whole = np.array(2.0)  # an array without axes is one
+        alias = whole
+        whole += 1.0
+        return (first + second + third + alias) * x[0]
+
+    value = f(X)
+    plain, kinds[:] = kinds[:], []
+    np.testing.assert_allclose(wb.grad(f)(X), [value / X[0], 0, 0])
+    assert kinds == plain

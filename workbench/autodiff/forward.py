@@ -23,7 +23,7 @@ from workbench.autodiff.steps import (
 from workbench.autodiff.versions import Tangents
 from workbench.core import blame, dims, hooks, types
 from workbench.core.graph import Graph, copy_onto
-from workbench.core.inplace import Version
+from workbench.core.memory import Version
 from workbench.core.op import Op
 from workbench.core.tensor import (
     Tensor,

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse, steps
-from workbench.core import blame, hooks, inplace, source, traces, tree, types, walk
+from workbench.core import blame, hooks, sharing, source, traces, tree, types, walk
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override, OverrideRules
+from workbench.core.memory import adopt, resolve
 from workbench.core.tensor import (
     IDENTITY,
     Tensor,
@@ -233,9 +234,7 @@ class RecordedCall:
             )
         y, self.aux = pair
         if traces.WRITTEN[0]:
-            self.aux = tree.map_tree(
-                lambda x: inplace.adopt(inplace.resolve(x)), self.aux
-            )
+            self.aux = tree.map_tree(lambda x: adopt(resolve(x)), self.aux)
         return y
 
     def _wrap_other(self, place: int | str, x: object) -> object:
@@ -565,7 +564,7 @@ def ensure_owned(
                 owned[i] = owner = x.copy()
             shared_ids.add(id(owner))
         elif isinstance(x, Tensor):
-            base: Any = inplace.find_memory(x)
+            base: Any = sharing.find_memory(x)
             if base.serial < since or base.op is IDENTITY or base.serial in bases:
                 owned[i] = base = np.copy(x)
             bases.add(base.serial)

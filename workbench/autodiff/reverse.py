@@ -37,7 +37,7 @@ from workbench.core import (
     walk,
 )
 from workbench.core.dims import Dim, is_same_with_facts
-from workbench.core.inplace import Version, read_args
+from workbench.core.memory import Version, read_args
 from workbench.core.op import SINGULAR
 from workbench.core.residuals import LEAN, is_private
 from workbench.core.tensor import (

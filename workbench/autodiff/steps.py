@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 from workbench.core import blame, deferred, traces, walk
 from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
-from workbench.core.inplace import replace_handles
+from workbench.core.memory import replace_handles
 from workbench.core.op import SINGULAR, Op
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import is_live

@@ -1,6 +1,6 @@
 """Derivatives of arrays that are written to, entry by entry, in linear time.
 
-Of n versions of an array that differ in an entry each (`core/inplace.py`), the rules of
+Of n versions of an array that differ in an entry each (`core/memory.py`), the rules of
 the op would make n cotangents, or tangents, each a whole array. Here one array goes
 through all of them, and is written into where nobody else holds it: in plain sweeps an
 array of NumPy, in recorded ones versions of a memory again (`Total`).
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.inplace import Version
+from workbench.core.memory import Version
 from workbench.core.tensor import Tensor, value_of
 from workbench.ops.define import shape_of, sum_to
 from workbench.ops.indexing import as_index, has_distinct_entries

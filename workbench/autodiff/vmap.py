@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.autodiff.batch import example_spec, run_batch
 from workbench.autodiff.grad import ensure_owned, record_argument
-from workbench.core import inplace, tree, types
+from workbench.core import sharing, tree, types
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import ArgumentNames, check_function, detach, record
@@ -86,7 +86,7 @@ def vmap(f: Function, in_axes: object = 0, out_axes: object = 0) -> Function:
             filled = [record_argument(x) for x in leaves]
             for i, x in zip(chosen, inner, strict=True):
                 filled[i] = x
-                inplace.note_example(x, leaves[i], along[i] or 0)
+                sharing.note_example(x, leaves[i], along[i] or 0)
             named = {key: record_argument(x) for key, x in kwargs.items()}
             return f(*structure(filled), **named)
 

@@ -24,7 +24,7 @@ from workbench.autodiff.reverse import choose_pull
 from workbench.autodiff.steps import Rules, inner_rules, with_inner_nodes
 from workbench.checks.differences import EXACT_STEP, Slope, slope
 from workbench.checks.progress import tick
-from workbench.core.inplace import read_args
+from workbench.core.memory import read_args
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops import gradients
 from workbench.ops.define import Parts

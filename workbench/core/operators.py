@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from workbench.core import hooks, source
-from workbench.core.inplace import METHODS, make_in_place
+from workbench.core.inplace import make_in_place
+from workbench.core.memory import METHODS
 from workbench.core.op import Op, declare
 from workbench.core.plain import complete_classes
 from workbench.core.tensor import (

@@ -4,7 +4,7 @@
 ``x[i] = v`` looks at ``v``. What varies is first stored by ``x[i] = v``, ``x += v``,
 ``out=``, ``np.copyto`` or ``ufunc.at``; then the array, and all views of the memory
 that are alive, *turn*: each of these objects becomes a `Turned`, which answers as the
-Tensor that it stands for from then on (`inplace.py`). So no name, list or attribute
+Tensor that it stands for from then on (`memory.py`). So no name, list or attribute
 that holds one need be found.
 
 Compiled code reads the memory of an array behind all protocols. Of one that has turned
@@ -27,7 +27,13 @@ from weakref import ref
 import numpy as np
 
 from workbench.core import blame, hooks, inplace, source, traces, types
-from workbench.core.inplace import COUNTS, LOCK, METHODS, SLOT
+from workbench.core.memory import (
+    COUNTS,
+    LOCK,
+    METHODS,
+    changed_class,
+    copy_in_place,
+)
 from workbench.core.tensor import (
     TENSORS,
     Tensor,
@@ -43,6 +49,7 @@ _set_dtype: Any = vars(np.ndarray)["dtype"].__set__
 _set_class: Any = vars(object)["__class__"].__set__
 _set_item = np.ndarray.__setitem__
 _view = np.ndarray.view
+_wrap = np.ndarray.__array_wrap__
 _set_flags = np.ndarray.setflags
 _get_item = np.ndarray.__getitem__
 
@@ -105,6 +112,17 @@ class Plain(np.ndarray[Any, Any]):
         self.is_given = False
         if stack := traces.LOCAL.stack:
             stack[-1].note_plain(ref(self))
+
+    def __array_wrap__(
+        self, made: Any, context: Any = None, return_scalar: bool = False
+    ) -> Any:
+        """Return what a ufunc has made: of no axes a number, as of NumPy's own arrays.
+
+        An array without axes in its place would change under all of its names.
+        """
+        if return_scalar and not made.ndim:
+            return made[()]
+        return _wrap(self, made, context)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         kind = type(value)
@@ -298,7 +316,7 @@ def copy_constant(x: Any) -> Any:
 
 
 def _copy(x: Any) -> Any:
-    return inplace.copy_in_place(x.view(np.ndarray))
+    return copy_in_place(x.view(np.ndarray))
 
 
 def _bits(x: Any) -> Any:
@@ -400,7 +418,7 @@ def _fill_blank(root: Any) -> None:
 def _check_given(root: Any, opened: Iterable[Any]) -> None:
     """Refuse a Tensor in an argument that shares memory with another one."""
     for trace in opened if root.is_given else ():
-        for key, given in trace.given_arrays.items():
+        for key, given in (trace.given_arrays or {}).items():
             if given is root:
                 inplace.check_alone(trace, root, "x[i] = v", key=key)
 
@@ -437,9 +455,12 @@ def turn(x: Any) -> None:
         nodes = [node]
         for found in root.shows:
             view = found()
-            if view is not None and type(view) in PLAIN and view.size:
+            if view is not None and type(view) in PLAIN:
                 objects.append(view)
-                nodes.append(_make_view(node, root, view))
+                is_part = view.size > 0
+                nodes.append(
+                    _make_view(node, root, view) if is_part else _make_empty(view)
+                )
         for other, handle in zip(objects, nodes, strict=True):
             if other.label is not None and handle.name is None:
                 handle.name = other.label
@@ -501,7 +522,7 @@ class Loan:
             if not place and not x.is_given and x.flags.writeable:
                 x.view(np.ndarray)[...] = value
                 if self.memory.owner is None:  # views that are Tensors show it, too
-                    SLOT.__set__(self.memory.latest, x.view(np.ndarray))
+                    self.memory.show(x.view(np.ndarray))
             elif place:
                 _root_of(x).shows.append(found)
 
@@ -550,6 +571,14 @@ def _make_view(node: Tensor, root: Any, view: Any) -> Any:
     ):
         raise _explain_view(view)
     return made
+
+
+def _make_empty(view: Any) -> Any:
+    """Return a Tensor without entries, which show nothing of any memory."""
+    value, line = _copy(view), source.caller()
+    node, first = (inplace.make_copy(None, value, value, line) for _ in range(2))
+    inplace.store(inplace.open_memory(node, "x[i] = v")[0], first)
+    return node
 
 
 def _explain_view(view: Any) -> TraceError:
@@ -737,7 +766,7 @@ def _make_in_place(name: str, sign: str) -> Any:
 def _fill_class(signs: Iterable[tuple[str, str]]) -> None:
     """Give `Turned` what Tensors have, and arrays."""
     own = vars(Turned)
-    like: Any = inplace.changed_class(Tensor)
+    like: Any = changed_class(Tensor)
     kept = {"__class__", "__dict__", "__weakref__", "__new__", "__init__", "__slots__"}
     kept |= {"__init_subclass__", "__subclasshook__", "__getattribute__", "__doc__"}
     kept |= {"__setattr__", "__delattr__", "__sizeof__", "__array_finalize__"}

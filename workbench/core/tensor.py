@@ -152,9 +152,9 @@ class Tensor(ArrayMethods, Conversions):
     notes: Any
     #: Weak references to the nodes made from it, of one that may be let go.
     readers: Any
-    #: Weak references to the views of it that a program has made (`inplace.py`).
+    #: Weak references to the views of it that a program has made (`memory.py`).
     views: Any
-    #: What it shares its memory with, once that was written to (`inplace.py`).
+    #: What it shares its memory with, once that was written to (`memory.py`).
     memory: Any
 
     def __init_subclass__(cls) -> None:

@@ -12,11 +12,12 @@ from typing import Any, Union
 
 import numpy as np
 
-from workbench.core import blame, hooks, inplace, residuals, source, traces, tree, types
+from workbench.core import blame, hooks, residuals, source, traces, tree, types
 from workbench.core.blame import find_library_call, find_numpy_call, suggest_replacement
 from workbench.core.dims import Dim, Length, Size, atoms_of, dim_of_atom
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph, Integers
+from workbench.core.memory import adopt, purify, resolve
 from workbench.core.tensor import (
     TENSORS,
     Tensor,
@@ -295,8 +296,8 @@ def is_live(x: object) -> bool:
 def detach(x: Any) -> Any:
     """Return the value of a Tensor, unless what is computed from it is recorded."""
     if isinstance(x, Tensor):
-        x = inplace.resolve(x)
-        return inplace.adopt(x) if is_live(x) else x._value
+        x = resolve(x)
+        return adopt(x) if is_live(x) else x._value
     return x
 
 
@@ -309,7 +310,7 @@ def wrap(
         made.spec = value
         return made
     if isinstance(value, Tensor):
-        x = inplace.resolve(value)
+        x = resolve(value)
         made = make_leaf(x._value, name, (x,) if is_live(x) else (), line)
         if x._value is None:
             made.spec = x.spec
@@ -412,7 +413,7 @@ class ProgramTrace(OpenTrace):
         taken = self._find_taken(error)
         if taken is not None:
             raise taken from None  # what the library made of it says less
-        explained = self._explain_write(error)
+        explained: Exception | None = self._explain_write(error)
         if explained is not None:
             return explained
         if isinstance(error, (ValueError, TypeError)) or (
@@ -509,8 +510,12 @@ def record(
     """
     swap = hooks.swap_names.call(call if function is None else function)
     with ProgramTrace() as trace, NamedWarnings():
-        trace.decisions, trace.decides_anew = [] if decisions else None, anew
-        trace.owns, trace.constants = owns, constants
+        if decisions:
+            trace.decisions = []
+        if anew:
+            trace.decides_anew = True
+        if owns:
+            trace.owns, trace.constants = True, constants
         if lean:
             trace.pending = residuals.make_pending()
         leaves = trace.open_leaves(values, names)
@@ -521,14 +526,14 @@ def record(
             made = swap.run(call, leaves)
         outputs, structure = tree.flatten(made)
         if traces.WRITTEN[0]:
-            outputs = list(map(inplace.resolve, outputs))
+            outputs = list(map(resolve, outputs))
             leaves = list(map(traces.node_of, leaves))
         for i, x in enumerate(outputs):
             if type(x) not in TENSORS:
                 outputs[i] = gather_result(x)
         caught = trace.caught
         if traces.WRITTEN[0] and not lean:  # else who pulls back does so
-            inplace.purify(outputs, min(trace.leaves, default=0))
+            purify(outputs, min(trace.leaves, default=0))
     graph = Graph(leaves, outputs, tree=structure, caught=caught)
     graph.decisions = trace.decisions or ()
     return graph

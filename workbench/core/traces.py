@@ -47,7 +47,7 @@ _COUNTING = threading.Lock()
 OPEN: list[OpenTrace] = []
 
 
-#: The classes of handles: Tensors whose memory was written to (`inplace.py`).
+#: The classes of handles: Tensors whose memory was written to (`memory.py`).
 CHANGED: set[type] = set()
 #: Whether there ever was one: then programs may be made from handles.
 WRITTEN = [False]
@@ -264,36 +264,37 @@ class OpenTrace(Hold):
     #: From so many changes on, those that nobody shows any more are looked for.
     most_changes = MANY
 
+    #: One of its leaves without a value, if it has any: values come later, many
+    #: times (`vmap`), and so must random draws.
+    unknown: Any = None
+    #: Whether its leaves are its own to write to.
+    owns = False
+    #: What Python has decided by values in it, in order; None: nobody asks.
+    decisions: list[Decision] | None = None
+    #: Whether what is recorded in it is recorded anew in each run.
+    decides_anew = False
+    #: Whether `+=` in it binds a name to a new value, and changes nothing.
+    rebinds = False
+    #: The large values that it may let go (see `residuals.py`); None: it keeps all.
+    pending: Any = None
+    #: Weak references to the arrays that it made to store Tensors in (`plain.py`).
+    plain: list[ref[Any]] | None = None
+    #: Arrays of the caller's as the function has them, by their ids.
+    given_arrays: dict[int, Any] | None = None
+    #: What leaves without values will look like, where that is known, by their serials.
+    examples: dict[int, Any] | None = None
+
     def __init__(self) -> None:
         self.arrays = Arrays()
         self.leaves: set[int] = set()
-        #: One of its leaves without a value, if it has any: values come later, many
-        #: times (`vmap`), and so must random draws.
-        self.unknown: Any = None
         self.dependent: dict[int, bool] = {}
         #: All arrays that it has caught, and the checksums of the owners of memory.
         self.caught = Arrays()
         self.sums: dict[int, int] = {}
         #: What has been changed in place of the Tensors that it made.
         self.changes: list[Any] = []
-        #: Weak references to the arrays that it made to store Tensors in (`plain.py`).
-        self.plain: list[ref[Any]] = []
-        #: How values would lie in memory, by the serials of nodes (`inplace.py`).
+        #: How values would lie in memory, by the serials of nodes (`sharing.py`).
         self.layouts: dict[int, Any] = {}
-        #: What leaves without values will look like, where that is known.
-        self.examples: dict[int, Any] = {}
-        #: Arrays of the caller's as the function has them, by their ids.
-        self.given_arrays: dict[int, Any] = {}
-        #: Whether its leaves are its own to write to.
-        self.owns = False
-        #: What Python has decided by values in it, in order; None: nobody asks.
-        self.decisions: list[Decision] | None = None
-        #: Whether what is recorded in it is recorded anew in each run.
-        self.decides_anew = False
-        #: Whether `+=` in it binds a name to a new value, and changes nothing.
-        self.rebinds = False
-        #: The large values that it may let go (see `residuals.py`); None: it keeps all.
-        self.pending: Any = None
 
     def __enter__(self) -> Self:
         # An interrupt may strike where a place in the user's code has just been pinned.
@@ -305,6 +306,8 @@ class OpenTrace(Hold):
     def note_plain(self, found: ref[Any]) -> None:
         """Note an array that may be written to as long as it is there."""
         known = self.plain
+        if known is None:
+            known = self.plain = []
         n = len(known)
         if n >= MANY and not n & (n - 1):
             known[:] = [x for x in known if x() is not None]
@@ -316,7 +319,7 @@ class OpenTrace(Hold):
         NumPy's own functions, which ask nobody, refuse to write to what is read-only.
         """
         for trace in LOCAL.stack:
-            for found in trace.plain if trace is not self else ():
+            for found in trace.plain or () if trace is not self else ():
                 x = found()
                 if x is None or type(x) in CHANGED:
                     continue
@@ -339,6 +342,9 @@ class OpenTrace(Hold):
             if len(outer.changes) >= outer.most_changes:
                 outer.changes = [x for x in outer.changes if x.is_shown()]
                 outer.most_changes = max(MANY, 2 * len(outer.changes))
+            for found in self.plain or ():
+                if found() is not None:
+                    outer.note_plain(found)
             return
         stopped: BaseException | None = None
         for change in changes:
@@ -362,12 +368,9 @@ class OpenTrace(Hold):
             OPEN.remove(self)
             if source.CONTEXT.get() is not self.around:
                 source.CONTEXT.set(self.around)
-            outer = LOCAL.stack[-1] if LOCAL.stack else None
             try:
-                if self.changes:
-                    self.close_changes(outer)
-                if self.plain and outer is not None:
-                    outer.plain += [x for x in self.plain if x() is not None]
+                if self.changes or self.plain:
+                    self.close_changes(LOCAL.stack[-1] if LOCAL.stack else None)
             finally:
                 if self.collects_seldom:
                     collect_often()

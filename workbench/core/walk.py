@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from workbench.core import inplace, traces, types
-from workbench.core.inplace import Memory, Version
+from workbench.core import traces, types
+from workbench.core.memory import Memory, Version, replace_handles
 from workbench.core.tensor import (
     IDENTITY,
     MaskedTensor,
@@ -44,7 +44,7 @@ def order_nodes(
         for x in node.inputs:
             if type(x) is not Tensor:
                 if type(x) in traces.CHANGED:
-                    inplace.replace_handles(node)
+                    replace_handles(node)
                     stack.append(node)
                     break
                 if not isinstance(x, Tensor):

@@ -34,9 +34,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import hooks, inplace, trace, traces, types, walk
+from workbench.core import hooks, trace, traces, types, walk
 from workbench.core.float_warnings import Warned, warn_at_lines
 from workbench.core.graph import Graph
+from workbench.core.memory import purify, resolve
 from workbench.core.tensor import Tensor, next_serial
 from workbench.core.tree import is_sparse
 from workbench.errors import (
@@ -630,9 +631,9 @@ class Cell:
                         raise
                     finally:
                         self.locked.update(opening.arrays)
-                    output = inplace.resolve(self._get_output(value))
+                    output = resolve(self._get_output(value))
                     if any(x.changes for x in traces.LOCAL.stack):
-                        inplace.purify([output], min(opening.leaves, default=0))
+                        purify([output], min(opening.leaves, default=0))
             finally:
                 value = self._restore(value, tree)
         return output, value

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core import inplace, source, types, walk
+from workbench.core import source, types, walk
 from workbench.core import tensor as tensors
 from workbench.core.graph import Graph
+from workbench.core.memory import purify, resolve
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 from workbench.errors import WorkbenchError
@@ -70,8 +71,8 @@ def find_failed_cell(
     places = [names, *(x.f_locals for x in frames if not source.is_internal(x))]
     for place in places:
         roots += _find_tensors(place.values())
-    roots = [inplace.resolve(x) for x in roots]
-    inplace.purify(roots, first)
+    roots = [resolve(x) for x in roots]
+    purify(roots, first)
     known = {x.serial: x for x in roots if x.serial >= first}
     if not known:
         return None

@@ -30,7 +30,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from workbench.core import inplace
+from workbench.core.memory import resolve
 from workbench.core.plain import PLAIN
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.traces import base_chain
@@ -52,7 +52,7 @@ def make_plain(x: Any, locked: Collection[int], start: int) -> Any:
     made read-only.
     """
     if isinstance(x, Tensor):
-        node = inplace.resolve(x)
+        node = resolve(x)
         if node._value is None or x.serial < start:
             return x
         x = node

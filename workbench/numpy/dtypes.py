@@ -35,7 +35,7 @@ def join_trace(made: Any, like: object = None, *, fresh: bool = True) -> Any:
     without a gradient: code written for the standard asks the arrays that it has made
     for their namespace, and must find that of its arguments. A Tensor as ``like``
     asks for a Tensor in any case. ``fresh``: it shares no memory with other arrays, so
-    that it may be filled (see `core/inplace.py`).
+    that it may be filled (see `core/memory.py`).
     """
     if isinstance(made, Tensor) or not (
         traces.has_open_trace() or isinstance(like, Tensor)

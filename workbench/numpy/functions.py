@@ -179,6 +179,7 @@ def clip(
     /,
     min: ArrayLike | None = None,
     max: ArrayLike | None = None,
+    out: Any = None,
     *,
     a_min: ArrayLike | None = None,
     a_max: ArrayLike | None = None,
@@ -192,6 +193,8 @@ def clip(
     min, max
         The bounds, numbers or arrays that broadcast; None sets no bound. NumPy takes
         both by position or both by name; the standard any mix.
+    out
+        An array that is written to, of the shape of the result.
     a_min, a_max
         NumPy's other names for them.
 
@@ -202,4 +205,4 @@ def clip(
     array([1, 1, 2, 2])
     """
     low = a_min if min is None else min
-    return np.clip(x, low, a_max if max is None else max)
+    return np.clip(x, low, a_max if max is None else max, out=out)

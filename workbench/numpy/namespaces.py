@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import traces, types
-from workbench.core.inplace import is_number
+from workbench.core.op import FUNCTIONS
 from workbench.core.plain import (
     PLAIN,
     Turned,
@@ -25,8 +25,10 @@ from workbench.core.plain import (
     holds_tensor,
     join_program,
 )
+from workbench.core.sharing import is_number
 from workbench.core.tensor import TENSORS, Tensor
 from workbench.numpy import creation
+from workbench.ops.writing import WRITERS
 
 _frame = sys._getframe
 
@@ -101,6 +103,18 @@ def _make_maker(name: str) -> Any:
         return _join(made, (*args, *kwargs.values()))
 
     return maker
+
+
+def _make_writer(function: Any) -> Any:
+    @functools.wraps(function)
+    def writer(a: Any, *args: Any, **kwargs: Any) -> Any:
+        # NumPy asks a list for no protocol, and makes numbers of its entries.
+        lists = [x for x in (*args, *kwargs.values()) if type(x) in (list, tuple)]
+        if traces.LOCAL.stack and any(map(holds_tensor, lists)):
+            return FUNCTIONS[function](a, *args, **kwargs)
+        return function(a, *args, **kwargs)
+
+    return writer
 
 
 class Joiner:
@@ -179,6 +193,9 @@ def _make_namespace() -> tuple[Namespace, dict[int, Any]]:
         theirs = getattr(np, name)
         ours = found[id(theirs)] = _make_maker(name)
         setattr(Namespace, name, _choose_by_caller(ours, theirs))
+    for function in WRITERS:
+        ours = found[id(function)] = _make_writer(function)
+        setattr(Namespace, function.__name__, _choose_by_caller(ours, function))
     for name in ("c_", "r_"):
         theirs = getattr(np, name)
         ours = found[id(theirs)] = Joiner(theirs)

@@ -406,7 +406,10 @@ def join_given(x: Any) -> Any:
     """
     if type(x) is not np.ndarray or x.dtype.kind not in "fc":
         return x
-    given = traces.LOCAL.stack[-1].given_arrays
+    trace = traces.LOCAL.stack[-1]
+    given = trace.given_arrays
+    if given is None:
+        given = trace.given_arrays = {}
     if id(x) not in given:  # which its view holds: one given twice is one array
         given[id(x)] = join_program(x, is_given=True)
     return given[id(x)]

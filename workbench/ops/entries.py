@@ -20,7 +20,8 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 
-from workbench.core import inplace, source, traces
+from workbench.core import source, traces
+from workbench.core.memory import explain_entry
 from workbench.core.methods import FUNCTION_METHODS
 from workbench.core.op import UFUNCS, Op, ViewParams, declare
 from workbench.core.operators import OPERATORS
@@ -133,7 +134,7 @@ class Sheet:
         if memory is not None and memory.version != version:
             written = True
         if written and self.is_shared():
-            raise inplace.explain_entry(self.tensor)
+            raise explain_entry(self.tensor)
 
     def is_shared(self) -> bool:
         """Return whether there is an array that stands for the memory of the Tensor."""

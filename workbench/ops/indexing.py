@@ -17,7 +17,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from workbench.core import blame, dims, source, traces
 from workbench.core.dims import Dim, bounds_of, broadcast_shapes, largest, smallest
-from workbench.core.inplace import resolve_nest
+from workbench.core.memory import resolve_nest
 from workbench.core.op import ViewParams, declare
 from workbench.core.tensor import (
     ANSWERING,

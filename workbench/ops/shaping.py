@@ -15,7 +15,6 @@ import numpy as np
 
 from workbench.core import blame, dims, traces
 from workbench.core.dims import Dim, broadcast_shapes, is_same_shape
-from workbench.core.inplace import find_layout
 from workbench.core.methods import check_order
 from workbench.core.op import (
     CopyParams,
@@ -24,6 +23,7 @@ from workbench.core.op import (
     implements,
     is_always_view,
 )
+from workbench.core.sharing import find_layout
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Axis, Batched, Params, Shape, Spec
 from workbench.errors import ShapeError, TraceError, UnknownLengthError

@@ -1,6 +1,6 @@
 """How entries are written: ``x[i] = v``, functions and methods that write, ``out=``.
 
-`core/inplace.py` says what a memory and its versions are; here stands how the next
+`core/memory.py` says what a memory and its versions are; here stands how the next
 version is made. A store at an index writes into a buffer that nobody has seen, so that
 n stores into n entries take linear time, and back the cotangent is written into, too.
 """
@@ -17,20 +17,29 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import blame, dims, hooks, inplace, source, tensor, traces, types
-from workbench.core.inplace import (
+from workbench.core import (
+    blame,
+    dims,
+    hooks,
+    inplace,
+    sharing,
+    source,
+    tensor,
+    traces,
+    types,
+)
+from workbench.core.inplace import open_memory, store, write, write_path
+from workbench.core.memory import (
     LOCK,
     SLOT,
+    TAKEN,
     FlatParams,
     Memory,
     OwnParams,
     Version,
+    copy_in_place,
     latest_of,
-    open_memory,
     resolve_nest,
-    store,
-    write,
-    write_path,
 )
 from workbench.core.methods import FUNCTION_METHODS
 from workbench.core.op import FUNCTIONS, CopyParams, declare, implements, load_ops
@@ -76,7 +85,7 @@ def assign(x: Tensor, index: object, value: Any, line: Line | None = None) -> No
                 return  # x[i] += v has written through the view x[i]
             value = value.memory.read()
         memory, path = open_memory(x, "x[i] = v")
-        if inplace.is_number(traces.node_of(x)):
+        if sharing.is_number(traces.node_of(x)):
             raise TypeError(
                 f"x[i] = v{blame.user_line()}: {blame.describe(x)} is a number, which"
                 " NumPy does not let anybody write to"
@@ -189,6 +198,8 @@ def _is_whole(key: Key, shape: tuple[int, ...]) -> bool:
     if Ellipsis in parts:
         i = parts.index(Ellipsis)
         parts[i : i + 1] = [WHOLE] * (len(shape) - len(parts) + 1)
+    if len(parts) > len(shape):
+        return False  # it adds axes
     for part, n in zip(parts, shape, strict=False):  # axes that are not named are whole
         if type(part) is not Slice:
             return False
@@ -197,9 +208,7 @@ def _is_whole(key: Key, shape: tuple[int, ...]) -> bool:
     return True
 
 
-def _set_at_arrays(
-    memory: Memory, index: Any, value: Any, line: Line
-) -> bool:
+def _set_at_arrays(memory: Memory, index: Any, value: Any, line: Line) -> bool:
     """Write at an index of arrays, where these have values and are no masks."""
     try:
         key, arrays = split_index(index)
@@ -241,7 +250,7 @@ def _set_in_place(
     if not arrays and _is_whole(key, shape):
         return _replace_whole(memory, value, v, line)
     if buffer is None:
-        buffer = inplace.copy_in_place(latest._value)
+        buffer = copy_in_place(latest._value)
     plain = tuple([value_of(a) for a in arrays])
     try:
         buffer[as_index(key, plain)] = v  # an error leaves it as it was
@@ -267,12 +276,10 @@ def _set_in_place(
     return True
 
 
-def _replace_whole(
-    memory: Memory, value: Any, v: Any, line: Line
-) -> bool:
+def _replace_whole(memory: Memory, value: Any, v: Any, line: Line) -> bool:
     """Write over all entries: what they were has no part in the next version."""
     old = memory.latest
-    room = inplace.copy_in_place(old._value)
+    room = copy_in_place(old._value)
     room[...] = v
     part: Any = value
     if isinstance(value, Tensor):
@@ -304,7 +311,7 @@ def _is_same_view(x: Tensor, index: object, value: Any) -> bool:
             type(parent) in CHANGED and parent.memory.whole
         )
     return (
-        parent.memory is inplace.TAKEN
+        parent.memory is TAKEN
         and parent.op is x.op
         and parent.params == x.params
         and len(x.inputs) == 1
@@ -429,9 +436,7 @@ class Total:
 
 
 @hooks.write_view.set
-def write_view(
-    memory: Memory, path: Sequence[Tensor], new: Any
-) -> None:
+def write_view(memory: Memory, path: Sequence[Tensor], new: Any) -> None:
     """Let the view at the end of a path be a new value."""
     if path and isinstance(new, Tensor):
         key = _compose_path(memory, path, (Ellipsis,))
@@ -517,9 +522,7 @@ def write_at(ufunc: Any, x: Any, index: Any, *values: Any) -> None:
 
 def _repeat_at(ufunc: Any, x: Any, index: Any, values: list[Any]) -> Any:
     """Do it one entry after another, as NumPy does: one named twice is done twice."""
-    plain = tuple(
-        [value_of(i) for i in (index if type(index) is tuple else (index,))]
-    )
+    plain = tuple([value_of(i) for i in (index if type(index) is tuple else (index,))])
     if any(i is None for i in plain) or dims.has_dim(x.shape):
         raise TraceError(
             f"np.{ufunc.__name__}.at{blame.user_line()}: which entries are meant is not"

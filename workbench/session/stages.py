@@ -20,7 +20,7 @@ from numpy.lib.array_utils import byte_bounds
 from workbench.autodiff import steps
 from workbench.core import types, walk
 from workbench.core.graph import Graph
-from workbench.core.inplace import is_lazy
+from workbench.core.memory import is_lazy
 from workbench.core.tensor import (
     TENSORS,
     MaskedTensor,
