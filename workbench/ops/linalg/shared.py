@@ -61,7 +61,7 @@ def real_dtype(dtype: npt.DTypeLike | None) -> np.dtype[Any]:
 
 def stacked(op: Op) -> Op:
     """Let an op of matrices take stacks of them: a batch is one more axis."""
-    op.batch = "whole"
+    op.batch, op.traits = "whole", op.traits._replace(matrices=True)
     return op
 
 

@@ -105,7 +105,8 @@ TRIANGULAR = declare("solve_triangular")
 TRIANGULAR.compute, TRIANGULAR.infer = _triangular_compute, _triangular_infer
 on_cupy(TRIANGULAR)(_triangular_on_cupy)
 TRIANGULAR.pull, TRIANGULAR.push = _triangular_pull, _triangular_push
-TRIANGULAR.batch, TRIANGULAR.traits = "aligned", Traits(condition="triangular")
+TRIANGULAR.batch = "aligned"
+TRIANGULAR.traits = Traits(condition="triangular", matrices=True)
 TRIANGULAR.template = (
     "linalg.solve_triangular({0}, {1}, lower={lower}, unit_diagonal={unit})"
 )
@@ -199,7 +200,7 @@ LU = stacked(
         output_names=("P", "L", "U"),
         reads=("y",),
         infer=_lu_infer,
-        condition="lu",
+        condition="factors",
         cure="Both derivatives of lu need leading blocks that can be inverted.",
     )
 )
@@ -359,7 +360,8 @@ SYLVESTER = declare("solve_sylvester")
 SYLVESTER.compute, SYLVESTER.infer = _sylvester_compute, _sylvester_infer
 leave_device(SYLVESTER, "Schur decomposition")
 SYLVESTER.pull, SYLVESTER.push = _sylvester_pull, _sylvester_push
-SYLVESTER.batch, SYLVESTER.traits = "aligned", Traits(condition="sylvester")
+SYLVESTER.batch = "aligned"
+SYLVESTER.traits = Traits(condition="sylvester", matrices=True)
 SYLVESTER.template = "linalg.solve_sylvester({0}, {1}, {2})"
 SYLVESTER.rule = "−z yᵀ   −yᵀ z   z, with x₀ᵀ z + z x₁ᵀ = g"
 SYLVESTER.reads = (0, 1, "y")
