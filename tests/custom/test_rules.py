@@ -421,7 +421,7 @@ def test_a_node_that_fails_says_which() -> None:
         ),
         (
             (["dx"], "where", ["x", [], 0.0], {}),
-            r"where\(x, \[\], 0\.0\) fails: ValueE",
+            r"where\(x, \[\], 0\.0\) fails: ShapeE",
         ),
     ):
         with pytest.raises(UsageError, match=says):

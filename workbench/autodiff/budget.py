@@ -1,18 +1,28 @@
 """What a gradient rule that is data may use: memory and work, beside its program's.
 
 Such a rule comes from a file or a page, perhaps a stranger's. Before each of its steps
-runs, the step says what it will make and how long that takes; what is beyond the budget
-is refused before any memory is asked for.
+runs, it is recorded on shapes alone, and what its ops will make is added up; what is
+beyond the budget is refused before any memory is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.core.graph import Graph
+from workbench.core.infer import WATCHING
+from workbench.core.op import Op
+from workbench.core.tensor import Tensor
+from workbench.core.trace import record
+from workbench.core.types import as_spec
+from workbench.errors import UsageError
 
 #: Entries of 8 bytes that a rule may hold at a time, however small its program is.
 MOST_FREE = 10**7
@@ -23,6 +33,15 @@ FREE_WORK = 3e9
 #: Work for each entry that it is given, and for each entry of a product of matrices
 #: that are as large: n**3 for n**2 entries.
 WORK_EACH, WORK_PRODUCT = 1e4, 64.0
+
+
+#: Nanoseconds for calling an op at all, for an entry that is read or made, and for one
+#: whose position is found by sorting.
+CALLED, COMPUTED, SORTED = 1e3, 20.0, 200.0
+#: The same for a product and a sum, and for one of the n³ steps with a matrix.
+MULTIPLIED, FACTORED = 4.0, 30.0
+#: As many ops one step may be made of.
+MOST_OPS = 10_000
 
 
 class Demand(NamedTuple):
@@ -133,6 +152,140 @@ def budget_for(arrays: Iterable[Any]) -> Iterator[Budget]:
         yield budget
     finally:
         _OPEN.set(None)
+
+
+# What a step will make
+
+
+class Weighed(NamedTuple):
+    """A function, recorded on the shapes of operands, and what it will make."""
+
+    graph: Graph
+    demand: Demand
+
+    def run(self, operands: Sequence[Any]) -> list[Any]:
+        """Return the results, in a row, for operands of the same shapes."""
+        return self.graph.run(list_arrays(operands))
+
+
+def weigh(
+    function: Callable[..., Any],
+    operands: Sequence[Any],
+    settings: dict[str, Any],
+    budget: Budget,
+    itemsize: int = 8,
+) -> Weighed:
+    """Record a function on the shapes of operands, and add up what its ops make.
+
+    What runs afterwards is what has been recorded, not the function: NumPy's own may
+    take another way, which nobody has weighed.
+
+    Raises
+    ------
+    BudgetError
+        As soon as what is recorded is beyond the budget.
+    TraceError
+        If the shape of a result depends on values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> outer = weigh(np.outer, [np.ones(3), np.ones(1000)], {}, Budget([]))
+    >>> outer.demand.entries, outer.run([np.ones(3), np.ones(1000)])[0].shape
+    (3000.0, (3, 1000))
+    """
+    arrays = list_arrays(operands)
+    total = _Sum(budget, itemsize)
+
+    def call(leaves: list[Any]) -> Any:
+        rest = iter(leaves)
+        if not any(map(_holds_array, operands)):  # numbers alone
+            return function(next(rest), *operands[1:], **settings)
+
+        def fill(x: Any) -> Any:
+            if isinstance(x, (list, tuple)):
+                return type(x)([fill(part) for part in x])
+            return next(rest) if hasattr(x, "shape") else x
+
+        return function(*map(fill, operands), **settings)
+
+    token = WATCHING.set(total.add)
+    try:
+        graph = record(call, list(map(as_spec, arrays)))
+    finally:
+        WATCHING.reset(token)
+    constants = [y for y in graph.outputs if not isinstance(y, Tensor)]
+    return Weighed(graph, Demand(total.entries + count_entries(constants), total.work))
+
+
+def list_arrays(operands: Sequence[Any]) -> list[Any]:
+    """Return the arrays among operands, and in lists of them; of numbers the first."""
+    if not any(map(_holds_array, operands)):
+        return [np.asarray(operands[0])]
+    return list(_iterate_arrays(operands))
+
+
+def _iterate_arrays(x: Any) -> Iterator[Any]:
+    if isinstance(x, (list, tuple)):
+        for part in x:
+            yield from _iterate_arrays(part)
+    elif hasattr(x, "shape"):
+        yield x
+
+
+def _holds_array(x: Any) -> bool:
+    return next(_iterate_arrays(x), None) is not None
+
+
+class BudgetError(UsageError):
+    """What is recorded is beyond a budget; the message is what it would make."""
+
+
+class _Sum:
+    """What the ops make together that are recorded."""
+
+    def __init__(self, budget: Budget, itemsize: int) -> None:
+        self.budget, self.itemsize = budget, itemsize
+        self.entries, self.work, self.count = 0.0, CALLED, 0
+
+    def add(
+        self, op: Op, operands: Sequence[Any], params: dict[str, Any], made: Any
+    ) -> None:
+        """Add what an op makes, and refuse it if that is too much."""
+        read, size = count_entries(list(operands)), count_entries(made)
+        self.count += 1
+        self.work += CALLED + _count_work(op, operands, params, read, size)
+        if op.view is None or size > read or not op.view(params):
+            self.entries += size
+        told = self.budget.refusal(Demand(self.entries, self.work), self.itemsize)
+        if not told and self.count > MOST_OPS:
+            told = f"more than {MOST_OPS:,} ops, and a rule that is data may not"
+        if told:
+            raise BudgetError(told)
+
+
+def _count_work(
+    op: Op, operands: Sequence[Any], params: dict[str, Any], read: int, size: int
+) -> float:
+    """Return about how many nanoseconds an op takes."""
+    shapes = list(map(operand_lengths, operands))
+    if op.elementwise:
+        return COMPUTED * size
+    if (spell := op.traits.subscripts) is not None:
+        terms = spell(tuple(operands), **params).partition("->")[0].split(",")
+        lengths: dict[str, int] = {}
+        for term, shape in zip(terms, shapes, strict=True):
+            for letter, n in zip(term, shape, strict=True):
+                lengths[letter] = max(n, lengths.get(letter, 1))
+        return MULTIPLIED * prod(map(float, lengths.values())) * len(terms)
+    if op.traits.contracts:
+        return MULTIPLIED * prod(prod(map(float, shape)) for shape in shapes)
+    if op.traits.matrices:
+        n = max(shapes[0][-2:], default=1)
+        return FACTORED * (read + size) * n
+    if op.traits.flat == "position":
+        return SORTED * read
+    return COMPUTED * (read if size < read else size)
 
 
 # Sizes

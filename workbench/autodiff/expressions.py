@@ -97,7 +97,7 @@ class Expressions(LinearMap):
                 made = walk.order_nodes(
                     [block for row in rows for block in row], before
                 )
-                if all(x.op.name != "batch" for x in made):
+                if all(x.op is not deferred.BATCH for x in made):
                     return rows
             settings = {"linear": self, "mode": mode}
             flat = define.apply_and_split(BLOCKS, tuple(self.leaves), settings)

@@ -8,7 +8,8 @@ lengths are its own then, measured when the program runs, which is always right.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from itertools import chain, islice, product
 from math import prod
 from typing import Any
@@ -31,6 +32,11 @@ from workbench.core.op import OPS, Op
 from workbench.core.types import Spec, Specs
 from workbench.errors import DtypeError, ShapeError, TraceError, UnknownLengthError
 
+#: Told of each op that is recorded without a value, its operands as specs or values,
+#: its settings, and the spec of the result (`autodiff/budget.py`).
+WATCHING: ContextVar[Callable[[Op, Sequence[Any], dict[str, Any], Any], None] | None]
+WATCHING = ContextVar("what is told of recorded ops", default=None)
+
 
 def infer_with_facts(
     op: Op, inputs: Sequence[Any], params: dict[str, Any]
@@ -44,17 +50,22 @@ def infer_with_facts(
         x.spec if (held := getattr(x, "_value", x)) is None and x is not None else held
         for x in inputs
     ]
+    facts: Any
     try:
         if has_unknown_length(specs, params):
-            return _infer_unknown(op, specs, params)
-        made = _infer_known(op, specs, params)
-        # An op may know that a length is one that only its run tells.
-        return made, [] if op.infer is not None and _has_own_length(made) else None
+            made, facts = _infer_unknown(op, specs, params)
+        else:
+            made = _infer_known(op, specs, params)
+            # An op may know that a length is one that only its run tells.
+            facts = [] if op.infer is not None and _has_own_length(made) else None
     except Exception as error:
         told = blame.explain_refusal(op, tuple(specs), error, *source.caller(3))
         if told is error:
             raise
         raise told from error
+    if (watch := WATCHING.get()) is not None:
+        watch(op, specs, params, made)
+    return made, facts
 
 
 def _has_own_length(spec: Specs) -> bool:

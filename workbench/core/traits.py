@@ -15,8 +15,9 @@ Flat = Literal["", "comparison", "position", "rounding", "stop"]
 
 #: Which condition of its matrix the digits of an op's result depend on.
 Condition = Literal[
-    "", "banded", "definite", "determinant", "eigenvectors", "function", "general",
-    "least squares", "lu", "pseudoinverse", "qr", "sparse", "sylvester", "triangular",
+    "", "banded", "columns", "definite", "determinant", "eigenvectors", "factors",
+    "function", "general", "least squares", "pseudoinverse", "sparse", "sylvester",
+    "triangular",
 ]  # fmt: skip
 
 
@@ -108,6 +109,9 @@ class Traits(NamedTuple):
         It has a kink where its result is 0, and no `Op.root` tells of it.
     logistic
         It is ``low + (high - low) / (1 + exp(-k x))`` of these two bounds. None: not.
+    matrices
+        It works on matrices, the last two axes of its first operand, of n rows in some
+        n³ operations.
     moves
         Each entry of its result is an entry of its first operand, or that in another
         dtype.
@@ -124,6 +128,9 @@ class Traits(NamedTuple):
         Some entries of its operands do not reach its result, by their values.
     steep
         Where its slope is infinite though its value is finite.
+    subscripts
+        ``subscripts(operands, **settings)``, the product that it is as `numpy.einsum`
+        spells it. None: it is no such product.
     sums
         Its result is a sum of entries of its operands, or of their products.
     symbol
@@ -143,6 +150,7 @@ class Traits(NamedTuple):
     grows: bool = False
     length: bool = False
     logistic: tuple[float, float] | None = None
+    matrices: bool = False
     moves: bool = False
     picks: str = ""
     purpose: str = ""
@@ -150,6 +158,7 @@ class Traits(NamedTuple):
     saturates: bool = False
     selects: bool = False
     steep: tuple[SingularPoint, ...] = ()
+    subscripts: Callable[..., str] | None = None
     sums: bool = False
     symbol: str = ""
     undefined: tuple[SingularPoint, ...] = ()

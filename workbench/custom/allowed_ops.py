@@ -15,17 +15,10 @@ from workbench.autodiff.budget import MOST_FREE
 from workbench.core.op import CUSTOM, OPS, Op
 from workbench.core.refusals import supported_functions
 from workbench.core.tensor import apply
-from workbench.custom.demands import (
-    DEMANDS,
-    Estimate,
-    entrywise,
-    pass_on,
-    two_per_entry,
-)
 from workbench.custom.registry import snake
 
-#: ``apply(inputs, params)``.
-Apply = Callable[[list[Any], dict[str, Any]], Any]
+#: ``function(*inputs, **params)``.
+Function = Callable[..., Any]
 Refuse = Callable[[str, str], NoReturn]
 
 #: Functions of NumPy that write into arrays, run functions, make arrays of any size
@@ -40,7 +33,9 @@ EXCLUDED = frozenset(
     """.split()
 )
 #: Settings that write, or that are no data.
-REFUSED = frozenset({"out", "like", "subok", "casting", "order", "device"})
+REFUSED = frozenset(
+    {"out", "like", "subok", "casting", "order", "device", "kind", "optimize"}
+)
 MOST_ENTRIES = 10_000
 
 
@@ -52,18 +47,17 @@ def find_op(
     refuse: Refuse,
     where: str,
     numbers: Sequence[Any] = (),
-) -> tuple[Apply, Estimate | None]:
-    """Return the function that runs an op, and the estimate of what it makes.
+) -> tuple[Function, bool]:
+    """Return the function behind an op, and whether it is one of the user's own.
 
-    ``numbers`` are those of its inputs that are numbers. The estimate is None for an
-    op of the user's own. Another name, or inputs and params that do not fit, are
-    refused.
+    ``numbers`` are those of its inputs that are numbers. Another name, or inputs and
+    params that do not fit, are refused.
     """
     for candidate in (name, snake(name)):
         if candidate in CUSTOM:
-            return _find_custom_op(candidate, params, refuse, where), None
+            return _find_custom_op(candidate, params, refuse, where), True
     if name.removeprefix("np.") == "identity" or name == "Identity":
-        return lambda given, _: given[0], pass_on
+        return lambda x, **_: x, False
     for bad in REFUSED & set(params):
         refuse(f"{where} ({name}) sets {bad!r}", "A rule does not set it.")
     if (kind := params.get("dtype")) is not None and not _is_numeric(kind):
@@ -73,7 +67,7 @@ def find_op(
     if name.removeprefix("np.") == "astype":
         if inputs != 1 or set(params) != {"dtype"}:
             refuse(f"{where}: astype takes one input, and the setting dtype", "")
-        return lambda given, settings: np.astype(given[0], settings["dtype"]), pass_on
+        return _cast, False
     functions = list_functions()
     for candidate in (name, name.removeprefix("np."), snake(name)):
         if candidate not in functions:
@@ -85,10 +79,10 @@ def find_op(
                 _check_lengths(
                     [*numbers, *params.values()], refuse, f"{where} ({name})"
                 )
-            return partial(_call, function), estimate_of(candidate, function)
+            return function, False
         op = OPS.get(candidate)
         if op is not None and op.elementwise and not params:
-            return partial(_apply, op), entrywise
+            return partial(_apply, op), False
     everything = {*functions, *CUSTOM}
     close = get_close_matches(name, everything, 3, 0.5) or get_close_matches(
         snake(name), everything, 3, 0.5
@@ -100,28 +94,20 @@ def find_op(
     )
 
 
-def _call(function: Any, given: list[Any], settings: dict[str, Any]) -> Any:
-    return function(*given, **settings)
+def _cast(x: Any, *, dtype: Any) -> Any:
+    return np.astype(x, dtype)
 
 
-def _apply(op: Op, given: list[Any], settings: dict[str, Any]) -> Any:
-    return apply(op, tuple(given))
-
-
-def estimate_of(name: str, function: Any) -> Estimate:
-    """Return the estimate of the result of a function that a rule may name."""
-    if name in DEMANDS:
-        return DEMANDS[name]
-    return entrywise if function.nout == 1 else two_per_entry
+def _apply(op: Op, *given: Any) -> Any:
+    return apply(op, given)
 
 
 def list_functions() -> dict[str, Any]:
-    """Return the functions of NumPy that a rule may name, those with an estimate."""
+    """Return the functions of NumPy that a rule may name."""
     return {
         key: f
         for whole, f in supported_functions().items()
         if whole[:3] == "np." and (key := whole[3:]) not in EXCLUDED
-        if isinstance(f, np.ufunc) or key in DEMANDS
     }
 
 
@@ -141,7 +127,7 @@ def _resolve_alias(name: str) -> str:
 
 def _find_custom_op(
     name: str, params: dict[str, Any], refuse: Refuse, where: str
-) -> Apply:
+) -> Function:
     """Return the function that runs an op of the user's own."""
     maker = CUSTOM[name].maker
     made = maker() if maker is not None else None
@@ -152,14 +138,14 @@ def _find_custom_op(
         )
     if not isinstance(made, type):
         whole = made
-        return lambda given, _: whole(*given)
+        return lambda *given, **_: whole(*given)
     if not any(isinstance(v, str) and v[:1] == "$" for v in params.values()):
         try:
             made(**params)
         except TypeError as error:
             refuse(f"{where} ({name}): {error}", "Give the settings of the op.")
 
-    def run(given: list[Any], settings: dict[str, Any]) -> Any:
+    def run(*given: Any, **settings: Any) -> Any:
         # As it is defined when the rule runs: a cell may have run again.
         entry = CUSTOM.get(name)
         kind = None if entry is None or entry.maker is None else entry.maker()

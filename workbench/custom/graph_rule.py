@@ -12,10 +12,13 @@ import numpy as np
 
 from workbench.autodiff.budget import (
     Budget,
+    BudgetError,
     Demand,
+    Weighed,
     budget_for,
     count_bytes,
     count_entries,
+    weigh,
 )
 from workbench.core import source
 from workbench.core.blame import format_count, shorten
@@ -23,9 +26,14 @@ from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
 from workbench.core.types import Spec
-from workbench.custom.allowed_ops import Apply, check_setting, find_op
-from workbench.custom.demands import Estimate
-from workbench.errors import DtypeError, RegistrationError, UsageError, WorkbenchError
+from workbench.custom.allowed_ops import Function, check_setting, find_op
+from workbench.errors import (
+    DtypeError,
+    RegistrationError,
+    TraceError,
+    UsageError,
+    WorkbenchError,
+)
 from workbench.overrides.node import Node
 
 # How `wb.graph_rule` reads its data: every name, type and op is looked at.
@@ -33,6 +41,10 @@ from workbench.overrides.node import Node
 #: A rule comes from a file, perhaps a stranger's.
 MOST_NODES = 1000
 MOST_LETTERS = 100
+#: Arrays and numbers that one node may read.
+MOST_READ = 128
+#: For so many kinds of operands a node remembers what it makes.
+MOST_KNOWN = 64
 #: What TensorFlow calls these.
 TYPES = {"float": "float32", "double": "float64", "half": "float16"}
 
@@ -40,7 +52,9 @@ TYPES = {"float": "float32", "double": "float64", "half": "float16"}
 class Step:
     """One node of a rule: an op, by name, with what it reads and makes."""
 
-    __slots__ = ("apply", "done", "estimate", "inputs", "op", "outputs", "params")
+    __slots__ = (
+        "custom", "done", "function", "inputs", "known", "op", "outputs", "params",
+    )  # fmt: skip
 
     def __init__(
         self, outputs: list[str], op: str, inputs: list[Any], params: dict[str, Any]
@@ -49,9 +63,11 @@ class Step:
         self.op = op
         self.inputs = inputs
         self.params = params
-        self.apply: Apply
-        #: What it will make; None of an op of the user's own.
-        self.estimate: Estimate | None = None
+        self.function: Function
+        #: An op of the user's own, which is trusted, and whose code runs.
+        self.custom = False
+        #: What it is, and makes, of operands of some shapes, and settings.
+        self.known: dict[Any, Weighed] = {}
         #: What no later step reads.
         self.done: list[str] = []
 
@@ -214,6 +230,13 @@ class Reader:
             )
         for name in outputs:
             self.check_name(name, name)
+        read = sum(len(x) if isinstance(x, (list, tuple)) else 1 for x in inputs)
+        if read > MOST_READ:
+            self.refuse(
+                f"node {i} reads {read} values, and a rule that is data may read"
+                f" {MOST_READ} at a node",
+                "Write a function rule(node, g).",
+            )
         made = Step(
             list(outputs), op,
             [list(x) if isinstance(x, (list, tuple)) else x for x in inputs],
@@ -224,7 +247,7 @@ class Reader:
         for key, value in list(made.params.items()):
             if isinstance(value, str) and value[:1] == "$" and value[1:] in self.types:
                 del made.params[key]
-        made.apply, made.estimate = find_op(
+        made.function, made.custom = find_op(
             op,
             len(inputs),
             len(outputs),
@@ -432,17 +455,18 @@ class graph_rule:
         self, step: Step, operands: list[Any], params: dict[str, Any], budget: Budget
     ) -> Sequence[Any]:
         """Return the results of one step, or refuse a step beyond the budget."""
-        demand = Demand(0, 0)
+        work = 0.0
         try:
-            if step.estimate is not None:
-                demand = step.estimate(*operands, **params)
-                kind = np.dtype(params.get("dtype") or np.int64)
-                wide = max(8, kind.itemsize, *map(_itemsize, operands))
-                self._check_budget(step, budget.refusal(demand, wide))
-            made = step.apply(operands, params)
-        except (WorkbenchError, MemoryError):
+            if step.custom:
+                made = step.function(*operands, **params)
+            else:
+                weighed = self._weigh(step, operands, params, budget)
+                made, work = weighed.run(operands), weighed.demand.work
+        except (UsageError, DtypeError, MemoryError):
             raise
         except Exception as error:
+            if step.custom and isinstance(error, WorkbenchError):
+                raise
             raise UsageError(
                 f"{self.__name__}: the node {step} fails: {type(error).__name__}:"
                 f" {str(error).rstrip('.')}."
@@ -453,10 +477,37 @@ class graph_rule:
                 f"{self.__name__}: {step.op} has {format_count(len(parts), 'output')},"
                 f" and its node names {', '.join(step.outputs)}."
             )
-        if step.estimate is None:
+        if step.custom:
             self._check_budget(step, budget.refusal(Demand(count_entries(made), 0)))
-        budget.take(count_bytes(parts), demand.work)
+        budget.take(count_bytes(parts), work)
         return parts
+
+    def _weigh(
+        self, step: Step, operands: list[Any], params: dict[str, Any], budget: Budget
+    ) -> Weighed:
+        """Return a step, recorded, and what it will make, or refuse it."""
+        kind = np.dtype(params.get("dtype") or np.int64)
+        wide = max(8, kind.itemsize, *map(_itemsize, operands))
+        key = _describe(operands), tuple(sorted(params.items(), key=str))
+        try:
+            found = step.known.get(key)
+        except TypeError:  # settings of the node's own
+            key, found = None, None
+        if found is None:
+            try:
+                found = weigh(step.function, operands, params, budget, wide)
+            except BudgetError as error:
+                self._check_budget(step, str(error))
+                raise
+            except TraceError as error:
+                raise UsageError(
+                    f"{self.__name__}: what {step.op} makes depends on values, which a"
+                    f" rule that is data may not ask. Write a function rule(node, g)."
+                ) from error
+            if key is not None and len(step.known) < MOST_KNOWN:
+                step.known[key] = found
+        self._check_budget(step, budget.refusal(found.demand, wide))
+        return found
 
     def _check_budget(self, step: Step, told: str) -> None:
         """Raise an error if a step would make more than a rule may."""
@@ -620,6 +671,13 @@ def _module() -> str:
     while source.is_internal(frame) and frame.f_back is not None:
         frame = frame.f_back
     return str(frame.f_globals.get("__name__", ""))
+
+
+def _describe(x: Any) -> Any:
+    """Return what operands are beside their values, to find them again by."""
+    if isinstance(x, list):
+        return tuple(map(_describe, x))
+    return (x.shape, x.dtype) if hasattr(x, "shape") else (type(x), x)
 
 
 def _itemsize(x: Any) -> int:

@@ -471,6 +471,7 @@ def _declare_masked(base: Op, spell: Callable[..., str]) -> None:
     ``spell(arrays, **params)`` gives its subscripts as an einsum.
     """
     masked = base.masked = declare(f"{base.name}0")
+    base.traits = base.traits._replace(subscripts=spell)
 
     def compute(*arrays: Any, **params: Any) -> Array:
         with np.errstate(invalid="ignore"):

@@ -394,7 +394,7 @@ def _transpose_lengths(x: Array, *, axes: tuple[int, ...] | None = None) -> Spec
     return Spec(tuple(shape[n] for n in order), dtype_of(x))
 
 
-linear(
+TRANSPOSE = linear(
     "transpose",
     _transpose_compute,
     _transpose_transpose,

@@ -23,6 +23,7 @@ from workbench.core.types import Array, Cotangent
 from workbench.errors import OverrideError
 from workbench.ops import define
 from workbench.ops.define import shape_of
+from workbench.ops.shaping import TRANSPOSE
 from workbench.overrides.node import Node
 from workbench.overrides.patterns import (
     Condition,
@@ -42,9 +43,6 @@ from workbench.rewrite.forms import (
 ROLES = ("weight", "input", "bias")
 #: What a value depends on: data, what may be a weight, a product of two arrays.
 DATA, WEIGHT, PRODUCT = 1, 2, 4
-
-#: Ops by which a weight is masked or scaled.
-SCALING = ("multiply", "divide", "where")
 
 
 class Subscripts(NamedTuple):
@@ -371,7 +369,7 @@ class Analysis:
         """Return the products of two operands, in the order of the program."""
         sums: dict[int, tuple[Tensor, Any]] = {}
         for x in self.nodes:
-            if x.op.name not in ("add", "subtract"):
+            if x.op.traits.symbol not in ("+", "-"):
                 continue
             operands = own_op(x)[1]
             for one, other in (operands, operands[::-1]):
@@ -419,7 +417,7 @@ class Analysis:
         while (
             isinstance(node, Tensor)
             and node.serial in self.inside
-            and node.op.name == "transpose"
+            and node.op is TRANSPOSE
             and not (self.data is None and node.serial in self.wrt)
         ):
             transposes.append(node)
@@ -494,8 +492,11 @@ class Analysis:
     def is_scaled(self, operand: Operand) -> bool:
         """Return whether an operand is a weight that is multiplied with data."""
         node = skip_identities(operand.value)
-        if not isinstance(node, Tensor) or node.op.name not in SCALING:
+        if not isinstance(node, Tensor):
             return False
+        chooses = node.op.elementwise and node.op.joins is not None
+        if not chooses and node.op.traits.symbol not in ("*", "/"):
+            return False  # neither masked nor scaled
         found = [self.find_dependence(x) for x in own_op(node)[1]]
         return any(b & WEIGHT and not b & DATA for b in found) and any(
             b & DATA and not b & WEIGHT for b in found
@@ -538,7 +539,7 @@ def make_region(one: Match, target: ByLinear) -> Region:
         root, step = product.add, 2 + len(steps)
         first = skip_identities(own_op(root)[1][0]) is product.node
         steps.append((root, pad_sources(root, (step, 2) if first else (2, step))))
-        if root.op.name == "subtract":
+        if root.op.traits.symbol == "-":
             sign, bias_sign = (1, -1) if first else (-1, 1)
     letters = Subscripts(one.weight.axes, one.input.axes, product.output).rename_axes()
     made, sources = zip(*steps, strict=True)
@@ -560,36 +561,18 @@ def pad_sources(node: Tensor, sources: tuple[int, ...]) -> tuple[int, ...]:
 def read_subscripts(node: Tensor) -> Subscripts | None:
     """Return the axes of a node that multiplies two operands; None for another node."""
     op, operands, params = own_op(node)
-    if op.name not in ("matmul", "tensordot", "einsum") or len(operands) != 2:
+    if op.traits.subscripts is None or len(operands) != 2:
         return None
     if any(
         isinstance(x, Tensor) and define.output_values(x) is not None for x in operands
     ):
         return None
     ranks = [len(types.spec_of(x).shape) for x in operands]
-    if op.name == "einsum":
-        inputs, _, output = str(params["subscripts"]).partition("->")
-        terms = inputs.split(",")
-        return Subscripts(terms[0], terms[1], output) if len(terms) == 2 else None
     if sum(ranks) > len(ascii_letters) or not all(ranks):
         return None
-    a, b = ascii_letters[: ranks[0]], ascii_letters[ranks[0] : sum(ranks)]
-    if op.name == "tensordot":
-        pairs = dict(zip(*reversed(params["axes"]), strict=True))
-        b = "".join(a[pairs[i]] if i in pairs else c for i, c in enumerate(b))
-        output = "".join(c for c in a + b if (c in a) != (c in b))
-        return Subscripts(a, b, output)
-    summed = a[-1]
-    tail = b[-1] if len(b) > 1 else ""
-    heads = a[:-2], b[:-2]
-    shared = min(map(len, heads))
-    if shared:  # axes of a batch belong together from the last on
-        heads = heads[0], heads[1][: len(heads[1]) - shared] + heads[0][-shared:]
-    batch = max(heads, key=len)
-    own = a[-2] if len(a) > 1 else ""
-    return Subscripts(
-        heads[0] + own + summed, heads[1] + summed + tail, batch + own + tail
-    )
+    terms, _, output = str(op.traits.subscripts(operands, **params)).partition("->")
+    first, second = terms.split(",")
+    return Subscripts(first, second, output)
 
 
 # What users call: every linear layer, however it is written. A structure of their own

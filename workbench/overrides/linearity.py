@@ -11,14 +11,13 @@ import numpy as np
 from workbench.autodiff import reverse
 from workbench.autodiff.steps import plan_steps
 from workbench.core import types, walk
+from workbench.core.op import connect_nothing
 from workbench.core.tensor import Tensor, array_of, make_leaf
 from workbench.core.traces import OpenTrace
 from workbench.errors import OverrideError, WorkbenchError
 from workbench.ops import define, gradients
 from workbench.ops.define import shape_of
 
-#: Ops that read no value of their input: nothing flows through them.
-VALUELESS = {"empty_like", "full_like", "ones_like", "zeros_like"}
 #: A rule as a function of what arrives alone.
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 
@@ -62,7 +61,7 @@ def find_step_with_g(run: Run, likes: Sequence[Any]) -> str | None:
     blamed = {node.serial: node for node, _ in steps}
     roots = [m for m in moved if isinstance(m, Tensor)]
     for node in walk.order_nodes(roots, min(found, default=0)):
-        if node.op.name not in VALUELESS and any(
+        if node.op.connection is not connect_nothing and any(
             isinstance(x, Tensor) and x.serial in found for x in node.inputs
         ):
             found.add(node.serial)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, types
+from workbench.core.op import Op
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
 from workbench.overrides.regions import Layout, Region, Sources
@@ -97,18 +98,27 @@ def position_of(node: ast.expr) -> tuple[int, int, int, int]:
 
 Condition = Callable[[Mapping[str, Any]], Any]
 
-#: Ops that compute alike: where a program has another of them, that is said.
-ALIKE = (
-    {"matmul", "einsum", "tensordot", "vecdot", "inner", "outer", "multiply", "dot"},
-    {"power", "square", "multiply", "sqrt", "float_power", "cbrt"},
-    {"divide", "multiply", "reciprocal"},
-    {"subtract", "add", "negative"},
-    {"sum", "mean", "einsum", "average", "add_reduce"},
-    {"maximum", "fmax", "where", "clip", "minimum", "fmin"},
-    {"abs", "absolute", "fabs", "sqrt"},
-    {"exp", "expm1", "exp2", "logistic", "expit"},
-    {"log", "log1p", "log2", "log10"},
-)
+
+def _list_families(op: Op) -> set[str]:
+    """Return of what an op is a spelling, where there are others.
+
+    Where a program has another of them, that is said.
+    """
+    traits, symbol = op.traits, op.traits.symbol
+    kinds = {point.kind for point in traits.undefined}
+    root = op.root if op.elementwise else None
+    found = {
+        "product": traits.contracts or symbol == "*",
+        "quotient": symbol in ("*", "/") or traits.safe == "safe_divide",
+        "difference": symbol in ("+", "-"),
+        "sum": traits.sums and not (traits.contracts or op.elementwise),
+        "power": symbol == "*" or op.even is not None or root is not None,
+        "size": root is not None,
+        "extreme": traits.selects,
+        "exponential": traits.exponential is not None or traits.logistic is not None,
+        "logarithm": "log-of-zero" in kinds,
+    }
+    return {family for family, holds in found.items() if holds}
 
 
 class ByPattern(ByPart):
@@ -244,19 +254,19 @@ class ByPattern(ByPart):
                 " structure, but other settings or"
                 f" constants{describe_difference(node, form)}"
             )
-        program_ops = {node.op.name for node in nodes}
-        pattern_ops = {node.op.name for form in tried.forms for node in form.nodes}
+        program_ops = {node.op.name: node.op for node in nodes}
+        pattern_ops = {n.op.name: n.op for form in tried.forms for n in form.nodes}
         least = min(
-            ({n.op.name for n in form.nodes} - program_ops for form in tried.forms),
+            ({n.op.name for n in form.nodes} - {*program_ops} for form in tried.forms),
             key=len,
         )
         if least:
             missing = sorted(least)
+            wanted = {f for name in least for f in _list_families(pattern_ops[name])}
             close = sorted(
-                other
-                for group in ALIKE
-                if least & group
-                for other in group & program_ops - pattern_ops
+                name
+                for name, op in program_ops.items()
+                if name not in pattern_ops and wanted & _list_families(op)
             )
             if close:
                 return (

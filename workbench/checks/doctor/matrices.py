@@ -383,21 +383,21 @@ def _function_conditions(node: Tensor, *args: Any) -> Any:
 #: How a condition is measured, by its name (`Traits.condition`).
 CONDITIONS: dict[str, Row] = {
     "banded": Row(_banded_conditions),
+    "columns": Row(_qr_conditions),
     "definite": Row(_definite_conditions, shift=True),
     "determinant": Row(_general_conditions, shift=True, exact=True),
     "eigenvectors": Row(_eigenvector_conditions),
+    "factors": Row(_lu_conditions),
     "function": Row(_function_conditions),
     "general": Row(_general_conditions, shift=True),
     "least squares": Row(
         _truncated_conditions,
         truncated=("np.linalg.lstsq({{0}}, {{1}}, rcond={limit})[0]", "A", "b"),
     ),
-    "lu": Row(_lu_conditions),
     "pseudoinverse": Row(
         _pseudoinverse_conditions,
         truncated=("np.linalg.pinv({{0}}, rcond={limit})", "A"),
     ),
-    "qr": Row(_qr_conditions),
     "sparse": Row(_sparse_conditions),
     "sylvester": Row(_sylvester_conditions),
     "triangular": Row(_triangular_conditions),

@@ -180,7 +180,7 @@ QR = stacked(
         reads=(0, "y"),
         infer=_qr_infer,
         cure="Both derivatives of qr need a matrix of full rank.",
-        condition="qr",
+        condition="columns",
         basis=Basis("column of R", None, (0,)),
     )
 )

@@ -107,7 +107,7 @@ on_cupy(TRIANGULAR)(_triangular_on_cupy)
 TRIANGULAR.pull, TRIANGULAR.push = _triangular_pull, _triangular_push
 TRIANGULAR.batch, TRIANGULAR.kind = "aligned", "matrix"
 TRIANGULAR.pattern = "triangular solution"
-TRIANGULAR.traits = Traits(condition="triangular")
+TRIANGULAR.traits = Traits(condition="triangular", matrices=True)
 TRIANGULAR.template = (
     "linalg.solve_triangular({0}, {1}, lower={lower}, unit_diagonal={unit})"
 )
@@ -202,7 +202,7 @@ LU = stacked(
         output_names=("P", "L", "U"),
         reads=("y",),
         infer=_lu_infer,
-        condition="lu",
+        condition="factors",
         cure="Both derivatives of lu need leading blocks that can be inverted.",
     )
 )
@@ -363,7 +363,7 @@ SYLVESTER.compute, SYLVESTER.infer = _sylvester_compute, _sylvester_infer
 leave_device(SYLVESTER, "Schur decomposition")
 SYLVESTER.pull, SYLVESTER.push = _sylvester_pull, _sylvester_push
 SYLVESTER.batch, SYLVESTER.pattern = "aligned", "matrices"
-SYLVESTER.traits = Traits(condition="sylvester")
+SYLVESTER.traits = Traits(condition="sylvester", matrices=True)
 SYLVESTER.template = "linalg.solve_sylvester({0}, {1}, {2})"
 SYLVESTER.rule = "−z yᵀ   −yᵀ z   z, with x₀ᵀ z + z x₁ᵀ = g"
 SYLVESTER.reads = (0, 1, "y")

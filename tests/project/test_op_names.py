@@ -1,0 +1,170 @@
+"""What is known of ops stands in their rows: who knows them by name, and how often.
+
+Counted are lines outside of `ops/` and the faces of other libraries that hold the name
+of an op where it tells ops apart: compared with the ``name`` of something, or in a set,
+a list, a tuple or a dict; and lines that put Op objects into one of these. A new line
+here is a table that the next op is missing from: ask a trait (`core/traits.py`), follow
+the body of the op, or put the fact into its row.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from workbench.core.op import OPS, Op, load_all_ops
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Rooms of rows and rules, and faces that answer names of NumPy, SciPy and Theano.
+FACES = (
+    "workbench/ops/", "workbench/numpy/", "workbench/scipy/", "workbench/random/",
+    "workbench/compat/", "workbench/jupyter/", "workbench/__init__.py",
+    "workbench/rules.py", "workbench/patterns.py", "workbench/gradient/__init__.py",
+)  # fmt: skip
+#: Names of ops that are mostly something else: modes, settings, parts of arrays.
+WORDS = frozenset(
+    """
+    all and any astype batch call copy divide fft i1 index item jvp least_squares length
+    log mask max mean min norm or power real root round scan shape sign size solve sort
+    split std sum take vjp where y0 y1
+    """.split()
+)
+COLLECTIONS = (ast.Set, ast.Tuple, ast.List, ast.Dict)
+#: Rooms that are on their way, and how many of their lines know ops by name.
+ROOMS = {"workbench/backends/": 145, "workbench/autodiff/sparse/": 25}
+#: Files that may, how many of their lines do, and why.
+KNOWN: dict[str, tuple[int, str]] = {
+    "workbench/autodiff/linear_map.py": (7, "which ops keep a diagonal"),
+    "workbench/control_flow/hoisting.py": (1, "products worth a stack of factors"),
+    "workbench/core/blame.py": (1, "an input is called one"),
+    "workbench/core/operators.py": (20, "what NumPy calls Python's operators"),
+    "workbench/core/source.py": (2, "the same, by their signs"),
+    "workbench/overrides/expression.py": (6, "the words of the language of rules"),
+    "workbench/overrides/shipped/fisher.py": (1, "which side the weight is on"),
+    "workbench/overrides/shipped/safe.py": (8, "for which ops each rule is written"),
+}
+
+
+@cache
+def names() -> frozenset[str]:
+    load_all_ops()
+    return frozenset(OPS)
+
+
+def knows(text: str, least: frozenset[str] | set[str]) -> bool:
+    """Whether a text is names of ops alone, one of them no common word."""
+    words = text.split()
+    return bool(words) and all(w in names() for w in words) and bool(set(words) - least)
+
+
+def is_op_name(x: ast.AST) -> bool:
+    """Whether an expression is the name of an op: ``node.op.name``."""
+    if not isinstance(x, ast.Attribute) or x.attr != "name":
+        return False
+    owner = x.value
+    return "op" in (getattr(owner, "attr", ""), getattr(owner, "id", ""))
+
+
+def strings(node: ast.AST) -> Iterator[ast.Constant]:
+    for x in ast.iter_child_nodes(node):
+        if isinstance(x, ast.Constant) and isinstance(x.value, str):
+            yield x
+
+
+def find_lines(tree: ast.AST, ops: frozenset[str] = frozenset()) -> set[int]:
+    """The lines of a file that know ops by name, or hold a collection of ``ops``."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+            if any(map(is_op_name, parts)):
+                flat = [y for x in parts for y in (x, *ast.iter_child_nodes(x))]
+                found |= {
+                    x.lineno
+                    for x in flat
+                    if isinstance(x, ast.Constant)
+                    and isinstance(x.value, str)
+                    and knows(x.value, set())
+                }
+        elif isinstance(node, COLLECTIONS):
+            found |= {x.lineno for x in strings(node) if knows(x.value, WORDS)}
+            held = [x for x in ast.iter_child_nodes(node) if is_op(x, ops)]
+            found |= {x.lineno for x in held} if len(held) > 1 else set()
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr == "split":  # a list, written as a text
+                value = node.func.value
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    if len(value.value.split()) > 1 and knows(value.value, WORDS):
+                        found.add(value.lineno)
+    return found
+
+
+def is_op(x: ast.AST, ops: frozenset[str]) -> bool:
+    if isinstance(x, ast.Call) and isinstance(x.func, ast.Name):
+        return x.func.id == "declare"
+    return isinstance(x, ast.Name) and x.id in ops
+
+
+def count_lines() -> Counter[str]:
+    found: Counter[str] = Counter()
+    for path in sorted((ROOT / "workbench").rglob("*.py")):
+        file = path.relative_to(ROOT).as_posix()
+        if file.startswith(FACES) or "rules.py" in file.split("/rewrite/")[-1]:
+            continue
+        module = file.removesuffix(".py").replace("/", ".")
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if lines := find_lines(tree, list_ops(tree, module)):
+            found[file] = len(lines)
+    return found
+
+
+def list_ops(tree: ast.AST, module: str) -> frozenset[str]:
+    """The names in a file that are Op objects of `ops/`, by their capitals."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith(
+            "workbench.ops"
+        ):
+            home = import_module(str(node.module))
+            found |= {
+                a.asname or a.name
+                for a in node.names
+                if isinstance(getattr(home, a.name, None), Op)
+            }
+    return frozenset(found)
+
+
+def test_what_is_known_of_ops_stands_in_their_rows() -> None:
+    found = count_lines()
+    for room, most in ROOMS.items():
+        inside = {file for file in found if file.startswith(room)}
+        assert sum(found.pop(file) for file in inside) <= most, room
+    more = {f: n for f, n in found.items() if n > KNOWN.get(f, (0, ""))[0]}
+    assert not more, "ask the rows of the ops (core/traits.py), not their names"
+    less = {f: (n, found[f]) for f, (n, _) in KNOWN.items() if found[f] < n}
+    assert not less, "fewer lines know ops by name: lower the numbers in KNOWN"
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        ('x.op.name == "tanh"', {1}),
+        ('x.op.name in ("add",\n "sum")', {1, 2}),
+        ('TABLE = {"tanh": 1, "other": 2}', {1}),
+        ('NAMES = "tanh exp".split()', {1}),
+        ("KEPT = {TANH, EXP}", {1}),
+        ("KEPT = (declare(a), declare(b))", {1}),
+        ('f("tanh")', set()),
+        ('mode in ("vjp", "jvp")', set()),
+        ("op is TANH", set()),
+        ("a.op.name == b.op.name", set()),
+    ],
+)
+def test_a_line_that_knows_ops_by_name_is_found(code: str, lines: set[int]) -> None:
+    assert find_lines(ast.parse(code), frozenset({"TANH", "EXP"})) == lines
