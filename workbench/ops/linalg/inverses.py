@@ -551,6 +551,7 @@ def cofactor(x):
         reads=(0,),
         infer=square,
         unfold=_cofactor_body,
+        pattern="minors",
     )
 )
 
