@@ -57,7 +57,7 @@ def relate(node: NodeFacts) -> list[list[Relation | None]]:
         return [[None] * len(node.shapes)] * len(node.outputs)
     rule = find_rule(op)
     found = None if rule is None else rule(node)
-    if found is None and not op.custom and node.loose is None:
+    if found is None and node.loose is None and not op.custom and op.graphs is None:
         found = relate_linear(node)
     if found is None:
         node.loose = node.loose or (
