@@ -20,7 +20,8 @@ from tests.ops.samples import ALIKE, ALIKE_IN_KIND, KINKS, SAMPLES, Kink, Sample
 from workbench.autodiff.vmap import vmap
 from workbench.checks import comparison
 from workbench.core.op import OPS
-from workbench.core.tensor import Tensor
+from workbench.core.tensor import Tensor, apply, value_of
+from workbench.core.trace import record
 from workbench.ops.random import NAMES, QUANTILES
 
 KINDS = {"f": np.float64, "c": np.complex128}
@@ -338,3 +339,59 @@ def test_the_table_warns_of_nothing(rng: np.random.Generator) -> None:
         warnings.simplefilter("error")
         for sample in SAMPLES:
             sample.f(*drawn(sample, sample.kinds[0], rng))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bodies_give_what_ops_and_rules_do(kind: str, rng: np.random.Generator) -> None:
+    """Of each node with a body: value and derivative, by the ops in there."""
+    seen = set()
+    for sample in SAMPLES:
+        if kind not in sample.kinds:
+            continue
+        args = drawn(sample, kind, rng)
+        with np.errstate(all="ignore"):
+            graph = record(lambda leaves, f=sample.f: f(*leaves), args)
+        for node in graph.interior:
+            op = node.op
+            if op.unfold is None or op.custom or op.graphs is not None:
+                continue
+            shapes = [np.shape(value_of(x)) for x in node.inputs]
+            key = f"{op.name} {node.params} {shapes}"
+            if key in seen:
+                continue
+            seen.add(key)
+            check_body(node, rng)
+    assert len(seen) > (300 if kind == "f" else 100)
+
+
+def check_body(node: Tensor, rng: np.random.Generator) -> None:
+    op, params = node.op, node.params
+    values = [np.asarray(value_of(x)) for x in node.inputs]
+    assert op.unfold is not None
+    made = op.unfold(values, params)
+    if made is None:
+        return
+    (got,) = map(np.asarray, made)
+    want = np.asarray(node._value)
+    assert (got.shape, got.dtype) == (want.shape, want.dtype), op
+    scale = np.max(np.abs(want), initial=0)
+    np.testing.assert_allclose(got, want, 1e-12, 1e-13 * scale, err_msg=op.name)
+    varied = [i for i, x in enumerate(values) if x.dtype.kind in "fc"]
+    if op.pull is None or not varied or want.dtype.kind not in "fc":
+        return
+    moves = [direction(values[i], rng) for i in varied]
+
+    def along(f: Callable[..., Any]) -> Any:
+        def of_varied(*xs: Any) -> Any:
+            whole: list[Any] = [*values]
+            for i, x in zip(varied, xs, strict=True):
+                whole[i] = x
+            return f(whole)
+
+        _, moved = wb.jvp(of_varied, tuple(values[i] for i in varied), tuple(moves))
+        return np.asarray(moved)
+
+    by_rule = along(lambda xs: apply(op, tuple(xs), params))
+    by_body = along(lambda xs: op.unfold(xs, params)[0])
+    scale = np.max(np.abs(by_rule), initial=0)
+    np.testing.assert_allclose(by_body, by_rule, 1e-9, 1e-10 * scale, err_msg=op.name)

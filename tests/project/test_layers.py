@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from workbench.core import hooks
-from workbench.core.op import FUNCTIONS
+from workbench.core.op import FUNCTIONS, OPS, load_all_ops
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The rooms from the lowest to the highest, each on a floor of its own; `patterns` and
@@ -540,3 +540,51 @@ np.full(
 )
 """
     assert outline(source).bare_makers == [2, 6]
+
+
+#: Where the machine code of primitives stands: the one table of each kind of machine.
+PRIMITIVES = {
+    f"workbench.backends.compiled.{name}"
+    for name in ("entries", "functions", "complex_functions", "coefficients", "systems")
+}
+
+
+def list_op_tables(text: str) -> Iterator[int]:
+    """The lines of literals that name three ops and more."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Dict, ast.Set, ast.Tuple, ast.List)):
+            parts = node.keys if isinstance(node, ast.Dict) else node.elts
+        elif isinstance(node, ast.Constant):
+            parts = [node]
+        else:
+            continue
+        words = [
+            word
+            for x in parts
+            if isinstance(x, ast.Constant) and isinstance(x.value, str)
+            for word in x.value.split()
+        ]
+        known = {*words} & {*OPS}
+        if len(known) > 2 and len(known) > len(words) / 2:
+            yield node.lineno
+
+
+def test_backends_ask_the_rows_of_ops() -> None:
+    load_all_ops()
+    found = [
+        f"{file.relative_to(ROOT)}:{line}"
+        for name, file in modules().items()
+        if name.startswith("workbench.backends") and name not in PRIMITIVES
+        for line in list_op_tables(file.read_text())
+    ]
+    assert found == [], "write what you need to know of these ops into their rows"
+
+
+@pytest.mark.parametrize(
+    "text", ['X = {"sum": 1, "max": 2, "min": 3}', '("concatenate", "stack", "tile")',
+             '"sin cos tan".split()'],
+)  # fmt: skip
+def test_tables_of_ops_are_found(text: str) -> None:
+    load_all_ops()
+    assert list(list_op_tables(text)) == [1]
+    assert not [*list_op_tables('["sum", "of", "what", "max", "or", "min"]')]

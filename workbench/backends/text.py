@@ -19,7 +19,12 @@ import numpy as np
 
 from workbench.autodiff.deferred import is_single
 from workbench.core import dims
-from workbench.core.deferred import DeferredOp, OperandLength, operand_shape
+from workbench.core.deferred import (
+    DeferredOp,
+    OperandLength,
+    base_op,
+    operand_shape,
+)
 from workbench.core.dims import Dim, has_dim, is_same_shape
 from workbench.core.graph import Graph
 from workbench.core.op import Lowering, Op
@@ -229,12 +234,7 @@ INDENT = "    "
 
 
 #: Where a number beside an array takes the array's dtype.
-ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide"})
-
-
-def base_op(node: Tensor) -> Op:
-    """Return the op of a node, whose settings may hold lengths that are measured."""
-    return node.op.base if isinstance(node.op, DeferredOp) else node.op
+ARITHMETIC = (np.add, np.subtract, np.multiply, np.divide)
 
 
 def template_of(node: Tensor, op: Op) -> tuple[str, dict[str, Any]]:
@@ -375,7 +375,7 @@ class Lines:
             settings = spell_lengths(node, settings, self.shape, length)
             operands = operands[: node.op.count]
         if (op is ITEM and is_single(node.inputs[0])) or (
-            op.name == "power" and operands[1].code == "1"
+            op.ufunc is np.power and operands[1].code == "1"
         ):
             return operands[0]
         template = template or f"{self.names.callee(op)}({{all}}{{more}})"
@@ -403,7 +403,7 @@ class Lines:
         It is in arithmetic beside an operand of its dtype and of the result's shape.
         """
         inputs = node.inputs
-        if node.op.name not in ARITHMETIC or len(inputs) != 2 or node.params:
+        if base_op(node).ufunc not in ARITHMETIC or len(inputs) != 2 or node.params:
             return inputs
         for i, x in enumerate(inputs):
             c = (

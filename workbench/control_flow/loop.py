@@ -466,6 +466,7 @@ linear(
     rule="g, and zeros for the entries left out",
     infer=_window_spec,
     batch=_batch_window,
+    kind="window",
 )
 linear(
     "scan_pad",

@@ -66,6 +66,7 @@ class DeferredOp(Op):
         self.pull = None if base.pull is None else self._pull
         self.push = None if base.push is None else self._push
         self.view = base.view
+        self.kind, self.combines = base.kind, base.combines
         self.rule, self.reads = base.rule, base.reads
         self.graphs, self.inner_sources = base.graphs, base.inner_sources
         self.repeats = base.repeats
@@ -186,6 +187,11 @@ def _note_places(places: dict[Any, OperandLength], x: Any, position: int) -> Non
     for axis, n in enumerate(() if isinstance(x.spec, tuple) else x.spec.shape):
         if isinstance(n, Dim):
             places.setdefault(n.key, OperandLength(position, axis))
+
+
+def base_op(node: Any) -> Op:
+    """Return the op of a node, whose settings may hold lengths that are measured."""
+    return node.op.base if type(node.op) is DeferredOp else node.op
 
 
 def unwrap_deferred(node: Any) -> tuple[Op, tuple[Any, ...], Params]:

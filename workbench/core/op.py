@@ -12,6 +12,8 @@ from importlib import import_module
 from threading import RLock
 from typing import Any, NamedTuple, NoReturn
 
+import numpy as np
+
 from workbench.core import hooks
 
 
@@ -276,6 +278,20 @@ class Op:
         What one entry of an elementwise op is, for the kernels of backends: an
         expression of ``x`` (or ``x0``, ``x1``) and NumPy's functions by their names.
         Nothing: backends know the op by its name, or compute it as NumPy.
+    ufunc
+        The ufunc of NumPy or SciPy that it computes; its loops tell in which dtype.
+        None: it computes none.
+    passes
+        It hands its first operand on: the entries are the same, in the same order.
+    kind
+        What it does, of an op that backends treat by its kind: "reduction" of axes,
+        "running" (a reduction of each beginning of an axis), "update" of an array at
+        the index ``key``, "join" of operands along an axis, "window" (first rows of an
+        operand, as many as another one says), "order" (indices that sort), "matrix"
+        (a system of equations, or a factor, of each matrix of a stack).
+    combines
+        The ufunc by which such an op makes one entry of two. None: an update takes the
+        place of what is there.
     keeps
         Its one input, its output and both derivatives share shape and dtype, so
         the backward sweep need not compare them.
@@ -332,6 +348,7 @@ class Op:
         "batch",
         "calls_back",
         "carries",
+        "combines",
         "compute",
         "compute_into",
         "connection",
@@ -348,6 +365,7 @@ class Op:
         "inner_sources",
         "joins",
         "keeps",
+        "kind",
         "lengths",
         "limit",
         "lower",
@@ -359,6 +377,7 @@ class Op:
         "pairs",
         "partial_reads",
         "partials",
+        "passes",
         "pattern",
         "pull",
         "pull_into",
@@ -372,6 +391,7 @@ class Op:
         "scalar",
         "template",
         "tighten",
+        "ufunc",
         "unfold",
         "view",
     )
@@ -404,8 +424,10 @@ class Op:
         self.put: Callable[[Any, Any, dict[str, Any]], Any] | None = None
         self.read_only = self.may_copy = False
         self.pattern: str | Callable[[Any], Any] | None = None
-        self.cure = self.helper = self.scalar = ""
+        self.cure = self.helper = self.scalar = self.kind = ""
         self.partials: tuple[str, ...] = ()
+        self.ufunc: np.ufunc | None = None
+        self.combines: np.ufunc | None = None
         self.output_names: tuple[str, ...] = ()
         self.root: Root | None = None
         self.even: Callable[[tuple[Any, ...]], Callable[[Any], Any] | None] | None = (
@@ -417,6 +439,7 @@ class Op:
         self.custom = False
         self.calls_back = False
         self.elementwise = False
+        self.passes = False
         self.inline = False
         self.repeats = False
         self.keeps = False

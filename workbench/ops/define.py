@@ -145,7 +145,7 @@ def elementwise(
     _set_settings(new_op, more)
     new_op.elementwise, new_op.partials = True, partials
     if isinstance(compute, np.ufunc):
-        UFUNCS[compute] = new_op
+        UFUNCS[compute], new_op.ufunc = new_op, compute
     if not partials or all(p == "0" for p in partials):
         new_op.pull, new_op.push, new_op.reads = None, None, ()
         new_op.rule = "0" if partials else "no derivative"
@@ -323,8 +323,8 @@ def op(
 
 #: What a row may set besides derivatives; ``unfold`` is a body, as `unfold_by` has it.
 SETTINGS = set(
-    "batch carries cure helper infer lengths limit output_names partials pattern reads"
-    " root scalar template unfold view".split()
+    "batch carries combines cure helper infer kind lengths limit output_names partials"
+    " passes pattern reads root scalar template unfold view".split()
 )
 
 

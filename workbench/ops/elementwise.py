@@ -110,8 +110,8 @@ elementwise("multiply", operator.mul, "x1", "x0", template="{0} * {1}",
 elementwise("divide", _as_numpy(operator.truediv, np.divide),
     "g / x1", "-g * y / x1", template="{0} / {1}", carries=(0,))  # fmt: skip
 elementwise("negative", operator.neg, "-1", template="-{0}", carries=(0,))
-elementwise("positive", operator.pos, "1", template="{0}", carries=(0,))
-elementwise("reciprocal", np.reciprocal, "-y * y")
+elementwise("positive", operator.pos, "1", template="{0}", carries=(0,), passes=True)
+elementwise("reciprocal", np.reciprocal, "-y * y", scalar="1 / x")
 _ROOT = root_of("0.5", "0", infinite=True, holds=_is_half)
 elementwise(
     "power",
@@ -129,8 +129,11 @@ elementwise(
     "g * (y * log(where(x0 == 0, 1, x0)))",
     root=_ROOT,
     pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · y · log(x₀)",
+    scalar="x0 ** x1",
 ).even = _even_power
-elementwise("square", np.square, "2 * x").even = lambda inputs: lambda g: 2 * g
+elementwise("square", np.square, "2 * x", scalar="x * x").even = lambda inputs: (
+    lambda g: 2 * g
+)
 elementwise("sqrt", np.sqrt, "0.5 * g / y", root=root_of("0.5", infinite=True))
 elementwise("cbrt", np.cbrt, "g / (3 * y * y)")
 elementwise("floor_divide", _as_numpy(operator.floordiv, np.floor_divide),
@@ -144,6 +147,7 @@ for _name in (
     " absolute"
 ).split():  # NumPy's own spelling of the same ops
     UFUNCS[getattr(np, _name)] = declare(_name)
+    declare(_name).ufunc = getattr(np, _name)
 
 # Exponentials and logarithms
 
@@ -204,10 +208,12 @@ elementwise("arcsinh", np.arcsinh, "g / sqrt(1 + x**2)")
 elementwise("arccosh", np.arccosh, "g / (sqrt(x - 1) * sqrt(x + 1))")
 elementwise("arctanh", np.arctanh, "g / one_minus_square(x)",
     pretty_rule="g / (1 − x²)")  # fmt: skip
-elementwise("deg2rad", np.deg2rad, "g * 0.017453292519943295")
-elementwise("radians", np.radians, "g * 0.017453292519943295")
-elementwise("rad2deg", np.rad2deg, "g * 57.29577951308232")
-elementwise("degrees", np.degrees, "g * 57.29577951308232")
+for _name in ("deg2rad", "radians"):
+    elementwise(_name, getattr(np, _name), "g * 0.017453292519943295",
+        scalar="x * (pi / 180)")  # fmt: skip
+for _name in ("rad2deg", "degrees"):
+    elementwise(_name, getattr(np, _name), "g * 57.29577951308232",
+        scalar="x * (180 / pi)")  # fmt: skip
 
 # Choices between values
 
@@ -217,9 +223,10 @@ elementwise("degrees", np.degrees, "g * 57.29577951308232")
 
 _SHARE = "where({0} == {1}, 0.5 * g, where({2}, g, 0))"
 for _name, _beats in (("maximum", ">"), ("minimum", "<"), ("fmax", ">"), ("fmin", "<")):
-    _wins, _share = "{0} %s {1}" % _beats, _SHARE  # noqa: UP031
+    _wins, _share, _scalar = "{0} %s {1}" % _beats, _SHARE, ""  # noqa: UP031
     if _name.startswith("f"):
         _wins, _share = f"({_wins}) | isnan({{1}})", f"masked({_SHARE})"
+        _scalar = f"where((x0 {_beats}= x1) | (x1 != x1), x0, x1)"
     elementwise(
         _name,
         getattr(np, _name),
@@ -228,14 +235,17 @@ for _name, _beats in (("maximum", ">"), ("minimum", "<"), ("fmax", ">"), ("fmin"
             for a, b in (("x0", "x1"), ("x1", "x0"))
         ),
         pretty_rule="g to the winner, halves at a tie",
+        scalar=_scalar,
     )
 elementwise("absolute", abs, "conj(sign(x))", root=root_of("conj(x)"))
-elementwise("fabs", np.fabs, "sign(x)", root=root_of("x"))
+elementwise("fabs", np.fabs, "sign(x)", root=root_of("x"), scalar="abs(x)")
 elementwise("copysign", np.copysign, "g * (sign(x0) * sign(y))", "0")
-elementwise("sign", np.sign, "0")
+elementwise("sign", np.sign, "0",
+    scalar="where(x > 0, 1, where(x < 0, -1, where(x == 0, 0, x)))")  # fmt: skip
 # Of complex arrays it is another function: `sign`, at the end of this file.
 UFUNCS.pop(np.sign)
-elementwise("heaviside", np.heaviside, "0", "where(x0 == 0, g, 0)")
+elementwise("heaviside", np.heaviside, "0", "where(x0 == 0, g, 0)",
+    scalar="where(x0 > 0, 1, where(x0 < 0, 0, where(x0 == 0, x1, x0)))")  # fmt: skip
 for _rounding in ("floor", "ceil", "trunc", "rint"):
     elementwise(_rounding, getattr(np, _rounding), "0")
 
@@ -255,7 +265,8 @@ def _clip(x: Array, low: Array, high: Array) -> Array:
 
 
 elementwise("clip", _clip, _clip_rule("x"), _clip_rule("low"), _clip_rule("high"),
-    pretty_rule="g inside the bounds, halves on them, 0 outside")  # fmt: skip
+    pretty_rule="g inside the bounds, halves on them, 0 outside",
+    scalar="minimum(maximum(x0, x1), x2)")  # fmt: skip
 
 
 @implements(np.clip)
@@ -446,8 +457,9 @@ def _zero_wins(a: Array, b: Array, compute: Compute) -> Array:
 
 
 linear(
-    "mask", lambda x: x, lambda g, x: mask_cotangent(g), template="{0}", carries=(0,)
-).elementwise = True
+    "mask", lambda x: x, lambda g, x: mask_cotangent(g), template="{0}", carries=(0,),
+    passes=True,
+).elementwise = True  # fmt: skip
 
 
 # No derivative: comparisons, predicates, logic, bits
@@ -458,18 +470,22 @@ for _name, _written in (
     ("bitwise_xor", "^"), ("left_shift", "<<"), ("right_shift", ">>"),
 ):  # fmt: skip
     elementwise(_name, getattr(np, _name), template=f"{{0}} {_written} {{1}}")
-for _name in (
-    "isnan isinf isfinite signbit logical_and logical_or logical_xor logical_not invert"
-).split():
-    elementwise(_name, getattr(np, _name))
+for _name, _scalar in {
+    "isnan": "x != x", "isinf": "abs(x) == inf", "isfinite": "abs(x) < inf",
+    "signbit": "", "invert": "", "logical_not": "x == 0",
+    "logical_and": "(x0 != 0) & (x1 != 0)", "logical_or": "(x0 != 0) | (x1 != 0)",
+    "logical_xor": "(x0 != 0) ^ (x1 != 0)",
+}.items():  # fmt: skip
+    elementwise(_name, getattr(np, _name), scalar=_scalar)
 
 # Identity, the kind of a leaf; `stop` cuts; `strong` makes a number a scalar
 
-elementwise("identity", lambda x: x, "1", template="{0}")
-STOP = elementwise("stop_gradient", lambda x: x, "0", template="{0}")
+elementwise("identity", lambda x: x, "1", template="{0}", passes=True)
+STOP = elementwise("stop_gradient", lambda x: x, "0", template="{0}", passes=True)
 STOP.connection, STOP.view = connect_nothing, is_always_view
 STOP.put = lambda x, part, params: part
-elementwise("strong", np.asarray, "1", template="np.asarray({0})", carries=(0,))
+elementwise("strong", np.asarray, "1", template="np.asarray({0})", carries=(0,),
+    passes=True)  # fmt: skip
 
 
 def stop_gradient(x: Any) -> Any:
@@ -502,11 +518,14 @@ def _round_compute(x: Array, *, decimals: int = 0) -> Array:
 
 
 def _round_body(x: Array, *, decimals: int = 0) -> Any:
-    if dtype_of(x).kind != "f" or dtype_of(x).char == "e":
+    kind = dtype_of(x).kind
+    if decimals == 0 and kind in "fc":
+        return np.rint(x)
+    if decimals >= 0 and kind in "iu":
+        return np.positive(x)
+    if kind != "f" or dtype_of(x).char == "e":
         return None
     scale = 10.0 ** abs(decimals)
-    if decimals == 0:
-        return np.rint(x)
     return np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale
 
 

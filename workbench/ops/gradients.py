@@ -36,7 +36,7 @@ def _only_first(inputs: tuple[Any, ...], params: dict[str, Any]) -> list[list[bo
 
 # zero_grad: connected, with gradient zero
 
-ZERO = elementwise("zero_grad", lambda x: x, "0", template="{0}")
+ZERO = elementwise("zero_grad", lambda x: x, "0", template="{0}", passes=True)
 
 # grad_clip: the gradient entry by entry between two bounds. Clipping is not linear, so
 # it has no transpose: forward mode is that of the value, which the op does not change.

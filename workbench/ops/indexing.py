@@ -470,6 +470,8 @@ def scatter(g, index, shape):
     return out
 ''',
     lengths=lambda g, *arrays, key, shape: Spec(shape, dtype_of(g)),
+    kind="update",
+    combines=np.add,
 )
 
 

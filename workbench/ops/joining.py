@@ -19,7 +19,7 @@ from workbench.core import blame, dims, hooks
 from workbench.core.blame import find_library_call
 from workbench.core.deferred import operand_shape
 from workbench.core.dims import Dim, unify_lengths
-from workbench.core.op import declare, implements
+from workbench.core.op import Op, declare, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import (
     Array,
@@ -79,7 +79,7 @@ def batch_all(inputs: tuple[Any, ...], batched: Batched) -> tuple[Any, ...]:
 
 def _declare_joining(
     name: str, compute: Compute, part: Callable[..., list[Any]]
-) -> None:
+) -> Op:
     """Declare an op that puts its inputs side by side along ``axis``."""
     new_op = declare(name)
 
@@ -98,7 +98,8 @@ def _declare_joining(
 
     new_op.compute, new_op.pull, new_op.push, new_op.batch = compute, pull, push, batch
     new_op.rule, new_op.reads = "to each input its part of g", ()
-    new_op.joins = 0
+    new_op.joins, new_op.kind = 0, "join"
+    return new_op
 
 
 def _concatenate_compute(*arrays: Any, axis: int) -> Array:
@@ -161,11 +162,11 @@ def _unify_shapes(shapes: list[tuple[Any, ...]], but: int = -1) -> list[Any]:
     return found
 
 
-_declare_joining("concatenate", _concatenate_compute, _concatenate_parts)
-_declare_joining("stack", _stack_compute, _stack_parts)
+CONCATENATE = _declare_joining("concatenate", _concatenate_compute, _concatenate_parts)
+STACK = _declare_joining("stack", _stack_compute, _stack_parts)
 
 
-@on_cupy(declare("stack"))
+@on_cupy(STACK)
 def _stack_on_cupy(*arrays: Any, axis: int) -> Array:
     """Stack arrays and numbers, which CuPy's function takes for no arrays."""
     like = next(x for x in arrays if is_device_array(x))
@@ -174,15 +175,15 @@ def _stack_on_cupy(*arrays: Any, axis: int) -> Array:
     )
 
 
-declare("concatenate").template = "np.concatenate([{all}]{more})"
-declare("stack").template = "np.stack([{all}]{more})"
-declare("concatenate").lengths = _concatenate_lengths
-declare("stack").lengths = _stack_lengths
-declare("concatenate").cure = (
+CONCATENATE.template = "np.concatenate([{all}]{more})"
+STACK.template = "np.stack([{all}]{more})"
+CONCATENATE.lengths = _concatenate_lengths
+STACK.lengths = _stack_lengths
+CONCATENATE.cure = (
     "All lengths but those of the joined axis must be equal; arrays of different rank"
     " need an axis more: x[:, None]."
 )
-declare("stack").cure = "All shapes must be equal; np.concatenate joins unequal ones."
+STACK.cure = "All shapes must be equal; np.concatenate joins unequal ones."
 
 
 @implements(np.concatenate)
@@ -200,7 +201,7 @@ def concatenate(
     if axis is None:
         parts, axis = tuple(map(np.ravel, parts)), 0
     rank = len(shape_of(parts[0]))
-    y = apply(declare("concatenate"), parts, {"axis": normal_axis(axis, max(rank, 1))})
+    y = apply(CONCATENATE, parts, {"axis": normal_axis(axis, max(rank, 1))})
     return _cast(y, dtype, casting)
 
 
@@ -228,7 +229,7 @@ def stack(
     """Join arrays along a new axis, as `numpy.stack` does."""
     parts = _admit_parts(arrays)
     rank = len(shape_of(parts[0])) + 1
-    y = apply(declare("stack"), parts, {"axis": normal_axis(axis, rank)})
+    y = apply(STACK, parts, {"axis": normal_axis(axis, rank)})
     return _cast(y, dtype, casting)
 
 

@@ -460,6 +460,7 @@ ASTYPE = op(
     template="np.astype({0}, {dtype})",
 )
 COPY.elementwise = ASTYPE.elementwise = True
+COPY.passes = ASTYPE.passes = True
 ASTYPE.carries = (0,)
 
 

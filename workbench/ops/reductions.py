@@ -141,7 +141,7 @@ def reduction(
 
     made = op(
         name, compute, pull, push=push, rule=rule, reads=reads, lengths=lengths,
-        pattern="reduced", **more,
+        pattern="reduced", kind="reduction", **more,
     )  # fmt: skip
     made.batch = batch_reduction(made)
     return made
@@ -227,6 +227,8 @@ _sum_op = linear(
     rule="g to every entry",
     pattern="reduced",
     lengths=lengths_of(_sum_compute),
+    kind="reduction",
+    combines=np.add,
 )
 _sum_op.batch = batch_reduction(_sum_op)
 
@@ -277,6 +279,7 @@ _mean_op = linear(
     pattern="reduced",
     lengths=lengths_of(np.mean),
     unfold=_mean_body,
+    kind="reduction",
 )
 _mean_op.batch = batch_reduction(_mean_op)
 
@@ -341,6 +344,7 @@ _prod_op = reduction(
     _product_of_others,
     rule="g times the product of the others",
     reads=(0,),
+    combines=np.multiply,
 )
 
 
@@ -474,7 +478,7 @@ def logsumexp(
 # `sorting.py`; of two arrays, entry by entry, the larger one, `elementwise.py`.
 
 
-def _extremum(name: str, function: Callable[..., Any], larger: Compute) -> Op:
+def _extremum(name: str, function: Callable[..., Any], larger: np.ufunc) -> Op:
     """Declare `numpy.max` or `numpy.min`; ``larger`` is that of two."""
 
     def compute(
@@ -521,6 +525,7 @@ def _extremum(name: str, function: Callable[..., Any], larger: Compute) -> Op:
         partials=("x == y",),
         lengths=lengths_of(compute),
         unfold=body,
+        combines=larger,
     )
 
 

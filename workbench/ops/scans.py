@@ -46,9 +46,12 @@ CUMSUM = linear(
     np.cumsum,
     lambda g, x, *, axis: _run_backwards(np.cumsum, g, axis),
     rule="g summed from the end",
+    batch="shifted",
+    lengths=shape_of_first,
+    kind="running",
+    combines=np.add,
     pattern="running",
 )
-CUMSUM.batch, CUMSUM.lengths = "shifted", shape_of_first
 
 
 # cumprod: a backward linear recurrence, right where entries are 0
@@ -96,9 +99,12 @@ CUMPROD = op(
     push=_cumprod_push,
     rule="g times the product of the others, summed from the end",
     reads=(0, "y"),
+    batch="shifted",
+    lengths=shape_of_first,
+    kind="running",
+    combines=np.multiply,
     pattern="running",
 )
-CUMPROD.batch, CUMPROD.lengths = "shifted", shape_of_first
 
 
 def _check_single_axis(x: Array, axis: int | None) -> Array:

@@ -204,7 +204,7 @@ def _reshape_lengths(
     return Spec(_fill_free_length(shape, entries), dtype_of(x))
 
 
-linear(
+RESHAPE = linear(
     "reshape",
     _reshape_compute,
     _reshape_transpose,
@@ -222,7 +222,7 @@ def _put_reshaped(x: Array, part: Array, params: Params) -> Array:
     return np.reshape(part, shape_of(x), order=params.get("order", "C"))
 
 
-declare("reshape").put, declare("reshape").may_copy = _put_reshaped, True
+RESHAPE.put, RESHAPE.may_copy = _put_reshaped, True
 
 
 @implements(np.reshape)
@@ -239,7 +239,7 @@ def reshape(
     params: Params = kind(shape=tuple(map(_normalize_free_length, as_integers(shape))))
     if _check_order(a, order) == "F":
         params["order"] = "F"
-    return apply(declare("reshape"), (a,), params)
+    return apply(RESHAPE, (a,), params)
 
 
 def _normalize_free_length(n: int | Dim) -> int | Dim:
@@ -482,7 +482,7 @@ def _broadcast_batch(
     return np.broadcast_to(aligned, (size, *shape))
 
 
-linear(
+BROADCAST = linear(
     "broadcast_to",
     np.broadcast_to,
     lambda g, x, **_: sum_to(g, shape_of(x)),
@@ -493,13 +493,13 @@ linear(
     view=is_always_view,
     lengths=lambda x, *, shape: Spec(shape, dtype_of(x)),
 )
-declare("broadcast_to").read_only = True
+BROADCAST.read_only = True
 
 
 @implements(np.broadcast_to)
 def broadcast_to(array: ArrayLike, shape: int | Shape, subok: bool = False) -> Array:
     """Broadcast an array to a shape, as `numpy.broadcast_to` does."""
-    return apply(declare("broadcast_to"), (array,), {"shape": as_integers(shape)})
+    return apply(BROADCAST, (array,), {"shape": as_integers(shape)})
 
 
 @implements(np.broadcast_arrays)

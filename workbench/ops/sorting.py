@@ -26,7 +26,6 @@ from workbench.ops.define import (
     require_value,
     shape_of,
     shape_of_first,
-    unfold_by,
 )
 from workbench.ops.device import make_zeros, on_cupy
 from workbench.ops.reductions import (
@@ -80,24 +79,10 @@ def _place_body(extremum: Compute) -> Compute:
     return body
 
 
-#: Reductions to booleans or integers, with what they are made of.
-COUNTING: dict[str, Compute | None] = {
-    "any": _truth_body(np.any),
-    "all": _truth_body(np.all),
-    "count_nonzero": _count_body,
-    "argmax": _place_body(np.max),
-    "argmin": _place_body(np.min),
-    "nanargmax": None,
-    "nanargmin": None,
-}
-
-
-def _counting(name: str) -> Op:
+def _counting(name: str, **more: Any) -> Op:
     """Declare a reduction to booleans or integers."""
     function: Callable[..., Any] = getattr(np, name)
-    made = op(name, function, lengths=lengths_of(function))
-    body = COUNTING[name]
-    made.unfold = None if body is None else unfold_by(body)
+    made = op(name, function, lengths=lengths_of(function), kind="reduction", **more)
 
     def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
         (x,) = inputs
@@ -114,9 +99,9 @@ def _counting(name: str) -> Op:
     return made
 
 
-def _answer_counting(name: str, neutral: bool = False) -> None:
+def _answer_counting(name: str, neutral: bool = False, **more: Any) -> None:
     """Answer NumPy's function by the op; ``neutral`` is what ``where=`` leaves out."""
-    made = _counting(name)
+    made = _counting(name, **more)
 
     @implements(getattr(np, name))
     def answer(
@@ -132,14 +117,21 @@ def _answer_counting(name: str, neutral: bool = False) -> None:
         return apply(made, (a,), settings(axis, keepdims, a))
 
 
-for _name in COUNTING:
-    _answer_counting(_name, neutral=_name == "all")
+_answer_counting("any", combines=np.logical_or, unfold=_truth_body(np.any))
+_answer_counting("all", True, combines=np.logical_and, unfold=_truth_body(np.all))
+_answer_counting("count_nonzero", unfold=_count_body)
+_answer_counting("argmax", unfold=_place_body(np.max))
+_answer_counting("argmin", unfold=_place_body(np.min))
+_answer_counting("nanargmax")
+_answer_counting("nanargmin")
 
 
 # Sorting takes entries along the order that argsort finds
 
 
-ARGSORT = op("argsort", np.argsort, batch="shifted", lengths=shape_of_first)
+ARGSORT = op(
+    "argsort", np.argsort, batch="shifted", lengths=shape_of_first, kind="order"
+)
 
 
 @implements(np.argsort)
@@ -199,6 +191,7 @@ ARGPARTITION = op(
     np.argpartition,
     batch="shifted",
     lengths=_argpartition_lengths,
+    kind="order",
 )
 
 
@@ -252,6 +245,7 @@ LEXSORT = op(
     batch=_lexsort_batch,
     lengths=lambda *keys, axis: Spec(shape_of(keys[0]), np.dtype(np.intp)),
     template="np.lexsort([{all}]{more})",
+    kind="order",
 )
 
 

@@ -156,6 +156,7 @@ SET: Op = op(
     _set_pull_array,
     _set_pull_values,
     push=_set_push,
+    kind="update",
     rule="0 at the index, else g   g at the index",
     pattern="replaced",
     template="index_set({0}, np.s_[{index:2}], {1})",
@@ -251,6 +252,8 @@ ADD: Op = op(
     template="index_at(np.add, {0}, np.s_[{index:2}], {1})",
     helper=INDEX_AT,
     reads=(),
+    kind="update",
+    combines=np.add,
 )
 ADD.batch, ADD.lengths = _batch(ADD), _updated_spec(ADD)
 ADD.compute_into = _add_into
@@ -373,6 +376,8 @@ def _limit(name: str, ufunc: str) -> Op:
         template=f"index_at(np.{ufunc}, {{0}}, np.s_[{{index:2}}], {{1}})",
         helper=INDEX_AT,
         reads=(0, 1, "y"),
+        kind="update",
+        combines=getattr(np, ufunc),
     )
     made.batch, made.lengths = _batch(made), _updated_spec(made)
     made.compute_into = compute_into

@@ -12,7 +12,13 @@ from tests.backends.compiled.accuracy import check_accuracy
 from tests.backends.compiled.programs import compile_graph, trace
 from tests.chunks import parametrize_chunks
 from tests.ops.samples import ALIKE_IN_KIND, SAMPLES, Sample
+from workbench.backends.compiled.expansion import expand
+from workbench.backends.compiled.lowering import lower
+from workbench.backends.compiled.machine import get_machine
+from workbench.backends.compiled.steps import HostStep
+from workbench.backends.compiled.target import Processor
 from workbench.backends.numpy import compile
+from workbench.core.types import spec_of
 from workbench.errors import CompilerError, ShapeError
 
 KINDS = {"f": np.float64, "c": np.complex128}
@@ -62,3 +68,20 @@ def check(sample: Sample, f: Any, args: list[Any]) -> None:
                 check_accuracy(graph, args, program.run(args), expected)
     except (CompilerError, ShapeError):
         assert sample.name in BY_VALUE
+
+
+def test_most_samples_need_no_step_of_numpy(rng: np.random.Generator) -> None:
+    """So many programs are kernels alone, and run without Python."""
+    target = Processor(get_machine())
+    native = 0
+    for sample in SAMPLES:
+        args = draw(sample, sample.kinds[0], rng)
+        try:
+            with np.errstate(all="ignore"):
+                graph = trace(sample.f, args, values=not sample.batch)
+                plan = lower(expand(graph, [spec_of(a) for a in args]), target)
+        except (CompilerError, ShapeError):
+            assert sample.name in BY_VALUE
+            continue
+        native += not any(isinstance(step, HostStep) for step in plan.steps)
+    assert native >= 1330

@@ -24,7 +24,7 @@ INTEGERS = [0, 1, 2, 3, 7, 31, 32, 63, 64, 65, -1, -2, -3, -64]
 ONE = """
 negative positive absolute sign sqrt square reciprocal invert logical_not isnan isinf
 isfinite signbit exp log log1p expm1 sin cos tan tanh sinh cosh arcsin arctan conjugate
-floor ceil trunc rint cbrt exp2 log2 log10
+floor ceil trunc rint cbrt exp2 log2 log10 fabs deg2rad degrees rad2deg radians
 """.split()
 TWO = """
 add subtract multiply floor_divide remainder fmod divide power left_shift right_shift

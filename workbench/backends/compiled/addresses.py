@@ -8,13 +8,13 @@ others are read by the kernel, which adds them up to an address (`find_index_add
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.backends.compiled.kernel import Address, IndexAxis, View
-from workbench.core.op import declare
+from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply
 from workbench.core.types import Shape, Spec, spec_of
 from workbench.ops.define import shape_of
@@ -29,7 +29,7 @@ from workbench.ops.indexing import (
     without_masks,
 )
 from workbench.ops.lengths import is_mask
-from workbench.ops.updates import add_to_entries, list_update
+from workbench.ops.updates import ADD, SET, add_to_entries, list_update
 
 
 class SpreadIndex(NamedTuple):
@@ -173,8 +173,29 @@ def has_checks(addresses: Iterable[Address]) -> bool:
 # The ops of indices, with an array per axis
 
 
+def expand_index(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Return an op of an index written as a view and one array for each axis.
+
+    None: it needs no other form. A sum with an array that is zero but at an index is
+    written as an update, so that the gradient of a loop that reads an entry in each
+    step adds to one entry.
+    """
+    if op is GETITEM:
+        return _expand_getitem(*operands, **params)
+    if op is SCATTER:
+        return _expand_scatter(*operands, **params)
+    if op.kind == "update":
+        return _expand_update(op, *operands, **params)
+    return _expand_add(*operands) if op.ufunc is np.add and not params else None
+
+
+def has_index(op: Op) -> bool:
+    """Return whether an op may be written so."""
+    return op is GETITEM or op.kind == "update" or op.ufunc is np.add
+
+
 def _expand_getitem(x: Any, *arrays: Any, key: Key, order: str = "") -> Any:
-    """Write an index with arrays as a view and one array for each axis.
+    """Write a view, and then the rest.
 
     Values lie where the plan has them, and not in the order of NumPy's functions.
     """
@@ -199,25 +220,19 @@ def _expand_scatter(g: Any, *arrays: Any, key: Key, shape: Shape) -> Any:
     return apply(SCATTER, (made,), {"key": index.view, "shape": shape})
 
 
-def _expand_update(name: str) -> Callable[..., Any]:
-    """Return how an update of entries is written: of a view, with an array per axis."""
-    op = declare(f"index_{name}")
-
-    def expand_update(x: Any, v: Any, *arrays: Any, key: Key) -> Any:
-        if not arrays and name == "add":
-            changed = apply(GETITEM, (x,), {"key": key}) + v
-            return apply(declare("index_set"), (x, changed), {"key": key})
-        index = _spread(x, shape_of(x), key, arrays)
-        if index is None:
-            return None
-        view = x if index.is_whole else apply(GETITEM, (x,), {"key": index.view})
-        whole = (ARRAY,) * len(index.arrays)
-        made = apply(op, (view, v, *index.arrays), {"key": whole})
-        if index.is_whole:
-            return made
-        return apply(declare("index_set"), (x, made), {"key": index.view})
-
-    return expand_update
+def _expand_update(op: Op, x: Any, v: Any, *arrays: Any, key: Key) -> Any:
+    if not arrays and op is ADD:
+        changed = apply(GETITEM, (x,), {"key": key}) + v
+        return apply(SET, (x, changed), {"key": key})
+    index = _spread(x, shape_of(x), key, arrays)
+    if index is None:
+        return None
+    view = x if index.is_whole else apply(GETITEM, (x,), {"key": index.view})
+    whole = (ARRAY,) * len(index.arrays)
+    made = apply(op, (view, v, *index.arrays), {"key": whole})
+    if index.is_whole:
+        return made
+    return apply(SET, (x, made), {"key": index.view})
 
 
 def _spread(
@@ -233,26 +248,11 @@ def _spread(
     return spread_index(tuple(shape), key, arrays)
 
 
-def _expand_add(x: Any, y: Any, **params: Any) -> Any:
-    """Write a sum with an array that is zero but at an index as an update.
-
-    So the gradient of a loop that reads an entry in each step adds to one entry.
-    """
-    found = None if params else add_to_entries(x, y)
+def _expand_add(x: Any, y: Any) -> Any:
+    found = add_to_entries(x, y)
     if found is None:
         return None
     made, updates = found
     for node, key in updates:
-        made = apply(declare("index_add"), (made, *list_update(node)), {"key": key})
+        made = apply(ADD, (made, *list_update(node)), {"key": key})
     return made
-
-
-INDEX_EXPANSIONS: dict[str, Callable[..., Any]] = {
-    "add": _expand_add,
-    "getitem": _expand_getitem,
-    "scatter": _expand_scatter,
-    "index_add": _expand_update("add"),
-    "index_max": _expand_update("max"),
-    "index_min": _expand_update("min"),
-    "index_set": _expand_update("set"),
-}

@@ -68,6 +68,16 @@ class Complex(NamedTuple):
 Entry = Value | Complex
 
 
+def split_parts(x: Entry) -> list[Value]:
+    """Return the real parts that an entry is made of."""
+    return [x.real, x.imag] if isinstance(x, Complex) else [x]
+
+
+def join_parts(parts: Sequence[Value], kind: str) -> Entry:
+    """Return an entry of its real parts."""
+    return Complex(parts[0], parts[1], kind) if kind in PARTS else parts[0]
+
+
 def format_number(number: Any, kind: str) -> str:
     """Return a number as LLVM spells it in a kind."""
     if kind == "b1":

@@ -28,7 +28,8 @@ from workbench.backends.compiled.complex_functions import (
     call_complex_function,
 )
 from workbench.backends.compiled.functions import call_function
-from workbench.core.op import Op
+from workbench.backends.compiled.ufuncs import call_ufunc
+from workbench.core.op import Op, declare
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 from workbench.errors import CompilerError
@@ -71,35 +72,19 @@ def _absolute(b: EntryBuilder, x: Value) -> Value:
     return b.choose(b.compare("lt", x, _literal(b, 0, x)), _negative(b, x), x)
 
 
-def _choose_larger(relation: str, step_over: bool = False) -> RealPrimitive:
-    """Return maximum or minimum; a NaN wins, or loses."""
+def _choose_larger(relation: str) -> RealPrimitive:
+    """Return maximum or minimum; a NaN wins."""
 
     def compute(b: EntryBuilder, x: Value, y: Value) -> Value:
         takes = b.compare(relation, x, y)
         if x.kind[0] == "f":
-            takes = b.operate("or", takes, b.is_nan(y if step_over else x))
+            takes = b.operate("or", takes, b.is_nan(x))
         return b.choose(takes, x, y)
 
     return compute
 
 
 maximum, minimum = _choose_larger("ge"), _choose_larger("le")
-
-
-def _sign(b: EntryBuilder, x: Value) -> Value:
-    zero = _literal(b, 0, x)
-    made = b.choose(b.compare("eq", x, zero), zero, x)
-    if x.kind[0] != "u":
-        below = b.compare("lt", x, zero)
-        made = b.choose(below, _literal(b, -1, x), made)
-    return b.choose(b.compare("gt", x, zero), _literal(b, 1, x), made)
-
-
-def _heaviside(b: EntryBuilder, x: Value, y: Value) -> Value:
-    zero = _literal(b, 0, x)
-    made = b.choose(b.compare("lt", x, zero), zero, x)  # a NaN stays
-    made = b.choose(b.compare("gt", x, zero), _literal(b, 1, x), made)
-    return b.choose(b.compare("eq", x, zero), y, made)
 
 
 def _remainder(b: EntryBuilder, x: Value, y: Value) -> Value:
@@ -213,25 +198,6 @@ def _intrinsic(name: str) -> RealPrimitive:
     return compute
 
 
-def _scale(number: float) -> RealPrimitive:
-    def compute(b: EntryBuilder, x: Value) -> Value:
-        return multiply(b, x, _literal(b, number, x))
-
-    return compute
-
-
-def _is_nan(b: EntryBuilder, x: Value) -> Value:
-    return b.is_nan(x)
-
-
-def _is_infinite(b: EntryBuilder, x: Value) -> Value:
-    return b.compare("eq", _absolute(b, x), _literal(b, np.inf, x))
-
-
-def _is_finite(b: EntryBuilder, x: Value) -> Value:
-    return b.compare("lt", _absolute(b, x), _literal(b, np.inf, x))
-
-
 def _has_sign(b: EntryBuilder, x: Value) -> Value:
     if x.kind[0] != "f":
         return b.compare("lt", x, _literal(b, 0, x))
@@ -257,53 +223,34 @@ def _invert(b: EntryBuilder, x: Value) -> Value:
     return b.operate("xor", x, _literal(b, True if x.kind == "b1" else -1, x))
 
 
-_EQUAL = _compare("eq")
+def _is_infinite(b: EntryBuilder, x: Value) -> Value:
+    return b.compare("eq", _absolute(b, x), _literal(b, np.inf, x))
+
+
+def _is_finite(b: EntryBuilder, x: Value) -> Value:
+    return b.compare("lt", _absolute(b, x), _literal(b, np.inf, x))
+
+
+#: By the names of ops. Rows and their scalars say the rest in these.
 PRIMITIVES: dict[str, Primitive] = {
     "add": add, "subtract": subtract, "multiply": multiply, "divide": _divide,
-    "negative": _negative, "absolute": _absolute, "fabs": _absolute, "abs": _absolute,
-    "maximum": maximum, "minimum": minimum, "fmax": _choose_larger("ge", True),
-    "fmin": _choose_larger("le", True), "sign": _sign, "heaviside": _heaviside,
-    "remainder": _remainder, "floor_divide": _floor_divide, "power": _power,
-    "float_power": _power, "fmod": _fmod,
-    "square": lambda b, x: multiply(b, x, x),
-    "reciprocal": lambda b, x: _divide(b, _literal(b, 1, x), x),
+    "negative": _negative, "absolute": _absolute, "power": _power,
+    "maximum": maximum, "minimum": minimum,
+    "remainder": _remainder, "floor_divide": _floor_divide, "fmod": _fmod,
     "where": lambda b, c, x, y: b.select(c, x, y),
-    "clip": lambda b, x, low, high: minimum(b, maximum(b, x, low), high),
-    "copysign": _intrinsic("copysign"), "sqrt": _intrinsic("sqrt"),
-    "floor": _intrinsic("floor"), "ceil": _intrinsic("ceil"),
-    "trunc": _intrinsic("trunc"), "rint": _intrinsic("rint"),
-    "arcsin": _math("asin"), "arccos": _math("acos"), "arctan": _math("atan"),
-    "arctan2": _math("atan2"), "arcsinh": _math("asinh"), "arccosh": _math("acosh"),
-    "arctanh": _math("atanh"), "deg2rad": _scale(np.pi / 180),
-    "radians": _scale(np.pi / 180), "rad2deg": _scale(180 / np.pi),
-    "degrees": _scale(180 / np.pi), "isnan": _is_nan, "isinf": _is_infinite,
-    "isfinite": _is_finite, "signbit": _has_sign, "invert": _invert,
-    "logical_not": _invert, "bitwise_and": _bits("and"), "bitwise_or": _bits("or"),
-    "bitwise_xor": _bits("xor"), "logical_and": _bits("and"),
-    "logical_or": _bits("or"), "logical_xor": _bits("xor"),
+    "real": lambda b, x: x, "imag": lambda b, x: _literal(b, 0, x),
+    "conjugate": lambda b, x: x, "signbit": _has_sign, "invert": _invert,
+    "bitwise_and": _bits("and"), "bitwise_or": _bits("or"), "bitwise_xor": _bits("xor"),
     "less": _compare("lt"), "less_equal": _compare("le"), "greater": _compare("gt"),
-    "greater_equal": _compare("ge"), "equal": _EQUAL, "not_equal": _compare("ne"),
+    "greater_equal": _compare("ge"), "equal": _compare("eq"),
+    "not_equal": _compare("ne"),
+    **{name: _intrinsic(name)
+       for name in "copysign sqrt floor ceil trunc rint".split()},
+    **{name: _math(name.replace("arc", "a"))
+       for name in "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh"
+       " arcsin arccos arctan arctan2 arcsinh arccosh arctanh cbrt hypot erf"
+       " erfc".split()},
 }  # fmt: skip
-for _name in "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh".split():
-    PRIMITIVES[_name] = _math(_name)
-for _name in ("cbrt", "hypot", "erf", "erfc"):
-    PRIMITIVES[_name] = _math(_name)
-
-#: Ops that hand their operand on.
-PASSING = (
-    "identity mask positive stop_gradient strong zero_grad copy astype specify_shape"
-).split()
-
-#: Of booleans, arithmetic is logic.
-LOGIC = {
-    "add": "or", "multiply": "and", "maximum": "or", "minimum": "and",
-    "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
-    "logical_and": "and", "logical_or": "or", "logical_xor": "xor",
-    "fmax": "or", "fmin": "and",
-}  # fmt: skip
-COMPARISONS = frozenset("less less_equal greater greater_equal equal not_equal".split())
-LOGICAL = frozenset(("logical_and", "logical_or", "logical_xor", "logical_not"))
-PREDICATES = frozenset(("isnan", "isinf", "isfinite", "signbit"))
 
 
 # Complex values: what NumPy computes by their parts.
@@ -417,12 +364,12 @@ COMPLEX: dict[str, Primitive] = {
     **{name: _complex_function(name) for name in COMPLEX_FUNCTIONS},
     "reciprocal": _invert_complex, "power": _power_complex,
     "float_power": _power_complex, "direction": _find_direction,
-    "isnan": _either_part(_is_nan), "isinf": _either_part(_is_infinite),
-    "isfinite": _either_part(_is_finite, "and"),
+    "isinf": _either_part(_is_infinite), "isfinite": _either_part(_is_finite, "and"),
     "add": _by_parts(add), "subtract": _by_parts(subtract),
     "negative": _by_parts(_negative), "multiply": _multiply_complex,
-    "divide": _divide_complex,
-    "square": lambda b, x: _multiply_complex(b, x, x),
+    "divide": _divide_complex, "rint": _by_parts(PRIMITIVES["rint"]),
+    "absolute": lambda b, x: call_function(b, "hypot", x.real, x.imag),
+    "real": lambda b, x: x.real, "imag": lambda b, x: x.imag,
     "conjugate": lambda b, x: Complex(x.real, _negative(b, x.imag), x.kind),
     "where": lambda b, c, x, y: b.select(c, x, y),
     "equal": _equal_complex,
@@ -443,43 +390,37 @@ def compute_entry(
     CompilerError
         If no kernel computes such an op of such kinds.
     """
-    op, name = node.op, node.op.name
+    op = node.op
     result: Any = node.spec
     kind = kind_of(result.dtype)
-    if name in PASSING:
+    if op.passes:
         return b.convert(operands[0], kind)
-    if name == "round":
-        return _round(b, operands[0], kind, node.params.get("decimals", 0))
     if node.params:
-        raise CompilerError(f"{name} with settings is computed by NumPy.")
-    if name in ("real", "imag"):
-        return _take_part(b, name, operands[0])
-    if name == "conjugate" and kind not in PARTS:
-        return b.convert(operands[0], kind)
-    if name == "where":
-        condition, *chosen = operands
-        values = [b.convert(condition, "b1"), *(b.convert(x, kind) for x in chosen)]
-    else:
-        loop = _find_loop_kind(name, kind, specs)
-        if not all(_fits(x, loop) for x in operands):
-            raise CompilerError(f"no kernel compares {loop} with what is beyond it.")
-        if loop == HALF and isinstance(getattr(np, name, None), np.ufunc):
-            loop = "f4"  # NumPy computes a function of halves so, and rounds once
-        values = [b.convert(x, loop) for x in operands]
-    if isinstance(values[-1], Complex):
-        if name == "absolute":
-            parts = values[0]
-            assert isinstance(parts, Complex)
-            return call_function(b, "hypot", parts.real, parts.imag)
-        primitive = COMPLEX.get(name) or read_scalar(op)
-    elif isinstance(values[-1], Value) and values[-1].kind == "b1" and name != "where":
-        primitive = _find_logic(name)
-    else:
-        primitive = PRIMITIVES.get(name) or read_scalar(op)
-    if primitive is None:
-        raise CompilerError(f"no kernel computes {name} of {specs}.")
-    made: Entry = primitive(b, *values)
-    return b.convert(made, kind)
+        raise CompilerError(f"{op.name} with settings is computed by NumPy.")
+    kinds = _find_loop_kinds(op, kind, specs)
+    if not all(map(_fits, operands, kinds)):
+        raise CompilerError("no kernel compares integers with what is beyond them.")
+    values = [b.convert(x, kind) for x, kind in zip(operands, kinds, strict=True)]
+    if op.ufunc is not None and set(kinds) == {"b1"}:
+        return b.convert(_compute_logic(b, op.ufunc, values), kind)
+    primitive = _find_primitive(op, values[-1])
+    if primitive is not None and (len(set(kinds)) == 1 or op.joins is not None):
+        start = len(b.lines)
+        try:
+            return b.convert(primitive(b, *values), kind)
+        except CompilerError:
+            if op.ufunc is None:
+                raise
+            del b.lines[start:]
+    if op.ufunc is None:
+        raise CompilerError(f"no kernel computes {op.name} of {specs}.")
+    return b.convert(call_ufunc(b, op.ufunc, *values), kind)
+
+
+def _find_primitive(op: Op, like: Entry) -> Primitive | None:
+    """Return what computes an op of such values: a primitive, or what the row says."""
+    known = COMPLEX if isinstance(like, Complex) else PRIMITIVES
+    return known.get(op.name) or read_scalar(op)
 
 
 def _fits(x: Entry, kind: str) -> bool:
@@ -491,54 +432,43 @@ def _fits(x: Entry, kind: str) -> bool:
     return bool(limits.min <= number <= limits.max)
 
 
-def _round(b: EntryBuilder, x: Entry, kind: str, decimals: int) -> Entry:
-    """Round to decimals, as NumPy does: whole numbers of a power of ten."""
-    x = b.convert(x, kind)
-    if isinstance(x, Complex):
-        parts = [_round(b, part, part.kind, decimals) for part in (x.real, x.imag)]
-        return Complex(parts[0], parts[1], kind)  # type: ignore[arg-type]
-    rint = PRIMITIVES["rint"]
-    if kind[0] != "f" and decimals < 0:
-        raise CompilerError("integers are rounded to tens by NumPy.")
-    if kind[0] != "f" or not decimals:
-        made: Value = rint(b, x)
-        return made
-    power = _literal(b, 10.0 ** abs(decimals), x)
-    if decimals > 0:
-        return _divide(b, rint(b, multiply(b, x, power)), power)
-    return multiply(b, rint(b, _divide(b, x, power)), power)
+def _find_loop_kinds(op: Op, kind: str, specs: Sequence[Spec]) -> list[str]:
+    """Return the kinds that NumPy computes in: those of a ufunc's loop."""
+    if op.joins is not None:  # of conditions, and of what they choose from
+        return ["b1"] * op.joins + [kind] * (len(specs) - op.joins)
+    own = [kind_of(s.dtype) for s in specs]
+    if op.ufunc is None:
+        is_part = kind not in PARTS and any(k in PARTS for k in own)
+        return own if is_part else [kind] * len(own)
+    given = [_WEAK.get(s.dtype.kind, s.dtype) if s.weak else s.dtype for s in specs]
+    loop = op.ufunc.resolve_dtypes((*given, *[None] * op.ufunc.nout))[: len(specs)]
+    # NumPy computes a function of halves in float32, and rounds once.
+    return ["f4" if kind_of(s) == HALF else kind_of(s) for s in loop]
 
 
-def _find_logic(name: str) -> Primitive | None:
-    if name in LOGIC:
-        return _bits(LOGIC[name])
-    if name in COMPARISONS or name in ("logical_not", "invert"):
-        return PRIMITIVES[name]
-    return None
+#: Python's numbers, which take the dtype of what they meet.
+_WEAK: dict[str, Any] = {"i": int, "f": float, "c": complex}
 
 
-def _find_loop_kind(name: str, kind: str, specs: Sequence[Spec]) -> str:
-    """Return the kind that NumPy computes in."""
-    if name in LOGICAL:
-        return "b1"
-    if name in PREDICATES:
-        if specs[0].dtype.kind not in ("f" if name == "signbit" else "fc"):
-            raise CompilerError(f"{name} of {specs[0].dtype} is computed by NumPy.")
-        return kind_of(specs[0].dtype)
-    if name == "absolute" and specs[0].dtype.kind == "c":
-        return kind_of(specs[0].dtype)
-    if name in COMPARISONS:
-        dtype = np.result_type(*(s.example() if s.weak else s.dtype for s in specs))
-        if dtype.kind in "fc" and all(s.dtype.kind in "iu" for s in specs):
-            raise CompilerError("NumPy compares such integers exactly.")
-        return kind_of(dtype)
-    return kind
-
-
-def _take_part(b: EntryBuilder, name: str, x: Entry) -> Entry:
-    if isinstance(x, Complex):
-        return x.real if name == "real" else x.imag
-    return x if name == "real" else b.literal(0, x.kind)
+def _compute_logic(b: EntryBuilder, ufunc: np.ufunc, xs: Sequence[Any]) -> Value:
+    """Return a ufunc of booleans, by NumPy's result for each combination of them."""
+    grid = np.meshgrid(*[np.array([False, True])] * len(xs), indexing="ij")
+    with np.errstate(all="ignore"):
+        found = ufunc(*grid)
+    if found.dtype != bool:
+        raise CompilerError(f"{ufunc} of booleans is a number, and computed by NumPy.")
+    holds = 2 * np.count_nonzero(found) <= found.size  # or few where it does not
+    total: Value | None = None
+    for places in np.argwhere(found == holds):
+        term: Value | None = None
+        for x, is_true in zip(xs, places, strict=True):
+            one = x if is_true else _invert(b, x)
+            term = one if term is None else b.operate("and", term, one)
+        assert term is not None
+        total = term if total is None else b.operate("or", total, term)
+    if total is None:
+        return b.literal_part(not holds, "b1")
+    return total if holds else _invert(b, total)
 
 
 # Expressions in the rows of ops
@@ -558,8 +488,9 @@ _OPERATORS: dict[type[ast.AST], str] = {
     ast.Pow: "power", ast.USub: "negative", ast.Lt: "less", ast.LtE: "less_equal",
     ast.Gt: "greater", ast.GtE: "greater_equal", ast.Eq: "equal",
     ast.NotEq: "not_equal", ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or",
-    ast.Invert: "invert",
+    ast.BitXor: "bitwise_xor", ast.Invert: "invert",
 }  # fmt: skip
+_NAMES = {"abs": "absolute"}
 _NUMBERS = {"inf": np.inf, "nan": np.nan, "pi": np.pi}
 
 
@@ -581,14 +512,14 @@ def _evaluate(b: EntryBuilder, body: ast.expr, xs: Sequence[Entry]) -> Entry:
             return call(_OPERATORS[type(part.ops[0])], part.left, part.comparators[0])
         assert isinstance(part, ast.Call)
         assert isinstance(part.func, ast.Name)
-        return call(part.func.id, *part.args)
+        return call(_NAMES.get(part.func.id, part.func.id), *part.args)
 
     def call(name: str, *parts: ast.expr) -> Entry:
         values = [visit(part) for part in parts]
-        known = COMPLEX if isinstance(values[-1], Complex) else PRIMITIVES
-        if name not in known:
+        primitive = _find_primitive(declare(name), values[-1])
+        if primitive is None:
             raise CompilerError(f"no kernel computes {name} of {values[-1].kind}.")
-        made: Entry = known[name](b, *values)
+        made: Entry = primitive(b, *values)
         return made
 
     return visit(body)

@@ -46,7 +46,7 @@ _FASTCALL_WITH_KEYWORDS = 0x0082
 #: The first words of the table.
 _WORDS = (
     "array_type float_type vectorcall fallback new scalar get_context context nothing"
-    " make_tuple make_list increase decrease save restore busy"
+    " make_tuple make_list increase decrease save restore raised clear busy"
 ).split()
 
 #: What stands in a slot that has no array yet. Others hold it too, so nobody takes it.
@@ -151,6 +151,7 @@ def make_entry(
     context: Any = None,
     empty: Sequence[Any] = (),
     numbers: bool = False,
+    raises: bool = False,
 ) -> Callable[..., Any] | None:
     """Return a built-in function that runs a program; None: it has none.
 
@@ -170,6 +171,8 @@ def make_entry(
         Mappings and lists, which must be empty, or the fallback is called.
     numbers
         Take Python's floats for inputs that are float64 numbers.
+    raises
+        What it calls may set an error of Python's; the fallback says it better.
     """
     inputs = [x for x in plan.buffers if x.kind == "input"]
     if not is_layout_known() or not has_entry(plan, block):
@@ -185,7 +188,7 @@ def make_entry(
         return None
     writer = _Writer(plan, inputs, outputs, form, len(addresses))
     writer.guarded, writer.empty = context is not None, len(empty)
-    writer.numbers = numbers
+    writer.numbers, writer.raises = numbers, raises
     library = machine.compile(writer.write(), ["entry"], [], quick=False)
     table = _fill_table(writer, addresses, block)
     # In the table itself: a built-in function reads its definition when it goes, which
@@ -224,6 +227,7 @@ def _fill_table(writer: _Writer, addresses: Sequence[int], block: int) -> Table:
         "make_tuple": locate("PyTuple_New"), "make_list": locate("PyList_New"),
         "increase": locate("Py_IncRef"), "decrease": locate("Py_DecRef"),
         "save": locate("PyEval_SaveThread"), "restore": locate("PyEval_RestoreThread"),
+        "raised": locate("PyErr_Occurred"), "clear": locate("PyErr_Clear"),
     }  # fmt: skip
     for word, value in words.items():
         table[_WORDS.index(word)] = value
@@ -376,7 +380,7 @@ class _Writer:
         self.outputs = outputs
         self.form = form
         self.count = functions
-        self.guarded = self.numbers = False
+        self.guarded = self.numbers = self.raises = False
         self.empty = 0
         self.functions = len(_WORDS)
         #: The table of buffers that the program is run with.
@@ -466,6 +470,9 @@ class _Writer:
             place = self.locate(self.pointers + i)
             self.lines.append(f"  store ptr {pointer}, ptr {place}")
         self._run()
+        if self.raises:
+            raised = self.emit(f"call ptr {self.word('raised')}()")
+            self.check(self.emit(f"icmp eq ptr {raised}, null"), "erred")
         if self.plan.flag >= 0:  # the slow way says what is wrong
             flag = self.read(self.word(self.pointers + self.plan.flag), 0, "i64")
             self.check(self.emit(f"icmp eq i64 {flag}, 0"), "retreat")
@@ -477,7 +484,10 @@ class _Writer:
                 )
         self._return_results()
         self._let_results_go("failed", "ret ptr null")  # with an error that was set
-        if self.plan.flag >= 0:
+        if self.raises:
+            self.lines.append("erred:")
+            self.lines += [f"  call void {self.word('clear')}()", "  br label %retreat"]
+        if self.plan.flag >= 0 or self.raises:
             self._let_results_go("retreat", "br label %slow")
         self._call_fallback()
         return _FUNCTIONS + "\n".join([*self.lines, "}"])

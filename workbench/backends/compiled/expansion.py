@@ -11,17 +11,18 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
-from workbench.backends.compiled.addresses import INDEX_EXPANSIONS
+from workbench.backends.compiled.addresses import expand_index, has_index
 from workbench.backends.compiled.builder import KINDS
-from workbench.backends.compiled.entries import PASSING
 from workbench.core import walk
-from workbench.core.deferred import DeferredOp
+from workbench.core.deferred import DeferredOp, base_op
 from workbench.core.dims import has_dim
 from workbench.core.graph import Graph, inline
 from workbench.core.schedule import Schedule
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec, spec_of
+from workbench.ops.define import ITEM
+from workbench.ops.shaping import BROADCAST, RESHAPE
 
 
 def expand(
@@ -62,7 +63,7 @@ def _hoist_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
     if op.hoist is not None:
         made = op.hoist(operands, params)
         return tuple(made) if isinstance(spec_of(node), tuple) else made[0]
-    if op.name == "item" and isinstance(operands[0], tuple):
+    if op is ITEM and isinstance(operands[0], tuple):
         return operands[0][params["index"]]
     return apply(op, operands, params)
 
@@ -76,9 +77,8 @@ def _expand_node(
         return operands[0]
     if isinstance(op, DeferredOp):
         op, operands, params = op.measure_lengths(operands, params)
-    written = INDEX_EXPANSIONS.get(op.name)
-    if written and _has_kind(operands[0], kinds) and _are_known(operands):
-        made = written(*operands, **params)
+    if has_index(op) and _has_kind(operands[0], kinds) and _are_known(operands):
+        made = expand_index(op, operands, params)
         if made is not None:
             return _expand_written(made, operands, kinds)
     if op.unfold is not None and any(isinstance(x, Tensor) for x in operands):
@@ -87,7 +87,7 @@ def _expand_node(
             several = isinstance(spec_of(node), tuple)
             made = tuple(outputs) if several else outputs[0]
             return _expand_written(made, operands, kinds)
-    if op.name == "item" and isinstance(operands[0], tuple):
+    if op is ITEM and isinstance(operands[0], tuple):
         return operands[0][params["index"]]
     if len(operands) == len(node.inputs) and _have_same_specs(operands, node.inputs):
         if all(map(operator.is_, operands, node.inputs)):
@@ -100,11 +100,10 @@ def _expand_node(
 
 def _is_passing(node: Tensor) -> bool:
     """Return whether a node hands its operand on, if that has its spec."""
-    if node.op.name == "reshape":
+    op = base_op(node)
+    if op is RESHAPE:
         return not node.params.get("order")
-    return node.op.name == "broadcast_to" or (
-        node.op.name in PASSING and not node.params
-    )
+    return op is BROADCAST or (op.passes and not node.params)
 
 
 def _have_same_specs(operands: Sequence[Any], others: Sequence[Any]) -> bool:
@@ -150,10 +149,7 @@ def _expand_written(
         if isinstance(x, Tensor) and x.serial > last and x.serial not in new:
             new[x.serial] = x
             pending += x.inputs
-    if not any(
-        x.op.name in INDEX_EXPANSIONS or x.op.unfold or _is_passing(x)
-        for x in new.values()
-    ):
+    if not any(has_index(x.op) or x.op.unfold or _is_passing(x) for x in new.values()):
         return made
     values: dict[int, Any] = {}
 

@@ -52,10 +52,17 @@ Combine = Callable[[EntryBuilder, Value, Value], Value]
 
 
 class Combination(NamedTuple):
-    """How entries become one: an op of two, and what changes nothing."""
+    """How entries become one: an op of two, and what changes nothing.
+
+    Attributes
+    ----------
+    kinds
+        The kinds of NumPy's dtypes that kernels combine so.
+    """
 
     combine: Combine
     identity: Callable[[str], Any]
+    kinds: str
 
 
 def _lowest(kind: str) -> Any:
@@ -66,14 +73,21 @@ def _highest(kind: str) -> Any:
     return np.inf if kind[0] == "f" else 1 if kind == "b1" else np.iinfo(kind).max
 
 
-COMBINATIONS: dict[str, Combination] = {
-    "sum": Combination(add, lambda kind: -0.0 if kind[0] == "f" else 0),
-    "prod": Combination(multiply, lambda kind: 1),
-    "max": Combination(maximum, _lowest),
-    "min": Combination(minimum, _highest),
-    "any": Combination(lambda b, x, y: b.operate("or", x, y), lambda kind: 0),
-    "all": Combination(lambda b, x, y: b.operate("and", x, y), lambda kind: 1),
+#: By the ufunc that an op says it combines with.
+COMBINATIONS: dict[np.ufunc, Combination] = {
+    np.add: Combination(add, lambda kind: -0.0 if kind[0] == "f" else 0, "fcbiu"),
+    np.multiply: Combination(multiply, lambda kind: 1, "fiu"),
+    np.maximum: Combination(maximum, _lowest, "fiu"),
+    np.minimum: Combination(minimum, _highest, "fiu"),
+    np.logical_or: Combination(lambda b, *xs: b.operate("or", *xs), lambda _: 0, "b"),
+    np.logical_and: Combination(lambda b, *xs: b.operate("and", *xs), lambda _: 1, "b"),
 }
+
+
+def find_combination(node: Tensor) -> Combination:
+    """Return how a node combines entries, which kernels know."""
+    assert node.op.combines is not None
+    return COMBINATIONS[node.op.combines]
 
 
 class Reduction(NamedTuple):
@@ -137,7 +151,7 @@ class Running(NamedTuple):
 
     Attributes
     ----------
-    name
+    ufunc
         How: a key of `COMBINATIONS`.
     length
         The length of the axis, which is none of the domain.
@@ -145,7 +159,7 @@ class Running(NamedTuple):
         The strides of the load and of the store along it.
     """
 
-    name: str
+    ufunc: np.ufunc
     length: int
     steps: tuple[int, int]
 

@@ -12,11 +12,12 @@ from typing import Any
 from workbench.backends.compiled.builder import (
     PARTS,
     Builder,
-    Complex,
     Entry,
     Value,
     format_number,
+    join_parts,
     kind_of,
+    split_parts,
 )
 from workbench.backends.compiled.entries import compute_entry
 from workbench.backends.compiled.kernel import (
@@ -29,6 +30,7 @@ from workbench.backends.compiled.kernel import (
     Running,
     Scatter,
     count_lanes,
+    find_combination,
     read_number,
     reduced_bytes,
 )
@@ -246,7 +248,7 @@ class _Writer:
         parts = 2 if kind in PARTS else 1
         part = PARTS.get(kind, kind)
         stored = "u1" if part == "b1" else part
-        number = format_number(COMBINATIONS[one.node.op.name].identity(part), stored)
+        number = format_number(find_combination(one.node).identity(part), stored)
         type_ = self.b.type(stored, 1)
 
         def fill(pointer: str, axes: list[tuple[int, int]]) -> None:
@@ -354,7 +356,7 @@ class _Writer:
         if self.kernel.steps[place][-1] != 0:
             return None
         part = PARTS.get(one.view.kind, one.view.kind)
-        identity = COMBINATIONS[one.node.op.name].identity(part)
+        identity = find_combination(one.node).identity(part)
         literal = self.b.literal(identity, part)
         assert isinstance(literal, Value)
         return [literal] * (2 if one.view.kind in PARTS else 1)
@@ -420,7 +422,7 @@ class _Writer:
     def _combine_totals(self, xs: list[Value], ys: list[Value]) -> list[Value]:
         """Return flat totals of two parts as one."""
         combines = [
-            COMBINATIONS[one.node.op.name].combine
+            find_combination(one.node).combine
             for one, t in zip(
                 self.kernel.reductions, self._start_all_totals(), strict=True
             )
@@ -474,12 +476,12 @@ class _Writer:
         for one, place, total in zip(
             kernel.reductions, self.reduction_places, totals, strict=True
         ):
-            combine = COMBINATIONS[one.node.op.name].combine
+            combine = find_combination(one.node).combine
             entries = [
                 b.convert(values[one.source], one.view.kind) for _, values in rows
             ]
             if total is not None:
-                parts = _split_parts(entries[0])
+                parts = split_parts(entries[0])
                 new = [combine(b, x, y) for x, y in zip(total, parts, strict=True)]
                 if mask is not None:
                     new = [
@@ -503,10 +505,10 @@ class _Writer:
         """Return entries as one, pair by pair."""
         while len(entries) > 1:
             entries = [
-                _join_parts(
+                join_parts(
                     [
                         combine(self.b, x, y)
-                        for x, y in zip(*map(_split_parts, pair), strict=True)
+                        for x, y in zip(*map(split_parts, pair), strict=True)
                     ],
                     pair[0].kind,
                 )
@@ -559,20 +561,20 @@ class _Writer:
         self, one: Running, at: Sequence[tuple[str, int]], mask: Value | None
     ) -> None:
         """Write a loop along the running axis, for all lanes side by side."""
-        b, combine = self.b, COMBINATIONS[one.name].combine
+        b, combine = self.b, COMBINATIONS[one.ufunc].combine
         (source,), ((_, target),) = self.kernel.loads.values(), self.kernel.stores
         part = PARTS.get(target.kind, target.kind)
-        first = b.literal(COMBINATIONS[one.name].identity(part), part)
+        first = b.literal(COMBINATIONS[one.ufunc].identity(part), part)
         assert isinstance(first, Value)
 
         def write_round(k: str, totals: list[Value]) -> list[Value]:
             (x, x_step), (y, y_step) = at
             entry = b.load(b.step(x, k, one.steps[0]), source.kind, x_step, mask)
-            parts = _split_parts(b.convert(entry, target.kind))
+            parts = split_parts(b.convert(entry, target.kind))
             news = [combine(b, x, y) for x, y in zip(totals, parts, strict=True)]
-            made = _join_parts(news, target.kind)
+            made = join_parts(news, target.kind)
             b.store(b.step(y, k, one.steps[1]), made, y_step, mask)
-            return _split_parts(made)
+            return split_parts(made)
 
         b.loop(
             0, one.length, 1, write_round, [first] * (2 if target.kind in PARTS else 1)
@@ -644,8 +646,8 @@ class _Writer:
         b, combine = self.b, one.combine
         if combine is not None:
             kept = b.load(pointer, entry.kind, step, mask)
-            pairs = zip(_split_parts(kept), _split_parts(entry), strict=True)
-            entry = _join_parts([combine(b, x, y) for x, y in pairs], entry.kind)
+            pairs = zip(split_parts(kept), split_parts(entry), strict=True)
+            entry = join_parts([combine(b, x, y) for x, y in pairs], entry.kind)
         b.store(pointer, entry, step, mask)
 
     def _operand(self, x: Any, values: dict[int, Entry]) -> tuple[Entry, Spec]:
@@ -659,7 +661,7 @@ class _Writer:
     def _finish_total(self, place: int, one: Reduction, total: list[Value]) -> None:
         """Combine the lanes of a total, and put it where the result lies."""
         b = self.b
-        combine = COMBINATIONS[one.node.op.name].combine
+        combine = find_combination(one.node).combine
         parts = []
         for part in total:
             by = b.lanes // 2
@@ -673,9 +675,9 @@ class _Writer:
         if not direct:
             kept = b.load(pointer, one.view.kind, 0, None)
             parts = [
-                combine(b, x, y) for x, y in zip(_split_parts(kept), parts, strict=True)
+                combine(b, x, y) for x, y in zip(split_parts(kept), parts, strict=True)
             ]
-        b.store(pointer, _join_parts(parts, one.view.kind), 0, None)
+        b.store(pointer, join_parts(parts, one.view.kind), 0, None)
         b.lanes = lanes
 
 
@@ -697,18 +699,10 @@ def _round_down(b: Builder, start: str, end: str, step: int) -> str:
     return b.emit(f"sub i64 {end}, {rest}", "i8").text
 
 
-def _split_parts(x: Entry) -> list[Value]:
-    return [x.real, x.imag] if isinstance(x, Complex) else [x]
-
-
 def _map_parts(x: Entry, change: Callable[[Value], Value]) -> Entry:
-    return _join_parts([change(part) for part in _split_parts(x)], x.kind)
+    return join_parts([change(part) for part in split_parts(x)], x.kind)
 
 
 def _invert(b: Builder, mask: Value) -> Value:
     true = "true" if b.lanes == 1 else "splat (i1 true)"
     return b.operate("xor", mask, Value(true, "b1"))
-
-
-def _join_parts(parts: Sequence[Value], kind: str) -> Entry:
-    return Complex(parts[0], parts[1], kind) if kind in PARTS else parts[0]

@@ -23,13 +23,14 @@ from workbench.backends.compiled.kernel import (
     Running,
     Scatter,
     View,
+    find_combination,
 )
 from workbench.backends.compiled.products import (
     ProductStep,
     align_views,
     lies_for_blas,
 )
-from workbench.backends.compiled.roles import RUNNING, UPDATES, Roles
+from workbench.backends.compiled.roles import Roles
 from workbench.backends.compiled.steps import (
     LONG,
     STATE,
@@ -53,15 +54,18 @@ from workbench.backends.compiled.steps import (
     pack_strides,
     read_spec,
 )
-from workbench.backends.compiled.systems import SystemStep
+from workbench.backends.compiled.systems import FUNCTIONS, SystemStep
 from workbench.backends.compiled.target import Target
+from workbench.core.deferred import base_op
 from workbench.core.graph import Graph
 from workbench.core.op import Choice
 from workbench.core.schedule import Schedule
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 from workbench.errors import CompilerError
-from workbench.ops.indexing import ARRAY, as_index
+from workbench.ops.indexing import ARRAY, SCATTER, as_index
+from workbench.ops.joining import CONCATENATE, STACK
+from workbench.ops.shaping import RESHAPE
 
 #: What a kernel computes, and of this what has a value for each entry of the domain.
 FUSED = ("entry", "gather", "reduction")
@@ -71,8 +75,6 @@ IN_REGISTERS = ("entry", "gather")
 MOST_NODES = 256
 #: From so many entries on, a kernel is of nodes that share operands.
 LARGE_DOMAIN = 4096
-#: Ops that lay arrays side by side.
-JOINS = ("concatenate", "stack")
 #: What has memory that nobody else writes to.
 OWNERS = ("entry", "gather", "reduction", "product", "system", "move")
 #: What has no memory of its own.
@@ -169,7 +171,7 @@ class _Lowering(Plan):
         if node.serial not in self._updates:
             return False
         x = node.inputs[0]
-        while self.roles.of.get(x.serial) == "view" and x.op.name == "reshape":
+        while self.roles.of.get(x.serial) == "view" and base_op(x) is RESHAPE:
             x = x.inputs[0]
         return self.roles.of.get(x.serial) in OWNERS
 
@@ -300,11 +302,11 @@ class _Lowering(Plan):
                     continue
                 while (
                     self.roles.of.get(x.serial) == "view"
-                    and x.op.name == "reshape"
+                    and base_op(x) is RESHAPE
                     and readers[x.serial] == 1
                 ):
                     x = x.inputs[0]
-                contiguous = node.op.name == "concatenate" and node.params["axis"] == 0
+                contiguous = node.op is CONCATENATE and node.params["axis"] == 0
                 if contiguous and self._is_join(x) and readers[x.serial] == 1:
                     self._inside[x.serial] = node, k
                     self._placed.add((node.serial, k))
@@ -314,7 +316,7 @@ class _Lowering(Plan):
         return (
             isinstance(x, Tensor)
             and self.roles.of.get(x.serial) == "move"
-            and x.op.name in JOINS
+            and x.op.kind == "join"
         )
 
     def _place_operands(self) -> None:
@@ -365,7 +367,7 @@ class _Lowering(Plan):
         for x in node.inputs:
             shape, strides = list(out.shape), list(out.strides)
             offset = out.offset + start * step
-            if node.op.name == "stack":
+            if node.op is STACK:
                 del shape[axis], strides[axis]
                 start += 1
             else:
@@ -569,8 +571,8 @@ class _Lowering(Plan):
         return self._view(x) if x.serial in self.roles.of else x._value
 
     def _make_move(self, node: Tensor) -> MoveStep:
-        out, name = self._own_view(node), node.op.name
-        zeros = out.buffer if name == "scatter" else -1
+        out, op = self._own_view(node), base_op(node)
+        zeros = out.buffer if op is SCATTER else -1
         whole = np.empty(out.shape, np.dtype(out.kind))
         parts = []
         moved = node.inputs
@@ -578,13 +580,13 @@ class _Lowering(Plan):
             if not self._is_in_place(node):
                 parts.append(self._make_copy(node.inputs[0], out))
             moved = moved[1:]
-        if name in UPDATES and ARRAY in node.params["key"]:
+        if op.kind == "update" and ARRAY in node.params["key"]:
             return MoveStep(node, zeros, (*parts, self._make_scatter(node, moved)))
-        if name in RUNNING:
+        if op.kind == "running":
             return MoveStep(node, -1, (self._make_running(node, out),))
-        if name == "reshape":
+        if op is RESHAPE:
             places = [whole.reshape(read_spec(node.inputs[0]).shape)]
-        elif name in UPDATES:
+        elif op.kind == "update":
             index = as_index(node.params["key"], ())
             index = index if type(index) is tuple else (index,)
             ending = () if any(part is ... for part in index) else (...,)
@@ -612,7 +614,7 @@ class _Lowering(Plan):
         stack, n = a.shape[:-2], a.shape[-1]
         dtype = np.dtype(a.kind)
         flag = self._find_flag()
-        if node.op.name == "cholesky":
+        if FUNCTIONS[node.op.name] == "potrf":
             lower = np.broadcast_to(np.tril(np.ones((n, n), bool)), a.shape)
             chosen: Any = np.where(lower, node.inputs[0], np.zeros((), dtype))
             loads = {
@@ -624,7 +626,7 @@ class _Lowering(Plan):
             return SystemStep(node, (keep,), out, None, None, (), flag)
         matrix = self._add_work(a.shape, dtype)
         before = [self._turn(a, matrix)]
-        b: Any = np.eye(n, dtype=dtype) if node.op.name == "inv" else node.inputs[1]
+        b: Any = node.inputs[1] if len(node.inputs) > 1 else np.eye(n, dtype=dtype)
         given = self._view(b)
         if len(given.shape) == 1:
             copy = Kernel(given.shape, (), {-1: given}, [(-1, out)], ())
@@ -664,9 +666,9 @@ class _Lowering(Plan):
             )
             for view in (x, out)
         ]
-        running = Running(
-            RUNNING[node.op.name], out.shape[axis], (x.strides[axis], out.strides[axis])
-        )
+        assert node.op.combines is not None
+        steps = x.strides[axis], out.strides[axis]
+        running = Running(node.op.combines, out.shape[axis], steps)
         domain = around[1].shape
         return Kernel(
             domain, (), {-1: around[0]}, [(-1, around[1])], (), running=running
@@ -679,7 +681,9 @@ class _Lowering(Plan):
         loads = {-1: self._view(x).broadcast(domain)}
         own = self._own_view(node)
         address = self._find_address(own, arrays, domain, set(), loads)
-        scatter = Scatter(UPDATES[node.op.name], -1, address)
+        combines = node.op.combines is not None
+        combine = find_combination(node).combine if combines else None
+        scatter = Scatter(combine, -1, address)
         flag = self._find_flag() if has_checks([address]) else -1
         return Kernel(domain, (), loads, (), (), {}, [scatter], flag)
 

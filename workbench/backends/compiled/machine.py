@@ -279,9 +279,15 @@ def get_machine() -> Machine:
 # Functions of C's libraries, BLAS and LAPACK as SciPy has them
 
 
+#: Where functions are that no library names, by names of our own (see `ufuncs`).
+ADDRESSES: dict[str, int] = {}
+
+
 @cache
 def find_address(symbol: str) -> int | None:
     """Return where a function of C, Python, BLAS or LAPACK is, if anywhere."""
+    if symbol in ADDRESSES:
+        return ADDRESSES[symbol]
     library, _, name = symbol.partition("_")
     if library in ("blas", "lapack") and name:
         return _find_linear_algebra(library, name)

@@ -11,7 +11,8 @@ import math
 from typing import NamedTuple
 
 from workbench.backends.compiled.builder import TYPES, Builder, Value
-from workbench.backends.compiled.kernel import COMBINATIONS, View, count_lanes
+from workbench.backends.compiled.entries import add
+from workbench.backends.compiled.kernel import View, count_lanes
 from workbench.backends.compiled.machine import Machine
 from workbench.core.tensor import Tensor
 from workbench.errors import CompilerError
@@ -431,7 +432,6 @@ class _Tiles:
     def _sum_lanes(self, totals: list[Value]) -> Value:
         """Return the sums of the lanes of as many vectors as there are lanes."""
         b, lanes = self.b, self.b.lanes
-        add = COMBINATIONS["sum"].combine
         while len(totals) > 1:
             totals = [
                 add(b, b.join(x, y, range(0, 2 * lanes, 2)),

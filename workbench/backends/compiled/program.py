@@ -56,6 +56,7 @@ from workbench.backends.compiled.steps import (
 )
 from workbench.backends.compiled.systems import SystemStep
 from workbench.backends.compiled.target import Processor
+from workbench.backends.compiled.ufuncs import PREFIX
 from workbench.core import blame
 from workbench.core.graph import Graph
 from workbench.core.schedule import user_context
@@ -306,6 +307,9 @@ class Program:
         ir = "\n\n".join(["\n".join(declared), *texts, *self._extra])
         names = [run.function for run in self._runs if isinstance(run, Native)]
         self.ir = ir
+        #: The loops of ufuncs set errors of Python's: of integers to negative powers,
+        #: and SciPy's where `scipy.special.errstate` says so.
+        self._raises = any(s.startswith(PREFIX) for s in symbols)
         if names:
             quick = ir.count("\n") > MANY_LINES
             self._library: Any = machine.compile(ir, names, symbols, quick)
@@ -361,10 +365,14 @@ class Program:
             began = 0.0 if observe is None else perf_counter()
             if function is None:
                 self._call_numpy(run, table, bases, block)
-            elif run.rounds:
-                share_rounds(function, table, run.rounds, run.piece, memory)
             else:
-                function(table, 0, 0)
+                try:
+                    if run.rounds:
+                        share_rounds(function, table, run.rounds, run.piece, memory)
+                    else:
+                        function(table, 0, 0)
+                except SystemError:  # the loop of a ufunc has set an error
+                    raise Retreat from None
             if self._flag >= 0 and block is not None and block[self._flag]:
                 raise KeyboardInterrupt if block[self._flag] == INTERRUPTED else Retreat
             if observe is not None:
@@ -403,7 +411,7 @@ class Program:
             return None
         entry = make_entry(
             self._machine, self.plan, addresses, self._size, form, fallback, context,
-            empty, numbers,
+            empty, numbers, self._raises,
         )  # fmt: skip
         if entry is not None:
             table: Table = entry.__self__  # type: ignore[attr-defined]

@@ -15,11 +15,12 @@ import numpy as np
 
 from workbench.backends.compiled.addresses import find_index_address, is_index
 from workbench.backends.compiled.builder import kind_of
-from workbench.backends.compiled.entries import add, compute_entry, maximum, minimum
+from workbench.backends.compiled.entries import compute_entry
 from workbench.backends.compiled.expansion import expand
 from workbench.backends.compiled.kernel import (
     COMBINATIONS,
     View,
+    find_combination,
     read_number,
 )
 from workbench.backends.compiled.products import (
@@ -36,22 +37,17 @@ from workbench.backends.compiled.steps import (
 )
 from workbench.backends.compiled.systems import FUNCTIONS
 from workbench.backends.compiled.target import Target
-from workbench.core.deferred import DeferredOp
+from workbench.core.deferred import DeferredOp, base_op
 from workbench.core.graph import Graph
 from workbench.core.op import Choice, Repetition
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 from workbench.errors import CompilerError, WorkbenchError
+from workbench.ops.contraction import MATMUL
 from workbench.ops.define import ITEM
-from workbench.ops.indexing import ARRAY, as_index
+from workbench.ops.indexing import ARRAY, GETITEM, SCATTER, as_index
+from workbench.ops.shaping import RESHAPE
 
-#: What becomes of an entry that is there and one that is put to it, by the op.
-UPDATES: dict[str, Any] = {
-    "scatter": add, "index_add": add, "index_set": None, "index_max": maximum,
-    "index_min": minimum,
-}  # fmt: skip
-#: Running sums and products, and how they combine entries.
-RUNNING = {"cumsum": "sum", "cumprod": "prod"}
 #: The rows of an example of an array of which only the run knows how many it has.
 ROWS = 10_007
 
@@ -152,15 +148,15 @@ class Roles:
         )
 
     def _find_role(self, node: Tensor) -> str:
-        op = node.op
+        op = base_op(node)
         spec: Any = node.spec
         if op.lower is not None and self._is_nested(node):
             return "nested"
         if isinstance(spec, tuple):
             return "host"
-        if op.name == "item":
+        if op is ITEM:
             return "part"
-        if op.name == "scan_window" and self._is_window(node):
+        if op.kind == "window" and self._is_window(node):
             return "window"
         if not self.is_plain(spec):
             views = op.view is not None and not op.elementwise and op.view(node.params)
@@ -168,28 +164,28 @@ class Roles:
             return "view" if known and self._has_layout(node) else "host"
         if not math.prod(spec.shape):
             return "host"
-        if op.name == "getitem" and len(node.inputs) == 1:
+        if op is GETITEM and len(node.inputs) == 1:
             return "view" if self._has_layout(node) else "host"
         if op.view is not None and not op.elementwise and op.view(node.params):
             if self._has_layout(node):
                 return "view"
-            return "move" if op.name == "reshape" and self._is_copied(node) else "host"
+            return "move" if op is RESHAPE and self._is_copied(node) else "host"
         if op.elementwise:
             return "entry" if self._has_entry(node) else "host"
-        if op.name == "getitem":
+        if op is GETITEM:
             return "gather" if self._is_indexed(node, 1) else "host"
-        if op.name in COMBINATIONS:
+        if op.kind == "reduction":
             return "reduction" if self._is_reducible(node) else "host"
-        if op.name == "matmul" and self._is_product(node):
+        if op is MATMUL and self._is_product(node):
             return "product"
         if op.name in FUNCTIONS and self._is_system(node):
             return "system"
-        if op.name in RUNNING:
+        if op.kind == "running":
             return "move" if self._is_running(node) else "host"
-        if op.name in UPDATES and ARRAY in node.params["key"]:
-            first = 1 if op.name == "scatter" else 2
+        if op.kind == "update" and ARRAY in node.params["key"]:
+            first = 1 if op is SCATTER else 2
             return "move" if self._is_indexed(node, first) else "host"
-        if op.name in ("concatenate", "stack", "scatter", "index_set"):
+        if op.kind in ("join", "update"):
             return "move" if self._is_movable(node) else "host"
         return "host"
 
@@ -230,18 +226,15 @@ class Roles:
         return found
 
     def _is_reducible(self, node: Tensor) -> bool:
-        spec: Any = node.spec
         source = read_spec(node.inputs[0])
         if not isinstance(node.inputs[0], Tensor) or is_number(node.inputs[0]):
             return False
-        kinds = "fcbiu" if node.op.name in ("sum", "any", "all") else "fiu"
         return (
-            set(node.params) <= {"axis", "keepdims"}
+            node.op.combines in COMBINATIONS
+            and set(node.params) <= {"axis", "keepdims"}
             and self.is_plain(source)
             and math.prod(source.shape) > 0
-            and source.dtype.kind in kinds
-            and (node.op.name in ("sum", "prod") or spec.dtype in (source.dtype, bool))
-            and not (node.op.name in ("any", "all") and source.dtype.kind != "b")
+            and source.dtype.kind in find_combination(node).kinds
         )
 
     def _is_product(self, node: Tensor) -> bool:
@@ -273,10 +266,12 @@ class Roles:
         """
         spec: Any = node.spec
         arrays = node.inputs[first:]
-        name = node.op.name
         x = read_spec(node.inputs[0])
-        shape = node.params["shape"] if name == "scatter" else x.shape
-        kinds = {"index_max": "fiu", "index_min": "fiu", "index_set": "fciub"}
+        shape = node.params["shape"] if base_op(node) is SCATTER else x.shape
+        if node.op.combines is None:
+            kinds = "fciub"
+        else:  # sums of booleans are none of kernels
+            kinds = find_combination(node).kinds.replace("b", "")
         if (
             len(arrays) != len(shape)
             or any(part is not ARRAY for part in node.params["key"])
@@ -284,7 +279,7 @@ class Roles:
             or not all(self.is_plain(read_spec(i)) for i in node.inputs)
             or not math.prod(shape)
             or not all(map(is_index, map(make_example, arrays)))
-            or (name in UPDATES and spec.dtype.kind not in kinds.get(name, "fciu"))
+            or (node.op.kind == "update" and spec.dtype.kind not in kinds)
             or (first == 2 and not self._is_assignable(node.inputs[1], spec))
         ):
             return False
@@ -304,10 +299,9 @@ class Roles:
     def _is_running(self, node: Tensor) -> bool:
         source = read_spec(node.inputs[0])
         spec: Any = node.spec
-        kinds = "fciu" if node.op.name == "cumsum" else "fiu"
         return (
             self.is_plain(source)
-            and spec.dtype.kind in kinds
+            and spec.dtype.kind in find_combination(node).kinds
             and set(node.params) == {"axis"}
             and type(node.params["axis"]) is int
         )
@@ -318,12 +312,14 @@ class Roles:
 
     def _is_movable(self, node: Tensor) -> bool:
         spec: Any = node.spec
-        if node.op.name == "scatter":
+        if base_op(node) is SCATTER:
             return (
                 len(node.inputs) == 1 and read_spec(node.inputs[0]).dtype == spec.dtype
             )
-        if node.op.name == "index_set":
-            return self._is_assignable(node.inputs[1], spec)
+        if node.op.kind == "update":
+            return node.op.combines is None and self._is_assignable(
+                node.inputs[1], spec
+            )
         return all(self.is_plain(read_spec(x)) for x in node.inputs)
 
     def _has_layout(self, node: Tensor) -> bool:
@@ -339,7 +335,7 @@ class Roles:
         if whole is None or any(y is None for y in others):
             return False
         made: Any = node.op.compute(whole.array, *others, **node.params)
-        if isinstance(made, np.generic) and node.op.name == "getitem":
+        if isinstance(made, np.generic) and base_op(node) is GETITEM:
             index = as_index(node.params["key"], ())  # NumPy makes a number of an entry
             made = whole.array[(*(index if type(index) is tuple else (index,)), ...)]
         spec: Any = node.spec

@@ -16,10 +16,11 @@ import numpy as np
 from workbench.backends.compiled.builder import (
     HALF,
     PARTS,
-    Complex,
     Entry,
     Value,
+    join_parts,
     kind_of,
+    split_parts,
 )
 from workbench.backends.compiled.entries import compute_entry
 from workbench.backends.compiled.kernel import (
@@ -59,7 +60,7 @@ LEAST_IN_PIECE = 64
 class Total(NamedTuple):
     """What a launch reduces: how, which value, and where the result lies."""
 
-    name: str
+    ufunc: np.ufunc
     source: int
     view: View
     #: The result is combined with what lies there.
@@ -68,13 +69,13 @@ class Total(NamedTuple):
     @property
     def kind(self) -> str:
         """The kind of the registers: sums of float16 are added up as float32."""
-        half = self.view.kind == HALF and self.name in ("sum", "prod")
+        half = self.view.kind == HALF and self.ufunc in (np.add, np.multiply)
         return "f4" if half else self.view.kind
 
     @property
     def combination(self) -> Combination:
         """The op that makes one value of two, and what changes nothing."""
-        return COMBINATIONS[self.name]
+        return COMBINATIONS[self.ufunc]
 
 
 class Function:
@@ -722,13 +723,3 @@ def read_operand(
         return found, spec_of(x)
     number, spec = read_number(x)
     return b.literal(number, kind_of(spec.dtype)), spec
-
-
-def split_parts(x: Entry) -> list[Value]:
-    """Return the real parts that an entry is made of."""
-    return [x.real, x.imag] if isinstance(x, Complex) else [x]
-
-
-def join_parts(parts: Sequence[Value], kind: str) -> Entry:
-    """Return an entry of its real parts."""
-    return Complex(parts[0], parts[1], kind) if kind in PARTS else parts[0]

@@ -15,6 +15,8 @@ from workbench.backends.compiled.builder import (
     PARTS,
     Entry,
     Value,
+    join_parts,
+    split_parts,
 )
 from workbench.backends.compiled.kernel import (
     COMBINATIONS,
@@ -35,9 +37,7 @@ from workbench.backends.cupy.entry_code import (
     KernelWriter,
     Total,
     index_type,
-    join_parts,
     raise_to_power,
-    split_parts,
     write_indices,
 )
 from workbench.backends.cupy.launches import Device, Launch
@@ -82,7 +82,8 @@ class _Writer(KernelWriter):
             )
         ]
         for one, steps in zip(kernel.reductions, self.total_steps, strict=True):
-            total = Total(one.node.op.name, one.source, one.view)
+            assert one.node.op.combines is not None
+            total = Total(one.node.op.combines, one.source, one.view)
             kept = tuple(step != 0 for step in steps)
             if all(k or n == 1 for k, n in zip(kept, self.lengths, strict=True)):
                 stores.append((one.source, one.view, steps))
@@ -113,10 +114,10 @@ class _Writer(KernelWriter):
         entries = math.prod(self.lengths) // columns
         targets = math.prod(axis.length for axis in one.address.axes)
         view = one.address.view
-        name = next(
-            (n for n, c in COMBINATIONS.items() if c.combine is one.combine), ""
+        ufunc = next(
+            (n for n, c in COMBINATIONS.items() if c.combine is one.combine), None
         )
-        if name and not self.device.block:
+        if ufunc is not None and not self.device.block:
             side = min(THREADS, raise_to_power(columns))
             size = targets * columns * int(view.kind[1:])
             pieces = min(
@@ -124,7 +125,7 @@ class _Writer(KernelWriter):
                 entries // LEAST_IN_PIECE, self.device.most_scratch // size,
             )  # fmt: skip
             if pieces > 1 and pieces * targets <= 4 * entries:
-                return self._write_pieces(one, free, steps, name, pieces)
+                return self._write_pieces(one, free, steps, ufunc, pieces)
         return [self._write_shares(one, steps)]
 
     def _write_shares(self, one: Scatter, steps: list[int]) -> Launch:
@@ -230,7 +231,7 @@ class _Writer(KernelWriter):
         return ["0" if k else next(found) for k in skipped]
 
     def _write_pieces(
-        self, one: Scatter, free: Sequence[bool], steps: list[int], name: str,
+        self, one: Scatter, free: Sequence[bool], steps: list[int], ufunc: np.ufunc,
         pieces: int,
     ) -> list[Launch]:  # fmt: skip
         """Return a launch that combines pieces of the values, and what joins them.
@@ -261,7 +262,7 @@ class _Writer(KernelWriter):
         size = int(view.kind[1:])
         row = f"{f.point(partial.buffer, 0)} + (piece * {targets * columns}LL + m"
         part = PARTS.get(view.kind, view.kind)
-        first = b.literal_part(COMBINATIONS[name].identity(part), part)
+        first = b.literal_part(COMBINATIONS[ufunc].identity(part), part)
         both = [first, first] if view.kind in PARTS else [first]
         b.line(f"for ({whole} t = member; t < {targets}u; t += {team}u) {{")
         b.store(f"{row} + t * {columns}LL) * {size}LL", join_parts(both, view.kind))
@@ -291,7 +292,7 @@ class _Writer(KernelWriter):
         target = view._replace(shape=shape, strides=(0, *strides))
         packed = pack_strides(Spec(shape, np.dtype(view.kind)))
         source = partial._replace(shape=shape, strides=packed)
-        total = Total(name, -1, target, True)
+        total = Total(ufunc, -1, target, True)
         return [
             f.finish("scatter", groups * pieces, side * team),
             self.reduce_pieces(shape, {-1: source}, [total]),
@@ -370,7 +371,7 @@ class _Writer(KernelWriter):
         partial = self.add_partial((pieces, lines), target.kind)
         step = partial.strides[0]
         flat = partial._replace(shape=(lines,), strides=partial.strides[1:])
-        running = Running(one.name, pieces, (step, step))
+        running = Running(one.ufunc, pieces, (step, step))
         sums = Kernel((lines,), (), {-1: flat}, [(-1, flat)], (), running=running)
         writer = _Writer(sums, self.plan, self.device, self.owner)
         return [
@@ -392,7 +393,7 @@ class _Writer(KernelWriter):
         ((serial, source),) = self.kernel.loads.items()
         ((_, target),) = self.kernel.stores
         lines, kind = math.prod(self.lengths), target.kind
-        total = Total(one.name, serial, target)
+        total = Total(one.ufunc, serial, target)
         whole = index_type(lines * max(pieces, one.length) + self.threads * team)
         self.open_loop(b, whole, lines * pieces * team)
         b.line(f"const {whole} line = i / {team}u % {lines}u;")

@@ -13,22 +13,12 @@ from workbench.core.tensor import Tensor
 from workbench.core.types import Spec, spec_of
 from workbench.ops.device import ON_HOST
 
-#: What is a kernel, or saves a call, instead of ops that CuPy computes.
+#: What is a kernel, or saves a call, instead of ops that CuPy computes, by their kind.
 INSTEAD: dict[str, str] = {
-    **dict.fromkeys(
-        ("argsort", "argpartition", "lexsort"),
-        "np.max, np.argmax and their like are kernels",
-    ),
-    **dict.fromkeys(
-        (
-            "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv",
-            "least_squares", "logabsdet", "lu", "pinv", "qr", "sign_of_det", "solve",
-            "solve_triangular", "svd", "svdvals",
-        ),
-        "of a matrix that stays the same, compute it once and hand it in",
-    ),
-    "scan": "what is no kernel in its step may stand before or after the loop",
-}  # fmt: skip
+    "order": "np.max, np.argmax and their like are kernels",
+    "matrix": "of a matrix that stays the same, compute it once and hand it in",
+    "loop": "what is no kernel in its step may stand before or after the loop",
+}
 #: Instead of other ops.
 OTHERWISE = (
     "a composition of NumPy's functions, or a wb.KernelOp with cuda, is captured"
@@ -48,7 +38,7 @@ def explain_call(node: Tensor) -> str:
 
 def advise(node: Tensor) -> str:
     """Return what to write instead of an op that CuPy computes."""
-    known = INSTEAD.get(node.op.name)
+    known = INSTEAD.get("loop" if node.op.repeats else node.op.kind)
     if known is not None:
         return known
     specs = [spec_of(x) for x in node.inputs]

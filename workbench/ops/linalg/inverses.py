@@ -138,7 +138,7 @@ SOLVE.compute, SOLVE.infer, SOLVE.batch = np.linalg.solve, _solve_infer, _solve_
 on_cupy(SOLVE)(_solve_on_cupy)
 SOLVE.pull, SOLVE.push = _solve_pull, _solve_push
 SOLVE.rule, SOLVE.reads = "−(x₀⁻ᵀ g) yᵀ   x₀⁻ᵀ g", (0, "y")
-SOLVE.pattern = "solution"
+SOLVE.kind, SOLVE.pattern = "matrix", "solution"
 SOLVE.cure = "The right side has as many rows as the matrix; a vector has one axis."
 
 
@@ -328,6 +328,7 @@ LSTSQ = op(
     batch="whole",
     pattern="matrix and column",
     cure="The right side has as many rows as the matrix.",
+    kind="matrix",
 )
 
 

@@ -104,7 +104,8 @@ TRIANGULAR = declare("solve_triangular")
 TRIANGULAR.compute, TRIANGULAR.infer = _triangular_compute, _triangular_infer
 on_cupy(TRIANGULAR)(_triangular_on_cupy)
 TRIANGULAR.pull, TRIANGULAR.push = _triangular_pull, _triangular_push
-TRIANGULAR.batch, TRIANGULAR.pattern = "aligned", "triangular solution"
+TRIANGULAR.batch, TRIANGULAR.kind = "aligned", "matrix"
+TRIANGULAR.pattern = "triangular solution"
 TRIANGULAR.template = (
     "linalg.solve_triangular({0}, {1}, lower={lower}, unit_diagonal={unit})"
 )

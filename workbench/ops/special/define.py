@@ -150,7 +150,7 @@ def special(
     new_op = elementwise(
         op_name or name, function, *texts, pretty_rule=pretty_rule, **more
     )
-    UFUNCS[function.ufunc] = new_op
+    UFUNCS[function.ufunc], new_op.ufunc = new_op, function.ufunc
     return new_op
 
 
