@@ -50,7 +50,6 @@ CUMSUM = linear(
     lengths=shape_of_first,
     kind="running",
     combines=np.add,
-    pattern="running",
 )
 
 
@@ -103,7 +102,6 @@ CUMPROD = op(
     lengths=shape_of_first,
     kind="running",
     combines=np.multiply,
-    pattern="running",
 )
 
 

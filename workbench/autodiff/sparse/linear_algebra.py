@@ -273,7 +273,7 @@ def _relate_column(shape: Shape, full: Shape) -> Relation:
 
 #: What the rows of ops say (`Op.pattern`).
 RELATIONS: dict[str, Callable[[NodeFacts], Any]] = {
-    "matrices": _relate_matrices,
+    "matrix": _relate_matrices,
     "solution": _relate_solution,
     "triangular solution": _relate_triangular,
     "matrix and column": _relate_beside_matrix,

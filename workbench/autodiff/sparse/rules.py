@@ -75,15 +75,13 @@ def find_rule(op: Op) -> Rule | None:
     """Return the rule of which entries an op reads; None: its row does not say it."""
     if isinstance(op, DeferredOp):
         op = op.base
-    if isinstance(op.pattern, str):
-        return RELATIONS[op.pattern]
     if op.pattern is not None:
-        return op.pattern
+        return RELATIONS[op.pattern] if isinstance(op.pattern, str) else op.pattern
     if op.elementwise:
         return relate_elementwise
     if op.joins is not None:
         return _relate_joined
-    return relate_moved if op.carries == (0,) else None
+    return relate_moved if op.carries == (0,) else RELATIONS.get(op.kind)
 
 
 # Elementwise
@@ -328,14 +326,14 @@ def _relate_short_lines(node: NodeFacts, axis: int) -> Relation | None:
     """Relate lines by what unit vectors tell; None: it is not worth its while."""
     (shape,), full = node.shapes, node.outputs[0]
     n = shape[axis]
-    if n * full[axis] > FEW_TRIED:
+    if n * full[axis] > FEW_TRIED or not n * node.size:
         return None
     reads = np.zeros((n, full[axis]), bool)
     for turn in (1, 1j) if node.is_complex else (1,):
         with np.errstate(all="ignore"):
             made = node.op.compute(np.eye(n) * turn, **{**node.params, "axis": -1})
         size = np.abs(made)
-        reads |= size > n * np.finfo(float).eps * np.max(size, initial=0)
+        reads |= size > n * np.finfo(float).eps * np.max(size)
     share = n * node.size * np.mean(reads)
     if reads.all() or share > (MOST_PRODUCTS if np.mean(reads) < 0.5 else FEW_TRIED):
         return None
@@ -445,7 +443,7 @@ def _relate_each(node: NodeFacts) -> list[list[Relation | None]]:
     return [relate_elementwise(node)] * len(node.outputs)
 
 
-#: What the rows of ops say (`Op.pattern`).
+#: What the rows of ops say (`Op.pattern`, else `Op.kind`).
 RELATIONS: dict[str, Rule] = {
     "same": lambda node: node.fill(IDENTITY),
     "each": _relate_each,
@@ -455,7 +453,7 @@ RELATIONS: dict[str, Rule] = {
     "scattered": _relate_scattered,
     "replaced": _relate_replaced,
     "added": _relate_added,
-    "reduced": _relate_reduced,
+    "reduction": _relate_reduced,
     "running": _relate_running,
     "lines": _relate_lines,
     "filter": _relate_filter,

@@ -62,8 +62,6 @@ def real_dtype(dtype: npt.DTypeLike | None) -> np.dtype[Any]:
 def stacked(op: Op) -> Op:
     """Let an op of matrices take stacks of them: a batch is one more axis."""
     op.batch, op.kind = "whole", "matrix"
-    if op.pattern is None:
-        op.pattern = "matrices"
     return op
 
 
