@@ -228,10 +228,11 @@ class Op:
         there what it varies with. Nothing: that is not known.
     pattern
         Which entries of each operand an entry of the result depends on: a word for what
-        many ops do (``"moved"``, ``"reduced"``, ``"matrices"``, ...), of which
+        several ops do (``"moved"``, ``"added"``, ``"lines"``, ...), of which
         `autodiff.sparse.rules.RELATIONS` has all; or ``pattern(node) -> relations``.
         None: it follows from what else the row says (``elementwise``, ``carries``,
-        ``joins``), from the body, or of a linear op from trials; else it is dense.
+        ``joins``, ``kind``), from the body, of a linear op from trials; else it is
+        dense.
     limit
         The derivative where values among the outputs coincide. None: the rules know.
     tighten

@@ -142,7 +142,7 @@ def reduction(
 
     made = op(
         name, compute, pull, push=push, rule=rule, reads=reads, lengths=lengths,
-        pattern="reduced", kind="reduction", **more,
+        kind="reduction", **more,
     )  # fmt: skip
     made.batch = batch_reduction(made)
     return made
@@ -226,7 +226,6 @@ _sum_op = linear(
     _sum_compute,
     _sum_transpose,
     rule="g to every entry",
-    pattern="reduced",
     lengths=lengths_of(_sum_compute),
     kind="reduction",
     combines=np.add,
@@ -280,7 +279,6 @@ _mean_op = linear(
     np.mean,
     _mean_transpose,
     rule="g / n to every entry",
-    pattern="reduced",
     lengths=lengths_of(np.mean),
     unfold=_mean_body,
     kind="reduction",

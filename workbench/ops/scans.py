@@ -50,7 +50,6 @@ CUMSUM = linear(
     lengths=shape_of_first,
     kind="running",
     combines=np.add,
-    pattern="running",
     sums=True,
     grows=True,
     analytic=True,
@@ -106,7 +105,6 @@ CUMPROD = op(
     lengths=shape_of_first,
     kind="running",
     combines=np.multiply,
-    pattern="running",
     grows=True,
 )
 

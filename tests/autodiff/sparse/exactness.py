@@ -23,7 +23,7 @@ from tests.ops.samples import SAMPLES, Sample
 from workbench.errors import WorkbenchError
 
 #: So many points at first, and at most where some place has not been met.
-FIRST, MOST = 3, 40
+FIRST, MOST = 3, 100
 #: A derivative counts from this share of the largest entry of the result on.
 SHARE = 1e-5
 #: A difference beyond that is a jump, which has no derivative.

@@ -1,7 +1,7 @@
 """Every op of the table: its pattern against differences of plain NumPy and SciPy.
 
-What differences find nonzero at a point must be a place of the pattern. Where all ops
-of a program say exactly what they read, both are equal.
+What differences find nonzero at a point must be a place of the pattern, and the pattern
+has no other places (see `exactness.py`) but for few samples.
 """
 
 from __future__ import annotations
@@ -14,45 +14,27 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.autodiff.sparse.exactness import draw, find_columns, find_truth
+from tests.autodiff.sparse.exactness import compare, draw, find_columns, find_truth
 from tests.chunks import parametrize_chunks
 from tests.ops.samples import ALIKE_IN_KIND, SAMPLES, Sample
-from workbench.autodiff.sparse.sparsity import trace_specs
 
 NAMED = {sample.name: (sample,) for sample in SAMPLES}
 
-#: Ops that say exactly which entries they read, besides smooth elementwise ones.
-EXACT = set(
-    "astype broadcast_to concatenate convolve convolve_nd copy cumsum einsum flip"
-    " getitem index_add index_set item linspace logsumexp make_like full_like matmul"
-    " mean pad repeat reshape roll scatter span sparse_matmul sparse_sample stack std"
-    " sum tensordot tile transpose tril triu unbroadcast unspan var windows"
-    " overlap_add arange length cholesky qr solve_triangular".split()
-)
-#: Elementwise ops of which only a part counts at a point, or whose slopes vanish.
-PARTIAL = set(
-    "absolute fabs clip heaviside sign direction maximum minimum fmax fmin copysign"
-    " imag real arctan2 where isnan equal less greater".split()
-)
-#: Samples whose numbers make a place vanish that their ops have.
-VANISHING = {
-    "at multiply by zeros", "corrcoef", "corrcoef of complex", "fftfreq",
-    "gaussian_filter of order 1", "gaussian_filter of order 3", "interp of complex",
-    "like=", "linalg.leslie", "matrix_power 0", "poly", "poly of complex",
-    "power of negative", "radian", "rel_entr outside", "store elimination", "tril triu",
-    "vander", "vander increasing",
+#: Samples whose patterns have more places than their Jacobians: constants of theirs
+#: make partial derivatives vanish, terms cancel, a position depends on values in few
+#: ways, or zeros of a matrix are not followed through its inverse.
+LOOSER = {
+    "at multiply by zeros", "det of a singular matrix", "fftfreq",
+    "geomspace of complex", "isin", "nansum of complex", "poly", "poly of complex",
+    "power of negative", "svd of 1", "t.mean", "vander", "vander increasing",
+    "a filter in Fourier space", "corrcoef", "corrcoef of complex", "fftn twice",
+    "fftn twice of reals", "gaussian_filter of order 1", "gaussian_filter of order 3",
+    "irfftn", "lfilter (4, 2) 0", "linalg.fiedler", "linalg.svd", "roots in pairs",
+    "store elimination", "tril triu",
+    "argpartition", "interp", "linalg.lu order", "linalg.lu permuted",
+    "ravel_multi_index", "sort axis", "x[x > 0]",
+    "linalg.inv upper", "linalg.solve diagonal",
 }  # fmt: skip
-
-
-def is_exact(sample: Sample, args: list[np.ndarray]) -> bool:
-    """Return whether all ops of a program say exactly what they read."""
-    if sample.name in VANISHING or " of degrees" in sample.name:
-        return False
-    graph = trace_specs(sample.f, tuple(args), tuple(range(len(args))))
-    return all(
-        node.op.name in EXACT or (node.op.elementwise and node.op.name not in PARTIAL)
-        for node in graph.interior
-    )
 
 
 @pytest.fixture(autouse=True)
@@ -62,32 +44,26 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def check_sample(
-    sample: Sample, points: int, rng: np.random.Generator, tight: bool = False
+@parametrize_chunks("sample", NAMED, alike=ALIKE_IN_KIND)
+def test_pattern_contains_what_differences_find(
+    sample: Sample, rng: np.random.Generator
 ) -> None:
     args = draw(sample, rng)
     pattern = wb.sparsity(sample.f, *args, argnums=tuple(range(len(args))))
     if pattern.notes:  # it holds for the way that was taken at these values
         return
-    truth = find_truth(sample, pattern.shape, points, rng)
+    truth = find_truth(sample, pattern.shape, 1, rng)
     outside = np.argwhere(truth & ~pattern.toarray())
     assert not len(outside), f"{outside[:3].tolist()} are not in the pattern"
-    if tight and truth.any() and is_exact(sample, args):
-        more = np.argwhere(pattern.toarray() & ~truth)
-        assert not len(more), f"{more[:3].tolist()} are no places"
-
-
-@parametrize_chunks("sample", NAMED, alike=ALIKE_IN_KIND)
-def test_pattern_contains_what_differences_find(
-    sample: Sample, rng: np.random.Generator
-) -> None:
-    check_sample(sample, 1, rng)
 
 
 @pytest.mark.long
 @parametrize_chunks("sample", NAMED)
-def test_pattern_at_20_points(sample: Sample, rng: np.random.Generator) -> None:
-    check_sample(sample, 20, rng, tight=True)
+def test_pattern_is_exact(sample: Sample, rng: np.random.Generator) -> None:
+    found = compare(sample, rng)
+    looser = sample.name in LOOSER or " of degrees" in sample.name
+    assert found.kind != "wrong", found
+    assert looser or found.kind == "exact", found
 
 
 def check_hessian(sample: Sample, points: int, rng: np.random.Generator) -> None:

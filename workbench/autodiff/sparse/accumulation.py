@@ -462,10 +462,10 @@ def _list_facts(
     )  # fmt: skip
 
 
-#: What rows say (`Op.pattern`) of ops that move entries, and of what adds them up.
+#: What rows say (`Op.pattern`) of ops that move entries, or add some to others.
 MOVING = {"moved", "indexed", "scattered", "replaced"}
 STEPS: dict[Any, Step] = {
-    **dict.fromkeys([*MOVING, "reduced"], _sum_places),
+    **dict.fromkeys(MOVING, _sum_places),
     "added": _add_at,
 }
 
@@ -477,6 +477,8 @@ def find_step(op: Op) -> Step | None:
     if op.elementwise:
         return _combine_entries if op.joins is None else _choose
     if op.joins is not None or (op.pattern is None and op.carries == (0,)):
+        return _sum_places
+    if op.kind == "reduction" and op.combines is np.add:
         return _sum_places
     return STEPS.get(op.pattern) if rules.is_linear_in(op, 0) else None
 

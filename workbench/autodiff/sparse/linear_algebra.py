@@ -167,8 +167,15 @@ def _join_columns(entries: Positions, count: int, j: int) -> Positions:
     return entries[:, [*range(count), j]].reshape(-1)
 
 
+def _list_cofactors(node: NodeFacts, n: int, _: int) -> list[list[Positions] | None]:
+    """Return what entry (i, j) reads: all but row i and column j."""
+    entries, rest = number_entries((n, n)), [np.arange(n) != i for i in range(n)]
+    return [[entries[rest[i]][:, rest[j]].ravel() for i in range(n) for j in range(n)]]
+
+
 LISTS: dict[Any, Callable[..., list[list[Positions] | None]]] = {
     "leading blocks": _list_cholesky,
+    "minors": _list_cofactors,
     "columns before a pivot": _list_lu,
     "columns so far": _list_qr,
 }
@@ -266,7 +273,7 @@ def _relate_column(shape: Shape, full: Shape) -> Relation:
 
 #: What the rows of ops say (`Op.pattern`).
 RELATIONS: dict[str, Callable[[NodeFacts], Any]] = {
-    "matrices": _relate_matrices,
+    "matrix": _relate_matrices,
     "solution": _relate_solution,
     "triangular solution": _relate_triangular,
     "matrix and column": _relate_beside_matrix,

@@ -254,7 +254,7 @@ class Propagation:
             return relations
         if node.op.elementwise:
             return [nonlinearity.restrict_elementwise(node, facts, relations[0])]
-        if node.op.pattern == "reduced" and not rules.is_linear_in(node.op, 0):
+        if node.op.kind == "reduction" and not rules.is_linear_in(node.op, 0):
             return [nonlinearity.restrict_reduced(node, relations[0])]
         return relations
 

@@ -43,6 +43,8 @@ from workbench.ops.reductions import reduced_axes
 
 #: The most entries of the matrix of a linear op that unit vectors are to tell.
 MOST_TRIED = 2**20
+#: The same of a line of an array, of which there may be many.
+FEW_TRIED = 2**16
 
 #: What rule of an op: the relation by each operand, for several outputs a list of them.
 Rule = Callable[["NodeFacts"], Any]
@@ -55,7 +57,7 @@ def relate(node: NodeFacts) -> list[list[Relation | None]]:
         return [[None] * len(node.shapes)] * len(node.outputs)
     rule = find_rule(op)
     found = None if rule is None else rule(node)
-    if found is None and not op.custom and node.loose is None:
+    if found is None and node.loose is None and not op.custom and op.graphs is None:
         found = relate_linear(node)
     if found is None:
         node.loose = node.loose or (
@@ -73,15 +75,13 @@ def find_rule(op: Op) -> Rule | None:
     """Return the rule of which entries an op reads; None: its row does not say it."""
     if isinstance(op, DeferredOp):
         op = op.base
-    if isinstance(op.pattern, str):
-        return RELATIONS[op.pattern]
     if op.pattern is not None:
-        return op.pattern
+        return RELATIONS[op.pattern] if isinstance(op.pattern, str) else op.pattern
     if op.elementwise:
         return relate_elementwise
     if op.joins is not None:
         return _relate_joined
-    return relate_moved if op.carries == (0,) else None
+    return relate_moved if op.carries == (0,) else RELATIONS.get(op.kind)
 
 
 # Elementwise
@@ -295,46 +295,53 @@ def _relate_running(node: NodeFacts) -> list[Relation | None]:
 # Dense along axes
 
 
-def _relate_along(node: NodeFacts, axes: Sequence[int]) -> list[Relation | None]:
-    """Relate each entry to the whole line or plane that it stands in."""
-    shape, full = node.shapes[0], node.outputs[0]
-    if len(shape) != len(full):
-        return relate_dense(node)
-    axes = [a % len(shape) for a in axes]
-    members, count = number_groups(shape, axes)
-    return node.fill(Relation(number_groups(full, axes)[0], members, count))
-
-
 def _relate_lines(node: NodeFacts) -> list[Relation | None]:
     """Relate a linear op along axes to the lines, or planes, of its operand.
 
-    Of short lines unit vectors tell which entries it does read: a transform of real
-    numbers has zeros, and may cut off the end of a line.
+    What is cut off counts for nothing. Unit vectors tell of short lines what else does
+    not: transforms of real numbers have zeros.
     """
-    (shape,), params = node.shapes, node.params
-    if "axis" not in params:
-        axes, lengths = params.get("axes"), params.get("s")
-        rank = len(shape)
-        if axes is None:
-            axes = range(rank - (rank if lengths is None else len(lengths)), rank)
-        return _relate_along(node, list(axes))
-    axis = params["axis"] % len(shape)
-    n, full = shape[axis], node.outputs[0]
-    if n * full[axis] > MOST_TRIED or n * node.size > MOST_PRODUCTS:
-        return _relate_along(node, [axis])
-    line = NodeFacts(
-        node.op, {**params, "axis": -1}, [(n,)], [(full[axis],)], [True], [None],
-        is_complex=node.is_complex,
-    )  # fmt: skip
-    reads = _try_unit_vectors(line, 0, np.eye(n))
-    if reads is None or reads.all():
-        return _relate_along(node, [axis])
-    out, read = np.nonzero(reads)
+    (shape,), full, params = node.shapes, node.outputs[0], node.params
+    rank, axes, lengths = len(shape), params.get("axes"), params.get("s")
+    if "axis" in params:
+        axes = [params["axis"]]
+        lengths = [params["n"]] if "n" in params else None
+    elif axes is None:
+        axes = range(rank - (rank if lengths is None else len(lengths)), rank)
+    axes = [n % rank for n in axes]
+    if len(axes) == 1:
+        found = _relate_short_lines(node, axes[0])
+        if found is not None:
+            return node.fill(found)
+    members, count = number_groups(shape, axes)
+    for axis, length in zip(axes, lengths or [shape[n] for n in axes], strict=True):
+        if length < shape[axis]:
+            place = np.arange(shape[axis]).reshape((-1, *(1,) * (rank - 1 - axis)))
+            cut = np.broadcast_to(place >= length, shape).reshape(-1)
+            members = np.where(cut, -1, members)
+    return node.fill(Relation(number_groups(full, axes)[0], members, count))
+
+
+def _relate_short_lines(node: NodeFacts, axis: int) -> Relation | None:
+    """Relate lines by what unit vectors tell; None: it is not worth its while."""
+    (shape,), full = node.shapes, node.outputs[0]
+    n = shape[axis]
+    if n * full[axis] > FEW_TRIED or not n * node.size:
+        return None
+    reads = np.zeros((n, full[axis]), bool)
+    for turn in (1, 1j) if node.is_complex else (1,):
+        with np.errstate(all="ignore"):
+            made = node.op.compute(np.eye(n) * turn, **{**node.params, "axis": -1})
+        size = np.abs(made)
+        reads |= size > n * np.finfo(float).eps * np.max(size)
+    share = n * node.size * np.mean(reads)
+    if reads.all() or share > (MOST_PRODUCTS if np.mean(reads) < 0.5 else FEW_TRIED):
+        return None
+    read, out = np.nonzero(reads)
     ends = np.moveaxis(number_entries(full), axis, -1).reshape(-1, full[axis])
     starts = np.moveaxis(number_entries(shape), axis, -1).reshape(-1, n)
-    size = math.prod(shape)
     rows, columns = ends[:, out].reshape(-1), starts[:, read].reshape(-1)
-    return node.fill(Relation(matrix=make_csr(rows, columns, (node.size, size))))
+    return Relation(matrix=make_csr(rows, columns, (node.size, math.prod(shape))))
 
 
 def _relate_filter(node: NodeFacts) -> list[Relation | None]:
@@ -436,7 +443,7 @@ def _relate_each(node: NodeFacts) -> list[list[Relation | None]]:
     return [relate_elementwise(node)] * len(node.outputs)
 
 
-#: What the rows of ops say (`Op.pattern`).
+#: What the rows of ops say (`Op.pattern`, else `Op.kind`).
 RELATIONS: dict[str, Rule] = {
     "same": lambda node: node.fill(IDENTITY),
     "each": _relate_each,
@@ -446,7 +453,7 @@ RELATIONS: dict[str, Rule] = {
     "scattered": _relate_scattered,
     "replaced": _relate_replaced,
     "added": _relate_added,
-    "reduced": _relate_reduced,
+    "reduction": _relate_reduced,
     "running": _relate_running,
     "lines": _relate_lines,
     "filter": _relate_filter,

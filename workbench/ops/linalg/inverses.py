@@ -559,6 +559,7 @@ def cofactor(x):
         reads=(0,),
         infer=square,
         unfold=_cofactor_body,
+        pattern="minors",
     )
 )
 
@@ -670,7 +671,7 @@ def _along_infer(x: Array, *directions: Any) -> Spec:
 
 
 ALONG: Op = declare("cofactor_along")
-ALONG.pattern = "matrices"
+ALONG.pattern = "matrix"
 ALONG.batch = "aligned"
 ALONG.compute, ALONG.infer = _along_compute, _along_infer
 ALONG.pull, ALONG.push = _along_pull, _along_push

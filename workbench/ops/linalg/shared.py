@@ -63,8 +63,6 @@ def stacked(op: Op) -> Op:
     """Let an op of matrices take stacks of them: a batch is one more axis."""
     op.batch, op.kind = "whole", "matrix"
     op.traits = op.traits._replace(matrices=True)
-    if op.pattern is None:
-        op.pattern = "matrices"
     return op
 
 

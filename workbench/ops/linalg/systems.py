@@ -362,7 +362,7 @@ SYLVESTER = declare("solve_sylvester")
 SYLVESTER.compute, SYLVESTER.infer = _sylvester_compute, _sylvester_infer
 leave_device(SYLVESTER, "Schur decomposition")
 SYLVESTER.pull, SYLVESTER.push = _sylvester_pull, _sylvester_push
-SYLVESTER.batch, SYLVESTER.pattern = "aligned", "matrices"
+SYLVESTER.batch, SYLVESTER.pattern = "aligned", "matrix"
 SYLVESTER.traits = Traits(condition="sylvester", matrices=True)
 SYLVESTER.template = "linalg.solve_sylvester({0}, {1}, {2})"
 SYLVESTER.rule = "−z yᵀ   −yᵀ z   z, with x₀ᵀ z + z x₁ᵀ = g"
