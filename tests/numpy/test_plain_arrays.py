@@ -435,6 +435,20 @@ def test_numbers_written_in_what_runs_many_times_are_refused(
     assert kept[-1].tolist() == [7, 7, 7]
 
 
+def test_a_ufunc_at_an_older_array_in_what_runs_many_times_is_refused() -> None:
+    def f(x: Any) -> Any:
+        a = np.zeros(3)
+
+        def one(y: Any) -> Any:
+            np.add.at(a, [0, 0], 1.0)
+            return y * np.sum(a)
+
+        return np.sum(wb.vmap(one)(x))
+
+    with pytest.raises(TraceError, match=r"np\.add\.at.*recorded once.*copy"):
+        wb.grad(f)(X)
+
+
 @pytest.mark.parametrize("write", NUMBERS)
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_branch_that_is_not_taken_writes_no_numbers(
