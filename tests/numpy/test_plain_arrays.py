@@ -617,6 +617,25 @@ def test_arguments_that_overlap_are_not_written(argnums: Any, index: int) -> Non
     np.testing.assert_array_equal(whole, np.arange(1.0, 9.0))
 
 
+@pytest.mark.parametrize("cut", [2, 3])
+def test_arguments_of_an_inner_program_that_overlap(cut: int) -> None:
+    def inner(a: Any, b: Any) -> Any:
+        a[-1] = b[0] * 2
+        return np.sum(a * a) + np.sum(b * b)
+
+    def outer(x: Any) -> Any:
+        whole = np.zeros(6)
+        whole[:3], whole[3:] = x, x * 2
+        return np.sum(wb.grad(inner, argnums=(0, 1))(whole[:3], whole[cut:])[1] * x[0])
+
+    if cut == 2:
+        with pytest.raises(TraceError, match="shares memory with another one"):
+            wb.grad(outer)(X)
+    else:  # 2 b, and 8 b[0] for the entry of a
+        truth = differences(lambda x: (4 * x.sum() + 16 * x[0]) * x[0], X, 1e-3)
+        np.testing.assert_allclose(wb.grad(outer)(X), truth, rtol=1e-9)
+
+
 def test_two_others_that_overlap_are_not_written() -> None:
     def f(x: Any, a: Any, b: Any) -> Any:
         a[0] = x[0]
