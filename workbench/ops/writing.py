@@ -670,6 +670,9 @@ def _plain_index(index: Any, name: str) -> Any:
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """Set the entries where a mask is true, one value after the other."""
     _need_tensor(arr, "np.place")
+    if np.size(vals) == 1 and value_of(resolve_nest(mask)) is None:
+        putmask(arr, mask, vals)
+        return
     put(arr, np.flatnonzero(_plain_index(mask, "np.place").astype(bool)), vals)
 
 
@@ -689,11 +692,13 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> None:
     """Set entries by an index along one axis, as `numpy.put_along_axis` does."""
     _need_tensor(arr, "np.put_along_axis")
-    indices = np.array(_plain_index(indices, "np.put_along_axis"))  # host array: places
     values = admit(resolve_nest(values))
     if axis is None:
         put(arr, indices, values)
         return
+    indices = resolve_nest(indices)
+    if value_of(indices) is not None:  # whose owner may fill it again
+        indices = np.array(value_of(indices))  # host array: places
     axis = axis % arr.ndim
     grid: list[Any] = [
         np.arange(n).reshape((-1,) + (1,) * (arr.ndim - 1 - i))  # host array: places
