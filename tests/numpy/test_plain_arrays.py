@@ -435,6 +435,20 @@ def test_numbers_written_in_what_runs_many_times_are_refused(
     assert kept[-1].tolist() == [7, 7, 7]
 
 
+def test_a_ufunc_at_an_older_array_in_what_runs_many_times_is_refused() -> None:
+    def f(x: Any) -> Any:
+        a = np.zeros(3)
+
+        def one(y: Any) -> Any:
+            np.add.at(a, [0, 0], 1.0)
+            return y * np.sum(a)
+
+        return np.sum(wb.vmap(one)(x))
+
+    with pytest.raises(TraceError, match=r"np\.add\.at.*recorded once.*copy"):
+        wb.grad(f)(X)
+
+
 @pytest.mark.parametrize("write", NUMBERS)
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_branch_that_is_not_taken_writes_no_numbers(
@@ -601,6 +615,25 @@ def test_arguments_that_overlap_are_not_written(argnums: Any, index: int) -> Non
     for y, z in zip(np.atleast_2d(found), np.atleast_2d(truth), strict=True):
         np.testing.assert_array_equal(y, z)
     np.testing.assert_array_equal(whole, np.arange(1.0, 9.0))
+
+
+@pytest.mark.parametrize("cut", [2, 3])
+def test_arguments_of_an_inner_program_that_overlap(cut: int) -> None:
+    def inner(a: Any, b: Any) -> Any:
+        a[-1] = b[0] * 2
+        return np.sum(a * a) + np.sum(b * b)
+
+    def outer(x: Any) -> Any:
+        whole = np.zeros(6)
+        whole[:3], whole[3:] = x, x * 2
+        return np.sum(wb.grad(inner, argnums=(0, 1))(whole[:3], whole[cut:])[1] * x[0])
+
+    if cut == 2:
+        with pytest.raises(TraceError, match="shares memory with another one"):
+            wb.grad(outer)(X)
+    else:  # 2 b, and 8 b[0] for the entry of a
+        truth = differences(lambda x: (4 * x.sum() + 16 * x[0]) * x[0], X, 1e-3)
+        np.testing.assert_allclose(wb.grad(outer)(X), truth, rtol=1e-9)
 
 
 def test_two_others_that_overlap_are_not_written() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import workbench as wb
 import workbench.numpy as wnp
+from tests.core.test_filling import differences
 from workbench.errors import WorkbenchError
 
 A = np.array([[0.6, 1.5, 2.5], [1.27, 0.8, 3.1]])
@@ -198,3 +199,20 @@ def test_methods_that_write(name: str) -> None:
     weights = np.cos(np.arange(truth.size)).reshape(truth.shape)
     gradient = wb.grad(lambda x: wnp.sum(f(x) * weights))(A)
     np.testing.assert_allclose(np.sum(gradient * A), np.sum(truth * weights), atol=1e-6)
+
+
+def test_places_that_depend_on_values_in_a_batch() -> None:
+    def f(x: Any) -> Any:
+        a, b = np.sin(x).reshape(2, 3) * 1.0, np.zeros((2, 3))
+        np.put_along_axis(a, np.argmax(a, axis=1)[:, None], 0.5 * x[0], axis=1)
+        np.put_along_axis(b, np.argsort(a, axis=0), a * x[1], axis=0)
+        np.place(b, a > 0.1, x[2])
+        np.place(a, a < 0.1, [2.0])
+        return np.sum(a * b)
+
+    rows = np.random.default_rng(0).normal(size=(4, 6))
+    np.testing.assert_allclose(wb.vmap(f)(rows), [f(x) for x in rows], rtol=1e-12)
+    slopes = wb.vmap(wb.grad(f))(rows)
+    for x, slope in zip(rows, slopes, strict=True):
+        np.testing.assert_allclose(slope, wb.grad(f)(x), rtol=1e-12)
+        np.testing.assert_allclose(slope, differences(f, x, 1e-4), atol=1e-8)

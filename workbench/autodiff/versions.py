@@ -13,11 +13,65 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.memory import Version
-from workbench.core.tensor import Tensor, value_of
+from workbench.core.inplace import make_copy, store
+from workbench.core.memory import Memory, Version
+from workbench.core.op import CopyParams
+from workbench.core.tensor import Tensor, apply, value_of
 from workbench.ops.define import shape_of, sum_to
-from workbench.ops.indexing import as_index, has_distinct_entries
-from workbench.ops.writing import Total
+from workbench.ops.indexing import GETITEM, Key, as_index, has_distinct_entries
+from workbench.ops.updates import SET
+from workbench.ops.writing import Line, read_in_place, set_in_place
+
+# One array through all versions, recorded
+
+
+class Total:
+    """An array of a recorded program that is read and written entry by entry.
+
+    It is versions of a memory that no user holds: n entries take linear time.
+    """
+
+    __slots__ = ("line", "memory")
+
+    def __init__(self, start: Any, line: Line) -> None:
+        """Begin with an array, or a Tensor with a value, which is copied."""
+        self.line = line
+        value = value_of(start)
+        room = np.array(value)  # host array: of the total
+        self.memory = Memory(make_copy(start, value, room, line))
+        self.memory.fresh.clear()
+        self.memory.owner = self
+
+    @property
+    def latest(self) -> Tensor:
+        """The node of all entries as they are now."""
+        made: Tensor = self.memory.latest
+        return made
+
+    def read(self, key: Key, arrays: tuple[Any, ...]) -> Any:
+        """Return the entries at an index."""
+        memory = self.memory
+        made = None
+        if memory.buffer is not None:
+            made = read_in_place(memory, key, arrays, self.line)
+        if made is None:
+            made = apply(GETITEM, (memory.latest, *arrays), {"key": key})
+        made.params = CopyParams(made.params)  # nobody writes through it
+        return made
+
+    def write(self, key: Key, arrays: tuple[Any, ...], value: Any) -> None:
+        """Set the entries at an index."""
+        memory = self.memory
+        if not set_in_place(memory, key, arrays, value, self.line):
+            inputs = (memory.latest, value, *arrays)
+            store(memory, apply(SET, inputs, {"key": key}))
+
+    def close(self) -> None:
+        """Leave the last version to the program."""
+        if self.memory.owner is not None:
+            self.memory.owner = None
+            self.memory.close()
+
 
 # Reverse mode, on plain arrays
 

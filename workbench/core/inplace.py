@@ -39,7 +39,6 @@ from workbench.core.op import CopyParams, ViewParams, declare
 from workbench.core.sharing import (
     COPY,
     find_layout,
-    find_memory,
     is_number,
     is_view,
     list_views,
@@ -252,7 +251,7 @@ def _check_writeable(
         for trace in opened:
             if base.serial in trace.leaves:
                 place = sorted(trace.leaves).index(base.serial)
-                check_alone(trace, READ(base), name, place)
+                check_alone(trace, trace.arguments[place], name, place)
     if _shows_array(base):
         raise TraceError(
             f"{name}{blame.user_line()} changes {blame.describe(x)} in place, and"
@@ -301,10 +300,7 @@ def check_alone(
 
 def _overlap(x: Any, y: Any) -> bool:
     """Return whether two arguments share memory."""
-    if isinstance(x, Tensor) and isinstance(y, Tensor):
-        if any(isinstance(a.params, OwnParams) for a in map(node_of, (x, y))):
-            return find_memory(x) is find_memory(y)
-    x, y = (resolve(a)._value if isinstance(a, Tensor) else a for a in (x, y))
+    x, y = _find_place(x), _find_place(y)
     if not (isinstance(x, np.ndarray) and isinstance(y, np.ndarray)):
         return False
     if not np.may_share_memory(x, y):
@@ -314,6 +310,16 @@ def _overlap(x: Any, y: Any) -> bool:
         return bool(shares_memory(x, y, max_work=10_000))
     except np.exceptions.TooHardError:
         return True
+
+
+def _find_place(x: Any) -> Any:
+    """Return an array that lies where an argument does: a view of a version, too."""
+    if not isinstance(x, Tensor):
+        return x
+    node = resolve(x)
+    if isinstance(node.params, OwnParams):
+        return node.op.compute(_find_place(node.inputs[0]), **node.params)
+    return node._value
 
 
 def _shows_array(x: Tensor) -> bool:

@@ -54,7 +54,7 @@ LOCK = threading.RLock()
 
 #: Whether counts of references are exact: threads share them where there is no GIL.
 COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()
-#: The references to what a local name alone holds, as `getrefcount` is given it.
+#: The references to what one attribute alone holds, as `getrefcount` is given it.
 ALONE_HERE = 2
 
 
@@ -162,16 +162,15 @@ class Memory:
 
     def is_shown(self) -> bool:
         """Return whether anybody may still read or write it; if not, let it go."""
-        shown: list[Any] = [r() for r in (*self.handles, *self.fresh)]
-        latest, self.latest = self.latest, None
-        if any(x is not None and x is not latest for x in shown) or not COUNTS:
-            self.latest = latest
+        x = None
+        for found in (*self.handles, *self.fresh):
+            x = found()
+            if x is not None and x is not self.latest:
+                return True
+        x = None  # which may have been the latest: it is counted now
+        if not COUNTS or getrefcount(self.latest) > ALONE_HERE:
             return True
-        shown.clear()
-        if getrefcount(latest) > ALONE_HERE:
-            self.latest = latest
-            return True
-        self.buffer = self.shown = self.seen = None
+        self.latest = self.buffer = self.shown = self.seen = None
         return False
 
     def check_reopened(self, name: str) -> None:

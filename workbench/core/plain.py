@@ -127,9 +127,6 @@ class Plain(np.ndarray[Any, Any]):
     def __setitem__(self, key: Any, value: Any) -> None:
         kind = type(value)
         if kind in NUMBERS or not traces.OPEN or not holds_tensor(value):
-            stack = traces.LOCAL.stack
-            if stack and stack[-1].unknown is not None:
-                _check_recorded(self, stack)
             _set_item(self, key, value)
             return
         if not self.size:  # it has no entry to store in
@@ -226,7 +223,6 @@ class Unvalued(Plain):
             turn(self)
             _assign(self, key, value, line)
         else:
-            _check_recorded(self, traces.LOCAL.stack)
             _set_item(self, key, value)
 
 
@@ -352,14 +348,6 @@ def _note_view(root: Any, view: Any) -> None:
     if n >= MANY_VIEWS and not n & (n - 1):
         shows[:] = [x for x in shows if x() is not None]
     shows.append(ref(view))
-
-
-def _check_recorded(x: Any, opened: Iterable[Any]) -> None:
-    """Refuse a store in a function that is recorded once and runs many times."""
-    born = _root_of(x).born
-    for trace in opened:
-        if trace.unknown is not None and born < min(trace.leaves, default=0):
-            raise blame.recorded_once_error("x[i] = v", blame.user_line())
 
 
 def _address(x: Any) -> int:

@@ -391,8 +391,6 @@ class ProgramTrace(OpenTrace):
             self.leaves.add(x.serial)
             opened.append(x)
         self.arguments = values
-        if self.unknown is not None:
-            self.hold_older()
         return opened
 
     def explain(self, error: Exception) -> Exception | None:
@@ -523,6 +521,8 @@ def record(
             made = call(leaves)
         else:
             trace.fills = swap.fills
+            if trace.fills and trace.unknown is not None:
+                trace.hold_older()
             made = swap.run(call, leaves)
         outputs, structure = tree.flatten(made)
         if traces.WRITTEN[0]:

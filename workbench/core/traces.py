@@ -279,6 +279,8 @@ class OpenTrace(Hold):
     pending: Any = None
     #: Weak references to the arrays that it made to store Tensors in (`plain.py`).
     plain: list[ref[Any]] | None = None
+    #: Arrays of the traces around that nobody may write to in this one; checksums.
+    older: Sequence[tuple[Any, int]] = ()
     #: Arrays of the caller's as the function has them, by their ids.
     given_arrays: dict[int, Any] | None = None
     #: What leaves without values will look like, where that is known, by their serials.
@@ -316,16 +318,20 @@ class OpenTrace(Hold):
     def hold_older(self) -> None:
         """Let nobody write to arrays of the traces around: each run would do so again.
 
-        NumPy's own functions, which ask nobody, refuse to write to what is read-only.
+        NumPy's own functions, which ask nobody, refuse to write to what is read-only;
+        all but `numpy.ufunc.at`, whose change is found when the trace ends.
         """
+        older: list[tuple[Any, int]] = []
         for trace in LOCAL.stack:
             for found in trace.plain or () if trace is not self else ():
                 x = found()
                 if x is None or type(x) in CHANGED:
                     continue
+                older.append((x, checksum(np.asarray(x))))
                 for view in (x, *(view() for view in x.shows)):
                     if view is not None:
                         self.add(view)
+        self.older = older
 
     def close_changes(self, outer: OpenTrace | None) -> None:
         """End what was changed in this trace, or leave it to the one around.
@@ -378,6 +384,15 @@ class OpenTrace(Hold):
                     self.release()
         if explained is not None:
             raise explained from error
+        older, self.older = self.older, ()
+        for x, total in older if kind is None else ():
+            if type(x) not in CHANGED and checksum(np.asarray(x)) != total:
+                raise TraceError(
+                    f"np.add.at, or its like, changes an array of shape {x.shape} in a"
+                    " function that is recorded once and runs many times, and it was"
+                    " made outside of that: each run would change it again. Work on a"
+                    " copy: x = x.copy()."
+                )
         caught, sums = self.caught, self.sums
         self.caught, self.sums = Arrays(), {}
         for key, total in sums.items() if kind is None else ():

@@ -435,7 +435,7 @@ STANDING: dict[type, Callable[[Any], Any]] = {
     FunctionType: lambda x: _FUNCTIONS.get(id(x), x),
 }
 _FUNCTIONS: dict[int, Any] = {
-    id(x): x.__wrapped__ for x in BY_ID.values() if type(x) is FunctionType
+    id(x): vars(x)["__wrapped__"] for x in BY_ID.values() if type(x) is FunctionType
 }
 _FUNCTIONS[id(is_instance)] = isinstance
 

@@ -42,7 +42,7 @@ from workbench.core.memory import (
     resolve_nest,
 )
 from workbench.core.methods import FUNCTION_METHODS
-from workbench.core.op import FUNCTIONS, CopyParams, declare, implements, load_ops
+from workbench.core.op import FUNCTIONS, declare, implements, load_ops
 from workbench.core.plain import PLAIN, turn
 from workbench.core.tensor import (
     CHANGED,
@@ -96,9 +96,7 @@ def assign(x: Tensor, index: object, value: Any, line: Line | None = None) -> No
         key = _find_key(index)
         if key is not None:
             composed = _compose_path(memory, path, key) if path else key
-            if composed is not None and _set_in_place(
-                memory, composed, (), value, line
-            ):
+            if composed is not None and set_in_place(memory, composed, (), value, line):
                 return
         elif not path and _set_at_arrays(memory, index, value, line):
             return
@@ -217,12 +215,10 @@ def _set_at_arrays(memory: Memory, index: Any, value: Any, line: Line) -> bool:
     plain = map(value_of, arrays)
     if any(a is None or a.dtype.kind == "b" for a in plain):
         return False
-    return _set_in_place(memory, key, arrays, value, line)
+    return set_in_place(memory, key, arrays, value, line)
 
 
-def _set_in_place(
-    memory: Memory, key: Key, arrays: Any, value: Any, line: Line
-) -> bool:
+def set_in_place(memory: Memory, key: Key, arrays: Any, value: Any, line: Line) -> bool:
     """Make the next version by a write into the buffer; return whether it was done."""
     latest = memory.latest
     v = value._value if isinstance(value, Tensor) else value
@@ -384,54 +380,6 @@ def read_in_place(memory: Memory, key: Key, arrays: Any, line: Line) -> Any:
     return made
 
 
-class Total:
-    """An array of a recorded program that is read and written entry by entry.
-
-    It is versions of a memory that no user holds: n entries take linear time.
-    """
-
-    __slots__ = ("line", "memory")
-
-    def __init__(self, start: Any, line: Line) -> None:
-        """Begin with an array, or a Tensor with a value, which is copied."""
-        self.line = line
-        value = value_of(start)
-        room = np.array(value)  # host array: of the total
-        self.memory = Memory(inplace.make_copy(start, value, room, line))
-        self.memory.fresh.clear()
-        self.memory.owner = self
-
-    @property
-    def latest(self) -> Tensor:
-        """The node of all entries as they are now."""
-        made: Tensor = self.memory.latest
-        return made
-
-    def read(self, key: Key, arrays: tuple[Any, ...]) -> Any:
-        """Return the entries at an index."""
-        memory = self.memory
-        made = None
-        if memory.buffer is not None:
-            made = read_in_place(memory, key, arrays, self.line)
-        if made is None:
-            made = apply(GETITEM, (memory.latest, *arrays), {"key": key})
-        made.params = CopyParams(made.params)  # nobody writes through it
-        return made
-
-    def write(self, key: Key, arrays: tuple[Any, ...], value: Any) -> None:
-        """Set the entries at an index."""
-        memory = self.memory
-        if not _set_in_place(memory, key, arrays, value, self.line):
-            inputs = (memory.latest, value, *arrays)
-            store(memory, apply(SET, inputs, {"key": key}))
-
-    def close(self) -> None:
-        """Leave the last version to the program."""
-        if self.memory.owner is not None:
-            self.memory.owner = None
-            self.memory.close()
-
-
 # Views: a part of the base
 
 
@@ -441,7 +389,7 @@ def write_view(memory: Memory, path: Sequence[Tensor], new: Any) -> None:
     if path and isinstance(new, Tensor):
         key = _compose_path(memory, path, (Ellipsis,))
         line: Line = (new.code or source.caller()[0], new.lasti)
-        if key is not None and _set_in_place(memory, key, (), new, line):
+        if key is not None and set_in_place(memory, key, (), new, line):
             return
     if not path and isinstance(new, Tensor) and new.op is SET:
         if new.inputs[0] is memory.latest and new.memory is None:
@@ -722,6 +670,9 @@ def _plain_index(index: Any, name: str) -> Any:
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """Set the entries where a mask is true, one value after the other."""
     _need_tensor(arr, "np.place")
+    if np.size(vals) == 1 and value_of(resolve_nest(mask)) is None:
+        putmask(arr, mask, vals)
+        return
     put(arr, np.flatnonzero(_plain_index(mask, "np.place").astype(bool)), vals)
 
 
@@ -741,11 +692,13 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> None:
     """Set entries by an index along one axis, as `numpy.put_along_axis` does."""
     _need_tensor(arr, "np.put_along_axis")
-    indices = np.array(_plain_index(indices, "np.put_along_axis"))  # host array: places
     values = admit(resolve_nest(values))
     if axis is None:
         put(arr, indices, values)
         return
+    indices = resolve_nest(indices)
+    if value_of(indices) is not None:  # whose owner may fill it again
+        indices = np.array(value_of(indices))  # host array: places
     axis = axis % arr.ndim
     grid: list[Any] = [
         np.arange(n).reshape((-1,) + (1,) * (arr.ndim - 1 - i))  # host array: places
