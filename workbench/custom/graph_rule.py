@@ -324,7 +324,8 @@ class graph_rule:
 
     It may come from a stranger's file, so what each step makes is known before it runs:
     a rule that asks for far more memory or work than the arrays that it is given is a
-    `UsageError`.
+    `UsageError`, and so is a step whose result has a shape that depends on values
+    (``unique``, ``compress``).
 
     It is used wherever a rule is: as ``vjp`` of an op or an override, or registered
     by ``wb.register_gradient("relu6")(rule)``. It can be stored as JSON, and is
@@ -461,13 +462,19 @@ class graph_rule:
                 made = step.function(*operands, **params)
             else:
                 weighed = self._weigh(step, operands, params, budget)
-                made, work = weighed.run(operands), weighed.demand.work
-        except (UsageError, DtypeError, MemoryError):
+                work = weighed.demand.work
+                made = (
+                    step.function(*operands, **params)  # lengths of other programs
+                    if weighed.graph.captures
+                    else weighed.run(operands)
+                )
+        except (UsageError, MemoryError):
             raise
         except Exception as error:
             if step.custom and isinstance(error, WorkbenchError):
                 raise
-            raise UsageError(
+            kind = DtypeError if isinstance(error, DtypeError) else UsageError
+            raise kind(
                 f"{self.__name__}: the node {step} fails: {type(error).__name__}:"
                 f" {str(error).rstrip('.')}."
             ) from error
@@ -504,7 +511,11 @@ class graph_rule:
                     f"{self.__name__}: what {step.op} makes depends on values, which a"
                     f" rule that is data may not ask. Write a function rule(node, g)."
                 ) from error
-            if key is not None and len(step.known) < MOST_KNOWN:
+            if (
+                key is not None
+                and len(step.known) < MOST_KNOWN
+                and (not found.graph.captures)
+            ):
                 step.known[key] = found
         self._check_budget(step, budget.refusal(found.demand, wide))
         return found
