@@ -42,7 +42,7 @@ from workbench.overrides.node import Node
 MOST_NODES = 1000
 MOST_LETTERS = 100
 #: Arrays and numbers that one node may read.
-MOST_READ = 128
+MOST_READ = 64
 #: For so many kinds of operands a node remembers what it makes.
 MOST_KNOWN = 64
 #: What TensorFlow calls these.
@@ -468,13 +468,12 @@ class graph_rule:
                     if weighed.graph.captures
                     else weighed.run(operands)
                 )
-        except (UsageError, MemoryError):
+        except (UsageError, DtypeError, MemoryError):
             raise
         except Exception as error:
             if step.custom and isinstance(error, WorkbenchError):
                 raise
-            kind = DtypeError if isinstance(error, DtypeError) else UsageError
-            raise kind(
+            raise UsageError(
                 f"{self.__name__}: the node {step} fails: {type(error).__name__}:"
                 f" {str(error).rstrip('.')}."
             ) from error
@@ -495,11 +494,12 @@ class graph_rule:
         """Return a step, recorded, and what it will make, or refuse it."""
         kind = np.dtype(params.get("dtype") or np.int64)
         wide = max(8, kind.itemsize, *map(_itemsize, operands))
-        key = _describe(operands), tuple(sorted(params.items(), key=str))
+        key: Any = _describe(operands), tuple(sorted(params.items(), key=str))
+        found = None
         try:
             found = step.known.get(key)
         except TypeError:  # settings of the node's own
-            key, found = None, None
+            key = None
         if found is None:
             try:
                 found = weigh(step.function, operands, params, budget, wide)
