@@ -224,7 +224,7 @@ def weigh(
 def list_arrays(operands: Sequence[Any]) -> list[Any]:
     """Return the arrays among operands, and in lists of them; of numbers the first."""
     if not any(map(_holds_array, operands)):
-        return [np.asarray(operands[0])]
+        return [np.asarray(operands[0])]  # host array: of numbers
     return list(_iterate_arrays(operands))
 
 
