@@ -132,6 +132,8 @@ def test_a_call_of_each_function_takes_some_of_the_budget() -> None:
     told = set()
     for name, function in list_functions().items():
         for operands in given:
+            if isinstance(function, np.ufunc) and len(operands) != function.nin:
+                continue
             try:
                 work = weigh(function, operands, {}, Budget([])).demand.work
             except (
@@ -334,7 +336,7 @@ def fuzz(seed: int, count: int) -> int:
             ][: int(rng.integers(3))]
             try:
                 made_by(*ROWS, (outputs, op, inputs, params), *after)
-            except (UsageError, RegistrationError):
+            except WorkbenchError:
                 continue
             ran += 1
     return ran

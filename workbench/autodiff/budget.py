@@ -40,6 +40,8 @@ WORK_EACH, WORK_PRODUCT = 1e4, 64.0
 CALLED, COMPUTED, SORTED = 1e3, 20.0, 200.0
 #: The same for a product and a sum, and for one of the n³ steps with a matrix.
 MULTIPLIED, FACTORED = 4.0, 30.0
+#: The same for recording an op, once for all operands of these shapes.
+RECORDED = 5e4
 #: As many ops one step may be made of.
 MOST_OPS = 10_000
 
@@ -214,6 +216,7 @@ def weigh(
         graph = record(call, list(map(as_spec, arrays)))
     finally:
         WATCHING.reset(token)
+        budget.take(0, RECORDED * total.count)
     constants = [y for y in graph.outputs if not isinstance(y, Tensor)]
     return Weighed(graph, Demand(total.entries + count_entries(constants), total.work))
 
@@ -221,7 +224,7 @@ def weigh(
 def list_arrays(operands: Sequence[Any]) -> list[Any]:
     """Return the arrays among operands, and in lists of them; of numbers the first."""
     if not any(map(_holds_array, operands)):
-        return [np.asarray(operands[0])]
+        return [np.asarray(operands[0])]  # host array: of numbers
     return list(_iterate_arrays(operands))
 
 
@@ -257,7 +260,8 @@ class _Sum:
         self.work += CALLED + _count_work(op, operands, params, read, size)
         if op.view is None or size > read or not op.view(params):
             self.entries += size
-        told = self.budget.refusal(Demand(self.entries, self.work), self.itemsize)
+        work = self.work + RECORDED * self.count
+        told = self.budget.refusal(Demand(self.entries, work), self.itemsize)
         if not told and self.count > MOST_OPS:
             told = f"more than {MOST_OPS:,} ops, and a rule that is data may not"
         if told:
@@ -277,7 +281,8 @@ def _count_work(
         for term, shape in zip(terms, shapes, strict=True):
             for letter, n in zip(term, shape, strict=True):
                 lengths[letter] = max(n, lengths.get(letter, 1))
-        return MULTIPLIED * prod(map(float, lengths.values())) * len(terms)
+        order = CALLED * len(terms) ** 3 if len(terms) > 2 else 0.0  # of the products
+        return MULTIPLIED * prod(map(float, lengths.values())) * len(terms) + order
     if op.traits.contracts:
         return MULTIPLIED * prod(prod(map(float, shape)) for shape in shapes)
     if op.traits.matrices:

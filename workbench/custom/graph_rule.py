@@ -42,7 +42,7 @@ from workbench.overrides.node import Node
 MOST_NODES = 1000
 MOST_LETTERS = 100
 #: Arrays and numbers that one node may read.
-MOST_READ = 128
+MOST_READ = 64
 #: For so many kinds of operands a node remembers what it makes.
 MOST_KNOWN = 64
 #: What TensorFlow calls these.
@@ -324,7 +324,8 @@ class graph_rule:
 
     It may come from a stranger's file, so what each step makes is known before it runs:
     a rule that asks for far more memory or work than the arrays that it is given is a
-    `UsageError`.
+    `UsageError`, and so is a step whose result has a shape that depends on values
+    (``unique``, ``compress``).
 
     It is used wherever a rule is: as ``vjp`` of an op or an override, or registered
     by ``wb.register_gradient("relu6")(rule)``. It can be stored as JSON, and is
@@ -461,7 +462,12 @@ class graph_rule:
                 made = step.function(*operands, **params)
             else:
                 weighed = self._weigh(step, operands, params, budget)
-                made, work = weighed.run(operands), weighed.demand.work
+                work = weighed.demand.work
+                made = (
+                    step.function(*operands, **params)  # lengths of other programs
+                    if weighed.graph.captures
+                    else weighed.run(operands)
+                )
         except (UsageError, DtypeError, MemoryError):
             raise
         except Exception as error:
@@ -488,11 +494,12 @@ class graph_rule:
         """Return a step, recorded, and what it will make, or refuse it."""
         kind = np.dtype(params.get("dtype") or np.int64)
         wide = max(8, kind.itemsize, *map(_itemsize, operands))
-        key = _describe(operands), tuple(sorted(params.items(), key=str))
+        key: Any = _describe(operands), tuple(sorted(params.items(), key=str))
+        found = None
         try:
             found = step.known.get(key)
         except TypeError:  # settings of the node's own
-            key, found = None, None
+            key = None
         if found is None:
             try:
                 found = weigh(step.function, operands, params, budget, wide)
@@ -504,7 +511,11 @@ class graph_rule:
                     f"{self.__name__}: what {step.op} makes depends on values, which a"
                     f" rule that is data may not ask. Write a function rule(node, g)."
                 ) from error
-            if key is not None and len(step.known) < MOST_KNOWN:
+            if (
+                key is not None
+                and len(step.known) < MOST_KNOWN
+                and (not found.graph.captures)
+            ):
                 step.known[key] = found
         self._check_budget(step, budget.refusal(found.demand, wide))
         return found

@@ -310,6 +310,7 @@ def tensordot(a: Array, b: Array, axes: Any = 2) -> Array:
     if isinstance(axes, (tuple, list)):
         left, right = axes
     else:
+        axes = min(axes, max(ranks) + 1)  # more there are not, and no list of them
         left, right = range(ranks[0] - axes, ranks[0]), range(axes)
     left, right = (
         normal_axes(list(n) if isinstance(n, range) else n, rank)
