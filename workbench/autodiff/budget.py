@@ -285,7 +285,7 @@ def _count_work(
         return MULTIPLIED * prod(map(float, lengths.values())) * len(terms) + order
     if op.traits.contracts:
         return MULTIPLIED * prod(prod(map(float, shape)) for shape in shapes)
-    if op.traits.matrices:
+    if op.kind == "matrix":
         n = max(shapes[0][-2:], default=1)
         return FACTORED * (read + size) * n
     if op.traits.flat == "position":

@@ -290,7 +290,7 @@ class Op:
     passes
         It hands its first operand on: the entries are the same, in the same order.
     kind
-        What it does, of an op that backends treat by its kind: "reduction" of axes,
+        What it does, of an op of a kind that others treat alike: "reduction" of axes,
         "running" (a reduction of each beginning of an axis), "update" of an array at
         the index ``key``, "join" of operands along an axis, "window" (first rows of an
         operand, as many as another one says), "order" (indices that sort), "matrix"

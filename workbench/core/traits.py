@@ -109,9 +109,6 @@ class Traits(NamedTuple):
         It has a kink where its result is 0, and no `Op.root` tells of it.
     logistic
         It is ``low + (high - low) / (1 + exp(-k x))`` of these two bounds. None: not.
-    matrices
-        It works on matrices, the last two axes of its first operand, of n rows in some
-        n³ operations.
     moves
         Each entry of its result is an entry of its first operand, or that in another
         dtype.
@@ -150,7 +147,6 @@ class Traits(NamedTuple):
     grows: bool = False
     length: bool = False
     logistic: tuple[float, float] | None = None
-    matrices: bool = False
     moves: bool = False
     picks: str = ""
     purpose: str = ""

@@ -140,7 +140,7 @@ SOLVE = declare("solve")
 SOLVE.compute, SOLVE.infer, SOLVE.batch = np.linalg.solve, _solve_infer, _solve_batch
 on_cupy(SOLVE)(_solve_on_cupy)
 SOLVE.pull, SOLVE.push = _solve_pull, _solve_push
-SOLVE.traits = Traits(condition="general", grows=True, matrices=True)
+SOLVE.traits = Traits(condition="general", grows=True)
 SOLVE.rule, SOLVE.reads = "−(x₀⁻ᵀ g) yᵀ   x₀⁻ᵀ g", (0, "y")
 SOLVE.kind, SOLVE.pattern = "matrix", "solution"
 SOLVE.cure = "The right side has as many rows as the matrix; a vector has one axis."
@@ -335,7 +335,6 @@ LSTSQ = op(
     cure="The right side has as many rows as the matrix.",
     kind="matrix",
     condition="least squares",
-    matrices=True,
 )
 
 

@@ -236,7 +236,7 @@ RANK = op(
     "matrix_rank",
     lambda x, **params: np.linalg.matrix_rank(x, **params),
     infer=lambda x, **_: matrices_rank(x),
-    matrices=True,
+    kind="matrix",
 )
 RANK.batch = "whole"
 

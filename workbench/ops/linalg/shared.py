@@ -62,7 +62,6 @@ def real_dtype(dtype: npt.DTypeLike | None) -> np.dtype[Any]:
 def stacked(op: Op) -> Op:
     """Let an op of matrices take stacks of them: a batch is one more axis."""
     op.batch, op.kind = "whole", "matrix"
-    op.traits = op.traits._replace(matrices=True)
     return op
 
 

@@ -107,7 +107,7 @@ on_cupy(TRIANGULAR)(_triangular_on_cupy)
 TRIANGULAR.pull, TRIANGULAR.push = _triangular_pull, _triangular_push
 TRIANGULAR.batch, TRIANGULAR.kind = "aligned", "matrix"
 TRIANGULAR.pattern = "triangular solution"
-TRIANGULAR.traits = Traits(condition="triangular", matrices=True)
+TRIANGULAR.traits = Traits(condition="triangular")
 TRIANGULAR.template = (
     "linalg.solve_triangular({0}, {1}, lower={lower}, unit_diagonal={unit})"
 )
@@ -362,8 +362,8 @@ SYLVESTER = declare("solve_sylvester")
 SYLVESTER.compute, SYLVESTER.infer = _sylvester_compute, _sylvester_infer
 leave_device(SYLVESTER, "Schur decomposition")
 SYLVESTER.pull, SYLVESTER.push = _sylvester_pull, _sylvester_push
-SYLVESTER.batch, SYLVESTER.pattern = "aligned", "matrix"
-SYLVESTER.traits = Traits(condition="sylvester", matrices=True)
+SYLVESTER.batch, SYLVESTER.kind = "aligned", "matrix"
+SYLVESTER.traits = Traits(condition="sylvester")
 SYLVESTER.template = "linalg.solve_sylvester({0}, {1}, {2})"
 SYLVESTER.rule = "−z yᵀ   −yᵀ z   z, with x₀ᵀ z + z x₁ᵀ = g"
 SYLVESTER.reads = (0, 1, "y")
