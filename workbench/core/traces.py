@@ -333,6 +333,17 @@ class OpenTrace(Hold):
                         self.add(view)
         self.older = older
 
+    def check_older(self) -> None:
+        """Refuse what has changed an array of the traces around all the same."""
+        for x, total in self.older:
+            if type(x) not in CHANGED and checksum(np.asarray(x)) != total:
+                raise TraceError(
+                    f"np.add.at, or its like, changes an array of shape {x.shape} in a"
+                    " function that is recorded once and runs many times, and it was"
+                    " made outside of that: each run would change it again. Work on a"
+                    " copy: x = x.copy()."
+                )
+
     def close_changes(self, outer: OpenTrace | None) -> None:
         """End what was changed in this trace, or leave it to the one around.
 
@@ -384,15 +395,8 @@ class OpenTrace(Hold):
                     self.release()
         if explained is not None:
             raise explained from error
-        older, self.older = self.older, ()
-        for x, total in older if kind is None else ():
-            if type(x) not in CHANGED and checksum(np.asarray(x)) != total:
-                raise TraceError(
-                    f"np.add.at, or its like, changes an array of shape {x.shape} in a"
-                    " function that is recorded once and runs many times, and it was"
-                    " made outside of that: each run would change it again. Work on a"
-                    " copy: x = x.copy()."
-                )
+        if self.older and kind is None:
+            self.check_older()
         caught, sums = self.caught, self.sums
         self.caught, self.sums = Arrays(), {}
         for key, total in sums.items() if kind is None else ():
