@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from workbench.core import hooks
 from workbench.core.op import OPS, Op, load_all_ops
 from workbench.core.traits import UNKNOWN
+from workbench.overrides.named import RULES
 
 load_all_ops()
 RNG = np.random.default_rng(0)
@@ -116,6 +118,14 @@ def test_products_are_the_einsums_that_they_say() -> None:
             OPS[name].compute(a, b, **params),
             np.einsum(spell((a, b), **params), a, b),
         )
+
+
+def test_safe_rules_are_those_of_the_ops_that_name_them() -> None:
+    hooks.load_rules()
+    safe = {op.traits.safe for op in OPS.values()} - {""}
+    for rule in safe:
+        assert sorted(RULES[rule].of) == named(safe=rule)
+    assert safe == {name for name in RULES if name.startswith("safe_")}
 
 
 def test_of_an_op_of_the_users_nothing_is_known() -> None:

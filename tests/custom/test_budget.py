@@ -398,6 +398,30 @@ def test_the_refusal_says_what_would_be_made_and_what_may_be() -> None:
         )
 
 
+@pytest.mark.parametrize("op", ["unique", "flatnonzero", "nonzero", "roots"])
+def test_a_step_whose_shape_depends_on_values_is_refused(op: str) -> None:
+    with pytest.raises(UsageError, match=f"what {op} makes depends on values"):
+        made_by((["a"], op, ["x"]))
+
+
+def test_a_step_reads_few_values_and_is_made_of_few_ops() -> None:
+    with pytest.raises(RegistrationError, match="reads 65 values, and a rule that is"):
+        made_by((["a"], "stack", [["x"] * 65]))
+    with pytest.raises(UsageError, match="diff makes a of more than 10,000 ops"):
+        made_by((["a"], "diff", ["x"], {"n": 10**6}))
+
+
+def test_what_was_recorded_runs_again_for_other_values() -> None:
+    rule = wb.graph_rule(
+        ["x", "g"], ["s"], [(["o"], "outer", ["x", "g"]), (["s"], "sum", ["o"])]
+    )
+    for x in (X, 2 * X, np.ones(5), np.ones(5, np.float32)):
+        (made,) = rule.run([x, x])
+        assert made == pytest.approx(np.sum(x) ** 2)
+        assert made.dtype == x.dtype
+    assert len(rule.steps[0].known) == 3  # by shape and dtype
+
+
 def test_what_a_program_has_large_its_rules_may_have_large() -> None:
     """A product of matrices costs n**3, a metric of them n**2 for each."""
     x = np.ones((400, 400))

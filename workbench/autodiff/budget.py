@@ -160,13 +160,24 @@ def budget_for(arrays: Iterable[Any]) -> Iterator[Budget]:
 
 
 class Weighed(NamedTuple):
-    """A function, recorded on the shapes of operands, and what it will make."""
+    """A function, recorded on the shapes of operands, and what it will make.
 
-    graph: Graph
+    There is no graph of numbers alone, which stay Python's, nor where lengths are those
+    of another program: the function itself runs.
+    """
+
+    graph: Graph | None
     demand: Demand
 
-    def run(self, operands: Sequence[Any]) -> list[Any]:
+    def run(
+        self,
+        function: Callable[..., Any],
+        operands: Sequence[Any],
+        settings: dict[str, Any],
+    ) -> Any:
         """Return the results, in a row, for operands of the same shapes."""
+        if self.graph is None:
+            return function(*operands, **settings)
         return self.graph.run(list_arrays(operands))
 
 
@@ -193,15 +204,18 @@ def weigh(
     --------
     >>> import numpy as np
     >>> outer = weigh(np.outer, [np.ones(3), np.ones(1000)], {}, Budget([]))
-    >>> outer.demand.entries, outer.run([np.ones(3), np.ones(1000)])[0].shape
-    (3000.0, (3, 1000))
+    >>> outer.demand.entries
+    3000.0
     """
     arrays = list_arrays(operands)
+    numbers = not arrays
+    if numbers:
+        arrays = [np.asarray(operands[0])]  # host array: of numbers
     total = _Sum(budget, itemsize)
 
     def call(leaves: list[Any]) -> Any:
         rest = iter(leaves)
-        if not any(map(_holds_array, operands)):  # numbers alone
+        if numbers:
             return function(next(rest), *operands[1:], **settings)
 
         def fill(x: Any) -> Any:
@@ -218,13 +232,12 @@ def weigh(
         WATCHING.reset(token)
         budget.take(0, RECORDED * total.count)
     constants = [y for y in graph.outputs if not isinstance(y, Tensor)]
-    return Weighed(graph, Demand(total.entries + count_entries(constants), total.work))
+    demand = Demand(total.entries + count_entries(constants), total.work)
+    return Weighed(None if numbers or graph.captures else graph, demand)
 
 
 def list_arrays(operands: Sequence[Any]) -> list[Any]:
-    """Return the arrays among operands, and in lists of them; of numbers the first."""
-    if not any(map(_holds_array, operands)):
-        return [np.asarray(operands[0])]  # host array: of numbers
+    """Return the arrays among operands, and in lists of them."""
     return list(_iterate_arrays(operands))
 
 
@@ -234,10 +247,6 @@ def _iterate_arrays(x: Any) -> Iterator[Any]:
             yield from _iterate_arrays(part)
     elif hasattr(x, "shape"):
         yield x
-
-
-def _holds_array(x: Any) -> bool:
-    return next(_iterate_arrays(x), None) is not None
 
 
 class BudgetError(UsageError):

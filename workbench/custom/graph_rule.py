@@ -463,11 +463,7 @@ class graph_rule:
             else:
                 weighed = self._weigh(step, operands, params, budget)
                 work = weighed.demand.work
-                made = (
-                    step.function(*operands, **params)  # lengths of other programs
-                    if weighed.graph.captures
-                    else weighed.run(operands)
-                )
+                made = weighed.run(step.function, operands, params)
         except (UsageError, DtypeError, MemoryError):
             raise
         except Exception as error:
@@ -511,11 +507,7 @@ class graph_rule:
                     f"{self.__name__}: what {step.op} makes depends on values, which a"
                     f" rule that is data may not ask. Write a function rule(node, g)."
                 ) from error
-            if (
-                key is not None
-                and len(step.known) < MOST_KNOWN
-                and (not found.graph.captures)
-            ):
+            if key is not None and len(step.known) < MOST_KNOWN:
                 step.known[key] = found
         self._check_budget(step, budget.refusal(found.demand, wide))
         return found
