@@ -278,7 +278,8 @@ class Op:
     scalar
         What one entry of an elementwise op is, for the kernels of backends: an
         expression of ``x`` (or ``x0``, ``x1``) and NumPy's functions by their names.
-        Nothing: backends know the op by its name, or compute it as NumPy.
+        Nothing: backends have it as a primitive, call the loop of its ``ufunc``, or
+        leave it to NumPy.
     ufunc
         The ufunc of NumPy or SciPy that it computes; its loops tell in which dtype.
         None: it computes none.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,8 +38,6 @@ from workbench.ops.shaping import normal_axes
 
 #: The axes of the two operands of a tensordot that meet, pair by pair.
 AxisPairs = tuple[tuple[int, ...], tuple[int, ...]]
-#: How einsum looks for an order of products: NumPy's ``optimize=``.
-Optimize = bool | str | Sequence[Any] | None
 
 
 def swap(x: Array) -> Array:
