@@ -46,6 +46,8 @@ PROGRAMS = {
     "repeated": lambda x: np.repeat(x[:4], 3) * np.tile(x[4:8], 3),
     "broadcast": lambda x: x[:3, None] * x[3:7] + x[7],
     "stacked": lambda x: np.stack([x[:4] ** 2, WEIGHTS, x[4:8] * x[:4]], 1),
+    "padded": lambda x: np.pad(grid_of(x) ** 2, 1) * 3,
+    "windows": lambda x: np.lib.stride_tricks.sliding_window_view(x**2, 3),
     "triangle": lambda x: np.tril(grid_of(x) ** 2),
     "chosen": lambda x: np.where(x > 0, np.sqrt(np.abs(x)), x[::-1]),
     "poles": lambda x: np.where(x > 0, np.log(np.where(x > 0, x, 1)), 0) + x,

@@ -352,3 +352,44 @@ def test_sorting_stays_within_its_lines() -> None:
     found = wb.sparsity(lambda x: np.sort(x, axis=0), np.ones((4, 3)))
     same_column = np.tile(np.eye(3, dtype=bool), (4, 4))
     np.testing.assert_array_equal(found.toarray(), same_column)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        np.abs, np.max, lambda x: np.maximum(x, x[::-1]), lambda x: np.clip(x, 0, 1),
+        lambda x: np.remainder(x, 0.7), lambda x: np.fmod(x, x[::-1]),
+        lambda x: np.copysign(x, x[::-1]), lambda x: wb.at(x)[0].max(x[1]),
+    ],
+)  # fmt: skip
+def test_what_only_decides_between_pieces_does_not_curve(
+    f: Callable[..., Any],
+) -> None:
+    x = np.array([0.3, -1.2, 2.5])
+    assert wb.sparsity(lambda x: np.sum(f(x)), x, order=2).nnz == 0
+    assert wb.sparsity(lambda x: np.sum(f(x) ** 2), x, order=2).nnz >= 3
+
+
+@pytest.mark.parametrize("uplo", ["L", "U"])
+def test_an_eigenvalue_reads_one_triangle(uplo: Any) -> None:
+    found = wb.sparsity(lambda x: np.linalg.eigvalsh(x, uplo), np.eye(3)).toarray()
+    triangle = (np.tril if uplo == "L" else np.triu)(np.ones((3, 3), bool))
+    np.testing.assert_array_equal(found, np.tile(triangle.ravel(), (3, 1)))
+
+
+def test_a_banded_solution_reads_its_band() -> None:
+    band = np.array([[0.0, 1.0, 1.0], [2.0, 2.0, 2.0]])  # one diagonal above the main
+    found = wb.sparsity(
+        lambda band, b: wb.scipy.linalg.solve_banded((0, 1), band, b),
+        band, np.ones(3), argnums=(0, 1),
+    ).toarray()  # fmt: skip
+    later = np.triu(np.ones((3, 3), bool))  # of an upper triangle the inverse is one
+    np.testing.assert_array_equal(found[:, 3:6], later)
+    np.testing.assert_array_equal(found[:, 6:], later)
+    above = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], bool)
+    np.testing.assert_array_equal(found[:, :3], above)
+
+
+def test_a_transform_cut_off_does_not_read_the_rest() -> None:
+    found = wb.sparsity(lambda x: np.fft.ifft2(x, (3, 2)), np.ones((2, 3))).toarray()
+    np.testing.assert_array_equal(found, np.tile([True, True, False], (6, 2)))
