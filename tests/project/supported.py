@@ -32,7 +32,7 @@ TOPICS = {
     "sums, differences, order, statistics": "reductions scans sorting statistics",
     "shapes and joins": "shaping arranging joining makers windows",
     "indexing, choosing, positions, dtypes": "indexing lengths taking updates",
-    "products and convolutions": "contraction products convolution",
+    "products and convolutions": "contraction einsum products convolution",
     "polynomials": "polynomials",
 }
 #: Modules of NumPy with a topic of their own, and where NumPy keeps them.
