@@ -16,6 +16,7 @@ from workbench.autodiff.vmap import vmap
 from workbench.core.op import Op, declare
 from workbench.core.tensor import apply
 from workbench.errors import ShapeError, TraceError, UsageError
+from workbench.ops.define import ITEM
 
 N = 5
 W = np.arange(12.0).reshape(3, 4) / 7 - 0.6
@@ -245,25 +246,20 @@ def test_an_op_without_a_rule_for_batches_runs_in_a_loop(
 
 def test_an_op_with_several_outputs(rng: np.random.Generator) -> None:
     """A tuple of arrays, each with the batch axis; by a loop, under derivatives."""
-    pair, item = Op("pair"), Op("item")
+    pair = Op("pair")
     pair.compute = lambda x: (np.sin(x), np.sum(x * x))
-    item.compute = lambda parts, *, index: parts[index]
     pair.pull = lambda mask, g, y, inputs, params: (
         g[0] * np.cos(inputs[0]) + g[1] * 2 * inputs[0],
     )
 
-    def first(mask: int, g: Any, y: Any, inputs: Any, params: Any) -> Any:
-        return (tuple(g if i == params["index"] else 0 for i in range(2)),)
-
-    item.pull = first
     X = rng.standard_normal((N, 4))
     parts = [
-        vmap(lambda x, i=i: apply(item, (apply(pair, (x,)),), {"index": i}) * 2)(X)
+        vmap(lambda x, i=i: apply(ITEM, (apply(pair, (x,)),), {"index": i}) * 2)(X)
         for i in range(2)
     ]
     np.testing.assert_allclose(parts[0], 2 * np.sin(X), rtol=1e-14)
     np.testing.assert_allclose(parts[1], 2 * np.sum(X * X, axis=1), rtol=1e-14)
-    empty = vmap(lambda x: apply(item, (apply(pair, (x,)),), {"index": 0}))(X[:0])
+    empty = vmap(lambda x: apply(ITEM, (apply(pair, (x,)),), {"index": 0}))(X[:0])
     assert empty.shape == (0, 4)
 
 

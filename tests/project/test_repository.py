@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -101,3 +102,17 @@ def test_the_changelog_keeps_its_form() -> None:
 def project() -> dict[str, object]:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     return settings["project"]
+
+
+def test_the_top_level_is_what_the_project_says() -> None:
+    """A file that a test or a tool left there, and someone committed, is found."""
+    answer = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if answer.returncode:
+        pytest.skip("no git checkout")
+    top = {name.split("/")[0] for name in answer.stdout.splitlines()}
+    assert {name for name in top if not name.startswith(".")} == {
+        "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
+        "binder", "extension", "notebooks", "pyproject.toml", "tests", "workbench",
+    }  # fmt: skip
