@@ -274,13 +274,27 @@ def long(reports: Path) -> Count:
 
 
 def pytest(reports: Path, marked: str, limit: float) -> Count:
-    """The tests with these marks, on as many cores as there are."""
+    """The tests with these marks, on as many cores as there are.
+
+    What fails for want of time passes when it is tried again; a fault fails again.
+    """
+    count = run_pytest(reports, "-n", "auto", "-m", marked, limit=limit)
+    if not count.failures:
+        return count
+    again = ("-n", "1", "--last-failed", "--last-failed-no-failures=none")
+    second = run_pytest(reports, *again, "-m", marked, limit=limit)
+    if not second.passed and not second.failures:  # it has not begun
+        return count
+    return replace(second, passed=count.passed + second.passed, skipped=count.skipped)
+
+
+def run_pytest(reports: Path, *options: str, limit: float) -> Count:
+    """Run pytest; count what it reports of each test."""
     report = reports / "pytest.xml"
-    # What fails for want of time passes when it is tried again; a fault fails again.
+    report.unlink(missing_ok=True)
     # Where a library ends the process, its last words go to the error output itself.
-    options = ("--reruns=1", "--capture=sys", "-m", marked, f"--junit-xml={report}")
-    workers = ("-n", "auto", "--dist", "worksteal")
-    code = run(sys.executable, "-m", "pytest", *workers, *options, limit=limit)
+    more = ("--dist", "worksteal", "--capture=sys", f"--junit-xml={report}")
+    code = run(sys.executable, "-m", "pytest", *options, *more, limit=limit)
     if not report.exists():
         return Count(failed=1)
     count = Count()
