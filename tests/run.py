@@ -1,7 +1,7 @@
 """Runs the tests and adds them up: `make test` and `make test-long` end here.
 
 `python tests/run.py lint python` runs only these parts; without a name all but `long`
-run, the page beside Python. No part keeps another from running; each has a time limit;
+run, the others beside Python. No part keeps another from running; each has a limit;
 the last line counts them all. Where a machine has more cores, or should use fewer,
 PYTEST_XDIST_AUTO_NUM_WORKERS says how many processes run the Python tests.
 """
@@ -321,8 +321,8 @@ PARTS: dict[str, Callable[[Path], Count]] = {
     "python": python,
     "long": long,
 }
-#: What runs beside all others, one after the other: it waits where they compute.
-PAGE = ("typescript", "browser")
+#: What runs beside all others, one after the other: much of it waits.
+SECOND_LANE = ("lint", "typescript", "browser")
 
 
 def main(chosen: list[str]) -> int:
@@ -335,16 +335,16 @@ def main(chosen: list[str]) -> int:
     names = chosen or [name for name in PARTS if name != "long"]
     results: dict[str, tuple[Count, str]] = {}
 
-    def run_page() -> None:
+    def run_second_lane() -> None:
         OUTPUT.set(printed)
-        run_parts((name for name in names if name in PAGE), results)
+        run_parts((name for name in names if name in SECOND_LANE), results)
 
     with tempfile.TemporaryFile("w+", errors="replace") as printed:
-        page = Thread(target=run_page, daemon=True)
-        page.start()
+        second = Thread(target=run_second_lane, daemon=True)
+        second.start()
         try:
-            run_parts((name for name in names if name not in PAGE), results)
-            page.join()
+            run_parts((name for name in names if name not in SECOND_LANE), results)
+            second.join()
         finally:
             for process in list(RUNNING):
                 stop(process)
