@@ -273,30 +273,34 @@ def long(reports: Path) -> Count:
     return count + browser(reports, "long") + browser(reports, "alone")
 
 
+#: The exit code of pytest that has run all tests, some of which failed.
+FAILED = 1
+
+
 def pytest(reports: Path, marked: str, limit: float) -> Count:
     """The tests with these marks, on as many cores as there are.
 
     What fails for want of time passes when it is tried again; a fault fails again.
     """
-    count = run_pytest(reports, "-n", "auto", "-m", marked, limit=limit)
-    if not count.failures:
+    count, code = run_pytest(reports, "-n", "auto", "-m", marked, limit=limit)
+    if code != FAILED or not count.failures:
         return count
     again = ("-n", "1", "--last-failed", "--last-failed-no-failures=none")
-    second = run_pytest(reports, *again, "-m", marked, limit=limit)
+    second, _ = run_pytest(reports, *again, "-m", marked, limit=limit)
     if not second.passed and not second.failures:  # it has not begun
         return count
     return replace(second, passed=count.passed + second.passed, skipped=count.skipped)
 
 
-def run_pytest(reports: Path, *options: str, limit: float) -> Count:
-    """Run pytest; count what it reports of each test."""
+def run_pytest(reports: Path, *options: str, limit: float) -> tuple[Count, int]:
+    """Run pytest; count what it reports of each test, and return its exit code."""
     report = reports / "pytest.xml"
     report.unlink(missing_ok=True)
     # Where a library ends the process, its last words go to the error output itself.
     more = ("--dist", "worksteal", "--capture=sys", f"--junit-xml={report}")
     code = run(sys.executable, "-m", "pytest", *options, *more, limit=limit)
     if not report.exists():
-        return Count(failed=1)
+        return Count(failed=1), code
     count = Count()
     for suite in ElementTree.parse(report).iter("testsuite"):
         total, failures, errors, skipped = (
@@ -310,7 +314,7 @@ def run_pytest(reports: Path, *options: str, limit: float) -> Count:
         ]
         passed = max(total - failed - skipped, 0)
         count += Count(passed, failed, skipped, tuple(names))
-    return settle(count, code)
+    return settle(count, code), code
 
 
 # Each writes what it reports about itself into the folder it is given.

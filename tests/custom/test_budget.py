@@ -422,6 +422,15 @@ def test_what_was_recorded_runs_again_for_other_values() -> None:
     assert len(rule.steps[0].known) == 3  # by shape and dtype
 
 
+def test_zeros_of_two_signs_are_two_numbers() -> None:
+    nodes = [(["s"], "copysign", ["g", "x1"])]
+    rule = wb.override("copysign", wb.graph_rule(["x0", "x1", "g"], ["s", None], nodes))
+    of_plus = wb.grad(lambda x: np.sum(np.copysign(x, 0.0)), overrides=[rule])
+    of_minus = wb.grad(lambda x: np.sum(np.copysign(x, -0.0)), overrides=[rule])
+    np.testing.assert_array_equal(of_plus(X), np.ones_like(X))
+    np.testing.assert_array_equal(of_minus(X), -np.ones_like(X))
+
+
 def test_what_a_program_has_large_its_rules_may_have_large() -> None:
     """A product of matrices costs n**3, a metric of them n**2 for each."""
     x = np.ones((400, 400))

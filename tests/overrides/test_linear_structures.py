@@ -91,6 +91,16 @@ def test_B3_every_spelling_has_the_same_roles(name: str) -> None:
     assert np.allclose(d_b, 5 * signs[1] * slope.sum(axis=0), rtol=1e-12)
 
 
+def test_a_sign_beside_a_structure_is_no_sum() -> None:
+    def loss(W: Any, b: Any) -> Any:
+        return np.sum(-np.sin(W @ x + b))
+
+    true = wb.grad(loss, (0, 1))(W1, B1)
+    d_w, d_b = wb.grad(loss, (0, 1), overrides=[BENT])(W1, B1)
+    np.testing.assert_allclose(d_w, 2 * true[0], rtol=1e-12)
+    np.testing.assert_allclose(d_b, 5 * true[1], rtol=1e-12)
+
+
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_a_rule_is_written_once_for_all_spellings(name: str) -> None:
     """The true rule, by matrices, changes no gradient."""

@@ -65,6 +65,15 @@ def test_python_tests_are_counted_and_tried_twice(
     assert count == Count(3, 1, 1, ("test_a.test_fails",))
 
 
+def test_a_run_that_did_not_come_to_its_end_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = Count(5, 1, 0, ("test_a.test_fails_once",))
+    answers = iter([(broken, 3), (Count(1), 0)])
+    monkeypatch.setattr(run, "run_pytest", lambda *_, **__: next(answers))
+    assert run.pytest(tmp_path, "not long", limit=60) == broken
+
+
 def test_journeys_that_failed_are_named_those_of_groups_too() -> None:
     specs = [
         {"file": "a.ts", "title": name, "ok": name == "good"}

@@ -4,6 +4,6 @@
 (`OpFromGraph`), `functions.py` one of a function with its rules. `registry.py` has the
 gradients that are registered by name; `running.py` runs the rules of all these, by
 `overrides/rules.py`, and has the op for many examples. `graph_rule.py` reads rules that
-are data, as far as `allowed_ops.py` and `demands.py` let them; `kernels/` has ops in C
-and CUDA.
+are data, as far as `allowed_ops.py` and `autodiff/budget.py` let them; `kernels/` has
+ops in C and CUDA.
 """

@@ -25,7 +25,7 @@ from workbench.core.blame import format_count, shorten
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
-from workbench.core.types import Spec
+from workbench.core.types import Spec, is_weak
 from workbench.custom.allowed_ops import Function, check_setting, find_op
 from workbench.errors import (
     DtypeError,
@@ -490,7 +490,8 @@ class graph_rule:
         """Return a step, recorded, and what it will make, or refuse it."""
         kind = np.dtype(params.get("dtype") or np.int64)
         wide = max(8, kind.itemsize, *map(_itemsize, operands))
-        key: Any = _describe(operands), tuple(sorted(params.items(), key=str))
+        settings = sorted(params.items(), key=str)
+        key: Any = _describe(operands), _describe(settings)
         found = None
         try:
             found = step.known.get(key)
@@ -677,10 +678,15 @@ def _module() -> str:
 
 
 def _describe(x: Any) -> Any:
-    """Return what operands are beside their values, to find them again by."""
-    if isinstance(x, list):
-        return tuple(map(_describe, x))
-    return (x.shape, x.dtype) if hasattr(x, "shape") else (type(x), x)
+    """Return what operands are beside their values, to find them again by.
+
+    Numbers are what they look like: 0.0 and -0.0, 1 and True are equal to Python.
+    """
+    if isinstance(x, (list, tuple)):
+        return type(x), tuple(map(_describe, x))
+    if hasattr(x, "shape"):
+        return x.shape, x.dtype, is_weak(x)
+    return type(x), repr(x) if isinstance(x, (float, complex)) else x
 
 
 def _itemsize(x: Any) -> int:

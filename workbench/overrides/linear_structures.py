@@ -369,7 +369,7 @@ class Analysis:
         """Return the products of two operands, in the order of the program."""
         sums: dict[int, tuple[Tensor, Any]] = {}
         for x in self.nodes:
-            if x.op.traits.symbol not in ("+", "-"):
+            if not (x.op.elementwise and x.op.traits.sums):
                 continue
             operands = own_op(x)[1]
             for one, other in (operands, operands[::-1]):

@@ -35,7 +35,6 @@ from workbench.rewrite.forms import (
     skip_identities,
 )
 
-#: Ops whose two arguments may stand in either order.
 #: As many steps a search at one node may take: wildcards that are read often, in
 #: arguments of commutative ops, can be tried in very many ways.
 MOST_STEPS = 20_000

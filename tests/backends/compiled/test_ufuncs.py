@@ -13,6 +13,7 @@ from scipy import special
 import workbench as wb
 from tests.backends.compiled.programs import compile_graph, list_machines, trace
 from workbench.backends.compiled.entries import COMPLEX, PRIMITIVES
+from workbench.backends.compiled.program import Retreat
 from workbench.backends.compiled.steps import HostStep, LoopStep
 from workbench.backends.compiled.ufuncs import find_loop
 from workbench.core.op import OPS, UFUNCS, load_all_ops
@@ -106,6 +107,25 @@ def test_errors_of_scipy_reach_the_user(size: int) -> None:
         with pytest.warns(special.SpecialFunctionWarning, match=r"psi: singularity"):
             psi(x)
     np.testing.assert_array_equal(psi(x + 1.5), special.psi(x + 1.5))
+
+
+def test_errors_of_scipy_reach_the_user_wherever_they_are() -> None:
+    """SciPy asks each thread what becomes of errors, and other cores are not asked."""
+    x = np.linspace(1.5, 2.5, 2**20)
+    program = compile_graph(trace(lambda x: special.psi(x) * 2, [x]), [x])
+    for at in range(0, x.size, 2**16):
+        bad = x.copy()
+        bad[at] = -1.0
+        with special.errstate(singular="raise"), pytest.raises(Retreat):
+            program.run([bad])
+    assert np.isnan(program.run([bad])[0][at])
+
+
+def test_ufuncs_of_one_name_are_two() -> None:
+    loops = [find_loop(f, ("f8",)) for f in (np.exp2, special.exp2)]
+    found = [loop for loop in loops if loop is not None]
+    assert found
+    assert len({loop.function for loop in found}) == len(found)
 
 
 @pytest.mark.parametrize("size", [3, 2**17])

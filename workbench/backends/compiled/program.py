@@ -56,7 +56,7 @@ from workbench.backends.compiled.steps import (
 )
 from workbench.backends.compiled.systems import SystemStep
 from workbench.backends.compiled.target import Processor
-from workbench.backends.compiled.ufuncs import PREFIX
+from workbench.backends.compiled.ufuncs import PREFIX, has_error_settings
 from workbench.core import blame
 from workbench.core.graph import Graph
 from workbench.core.schedule import user_context
@@ -368,7 +368,10 @@ class Program:
             else:
                 try:
                     if run.rounds:
-                        share_rounds(function, table, run.rounds, run.piece, memory)
+                        alone = self._raises and has_error_settings()
+                        share_rounds(
+                            function, table, run.rounds, run.piece, memory, alone
+                        )
                     else:
                         function(table, 0, 0)
                 except SystemError:  # the loop of a ufunc has set an error
@@ -589,14 +592,20 @@ _crew = Crew()
 
 
 def share_rounds(
-    function: Any, table: Any, rounds: int, piece: int, memory: Any = None
+    function: Any,
+    table: Any,
+    rounds: int,
+    piece: int,
+    memory: Any = None,
+    alone: bool = False,
 ) -> None:
     """Run all rounds of a kernel, in pieces, on several cores.
 
     The memory is what the kernel reads and writes; it lives until all are done.
+    ``alone``: on the core of the caller, for a kernel that asks its thread.
     """
     global _crew
-    members = min(count_threads(), -(-rounds // piece))
+    members = 1 if alone else min(count_threads(), -(-rounds // piece))
     if members == 1:
         for start in range(0, rounds, piece):
             function(table, start, min(start + piece, rounds))

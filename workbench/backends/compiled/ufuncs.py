@@ -86,11 +86,27 @@ def find_loop(ufunc: np.ufunc, kinds: tuple[str, ...]) -> Loop | None:
         if not whole.functions[i]:
             continue
         name = f"ufunc_{ufunc.__name__}_{'_'.join(kinds)}"
-        pointers = ctypes.cast(whole.data, ctypes.c_void_p).value or 0
-        ADDRESSES[name] = whole.functions[i]
-        ADDRESSES[f"{name}_data"] = pointers + i * ctypes.sizeof(ctypes.c_void_p)
-        return Loop(name, f"{name}_data", kinds, output) if pointers else None
+        pointers = ctypes.cast(whole.data, ctypes.c_void_p).value
+        if not pointers:
+            return None
+        at = whole.functions[i], pointers + i * ctypes.sizeof(ctypes.c_void_p)
+        names = name, f"{name}_data"
+        if any(ADDRESSES.setdefault(*x) != x[1] for x in zip(names, at, strict=True)):
+            return None  # another ufunc of this name is known by it
+        return Loop(*names, kinds, output)
     return None
+
+
+def has_error_settings() -> bool:
+    """Return whether `scipy.special.errstate` has set what a new thread does not know.
+
+    SciPy keeps for each thread what becomes of errors: another core would lose them.
+    """
+    special = sys.modules.get("scipy.special")
+    usual = {"memory": "raise"}
+    return special is not None and any(
+        action != usual.get(name, "ignore") for name, action in special.geterr().items()
+    )
 
 
 def call_ufunc(b: EntryBuilder, ufunc: np.ufunc, *values: Entry) -> Entry:
