@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.checks.doctor import vanishing
 from workbench.errors import UsageError
 from workbench.scipy import special, stats
 
@@ -551,3 +552,18 @@ def test_the_files_of_an_installed_package_are_not_to_be_changed(
     [value] = wb.diagnose(lambda x: foreign_lengths.softplus(x), 800.0)
     assert value.kind == "overflow"
     assert value.fix is None
+
+
+@pytest.mark.parametrize(
+    ("unit", "name"),
+    [
+        (lambda x: 1 / (1 + np.exp(-x)), "sigmoid"),
+        (lambda x: 1 / (1 + np.exp2(-x)), "sigmoid"),
+        (lambda x: 1 / (1 + np.cosh(x)), None),
+        (lambda x: 1 / (1 + np.sinh(x)), None),
+        (lambda x: 1 / (1 + np.expm1(x)), None),
+    ],
+)
+def test_a_quotient_of_an_exponential_alone_is_a_sigmoid(unit: Any, name: Any) -> None:
+    graph = wb.trace(unit)(wb.Spec((3,), float))
+    assert vanishing._classify_unit(graph.outputs[0]) == name

@@ -128,7 +128,10 @@ def _divides(node: Tensor) -> bool:
 
 
 def _is_exponential(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.op.traits.exponential is not None
+    """Return whether a node is a number to the power of its operand."""
+    grown = x.op.traits.exponential if isinstance(x, Tensor) else None
+    # Of others that grow so, sinh and expm1 are 0 at 0, and cosh is even.
+    return grown is not None and not grown.even and bool(x.op.compute(0.0) == 1)
 
 
 def _is_positive_test(condition: Any, x: Any) -> bool:
