@@ -751,3 +751,20 @@ def test_a_view_without_entries_is_written_to() -> None:
         return np.sum(a) + np.sum(empty)
 
     np.testing.assert_allclose(wb.grad(f)(XS), [2 * XS[0], 0, 0, 0, 0, 0])
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int8", "uint8", "bool"])
+def test_places_are_stored_in_an_array_of_integers_without_values(dtype: str) -> None:
+    def program(x: Any) -> Any:
+        places = np.zeros(4, dtype)
+        places[:] = np.argsort(x) if dtype != "bool" else x > 0
+        places[0] = 1
+        return np.where(places > 0, x**2, x) + np.sum(places)
+
+    xs = np.array([[0.3, -1.2, 2.0, 0.7], [1.0, 3.0, -2.0, 0.0]])
+    values, slopes = [program(x) for x in xs], [wb.jacobian(program)(x) for x in xs]
+    np.testing.assert_array_equal([wb.compile(program)(x) for x in xs], values)
+    np.testing.assert_array_equal(wb.vmap(program)(xs), values)
+    np.testing.assert_array_equal(wb.vmap(wb.jacobian(program))(xs), slopes)
+    found = wb.jacobian(program, sparse=True)
+    np.testing.assert_array_equal([found(x).toarray() for x in xs], slopes)

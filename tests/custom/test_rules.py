@@ -446,3 +446,27 @@ def test_casts_and_dtypes_of_numbers_alone() -> None:
     ):
         with pytest.raises(RegistrationError, match=says):
             rewritten(node)
+
+
+@pytest.mark.parametrize(
+    "name", ["f8,(", ",", "(2,)f8", "(-1,)f8", "(1000000000000,)f8", "\ud800", "\0", ""]
+)
+def test_no_text_of_a_dtype_is_read_as_code(name: str) -> None:
+    says = "is not a dtype of numbers"
+    with pytest.raises(RegistrationError, match=says):
+        rewritten((["dx"], "sum", ["dy"], {"dtype": name}))
+    with pytest.raises(RegistrationError, match=says):
+        wb.graph_rule(
+            ["x", "dy"], ["dx"], [(["dx"], "negative", ["dy"])], types={"T": [name]}
+        )
+
+
+def test_subscripts_are_a_setting() -> None:
+    node = (["dx"], "einsum", ["x", "dy"], {"subscripts": "i,j->j"})
+    assert rewritten(node).shape == (3,)
+    with pytest.raises(UsageError, match=r"subscripts=3 is no text"):
+        rewritten((["dx"], "einsum", ["x", "dy"], {"subscripts": 3}))
+    assert rewritten((["dx"], "einsum", ["x", [0], "dy", [1], [1]])).shape == (3,)
+    apart = {"subscripts": ",".join("abcdefghijklmnopqrst") + "->"}
+    with pytest.raises(UsageError, match=r"einsum makes .* operations"):
+        rewritten((["dx"], "einsum", ["dy"] * 20, apart))

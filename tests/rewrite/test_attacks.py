@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 import workbench as wb
 from workbench.errors import RewriteError, UsageError
@@ -171,3 +172,20 @@ def test_a_softmax_of_integers_stays() -> None:
     x = wb.tensor("x", dtype="int8", shape=(3,))
     graph = wb.Graph([x], [np.exp(x) / np.sum(np.exp(x), keepdims=True)])
     assert names(wb.simplify(graph)) == ["equal nodes"]
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_an_exponential_times_its_softmax_is_written_once(keepdims: bool) -> None:
+    x = wb.scalar("x") if not keepdims else wb.vector("x", shape=(3,))
+    e = np.exp(x)
+    graph = wb.Graph([x], [e * (e / np.sum(e, keepdims=keepdims))])
+    after = wb.simplify(graph)
+    point = np.array(2.0) if not keepdims else np.array([1.0, 2.0, -3.0])
+    power = np.exp(point)
+    expected = power * power / np.sum(power)
+    np.testing.assert_allclose(after.run([point])[0], expected, rtol=1e-14)
+
+
+def test_the_sparse_derivative_of_a_softmax_of_one_number() -> None:
+    found = wb.jacobian(lambda x: softmax(np.sum(x)), sparse=True)(np.ones(3))
+    np.testing.assert_array_equal(found.toarray(), np.zeros((1, 3)))

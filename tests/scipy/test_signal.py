@@ -181,3 +181,16 @@ def test_refusals(call: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words) as error:
         wb.grad(lambda x: np.sum(call(x)))(np.ones(3))
     assert "test_signal.py" in str(error.value)
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_batch_of_no_examples(name: str, mode: str) -> None:
+    f, k = getattr(signal, name), np.arange(3.0)
+    none, length = np.zeros((0, 5)), {"full": 7, "same": 5, "valid": 3}[mode]
+    for program in (lambda x: f(x, k, mode), lambda x: f(x, x[:3], mode)):
+        assert wb.vmap(program)(none).shape == (0, length)
+        assert wb.vmap(wb.jacobian(program))(none).shape == (0, length, 5)
+        for way in ("fwd", "rev"):
+            empty = wb.jacobian(lambda x, f=program: f(x)[:0], mode=way)
+            assert empty(np.ones(5)).shape == (0, 5)

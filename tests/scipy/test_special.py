@@ -572,3 +572,13 @@ def test_density_of_student_at_few_and_at_many_degrees(df: float) -> None:
                 exact = (1 + z * z / n) ** (-(n + 1) / 2) / constant
         found = wb.grad(sp.stdtr, 1)(df, t)
         np.testing.assert_allclose(found, float(exact), rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "float16", "float32"])
+@pytest.mark.parametrize("name", ["cbrt", "exp2", "expm1", "log1p", "round"])
+def test_numpys_own_functions_have_the_dtypes_of_scipy(name: str, dtype: str) -> None:
+    f = getattr(sp, name)
+    x = np.array([0, 1, 50]).astype(dtype)
+    found, expected = wb.compile(lambda x: f(x))(x), f(x)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

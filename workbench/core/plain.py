@@ -393,12 +393,20 @@ def _is_writeable(x: Any) -> bool:
 
 
 def _fill_blank(root: Any) -> None:
-    """Fill an array with NaN, even where a trace holds it."""
+    """Fill an array with NaN, even where a trace holds it.
+
+    Of integers, which have none, it is the number farthest from all places.
+    """
+    kind = root.dtype.kind
+    blank: Any = np.nan
+    if kind in "iu":
+        limits = np.iinfo(root.dtype)
+        blank = limits.min if kind == "i" else limits.max
     chain = traces.base_chain(root)[::-1]
     held = [x for x in chain if not x.flags.writeable]
     for x in held:
         x.flags.writeable = True
-    root.view(np.ndarray)[...] = np.nan
+    root.view(np.ndarray)[...] = blank
     for x in held:
         x.flags.writeable = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import partial
@@ -37,6 +38,8 @@ REFUSED = frozenset(
     {"out", "like", "subok", "casting", "order", "device", "kind", "optimize"}
 )
 MOST_ENTRIES = 10_000
+#: How a text names one dtype; NumPy's own reader takes lists and shapes too.
+PLAIN_DTYPE = re.compile(r"[<>=|]?[A-Za-z?]\w*", re.ASCII)
 
 
 def find_op(
@@ -104,19 +107,37 @@ def _apply(op: Op, *given: Any) -> Any:
 
 def list_functions() -> dict[str, Any]:
     """Return the functions of NumPy that a rule may name."""
-    return {
+    found = {
         key: f
         for whole, f in supported_functions().items()
         if whole[:3] == "np." and (key := whole[3:]) not in EXCLUDED
     }
+    return {**found, "einsum": _einsum}
+
+
+def _einsum(*operands: Any, subscripts: str | None = None) -> Any:
+    """Return `numpy.einsum`; its text is a setting, for a node reads no text."""
+    if subscripts is None:
+        return np.einsum(*operands)
+    if not isinstance(subscripts, str):
+        raise TypeError(f"subscripts={subscripts!r} is no text")
+    return np.einsum(subscripts, *operands)
 
 
 def _is_numeric(kind: Any) -> bool:
     """Return whether a setting names a dtype of numbers, or a setting of the node."""
+    return isinstance(kind, str) and (kind[:1] == "$" or read_dtype(kind) is not None)
+
+
+def read_dtype(name: Any) -> np.dtype[Any] | None:
+    """Return the dtype of numbers that a text names, or None."""
+    if not isinstance(name, str) or not PLAIN_DTYPE.fullmatch(name):
+        return None
     try:
-        return kind[:1] == "$" or np.dtype(kind).kind in "biufc"
-    except TypeError:
-        return False
+        made = np.dtype(name)
+    except (TypeError, ValueError):
+        return None
+    return made if made.kind in "biufc" else None
 
 
 def _resolve_alias(name: str) -> str:

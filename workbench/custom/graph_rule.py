@@ -26,7 +26,7 @@ from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
 from workbench.core.types import Spec, is_weak
-from workbench.custom.allowed_ops import Function, check_setting, find_op
+from workbench.custom.allowed_ops import Function, check_setting, find_op, read_dtype
 from workbench.errors import (
     DtypeError,
     RegistrationError,
@@ -189,11 +189,8 @@ class Reader:
 
     def read_dtype(self, kind: Any) -> str:
         """Return the name of a dtype, of which TensorFlow has others."""
-        try:
-            made = np.dtype(TYPES.get(kind, kind))
-        except TypeError:
-            made = np.dtype(object)
-        if not isinstance(kind, str) or made.kind not in "biufc":
+        made = read_dtype(TYPES.get(kind, kind) if isinstance(kind, str) else kind)
+        if made is None:
             self.refuse(f"{kind!r} is not a dtype of numbers", 'Write "float64".')
         return str(made.name)
 

@@ -52,7 +52,7 @@ def _as_mode(mode: str) -> Any:
 def _lengths(mode: str, a: Shape, b: Shape, batch: int) -> Shape:
     """Return the shape of a convolution."""
     apart = len(a) != len(b) or always_differ(a[:batch], b[:batch])
-    if apart or any(map(is_zero_length, a + b)):
+    if apart or any(map(is_zero_length, a[batch:] + b[batch:])):
         raise ValueError(f"shapes {a} and {b} do not convolve")
     if mode == "full":
         spatial = [n + m - 1 for n, m in zip(a[batch:], b[batch:], strict=True)]
@@ -203,8 +203,8 @@ def _batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     batch = params.get("batch", 0)
     if all(batched):
         return _apply_convolution(a, b, mode, method, batch + 1)
-    if batch or (mode == "valid" and batched[1]):
-        size = shape_of(a if batched[0] else b)[0]
+    size = shape_of(a if batched[0] else b)[0]
+    if batch or (mode == "valid" and batched[1]) or is_zero_length(size):
         a, b = (
             x if k else np.broadcast_to(x, (size, *shape_of(x)))
             for x, k in zip(inputs, batched, strict=True)

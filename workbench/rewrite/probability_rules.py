@@ -113,8 +113,8 @@ def softmax_in_cotangent(node: Tensor) -> Replacement | None:
     """
     for k in (0, 1):
         exp, factor = (skip_identities(node.inputs[i]) for i in (k, 1 - k))
-        if not isinstance(exp, Tensor) or exp.op.name != "exp":
-            continue
+        if not isinstance(exp, Tensor) or exp.op.name != "exp" or _is_softmax(factor):
+            continue  # times a softmax it is what this rule makes
         if not dims.is_same_shape(exp.shape, node.shape) or not is_real(
             {"x": exp.inputs[0]}
         ):

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from workbench.core.op import UFUNCS, declare
+from workbench.core.op import CALLS, Op, declare
+from workbench.core.tensor import apply
 from workbench.core.types import Array
 from workbench.ops import singular
+from workbench.ops.define import dtype_of
 from workbench.ops.special.define import F, helper, series, special, where
 
-# NumPy's own, by SciPy's name
+# NumPy's own, by SciPy's name: SciPy has no loops for half precision
+
+
+def _in_its_dtype(ufunc: np.ufunc, op: Op) -> Callable[[Array], Array]:
+    def call(x: Array) -> Array:
+        kind = dtype_of(x)
+        *_, result = ufunc.resolve_dtypes((kind, None))
+        return apply(op, (x if kind == result else x.astype(result),))
+
+    return call
+
 
 for _theirs, _ours in (
     ("cbrt", "cbrt"),
@@ -21,7 +34,8 @@ for _theirs, _ours in (
     ("log1p", "log1p"),
     ("round", "rint"),
 ):
-    UFUNCS[getattr(F, _theirs).ufunc] = declare(_ours)
+    _ufunc = getattr(F, _theirs).ufunc
+    CALLS[_ufunc] = _in_its_dtype(_ufunc, declare(_ours))
 
 # The logistic function and its inverse: 1 - y would lose the digits of small tails
 
