@@ -400,6 +400,7 @@ def test_a_picture_on_its_own_from_python(page: Page) -> None:
     assert bundle_of(seen)["data"][MIME_TYPE]["model_id"] == comm
     page.send(comm, "hello", schema=1)
     assert page.answer("snapshot")["header"]["nodes"] == 2
+    page.run(CELL)
     reply, seen = page.run("model.show()")
     assert bundle_of(seen)["data"][MIME_TYPE]["header"]["session"] == "model"
     reply, _ = page.run("wb.show(3)")

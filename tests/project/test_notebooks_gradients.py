@@ -141,7 +141,7 @@ def test_what_is_refused(overridden: Executed) -> None:
     told = overridden.printed("attempts = ").strip().split("\n\n")
     says = [
         "did you mean the op 'tanh'",
-        "the program has matmul and mean, not einsum",
+        "the program has matmul, not einsum",
         "Did you mean clip?",
         "has no meaning at character 12",
         "Constant exponents go up to 16",
