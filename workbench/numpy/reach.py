@@ -301,7 +301,8 @@ class Reach:
         for owner, length, names, ids, passed, kinds, inside in self.known:
             if (found := owner()) is None:
                 return False
-            holder = _names_of(found)
+            is_function = type(found) is FunctionType
+            holder = found.__globals__ if is_function else _names_of(found)
             if length is not None and len(holder) != length:
                 return False
             if names and list(map(id, map(holder.get, names))) != ids:
