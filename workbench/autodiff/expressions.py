@@ -1,20 +1,22 @@
-"""What is asked of expressions, nested as it is asked: products, Jacobians, Hessians.
+"""What is asked of expressions: gradients, products, Jacobians, Hessians.
 
-`derivatives.py` and the Jacobians below work on flat lists; here several outputs and
-variables stand in lists, tuples, mappings, and results go back into them.
+Each of them asks an `Expressions`, the linear map of some Tensors by others, and puts
+what it gives back into nests; `derivatives.py` says what is connected, what may start a
+walk, and what the results look like.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from workbench.autodiff import deferred, derivatives
-from workbench.autodiff.derivatives import find_connected, link_results
+from workbench.autodiff.derivatives import link_results
 from workbench.autodiff.forward import push_forward
 from workbench.autodiff.grad import is_expression
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode, Sweep, dtype_between
+from workbench.autodiff.steps import drop_cut_parts
 from workbench.core import dims, hooks, source, types, walk
 from workbench.core.dims import Atom, Dim, Length, atoms_of
 from workbench.core.graph import Graph
@@ -25,7 +27,7 @@ from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError, UsageError
 from workbench.ops import define, gradients
 from workbench.ops.define import shape_of
-from workbench.ops.gradients import DisconnectedType
+from workbench.ops.gradients import DisconnectedType, note_disconnected
 
 # All blocks of a Jacobian: those of a `LinearMap` that records.
 #
@@ -53,6 +55,37 @@ class Expressions(LinearMap):
     def __repr__(self) -> str:
         return "<Jacobian of an expression>"
 
+    def pull_from(
+        self, starts: Sequence[Any], closed: Collection[int] = frozenset()
+    ) -> list[Any]:
+        """Return what arrives at each of ``wrt``, as expressions; None for nothing.
+
+        A walk starts with `derivatives.ONE`, which is not seen in what comes out, with
+        an expression, or with None. ``closed`` is that of `reverse.pull_back`.
+        """
+        before = next_serial()
+        seeds = [
+            derivatives.unit_seed(y) if g is derivatives.ONE else g
+            for y, g in zip(self.outputs, starts, strict=True)
+        ]
+        made = [derivatives.as_expression(g) for g in self.pull(seeds, closed=closed)]
+        ones = [
+            g for g, start in zip(seeds, starts, strict=True)
+            if start is derivatives.ONE
+        ]  # fmt: skip
+        return derivatives.fold_unit_seed(made, ones, before)
+
+    def find_reached(
+        self,
+        closed: Collection[int] = (),
+        cut: Collection[tuple[int, int, int]] = (),
+    ) -> set[int]:
+        """Return the serials of what the outputs depend on by their values."""
+        stops = {x.serial for x in self.constant}
+        rules = {} if self.rules is None else self.rules.rules
+        kept = drop_cut_parts(rules, self.wrt, stops.union(closed))
+        return derivatives.find_connected(self.outputs, stops, closed, kept, cut)
+
     def make_rows(self, mode: Mode | None) -> Blocks:
         """Return the blocks, a row for each output and in it one for each ``wrt``."""
         if self.rules is None and (mode or self.choose_mode()) == "forward":
@@ -67,15 +100,9 @@ class Expressions(LinearMap):
 
     def slopes(self, place: int) -> list[Any]:
         """Return the gradient of an output that is one number."""
-        before = next_serial()
-        seed = derivatives.unit_seed(self.outputs[place])
-        seeds = [seed if k == place else None for k in range(len(self.outputs))]
-        made = list(map(derivatives.as_expression, self.pull(seeds)))
-        made = derivatives.fold_unit_seed(made, [seed], before)
-        return [
-            derivatives.make_zeros(x) if g is None else g
-            for x, g in zip(self.wrt, made, strict=True)
-        ]
+        starts: list[Any] = [None] * len(self.outputs)
+        starts[place] = derivatives.ONE
+        return derivatives.fill_zeros(self.pull_from(starts), self.wrt)
 
     def make_rows_or_node(self, mode: Mode | None) -> Blocks:
         """Return the blocks; where they wait for a length, as outputs of one node."""
@@ -165,10 +192,152 @@ BLOCKS = deferred.declare_run(
 BLOCKS.reads = None
 
 
-# What is asked: products, Jacobians and Hessians of nests
+# One walk, with what is said of what it does not reach
 
 Overrides = Sequence[Override] | None
 Constants = Iterable[Tensor] | None
+
+
+def resolve_rules(
+    outputs: Sequence[Tensor], wrt: Sequence[Tensor], overrides: Overrides, name: str
+) -> OverrideRules | None:
+    """Return the rules of the overrides of a derivative; None without any."""
+    asked = hooks.overrides(overrides)
+    return None if asked is None else asked.resolve(outputs, wrt, name)
+
+
+def pull(
+    starts: Mapping[Tensor, Any],
+    wrt: Sequence[Tensor],
+    name: str,
+    *,
+    constant: Sequence[Tensor] = (),
+    known: Collection[Tensor] = (),
+    overrides: Overrides = None,
+    policy: str = "raise",
+) -> list[Any]:
+    """Return the gradients by ``wrt`` for the cotangents that start the walk.
+
+    Zeros for what is connected and has no gradient; None for what is disconnected,
+    about which this warns, or raises an error, as the ``policy`` says. What arrives at
+    the outputs that are ``known`` by other ways than ``starts`` does not count.
+    """
+    outputs = [x for x, g in starts.items() if not isinstance(g, DisconnectedType)]
+    rules = resolve_rules(outputs, wrt, overrides, name)
+    linear = Expressions(outputs, wrt, constant, rules)
+    closed = {x.serial for x in known}
+    with source.pin_line():
+        with note_disconnected() as cut:
+            made = linear.pull_from([starts[x] for x in outputs], closed)
+        reached = linear.find_reached(closed, cut)
+        for i, x in enumerate(wrt):
+            # By what ops declare; a rule may give zeros for what is not connected.
+            if x.serial not in reached:
+                derivatives.report_disconnected(x, outputs, policy, name)
+                made[i] = None
+            elif made[i] is None:
+                made[i] = derivatives.make_zeros(x)
+    return made
+
+
+def push(
+    outputs: Sequence[Tensor],
+    wrt: Sequence[Tensor],
+    tangents: Sequence[Any],
+    name: str,
+    *,
+    constant: Sequence[Tensor] = (),
+    overrides: Overrides = None,
+    policy: str = "raise",
+) -> list[Any]:
+    """Return the tangents of expressions along those of ``wrt``.
+
+    Those that are disconnected do not move, nor do integers, whatever tangent is given:
+    no gradient comes back to them. What is given twice moves along the sum. Zeros where
+    an output is connected and does not move; None where no ``wrt`` that moves reaches
+    it, about which this warns, or raises an error.
+    """
+    moving: dict[Tensor, Any] = {}
+    wrt_serials: set[int] = set()
+    for x, t in zip(wrt, tangents, strict=True):
+        if isinstance(t, DisconnectedType):
+            continue
+        wrt_serials.add(x.serial)
+        if types.is_differentiable(x.dtype):
+            moving[x] = moving[x] + t if x in moving else t
+    rules = resolve_rules(outputs, wrt, overrides, name)
+    with source.pin_line():
+        made = Expressions(outputs, [*moving], constant, rules).push([*moving.values()])
+        for i, (y, t) in enumerate(zip(outputs, made, strict=True)):
+            made[i] = derivatives.as_expression(t)
+            if t is not None:
+                continue
+            # The derivative of what depends on it may be the same everywhere.
+            reached = Expressions([y], wrt, constant, rules).find_reached()
+            behind = derivatives.forward_nodes(walk.order_nodes([y]))
+            if wrt_serials & reached or wrt_serials & {x.serial for x in behind}:
+                made[i] = derivatives.make_zeros(y)
+            else:
+                asked = [x for x in wrt if x.serial in wrt_serials]
+                derivatives.report_unmoved(y, asked, policy, name)
+    return made
+
+
+# What is asked: gradients, products, Jacobians and Hessians of nests
+
+
+def gradient(
+    cost: Tensor | None,
+    wrt: Any,
+    *,
+    consider_constant: Constants = None,
+    disconnected_inputs: str = "raise",
+    add_names: bool = True,
+    known_grads: Mapping[Tensor, Any] | None = None,
+    return_disconnected: str = "zero",
+    null_gradients: str = "raise",
+    overrides: Overrides = None,
+    name: str = "grad",
+) -> Any:
+    """Return what `workbench.gradient.grad` does; ``name`` is what errors call it."""
+    derivatives.check_options(
+        name, disconnected_inputs=disconnected_inputs,
+        return_disconnected=return_disconnected, null_gradients=null_gradients,
+    )  # fmt: skip
+    sources = derivatives.flatten_tensors(wrt, name)
+    if cost is None and not known_grads:
+        raise UsageError(
+            f"{name}: there is neither a cost nor known_grads. Give the expression to"
+            " differentiate, or known_grads={h: its gradient}."
+        )
+    starts: dict[Tensor, Any] = {}
+    if cost is not None:
+        cost = derivatives.check_scalar(cost, name)
+        derivatives.check_whole_part(cost, sources.tensors, name)
+        starts[cost] = derivatives.seed_of(cost)
+    for x, g in (known_grads or {}).items():
+        x = derivatives.check_expression(x, name, "known_grads")
+        starts[x] = derivatives.check_start(g, x, name)
+    constant = derivatives.list_constants(consider_constant, name)
+    before = next_serial()
+    made = pull(
+        starts, sources.tensors, name, constant=constant, known=list(known_grads or ()),
+        overrides=overrides, policy=disconnected_inputs,
+    )  # fmt: skip
+    made = derivatives.fill_absent(made, sources.tensors, return_disconnected)
+    made = link_results(made, [*starts], before)
+    for i, (x, null) in enumerate(
+        zip(sources.tensors, gradients.find_nulls(made), strict=True)
+    ):
+        if null is not None:
+            if null_gradients == "raise":
+                raise gradients.null_error(
+                    null, f"{name}: the gradient by {derivatives.quote_name(x)}"
+                )
+            made[i] = gradients.copy_null(x, null)
+        elif isinstance(made[i], Tensor) and add_names and cost is not None:
+            derivatives.label_gradient(made[i], cost, x)
+    return sources.tree(made)
 
 
 def pull_cotangents(
@@ -183,12 +352,12 @@ def pull_cotangents(
     name: str = "Lop",
 ) -> Any:
     """Return the gradients by ``wrt``, nested as it, for one cotangent per output."""
-    check_options(name, disconnected_inputs=disconnected_inputs)
-    check_options(name, return_disconnected=return_disconnected)
-    outputs, sources = (
-        derivatives.flatten_tensors(f, name, "f"),
-        derivatives.flatten_tensors(wrt, name),
-    )
+    derivatives.check_options(
+        name, disconnected_inputs=disconnected_inputs,
+        return_disconnected=return_disconnected,
+    )  # fmt: skip
+    outputs = derivatives.flatten_tensors(f, name, "f")
+    sources = derivatives.flatten_tensors(wrt, name)
     given = _match_values(
         outputs, cotangents, "eval_points", "f", name, "the cotangent"
     )
@@ -198,16 +367,14 @@ def pull_cotangents(
         if old is not None and not isinstance(old, DisconnectedType):
             g = old if isinstance(g, DisconnectedType) else old + g
         starts[y] = g
+    constant = derivatives.list_constants(consider_constant, name)
     before = next_serial()
-    made = derivatives.pull(
-        starts, sources.tensors, consider_constant=consider_constant,
-        overrides=overrides, name=name, disconnected_inputs=disconnected_inputs,
+    made = pull(
+        starts, sources.tensors, name, constant=constant, overrides=overrides,
+        policy=disconnected_inputs,
     )  # fmt: skip
-    found = [
-        derivatives.make_absent(x, return_disconnected) if g is None else g
-        for x, g in zip(sources.tensors, made, strict=True)
-    ]
-    return _nest_results(sources, found, outputs.tensors, before, name)
+    made = derivatives.fill_absent(made, sources.tensors, return_disconnected)
+    return _nest_results(sources, made, outputs.tensors, before, name)
 
 
 def push_tangents(
@@ -222,25 +389,21 @@ def push_tangents(
     name: str = "Rop",
 ) -> Any:
     """Return the tangents of the outputs, nested as ``f``, along one per ``wrt``."""
-    check_options(name, disconnected_outputs=disconnected_outputs)
-    check_options(name, return_disconnected=return_disconnected)
-    outputs, sources = (
-        derivatives.flatten_tensors(f, name, "f"),
-        derivatives.flatten_tensors(wrt, name),
-    )
-    along = _match_values(sources, tangents, "eval_points", "wrt", name, "the tangent")
-    pairs = pair_moving(sources.tensors, along)
-    before = next_serial()
-    made = derivatives.push(
-        outputs.tensors, [x for x, _ in pairs], [t for _, t in pairs],
-        consider_constant=consider_constant, overrides=overrides, name=name,
-        disconnected_outputs=disconnected_outputs,
+    derivatives.check_options(
+        name, disconnected_outputs=disconnected_outputs,
+        return_disconnected=return_disconnected,
     )  # fmt: skip
-    found = [
-        derivatives.make_absent(y, return_disconnected) if t is None else t
-        for y, t in zip(outputs.tensors, made, strict=True)
-    ]
-    return _nest_results(outputs, found, outputs.tensors, before, name)
+    outputs = derivatives.flatten_tensors(f, name, "f")
+    sources = derivatives.flatten_tensors(wrt, name)
+    along = _match_values(sources, tangents, "eval_points", "wrt", name, "the tangent")
+    constant = derivatives.list_constants(consider_constant, name)
+    before = next_serial()
+    made = push(
+        outputs.tensors, sources.tensors, along, name, constant=constant,
+        overrides=overrides, policy=disconnected_outputs,
+    )  # fmt: skip
+    made = derivatives.fill_absent(made, outputs.tensors, return_disconnected)
+    return _nest_results(outputs, made, outputs.tensors, before, name)
 
 
 def write_chain_rule(cost: object, wrt: object, mode: str = "reverse") -> Graph:
@@ -286,7 +449,7 @@ def write_chain_rule(cost: object, wrt: object, mode: str = "reverse") -> Graph:
     4. x minus zero: 2 * x + 1 - 0 → 2 * x + 1
     """
     name = "write_chain_rule"
-    derivatives.check_option(name, "mode", mode, ("forward", "reverse"))
+    derivatives.check_options(name, mode=mode)
     cost = derivatives.check_scalar(cost, name)
     sources = derivatives.flatten_tensors(wrt, name)
     check_reached([cost], sources.tensors, (), "raise", name)
@@ -296,7 +459,7 @@ def write_chain_rule(cost: object, wrt: object, mode: str = "reverse") -> Graph:
     ]  # fmt: skip
     one = _make_one(cost)
     if mode == "reverse":
-        made = derivatives.pull({cost: one}, sources.tensors, name=name)
+        made = pull({cost: one}, sources.tensors, name)
     else:
         for x in sources.tensors:
             derivatives.check_scalar(x, name)
@@ -329,13 +492,13 @@ def jacobian(
 
     With the ``sparse`` settings of `sparse/evaluation.py`: one sparse matrix.
     """
-    check_options(name, disconnected_inputs=disconnected_inputs)
+    derivatives.check_options(name, disconnected_inputs=disconnected_inputs)
     outputs = derivatives.flatten_tensors(expression, name, "expression")
     sources = derivatives.flatten_tensors(wrt, name)
     constant = derivatives.list_constants(consider_constant, name)
     check_reached(outputs.tensors, sources.tensors, constant, disconnected_inputs, name)
     before = next_serial()
-    rules = _rules(outputs.tensors, sources.tensors, overrides, name)
+    rules = resolve_rules(outputs.tensors, sources.tensors, overrides, name)
     linear = Expressions(outputs.tensors, sources.tensors, constant, rules)
     if sparse is not None:
         from workbench.autodiff.sparse.evaluation import make_expression
@@ -364,56 +527,49 @@ def hessian(
 
     With the ``sparse`` settings of `sparse/evaluation.py`: one sparse matrix.
     """
-    check_options(name, disconnected_inputs=disconnected_inputs)
+    derivatives.check_options(name, disconnected_inputs=disconnected_inputs)
     cost = derivatives.check_scalar(cost, name)
     sources = derivatives.flatten_tensors(wrt, name)
     constant = derivatives.list_constants(consider_constant, name)
     check_reached([cost], sources.tensors, constant, disconnected_inputs, name)
     before = next_serial()
-    rules = _rules([cost], sources.tensors, overrides, name)
+    rules = resolve_rules([cost], sources.tensors, overrides, name)
+
+    def gradient_map(wrt: Sequence[Tensor]) -> Expressions:
+        first = _gradient(cost, wrt, constant, overrides, name)
+        return Expressions(first, wrt, constant, rules)
+
     if sparse is not None:
         from workbench.autodiff.sparse.evaluation import make_expression
 
-        first = _gradient(cost, sources.tensors, constant, overrides, name)
-        linear = Expressions(first, sources.tensors, constant, rules)
-        found = make_expression(linear, sparse, cost)
+        found = make_expression(gradient_map(sources.tensors), sparse, cost)
         if found is not None:
             return found
-    rows = []
-    for wrt in [sources.tensors] if cross else [[x] for x in sources.tensors]:
-        first = _gradient(cost, wrt, constant, overrides, name)
-        rows += Expressions(first, wrt, constant, rules).make_rows_or_node("forward")
+    rows = [
+        row
+        for some in ([sources.tensors] if cross else [[x] for x in sources.tensors])
+        for row in gradient_map(some).make_rows_or_node("forward")
+    ]
     if not cross:
         rows = [[row[0] for row in rows]]
     nests = [_nest_results(sources, row, [cost], before, name) for row in rows]
     return sources.tree(nests) if cross else nests[0]
 
 
-def _rules(
-    outputs: Sequence[Tensor], wrt: Sequence[Tensor], overrides: Overrides, name: str
-) -> OverrideRules | None:
-    """Return the rules of the overrides of a derivative; None without any."""
-    asked = hooks.overrides(overrides)
-    return None if asked is None else asked.resolve(outputs, wrt, name)
-
-
 def _gradient(
     cost: Tensor,
     wrt: Sequence[Tensor],
-    constant: Constants,
+    constant: Sequence[Tensor],
     overrides: Overrides,
     name: str,
     policy: str = "ignore",
 ) -> list[Tensor]:
     """Return the gradient of one number, zeros where it is disconnected."""
-    made = derivatives.pull(
-        {cost: derivatives.seed_of(cost)}, wrt, consider_constant=constant,
-        overrides=overrides, name=name, disconnected_inputs=policy,
+    made = pull(
+        {cost: derivatives.seed_of(cost)}, wrt, name, constant=constant,
+        overrides=overrides, policy=policy,
     )  # fmt: skip
-    return [
-        derivatives.make_zeros(x) if g is None else g
-        for x, g in zip(wrt, made, strict=True)
-    ]
+    return derivatives.fill_zeros(made, wrt)
 
 
 def hessian_product(
@@ -427,36 +583,24 @@ def hessian_product(
     name: str = "hessian_vector_product",
 ) -> Any:
     """Return the Hessian times a vector, by pushing it through the gradient."""
-    check_options(name, disconnected_inputs=disconnected_inputs)
+    derivatives.check_options(name, disconnected_inputs=disconnected_inputs)
     cost = derivatives.check_scalar(cost, name)
     sources = derivatives.flatten_tensors(wrt, name)
     along = _match_values(sources, p, "p", "wrt", name, "the vector")
+    constant = derivatives.list_constants(consider_constant, name)
     before = next_serial()
-    gradient = _gradient(
-        cost, sources.tensors, consider_constant, overrides, name, disconnected_inputs
+    first = _gradient(
+        cost, sources.tensors, constant, overrides, name, disconnected_inputs
     )
-    pairs = pair_moving(sources.tensors, along)
-    found = derivatives.push(
-        gradient, [x for x, _ in pairs], [t for _, t in pairs],
-        consider_constant=consider_constant, name=name, disconnected_outputs="ignore",
+    made = push(
+        first, sources.tensors, along, name, constant=constant, overrides=overrides,
+        policy="ignore",
     )  # fmt: skip
-    products = [
-        derivatives.make_zeros(x) if t is None else t
-        for x, t in zip(sources.tensors, found, strict=True)
-    ]
-    return _nest_results(sources, products, [cost], before, name)
+    made = derivatives.fill_zeros(made, sources.tensors)
+    return _nest_results(sources, made, [cost], before, name)
 
 
 # Checks
-
-
-def check_options(name: str, **options: str) -> None:
-    """Refuse the values of options that there are not."""
-    for option, value in options.items():
-        choices = ("zero", "None", "Disconnected")
-        if option != "return_disconnected":
-            choices = ("raise", "warn", "ignore")
-        derivatives.check_option(name, option, value, choices)
 
 
 def _match_values(
@@ -493,17 +637,6 @@ def _match_values(
     return [derivatives.check_start(value, x, name, kind) for value, x in pairs]
 
 
-def pair_moving(
-    wrt: Sequence[Tensor], along: Sequence[Any]
-) -> list[tuple[Tensor, Any]]:
-    """Return the variables that have a tangent, with it."""
-    return [
-        (x, t)
-        for x, t in zip(wrt, along, strict=True)
-        if not isinstance(t, DisconnectedType)
-    ]
-
-
 def check_reached(
     outputs: Sequence[Tensor],
     wrt: Sequence[Tensor],
@@ -512,7 +645,7 @@ def check_reached(
     name: str,
 ) -> None:
     """Act on variables that no output depends on, as ``disconnected_inputs`` says."""
-    reached = find_connected(outputs, {x.serial for x in constant})
+    reached = derivatives.find_connected(outputs, {x.serial for x in constant})
     for x in wrt:
         if x.serial not in reached:
             derivatives.report_disconnected(x, outputs, policy, name)
