@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from workbench.autodiff import deferred, derivatives
 from workbench.autodiff.derivatives import link_results
@@ -192,143 +192,218 @@ BLOCKS = deferred.declare_run(
 BLOCKS.reads = None
 
 
-# One walk, with what is said of what it does not reach
-
-Overrides = Sequence[Override] | None
-Constants = Iterable[Tensor] | None
+# What is asked, nested as it is asked
 
 
-def resolve_rules(
-    outputs: Sequence[Tensor], wrt: Sequence[Tensor], overrides: Overrides, name: str
-) -> OverrideRules | None:
-    """Return the rules of the overrides of a derivative; None without any."""
-    asked = hooks.overrides(overrides)
-    return None if asked is None else asked.resolve(outputs, wrt, name)
+class Settings(TypedDict, total=False):
+    """What derivatives of expressions take besides; see `workbench.gradient`."""
+
+    consider_constant: Iterable[Tensor] | None
+    disconnected_inputs: str
+    disconnected_outputs: str
+    return_disconnected: str
+    overrides: Sequence[Override] | None
 
 
-def pull(
-    starts: Mapping[Tensor, Any],
-    wrt: Sequence[Tensor],
-    name: str,
-    *,
-    constant: Sequence[Tensor] = (),
-    known: Collection[Tensor] = (),
-    overrides: Overrides = None,
-    policy: str = "raise",
-) -> list[Any]:
-    """Return the gradients by ``wrt`` for the cotangents that start the walk.
+class Asked:
+    """A derivative that somebody asks for: of which expressions, by which.
 
-    Zeros for what is connected and has no gradient; None for what is disconnected,
-    about which this warns, or raises an error, as the ``policy`` says. What arrives at
-    the outputs that are ``known`` by other ways than ``starts`` does not count.
+    Parameters
+    ----------
+    f, wrt
+        Expressions, or nests of them: what is differentiated, and by what.
+    name
+        What errors call the function that is called.
+    what
+        What they call ``f``.
+    settings
+        Those of `Settings` that were given.
     """
-    outputs = [x for x, g in starts.items() if not isinstance(g, DisconnectedType)]
-    rules = resolve_rules(outputs, wrt, overrides, name)
-    linear = Expressions(outputs, wrt, constant, rules)
-    closed = {x.serial for x in known}
-    with source.pin_line():
-        with note_disconnected() as cut:
-            made = linear.pull_from([starts[x] for x in outputs], closed)
-        reached = linear.find_reached(closed, cut)
-        for i, x in enumerate(wrt):
-            # By what ops declare; a rule may give zeros for what is not connected.
+
+    def __init__(
+        self,
+        f: object,
+        wrt: object,
+        name: str,
+        what: str = "f",
+        **settings: Unpack[Settings],
+    ) -> None:
+        given: dict[str, Any] = {**settings}
+        self.name = name
+        self.overrides = given.pop("overrides", None)
+        constants = given.pop("consider_constant", None)
+        derivatives.check_options(name, **given)
+        self.absent = given.pop("return_disconnected", "zero")
+        #: What to do where nothing is connected: raise an error, warn, or ignore it.
+        self.policy = next(iter(given.values()), "raise")
+        self.targets = derivatives.flatten_tensors(f, name, what)
+        self.sources = derivatives.flatten_tensors(wrt, name)
+        self.constant = derivatives.list_constants(constants, name)
+        #: The serial of what was there before anything was made.
+        self.before = next_serial()
+
+    def match_values(
+        self, nest: derivatives.Nested, entries: object, *words: str
+    ) -> list[Any]:
+        """Return one value for each Tensor of a nest, in its dtype.
+
+        ``words`` say what holds them, what they are for, and what one of them is.
+
+        Raises
+        ------
+        UsageError
+            If there are more or fewer, or they nest in another way.
+        ShapeError, DtypeError
+            If one does not fit its Tensor.
+        """
+        holder, owner, kind = words
+        if nest.is_single and not (
+            isinstance(entries, (list, tuple))
+            and len(entries) == 1
+            and is_expression(entries)
+        ):
+            values = [entries]
+        else:
+            values = derivatives.flatten_entries(entries)
+        if len(values) != len(nest.tensors):
+            raise UsageError(
+                f"{self.name}: {holder} holds {len(values)} values, and {owner}"
+                f" {len(nest.tensors)} expressions. Give one for each, None for zero."
+            )
+        pairs = zip(values, nest.tensors, strict=True)
+        found = [derivatives.check_start(v, x, self.name, kind) for v, x in pairs]
+        self.before = next_serial()
+        return found
+
+    def find_map(self, outputs: Sequence[Tensor], wrt: Sequence[Tensor]) -> Expressions:
+        """Return the derivative of flat lists, with the rules of the overrides."""
+        active, rules = hooks.overrides(self.overrides), None
+        if active is not None:
+            rules = active.resolve(outputs, wrt, self.name)
+        return Expressions(outputs, wrt, self.constant, rules)
+
+    def check_reached(self) -> None:
+        """Act on each of ``wrt`` that no output depends on."""
+        outputs, stops = self.targets.tensors, {x.serial for x in self.constant}
+        reached = derivatives.find_connected(outputs, stops)
+        for x in self.sources.tensors:
             if x.serial not in reached:
-                derivatives.report_disconnected(x, outputs, policy, name)
-                made[i] = None
-            elif made[i] is None:
-                made[i] = derivatives.make_zeros(x)
-    return made
+                derivatives.report_disconnected(x, outputs, self.policy, self.name)
 
+    def pull(
+        self,
+        starts: Mapping[Tensor, Any],
+        wrt: Sequence[Tensor] | None = None,
+        known: Iterable[Tensor] = (),
+    ) -> list[Any]:
+        """Return the gradients by ``wrt`` for the cotangents that start the walk.
 
-def push(
-    outputs: Sequence[Tensor],
-    wrt: Sequence[Tensor],
-    tangents: Sequence[Any],
-    name: str,
-    *,
-    constant: Sequence[Tensor] = (),
-    overrides: Overrides = None,
-    policy: str = "raise",
-) -> list[Any]:
-    """Return the tangents of expressions along those of ``wrt``.
+        Zeros for what is connected and has no gradient; None for what is disconnected.
+        What arrives at ``known`` by other ways than ``starts`` does not count.
+        """
+        wrt = self.sources.tensors if wrt is None else wrt
+        outputs = [x for x, g in starts.items() if not isinstance(g, DisconnectedType)]
+        linear, closed = self.find_map(outputs, wrt), {x.serial for x in known}
+        with source.pin_line():
+            with note_disconnected() as cut:
+                made = linear.pull_from([starts[x] for x in outputs], closed)
+            reached = linear.find_reached(closed, cut)
+            for i, x in enumerate(wrt):
+                # By what ops declare; a rule may give zeros for what is not connected.
+                if x.serial not in reached:
+                    derivatives.report_disconnected(x, outputs, self.policy, self.name)
+                    made[i] = None
+                elif made[i] is None:
+                    made[i] = derivatives.make_zeros(x)
+        return made
 
-    Those that are disconnected do not move, nor do integers, whatever tangent is given:
-    no gradient comes back to them. What is given twice moves along the sum. Zeros where
-    an output is connected and does not move; None where no ``wrt`` that moves reaches
-    it, about which this warns, or raises an error.
-    """
-    moving: dict[Tensor, Any] = {}
-    wrt_serials: set[int] = set()
-    for x, t in zip(wrt, tangents, strict=True):
-        if isinstance(t, DisconnectedType):
-            continue
-        wrt_serials.add(x.serial)
-        if types.is_differentiable(x.dtype):
-            moving[x] = moving[x] + t if x in moving else t
-    rules = resolve_rules(outputs, wrt, overrides, name)
-    with source.pin_line():
-        made = Expressions(outputs, [*moving], constant, rules).push([*moving.values()])
-        for i, (y, t) in enumerate(zip(outputs, made, strict=True)):
-            made[i] = derivatives.as_expression(t)
-            if t is not None:
+    def find_gradient(self, wrt: Sequence[Tensor] | None = None) -> list[Tensor]:
+        """Return the gradient of the one number, zeros where it is disconnected."""
+        wrt = self.sources.tensors if wrt is None else wrt
+        cost = self.targets.tensors[0]
+        made = self.pull({cost: derivatives.seed_of(cost)}, wrt)
+        return derivatives.fill_zeros(made, wrt)
+
+    def push(self, outputs: Sequence[Tensor], tangents: Sequence[Any]) -> list[Any]:
+        """Return the tangents of expressions along those of ``wrt``.
+
+        Those that are disconnected do not move, nor do integers, whatever tangent is
+        given: no gradient comes back to them. What is given twice moves along the sum.
+        Zeros where an output is connected and does not move; None where no ``wrt`` that
+        moves reaches it.
+        """
+        wrt = self.sources.tensors
+        moving: dict[Tensor, Any] = {}
+        along: dict[int, Tensor] = {}
+        for x, t in zip(wrt, tangents, strict=True):
+            if isinstance(t, DisconnectedType):
                 continue
-            # The derivative of what depends on it may be the same everywhere.
-            reached = Expressions([y], wrt, constant, rules).find_reached()
-            behind = derivatives.forward_nodes(walk.order_nodes([y]))
-            if wrt_serials & reached or wrt_serials & {x.serial for x in behind}:
-                made[i] = derivatives.make_zeros(y)
-            else:
-                asked = [x for x in wrt if x.serial in wrt_serials]
-                derivatives.report_unmoved(y, asked, policy, name)
-    return made
+            along[x.serial] = x
+            if types.is_differentiable(x.dtype):
+                moving[x] = moving[x] + t if x in moving else t
+        rules = self.find_map(outputs, wrt).rules
+        with source.pin_line():
+            linear = Expressions(outputs, list(moving), self.constant, rules)
+            made = list(map(derivatives.as_expression, linear.push([*moving.values()])))
+            for i, y in enumerate(outputs):
+                if made[i] is not None:
+                    continue
+                # The derivative of what depends on it may be the same everywhere.
+                behind = derivatives.forward_nodes(walk.order_nodes([y]))
+                reached = Expressions([y], wrt, self.constant, rules).find_reached()
+                if along.keys() & reached.union(x.serial for x in behind):
+                    made[i] = derivatives.make_zeros(y)
+                else:
+                    derivatives.report_unmoved(
+                        y, [*along.values()], self.policy, self.name
+                    )
+        return made
 
-
-# What is asked: gradients, products, Jacobians and Hessians of nests
+    def nest(self, nest: derivatives.Nested, made: Sequence[Any]) -> Any:
+        """Return results in their nest, or the error of one that cannot be computed."""
+        made = derivatives.fill_absent(made, nest.tensors, self.absent)
+        made = link_results(made, self.targets.tensors, self.before)
+        for null in gradients.find_nulls(made):
+            if null is not None:
+                raise gradients.null_error(null, f"{self.name}: what is asked for")
+        return nest.tree(made)
 
 
 def gradient(
     cost: Tensor | None,
     wrt: Any,
     *,
-    consider_constant: Constants = None,
-    disconnected_inputs: str = "raise",
     add_names: bool = True,
     known_grads: Mapping[Tensor, Any] | None = None,
-    return_disconnected: str = "zero",
     null_gradients: str = "raise",
-    overrides: Overrides = None,
     name: str = "grad",
+    **settings: Unpack[Settings],
 ) -> Any:
     """Return what `workbench.gradient.grad` does; ``name`` is what errors call it."""
-    derivatives.check_options(
-        name, disconnected_inputs=disconnected_inputs,
-        return_disconnected=return_disconnected, null_gradients=null_gradients,
-    )  # fmt: skip
-    sources = derivatives.flatten_tensors(wrt, name)
-    if cost is None and not known_grads:
+    derivatives.check_options(name, null_gradients=null_gradients)
+    known = [
+        derivatives.check_expression(x, name, "known_grads") for x in known_grads or ()
+    ]
+    of = known if cost is None else [derivatives.check_scalar(cost, name), *known]
+    asked = Asked(of, wrt, name, **settings)
+    wanted = asked.sources.tensors
+    if not of:
         raise UsageError(
             f"{name}: there is neither a cost nor known_grads. Give the expression to"
             " differentiate, or known_grads={h: its gradient}."
         )
     starts: dict[Tensor, Any] = {}
     if cost is not None:
-        cost = derivatives.check_scalar(cost, name)
-        derivatives.check_whole_part(cost, sources.tensors, name)
+        derivatives.check_whole_part(cost, wanted, name)
         starts[cost] = derivatives.seed_of(cost)
     for x, g in (known_grads or {}).items():
-        x = derivatives.check_expression(x, name, "known_grads")
         starts[x] = derivatives.check_start(g, x, name)
-    constant = derivatives.list_constants(consider_constant, name)
-    before = next_serial()
-    made = pull(
-        starts, sources.tensors, name, constant=constant, known=list(known_grads or ()),
-        overrides=overrides, policy=disconnected_inputs,
-    )  # fmt: skip
-    made = derivatives.fill_absent(made, sources.tensors, return_disconnected)
-    made = link_results(made, [*starts], before)
-    for i, (x, null) in enumerate(
-        zip(sources.tensors, gradients.find_nulls(made), strict=True)
-    ):
+    asked.before = next_serial()
+    made = asked.pull(starts, known=known)
+    made = derivatives.fill_absent(made, wanted, asked.absent)
+    made = link_results(made, [*starts], asked.before)
+    nulls = gradients.find_nulls(made)
+    for i, (x, null) in enumerate(zip(wanted, nulls, strict=True)):
         if null is not None:
             if null_gradients == "raise":
                 raise gradients.null_error(
@@ -337,73 +412,35 @@ def gradient(
             made[i] = gradients.copy_null(x, null)
         elif isinstance(made[i], Tensor) and add_names and cost is not None:
             derivatives.label_gradient(made[i], cost, x)
-    return sources.tree(made)
+    return asked.sources.tree(made)
 
 
 def pull_cotangents(
-    f: object,
-    wrt: object,
-    cotangents: object,
-    *,
-    consider_constant: Constants = None,
-    disconnected_inputs: str = "raise",
-    return_disconnected: str = "zero",
-    overrides: Overrides = None,
-    name: str = "Lop",
+    f: object, wrt: object, cotangents: object, name: str, **settings: Unpack[Settings]
 ) -> Any:
     """Return the gradients by ``wrt``, nested as it, for one cotangent per output."""
-    derivatives.check_options(
-        name, disconnected_inputs=disconnected_inputs,
-        return_disconnected=return_disconnected,
-    )  # fmt: skip
-    outputs = derivatives.flatten_tensors(f, name, "f")
-    sources = derivatives.flatten_tensors(wrt, name)
-    given = _match_values(
-        outputs, cotangents, "eval_points", "f", name, "the cotangent"
+    asked = Asked(f, wrt, name, **settings)
+    given = asked.match_values(
+        asked.targets, cotangents, "eval_points", "f", "the cotangent"
     )
     starts: dict[Tensor, Any] = {}
-    for y, g in zip(outputs.tensors, given, strict=True):
+    for y, g in zip(asked.targets.tensors, given, strict=True):
         old = starts.get(y)
         if old is not None and not isinstance(old, DisconnectedType):
             g = old if isinstance(g, DisconnectedType) else old + g
         starts[y] = g
-    constant = derivatives.list_constants(consider_constant, name)
-    before = next_serial()
-    made = pull(
-        starts, sources.tensors, name, constant=constant, overrides=overrides,
-        policy=disconnected_inputs,
-    )  # fmt: skip
-    made = derivatives.fill_absent(made, sources.tensors, return_disconnected)
-    return _nest_results(sources, made, outputs.tensors, before, name)
+    return asked.nest(asked.sources, asked.pull(starts))
 
 
 def push_tangents(
-    f: object,
-    wrt: object,
-    tangents: object,
-    *,
-    consider_constant: Constants = None,
-    disconnected_outputs: str = "raise",
-    return_disconnected: str = "zero",
-    overrides: Overrides = None,
-    name: str = "Rop",
+    f: object, wrt: object, tangents: object, name: str, **settings: Unpack[Settings]
 ) -> Any:
     """Return the tangents of the outputs, nested as ``f``, along one per ``wrt``."""
-    derivatives.check_options(
-        name, disconnected_outputs=disconnected_outputs,
-        return_disconnected=return_disconnected,
-    )  # fmt: skip
-    outputs = derivatives.flatten_tensors(f, name, "f")
-    sources = derivatives.flatten_tensors(wrt, name)
-    along = _match_values(sources, tangents, "eval_points", "wrt", name, "the tangent")
-    constant = derivatives.list_constants(consider_constant, name)
-    before = next_serial()
-    made = push(
-        outputs.tensors, sources.tensors, along, name, constant=constant,
-        overrides=overrides, policy=disconnected_outputs,
-    )  # fmt: skip
-    made = derivatives.fill_absent(made, outputs.tensors, return_disconnected)
-    return _nest_results(outputs, made, outputs.tensors, before, name)
+    asked = Asked(f, wrt, name, **settings)
+    along = asked.match_values(
+        asked.sources, tangents, "eval_points", "wrt", "the tangent"
+    )
+    return asked.nest(asked.targets, asked.push(asked.targets.tensors, along))
 
 
 def write_chain_rule(cost: object, wrt: object, mode: str = "reverse") -> Graph:
@@ -451,21 +488,21 @@ def write_chain_rule(cost: object, wrt: object, mode: str = "reverse") -> Graph:
     name = "write_chain_rule"
     derivatives.check_options(name, mode=mode)
     cost = derivatives.check_scalar(cost, name)
-    sources = derivatives.flatten_tensors(wrt, name)
-    check_reached([cost], sources.tensors, (), "raise", name)
+    asked = Asked(cost, wrt, name)
+    asked.check_reached()
+    wanted = asked.sources.tensors
     leaves = [
-        x for x in walk.order_nodes([cost, *sources.tensors])
+        x for x in walk.order_nodes([cost, *wanted])
         if x.op is IDENTITY and not x.inputs and x._value is None
     ]  # fmt: skip
-    one = _make_one(cost)
     if mode == "reverse":
-        made = pull({cost: one}, sources.tensors, name)
+        made = asked.pull({cost: _make_one(cost)})
     else:
-        for x in sources.tensors:
+        for x in wanted:
             derivatives.check_scalar(x, name)
         made = [
             push_forward([cost], [x], [_make_one(x)], record=True, spelled=True)[0]
-            for x in sources.tensors
+            for x in wanted
         ]  # fmt: skip
     return Graph(leaves, list(map(derivatives.as_expression, made)))
 
@@ -481,25 +518,17 @@ def jacobian(
     expression: object,
     wrt: object,
     *,
-    consider_constant: Constants = None,
-    disconnected_inputs: str = "raise",
-    overrides: Overrides = None,
     mode: str = "auto",
     sparse: Any = None,
-    name: str = "jacobian",
+    **settings: Unpack[Settings],
 ) -> Any:
     """Return all blocks, nested as the expressions, and in each as ``wrt``.
 
     With the ``sparse`` settings of `sparse/evaluation.py`: one sparse matrix.
     """
-    derivatives.check_options(name, disconnected_inputs=disconnected_inputs)
-    outputs = derivatives.flatten_tensors(expression, name, "expression")
-    sources = derivatives.flatten_tensors(wrt, name)
-    constant = derivatives.list_constants(consider_constant, name)
-    check_reached(outputs.tensors, sources.tensors, constant, disconnected_inputs, name)
-    before = next_serial()
-    rules = resolve_rules(outputs.tensors, sources.tensors, overrides, name)
-    linear = Expressions(outputs.tensors, sources.tensors, constant, rules)
+    asked = Asked(expression, wrt, "jacobian", "expression", **settings)
+    asked.check_reached()
+    linear = asked.find_map(asked.targets.tensors, asked.sources.tensors)
     if sparse is not None:
         from workbench.autodiff.sparse.evaluation import make_expression
 
@@ -507,160 +536,49 @@ def jacobian(
         if found is not None:
             return found
     rows = linear.make_rows_or_node(MODES[mode])
-    return outputs.tree(
-        [_nest_results(sources, row, outputs.tensors, before, name) for row in rows]
-    )
+    return asked.targets.tree([asked.nest(asked.sources, row) for row in rows])
 
 
 def hessian(
     cost: object,
     wrt: object,
     *,
-    consider_constant: Constants = None,
-    disconnected_inputs: str = "raise",
     cross: bool = True,
-    overrides: Overrides = None,
     sparse: Any = None,
-    name: str = "hessian",
+    **settings: Unpack[Settings],
 ) -> Any:
     """Return all blocks, nested as ``wrt`` twice; or those of the diagonal alone.
 
     With the ``sparse`` settings of `sparse/evaluation.py`: one sparse matrix.
     """
-    derivatives.check_options(name, disconnected_inputs=disconnected_inputs)
-    cost = derivatives.check_scalar(cost, name)
-    sources = derivatives.flatten_tensors(wrt, name)
-    constant = derivatives.list_constants(consider_constant, name)
-    check_reached([cost], sources.tensors, constant, disconnected_inputs, name)
-    before = next_serial()
-    rules = resolve_rules([cost], sources.tensors, overrides, name)
+    cost = derivatives.check_scalar(cost, "hessian")
+    asked = Asked(cost, wrt, "hessian", **settings)
+    asked.check_reached()
+    asked.policy, wanted = "ignore", asked.sources.tensors
+    rules = asked.find_map([cost], wanted).rules
 
-    def gradient_map(wrt: Sequence[Tensor]) -> Expressions:
-        first = _gradient(cost, wrt, constant, overrides, name)
-        return Expressions(first, wrt, constant, rules)
+    def find_map(wrt: Sequence[Tensor]) -> Expressions:
+        return Expressions(asked.find_gradient(wrt), wrt, asked.constant, rules)
 
     if sparse is not None:
         from workbench.autodiff.sparse.evaluation import make_expression
 
-        found = make_expression(gradient_map(sources.tensors), sparse, cost)
+        found = make_expression(find_map(wanted), sparse, cost)
         if found is not None:
             return found
-    rows = [
-        row
-        for some in ([sources.tensors] if cross else [[x] for x in sources.tensors])
-        for row in gradient_map(some).make_rows_or_node("forward")
-    ]
+    some = [wanted] if cross else [[x] for x in wanted]
+    rows = [row for xs in some for row in find_map(xs).make_rows_or_node("forward")]
     if not cross:
-        rows = [[row[0] for row in rows]]
-    nests = [_nest_results(sources, row, [cost], before, name) for row in rows]
-    return sources.tree(nests) if cross else nests[0]
-
-
-def _gradient(
-    cost: Tensor,
-    wrt: Sequence[Tensor],
-    constant: Sequence[Tensor],
-    overrides: Overrides,
-    name: str,
-    policy: str = "ignore",
-) -> list[Tensor]:
-    """Return the gradient of one number, zeros where it is disconnected."""
-    made = pull(
-        {cost: derivatives.seed_of(cost)}, wrt, name, constant=constant,
-        overrides=overrides, policy=policy,
-    )  # fmt: skip
-    return derivatives.fill_zeros(made, wrt)
+        return asked.nest(asked.sources, [row[0] for row in rows])
+    return asked.sources.tree([asked.nest(asked.sources, row) for row in rows])
 
 
 def hessian_product(
-    cost: object,
-    wrt: object,
-    p: object,
-    *,
-    consider_constant: Constants = None,
-    disconnected_inputs: str = "raise",
-    overrides: Overrides = None,
-    name: str = "hessian_vector_product",
+    cost: object, wrt: object, p: object, name: str, **settings: Unpack[Settings]
 ) -> Any:
     """Return the Hessian times a vector, by pushing it through the gradient."""
-    derivatives.check_options(name, disconnected_inputs=disconnected_inputs)
-    cost = derivatives.check_scalar(cost, name)
-    sources = derivatives.flatten_tensors(wrt, name)
-    along = _match_values(sources, p, "p", "wrt", name, "the vector")
-    constant = derivatives.list_constants(consider_constant, name)
-    before = next_serial()
-    first = _gradient(
-        cost, sources.tensors, constant, overrides, name, disconnected_inputs
-    )
-    made = push(
-        first, sources.tensors, along, name, constant=constant, overrides=overrides,
-        policy="ignore",
-    )  # fmt: skip
-    made = derivatives.fill_zeros(made, sources.tensors)
-    return _nest_results(sources, made, [cost], before, name)
-
-
-# Checks
-
-
-def _match_values(
-    nest: derivatives.Nested,
-    entries: object,
-    what: str,
-    owner: str,
-    name: str,
-    kind: str,
-) -> list[Any]:
-    """Return one value for each Tensor of a nest, in its dtype.
-
-    Raises
-    ------
-    UsageError
-        If there are more or fewer, or they nest in another way.
-    ShapeError, DtypeError
-        If one does not fit its Tensor.
-    """
-    if nest.is_single and not (
-        isinstance(entries, (list, tuple))
-        and len(entries) == 1
-        and is_expression(entries)
-    ):
-        values = [entries]
-    else:
-        values = derivatives.flatten_entries(entries)
-    if len(values) != len(nest.tensors):
-        raise UsageError(
-            f"{name}: {what} holds {len(values)} values, and {owner}"
-            f" {len(nest.tensors)} expressions. Give one for each, None for zero."
-        )
-    pairs = zip(values, nest.tensors, strict=True)
-    return [derivatives.check_start(value, x, name, kind) for value, x in pairs]
-
-
-def check_reached(
-    outputs: Sequence[Tensor],
-    wrt: Sequence[Tensor],
-    constant: Sequence[Tensor],
-    policy: str,
-    name: str,
-) -> None:
-    """Act on variables that no output depends on, as ``disconnected_inputs`` says."""
-    reached = derivatives.find_connected(outputs, {x.serial for x in constant})
-    for x in wrt:
-        if x.serial not in reached:
-            derivatives.report_disconnected(x, outputs, policy, name)
-
-
-def _nest_results(
-    nest: derivatives.Nested,
-    results: list[Any],
-    sources: list[Tensor],
-    before: int,
-    name: str,
-) -> Any:
-    """Return results in their nest, or the error of one that cannot be computed."""
-    results = link_results(results, sources, before)
-    for null in gradients.find_nulls(results):
-        if null is not None:
-            raise gradients.null_error(null, f"{name}: what is asked for")
-    return nest.tree(results)
+    asked = Asked(derivatives.check_scalar(cost, name), wrt, name, **settings)
+    along = asked.match_values(asked.sources, p, "p", "wrt", "the vector")
+    first = asked.find_gradient()
+    asked.policy = "ignore"
+    return asked.nest(asked.sources, asked.push(first, along))
