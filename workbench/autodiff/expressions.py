@@ -195,7 +195,7 @@ BLOCKS.reads = None
 # What is asked, nested as it is asked
 
 
-class Settings(TypedDict, total=False):
+class GradientOptions(TypedDict, total=False):
     """What derivatives of expressions take besides; see `workbench.gradient`."""
 
     consider_constant: Iterable[Tensor] | None
@@ -205,7 +205,7 @@ class Settings(TypedDict, total=False):
     overrides: Sequence[Override] | None
 
 
-class Asked:
+class DerivativeRequest:
     """A derivative that somebody asks for: of which expressions, by which.
 
     Parameters
@@ -217,7 +217,7 @@ class Asked:
     what
         What they call ``f``.
     settings
-        Those of `Settings` that were given.
+        Those of `GradientOptions` that were given.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class Asked:
         wrt: object,
         name: str,
         what: str = "f",
-        **settings: Unpack[Settings],
+        **settings: Unpack[GradientOptions],
     ) -> None:
         given: dict[str, Any] = {**settings}
         self.name = name
@@ -377,7 +377,7 @@ def gradient(
     known_grads: Mapping[Tensor, Any] | None = None,
     null_gradients: str = "raise",
     name: str = "grad",
-    **settings: Unpack[Settings],
+    **settings: Unpack[GradientOptions],
 ) -> Any:
     """Return what `workbench.gradient.grad` does; ``name`` is what errors call it."""
     derivatives.check_options(name, null_gradients=null_gradients)
@@ -385,8 +385,8 @@ def gradient(
         derivatives.check_expression(x, name, "known_grads") for x in known_grads or ()
     ]
     of = known if cost is None else [derivatives.check_scalar(cost, name), *known]
-    asked = Asked(of, wrt, name, **settings)
-    wanted = asked.sources.tensors
+    request = DerivativeRequest(of, wrt, name, **settings)
+    wanted = request.sources.tensors
     if not of:
         raise UsageError(
             f"{name}: there is neither a cost nor known_grads. Give the expression to"
@@ -398,10 +398,10 @@ def gradient(
         starts[cost] = derivatives.seed_of(cost)
     for x, g in (known_grads or {}).items():
         starts[x] = derivatives.check_start(g, x, name)
-    asked.before = next_serial()
-    made = asked.pull(starts, known=known)
-    made = derivatives.fill_absent(made, wanted, asked.absent)
-    made = link_results(made, [*starts], asked.before)
+    request.before = next_serial()
+    made = request.pull(starts, known=known)
+    made = derivatives.fill_absent(made, wanted, request.absent)
+    made = link_results(made, [*starts], request.before)
     nulls = gradients.find_nulls(made)
     for i, (x, null) in enumerate(zip(wanted, nulls, strict=True)):
         if null is not None:
@@ -412,35 +412,43 @@ def gradient(
             made[i] = gradients.copy_null(x, null)
         elif isinstance(made[i], Tensor) and add_names and cost is not None:
             derivatives.label_gradient(made[i], cost, x)
-    return asked.sources.tree(made)
+    return request.sources.tree(made)
 
 
 def pull_cotangents(
-    f: object, wrt: object, cotangents: object, name: str, **settings: Unpack[Settings]
+    f: object,
+    wrt: object,
+    cotangents: object,
+    name: str,
+    **settings: Unpack[GradientOptions],
 ) -> Any:
     """Return the gradients by ``wrt``, nested as it, for one cotangent per output."""
-    asked = Asked(f, wrt, name, **settings)
-    given = asked.match_values(
-        asked.targets, cotangents, "eval_points", "f", "the cotangent"
+    request = DerivativeRequest(f, wrt, name, **settings)
+    given = request.match_values(
+        request.targets, cotangents, "eval_points", "f", "the cotangent"
     )
     starts: dict[Tensor, Any] = {}
-    for y, g in zip(asked.targets.tensors, given, strict=True):
+    for y, g in zip(request.targets.tensors, given, strict=True):
         old = starts.get(y)
         if old is not None and not isinstance(old, DisconnectedType):
             g = old if isinstance(g, DisconnectedType) else old + g
         starts[y] = g
-    return asked.nest(asked.sources, asked.pull(starts))
+    return request.nest(request.sources, request.pull(starts))
 
 
 def push_tangents(
-    f: object, wrt: object, tangents: object, name: str, **settings: Unpack[Settings]
+    f: object,
+    wrt: object,
+    tangents: object,
+    name: str,
+    **settings: Unpack[GradientOptions],
 ) -> Any:
     """Return the tangents of the outputs, nested as ``f``, along one per ``wrt``."""
-    asked = Asked(f, wrt, name, **settings)
-    along = asked.match_values(
-        asked.sources, tangents, "eval_points", "wrt", "the tangent"
+    request = DerivativeRequest(f, wrt, name, **settings)
+    along = request.match_values(
+        request.sources, tangents, "eval_points", "wrt", "the tangent"
     )
-    return asked.nest(asked.targets, asked.push(asked.targets.tensors, along))
+    return request.nest(request.targets, request.push(request.targets.tensors, along))
 
 
 def write_chain_rule(cost: object, wrt: object, mode: str = "reverse") -> Graph:
@@ -488,15 +496,15 @@ def write_chain_rule(cost: object, wrt: object, mode: str = "reverse") -> Graph:
     name = "write_chain_rule"
     derivatives.check_options(name, mode=mode)
     cost = derivatives.check_scalar(cost, name)
-    asked = Asked(cost, wrt, name)
-    asked.check_reached()
-    wanted = asked.sources.tensors
+    request = DerivativeRequest(cost, wrt, name)
+    request.check_reached()
+    wanted = request.sources.tensors
     leaves = [
         x for x in walk.order_nodes([cost, *wanted])
         if x.op is IDENTITY and not x.inputs and x._value is None
     ]  # fmt: skip
     if mode == "reverse":
-        made = asked.pull({cost: _make_one(cost)})
+        made = request.pull({cost: _make_one(cost)})
     else:
         for x in wanted:
             derivatives.check_scalar(x, name)
@@ -520,15 +528,15 @@ def jacobian(
     *,
     mode: str = "auto",
     sparse: Any = None,
-    **settings: Unpack[Settings],
+    **settings: Unpack[GradientOptions],
 ) -> Any:
     """Return all blocks, nested as the expressions, and in each as ``wrt``.
 
     With the ``sparse`` settings of `sparse/evaluation.py`: one sparse matrix.
     """
-    asked = Asked(expression, wrt, "jacobian", "expression", **settings)
-    asked.check_reached()
-    linear = asked.find_map(asked.targets.tensors, asked.sources.tensors)
+    request = DerivativeRequest(expression, wrt, "jacobian", "expression", **settings)
+    request.check_reached()
+    linear = request.find_map(request.targets.tensors, request.sources.tensors)
     if sparse is not None:
         from workbench.autodiff.sparse.evaluation import make_expression
 
@@ -536,7 +544,7 @@ def jacobian(
         if found is not None:
             return found
     rows = linear.make_rows_or_node(MODES[mode])
-    return asked.targets.tree([asked.nest(asked.sources, row) for row in rows])
+    return request.targets.tree([request.nest(request.sources, row) for row in rows])
 
 
 def hessian(
@@ -545,20 +553,20 @@ def hessian(
     *,
     cross: bool = True,
     sparse: Any = None,
-    **settings: Unpack[Settings],
+    **settings: Unpack[GradientOptions],
 ) -> Any:
     """Return all blocks, nested as ``wrt`` twice; or those of the diagonal alone.
 
     With the ``sparse`` settings of `sparse/evaluation.py`: one sparse matrix.
     """
     cost = derivatives.check_scalar(cost, "hessian")
-    asked = Asked(cost, wrt, "hessian", **settings)
-    asked.check_reached()
-    asked.policy, wanted = "ignore", asked.sources.tensors
-    rules = asked.find_map([cost], wanted).rules
+    request = DerivativeRequest(cost, wrt, "hessian", **settings)
+    request.check_reached()
+    request.policy, wanted = "ignore", request.sources.tensors
+    rules = request.find_map([cost], wanted).rules
 
     def find_map(wrt: Sequence[Tensor]) -> Expressions:
-        return Expressions(asked.find_gradient(wrt), wrt, asked.constant, rules)
+        return Expressions(request.find_gradient(wrt), wrt, request.constant, rules)
 
     if sparse is not None:
         from workbench.autodiff.sparse.evaluation import make_expression
@@ -569,16 +577,21 @@ def hessian(
     some = [wanted] if cross else [[x] for x in wanted]
     rows = [row for xs in some for row in find_map(xs).make_rows_or_node("forward")]
     if not cross:
-        return asked.nest(asked.sources, [row[0] for row in rows])
-    return asked.sources.tree([asked.nest(asked.sources, row) for row in rows])
+        return request.nest(request.sources, [row[0] for row in rows])
+    return request.sources.tree([request.nest(request.sources, row) for row in rows])
 
 
 def hessian_product(
-    cost: object, wrt: object, p: object, name: str, **settings: Unpack[Settings]
+    cost: object,
+    wrt: object,
+    p: object,
+    name: str,
+    **settings: Unpack[GradientOptions],
 ) -> Any:
     """Return the Hessian times a vector, by pushing it through the gradient."""
-    asked = Asked(derivatives.check_scalar(cost, name), wrt, name, **settings)
-    along = asked.match_values(asked.sources, p, "p", "wrt", "the vector")
-    first = asked.find_gradient()
-    asked.policy = "ignore"
-    return asked.nest(asked.sources, asked.push(first, along))
+    cost = derivatives.check_scalar(cost, name)
+    request = DerivativeRequest(cost, wrt, name, **settings)
+    along = request.match_values(request.sources, p, "p", "wrt", "the vector")
+    first = request.find_gradient()
+    request.policy = "ignore"
+    return request.nest(request.sources, request.push(first, along))
