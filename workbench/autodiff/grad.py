@@ -68,6 +68,8 @@ def is_number_of_any_value(x: object) -> bool:
 class RecordedCall:
     """One call of a function to differentiate: which leaves vary, what came out.
 
+    ``code`` is the user's function where ``f`` is a derivative of it.
+
     Attributes
     ----------
     tree
@@ -97,6 +99,7 @@ class RecordedCall:
         allow_int: bool | None = None,
         holomorphic: bool = False,
         has_aux: bool = False,
+        code: Function | None = None,
     ) -> None:
         if type(f) is not FunctionType:
             check_function(f, name)
@@ -124,9 +127,10 @@ class RecordedCall:
             active = hooks.overrides.call(overrides)
         self.is_whole = active is not None and active.means_parts
         lean = active is None and name in ("grad", "vjp")
-        code = (f, *self.constant_leaves) if self.constant_leaves else f
+        code = f if code is None else code
+        reached = (code, *self.constant_leaves) if self.constant_leaves else code
         self.recording = record(
-            self._run, self.values, names, function=code, lean=lean, owns=True,
+            self._run, self.values, names, function=reached, lean=lean, owns=True,
             constants=self.constant_leaves,
         )  # fmt: skip
         self.leaves, self.outputs = self.recording.leaves, self.recording.outputs

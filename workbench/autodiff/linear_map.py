@@ -448,6 +448,7 @@ class LinearMap:
                 entries = sweep.flat(start, stop)[:, kept_columns].astype(
                     self.dtype, copy=False
                 )
+                assert sweep.place is not None
                 at = along[sweep.place] + start
                 if is_reverse:
                     yield Block(at, columns[0], entries)
@@ -515,7 +516,7 @@ class Sweep:
         #: looks at the values that arrive.
         self.one_by_one = False
         #: The one unit vector that there is, where that is so.
-        self.only_unit: Any = None
+        self.only_unit: Sequence[Any] | None = None
         if not self.starts:
             return
         has_values = all(x._value is not None for x in self.starts)
