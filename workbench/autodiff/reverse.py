@@ -49,7 +49,7 @@ from workbench.core.tensor import (
     next_serial,
 )
 from workbench.core.trace import detach
-from workbench.core.types import Array
+from workbench.core.types import Array, PullRule
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 from workbench.ops import define, gradients
 from workbench.ops.define import shape_of, sum_to
@@ -625,7 +625,7 @@ def choose_pull(
 
 
 def record_pull(
-    pull: define.Rule, mask: int, g: Any, node: Tensor, *inside: Any
+    pull: PullRule, mask: int, g: Any, node: Tensor, *inside: Any
 ) -> Sequence[Any]:
     """Return what a rule passes on; where it needs a length, by a node that runs it."""
     if gradients.MADE and type(g) is define.Parts:
