@@ -11,6 +11,7 @@ import pytest
 import workbench as wb
 from workbench.autodiff import linear_map
 from workbench.autodiff.jacobian import hessian, jacobian
+from workbench.autodiff.linear_map import LinearMap
 from workbench.autodiff.products import hvp
 from workbench.autodiff.vmap import vmap
 from workbench.errors import DtypeError, NonScalarOutputError, UsageError
@@ -232,6 +233,21 @@ def test_zero_by_structure_beside_an_infinite_derivative() -> None:
         for mode in MODES:
             J = jacobian(np.sqrt, mode=mode)(x)
             np.testing.assert_array_equal(J, [[np.inf, 0], [0, 0.25]])
+
+
+@pytest.mark.parametrize("budget", [2**26, 1])
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_products_with_the_matrix_of_real_and_complex_outputs(
+    mode: Any, budget: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """All at once, and a vector after the other; what is real has no part in i."""
+    monkeypatch.setattr(linear_map, "BUDGET", budget)
+    graph = wb.trace(lambda x: ((1 + 2j) * x, 3 * x))(np.ones(2))
+    matrix = np.concatenate([(1 + 2j) * np.eye(2), 3 * np.eye(2)])
+    vectors = rng.standard_normal((3, 2 if mode == "forward" else 4))
+    expected = vectors @ (matrix.T if mode == "forward" else matrix)
+    found = LinearMap(graph.outputs, graph.leaves).multiply(mode, vectors)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])

@@ -251,6 +251,18 @@ def test_overrides() -> None:
     np.testing.assert_allclose(at(found, x=np.zeros(2)), np.eye(2) / 2)
 
 
+def test_an_override_holds_in_both_sweeps_of_a_hessian_product() -> None:
+    """The slope of ``tanh`` doubled: once in the gradient, once where that moves."""
+    x, point, v = wb.vector("x", shape=2), np.array([0.3, 0.5]), np.array([1.0, 2.0])
+    double = wb.override("tanh", "2 * d")
+    product = wb.hvp(np.sum(np.tanh(x) ** 2), x, v, overrides=[double])
+    # With y = tanh(x): 2 y 2 (1 - y^2), differentiated with dy = 2 (1 - y^2) dx.
+    y = np.tanh(point)
+    slope = 2 * (1 - y**2)
+    expected = (4 - 12 * y**2) * slope * v
+    np.testing.assert_allclose(at(product, x=point), expected, rtol=1e-14)
+
+
 def test_the_same_under_wb() -> None:
     x, y = wb.vector("x", shape=2), wb.scalar("y")
     given = {"x": np.array([1.0, 3.0]), "y": 2.0}

@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.autodiff import forward, reverse
 from workbench.autodiff.reverse import Origin
-from workbench.autodiff.steps import Rules, drop_cut_parts, parts_among
-from workbench.core import blame, deferred, dims, hooks, source, tree, types, walk
-from workbench.core.hooks import Override
+from workbench.autodiff.steps import parts_among
+from workbench.core import blame, deferred, dims, source, tree, types, walk
 from workbench.core.op import declare
 from workbench.core.tensor import (
     IDENTITY,
@@ -27,7 +25,6 @@ from workbench.core.tensor import (
     admit,
     apply,
     make_leaf,
-    next_serial,
     value_of,
 )
 from workbench.core.types import Spec
@@ -40,7 +37,7 @@ from workbench.errors import (
 )
 from workbench.ops import define, gradients
 from workbench.ops.define import shape_of
-from workbench.ops.gradients import DisconnectedType, note_disconnected
+from workbench.ops.gradients import DisconnectedType
 
 # What is said and done where no derivative reaches: error, warning, or nothing.
 
@@ -82,12 +79,24 @@ def report(message: str, policy: str) -> None:
         warnings.warn(message, stacklevel=source.count_frames())
 
 
-def check_option(name: str, option: str, value: object, choices: Sequence[str]) -> None:
-    """Refuse an option's value that there is not."""
-    if value not in choices:
-        raise UsageError(
-            f"{name}: {option}={value!r}. Write one of {', '.join(map(repr, choices))}."
-        )
+#: What the options of derivatives of expressions may be.
+CHOICES = {
+    "disconnected_inputs": ("raise", "warn", "ignore"),
+    "disconnected_outputs": ("raise", "warn", "ignore"),
+    "return_disconnected": ("zero", "None", "Disconnected"),
+    "null_gradients": ("raise", "return"),
+    "mode": ("forward", "reverse"),
+}
+
+
+def check_options(name: str, **options: object) -> None:
+    """Refuse the values of options that there are not."""
+    for option, value in options.items():
+        if value not in (choices := CHOICES[option]):
+            raise UsageError(
+                f"{name}: {option}={value!r}. Write one of"
+                f" {', '.join(map(repr, choices))}."
+            )
 
 
 # Derivatives of expressions know what they were asked for as derivatives of.
@@ -363,179 +372,6 @@ def check_expression(x: object, name: str, what: str) -> Tensor:
     return x
 
 
-def gradient(
-    cost: Tensor | None,
-    wrt: Any,
-    *,
-    consider_constant: Iterable[Tensor] | None = None,
-    disconnected_inputs: str = "raise",
-    add_names: bool = True,
-    known_grads: Mapping[Tensor, Any] | None = None,
-    return_disconnected: str = "zero",
-    null_gradients: str = "raise",
-    overrides: Sequence[Override] | None = None,
-    name: str = "grad",
-) -> Any:
-    """Return what `workbench.gradient.grad` does; ``name`` is what errors call it."""
-    check_option(
-        name, "disconnected_inputs", disconnected_inputs, ("raise", "warn", "ignore")
-    )
-    check_option(
-        name, "return_disconnected", return_disconnected,
-        ("zero", "None", "Disconnected"),
-    )  # fmt: skip
-    check_option(name, "null_gradients", null_gradients, ("raise", "return"))
-    nest = flatten_tensors(wrt, name)
-    if cost is None and not known_grads:
-        raise UsageError(
-            f"{name}: there is neither a cost nor known_grads. Give the expression to"
-            " differentiate, or known_grads={h: its gradient}."
-        )
-    starts: dict[Tensor, Any] = {}
-    if cost is not None:
-        cost = check_scalar(cost, name)
-        check_whole_part(cost, nest.tensors, name)
-        starts[cost] = seed_of(cost)
-    for x, g in (known_grads or {}).items():
-        x = check_expression(x, name, "known_grads")
-        starts[x] = check_start(g, x, name)
-    before = next_serial()
-    gradients_by_wrt = pull(
-        starts, nest.tensors, consider_constant=consider_constant,
-        known_outputs=list(known_grads or ()), overrides=overrides, name=name,
-        disconnected_inputs=disconnected_inputs,
-    )  # fmt: skip
-    filled = [
-        make_absent(x, return_disconnected) if g is None else g
-        for x, g in zip(nest.tensors, gradients_by_wrt, strict=True)
-    ]
-    gradients_by_wrt = link_results(filled, [*starts], before)
-    results = []
-    for x, g, null in zip(
-        nest.tensors,
-        gradients_by_wrt,
-        gradients.find_nulls(gradients_by_wrt),
-        strict=True,
-    ):
-        if null is not None:
-            if null_gradients == "raise":
-                raise gradients.null_error(
-                    null, f"{name}: the gradient by {quote_name(x)}"
-                )
-            g = gradients.copy_null(x, null)
-        elif isinstance(g, Tensor) and add_names and cost is not None:
-            label_gradient(g, cost, x)
-        results.append(g)
-    return nest.tree(results)
-
-
-# One walk
-
-
-def pull(
-    starts: Mapping[Tensor, Any],
-    wrt: Sequence[Tensor],
-    *,
-    consider_constant: Iterable[Tensor] | None = None,
-    known_outputs: Sequence[Tensor] = (),
-    overrides: Sequence[Override] | None = None,
-    name: str = "grad",
-    disconnected_inputs: str = "raise",
-) -> list[Any]:
-    """Return the gradients by ``wrt`` for the cotangents that start the walk.
-
-    Zeros for what is connected and has no gradient; None for what is disconnected,
-    about which this warns, or raises an error, as ``disconnected_inputs`` says.
-    What arrives at ``known_outputs`` by other ways than ``starts`` does not count.
-    """
-    stops = constant_serials(consider_constant, name)
-    closed = {x.serial for x in known_outputs}
-    outputs = [x for x, g in starts.items() if not isinstance(g, DisconnectedType)]
-    active = hooks.overrides(overrides)
-    rules: Rules = None
-    if active is not None:
-        rules = active.resolve(outputs, wrt, name).rules
-    rules = drop_cut_parts(rules or {}, wrt, stops | closed)
-    before = next_serial()
-    with source.pin_line():
-        seeds = [unit_seed(x) if starts[x] is ONE else starts[x] for x in outputs]
-        with note_disconnected() as cut:
-            cotangents = reverse.pull_back(
-                outputs, seeds, wrt, record=True, rules=rules, constant=stops,
-                closed=closed, nulls_pass=True,
-            )  # fmt: skip
-        reached = find_connected(outputs, stops, closed, rules, cut)
-        unit_seeds = [
-            g for x, g in zip(outputs, seeds, strict=True) if starts[x] is ONE
-        ]
-        cotangents = fold_unit_seed(
-            [as_expression(g) for g in cotangents], unit_seeds, before
-        )
-        results: list[Any] = []
-        for x, g in zip(wrt, cotangents, strict=True):
-            # By what ops declare; a rule may give zeros for what is not connected.
-            if x.serial not in reached:
-                report_disconnected(x, outputs, disconnected_inputs, name)
-                results.append(None)
-            else:
-                results.append(make_zeros(x) if g is None else g)
-    return results
-
-
-def push(
-    outputs: Sequence[Tensor],
-    wrt: Sequence[Tensor],
-    tangents: Sequence[Any],
-    *,
-    consider_constant: Iterable[Tensor] | None = None,
-    overrides: Sequence[Override] | None = None,
-    name: str = "Rop",
-    disconnected_outputs: str = "raise",
-) -> list[Any]:
-    """Return the tangents of expressions along those of ``wrt`` (None for zero).
-
-    Integers do not move, whatever tangent is given: no gradient comes back to them.
-    What is given twice moves along the sum.
-    Zeros where an output is connected and does not move; None where no ``wrt``
-    reaches it, about which this warns, or raises an error.
-    """
-    stops = constant_serials(consider_constant, name)
-    asked = hooks.overrides(overrides)
-    rules: Rules = None
-    if asked is not None:
-        rules = asked.resolve(outputs, wrt, name).rules
-    rules = drop_cut_parts(rules or {}, wrt, stops)
-    sources = {x.serial for x in wrt}
-    moving: dict[Tensor, Any] = {}
-    for x, t in zip(wrt, tangents, strict=True):
-        if t is not None and types.is_differentiable(x.dtype):
-            moving[x] = moving[x] + t if x in moving else t
-    with source.pin_line():
-        made = forward.push_forward(
-            outputs, list(moving), list(moving.values()), rules=rules, record=True,
-            constant=stops, nulls_pass=True,
-        )  # fmt: skip
-        results: list[Any] = []
-        for y, t in zip(outputs, made, strict=True):
-            t = as_expression(t)
-            if t is None and sources & find_connected([y], stops, rules=rules):
-                t = make_zeros(y)
-            elif t is None and sources & {
-                x.serial for x in forward_nodes(walk.order_nodes([y]))
-            }:
-                # The derivative of what depends on it may be the same everywhere.
-                t = make_zeros(y)
-            elif t is None:
-                report_unmoved(y, wrt, disconnected_outputs, name)
-            results.append(t)
-    return results
-
-
-def constant_serials(constants: Iterable[Tensor] | None, name: str) -> set[int]:
-    """Return the serials of what is held constant."""
-    return {x.serial for x in list_constants(constants, name)}
-
-
 def list_constants(
     constants: Iterable[Tensor] | Tensor | None, name: str
 ) -> list[Tensor]:
@@ -635,11 +471,17 @@ def make_zeros(x: Tensor) -> Tensor:
     return made
 
 
-def make_absent(x: Tensor, how: str) -> Any:
-    """Return what stands for the gradient of a disconnected Tensor."""
-    if how == "None":
-        return None
-    return make_zeros(x) if how == "zero" else DisconnectedType(x)
+def fill_zeros(made: Sequence[Any], wrt: Sequence[Tensor]) -> list[Any]:
+    """Return gradients by some Tensors, zeros in the place of None."""
+    return [make_zeros(x) if g is None else g for x, g in zip(wrt, made, strict=True)]
+
+
+def fill_absent(made: Sequence[Any], wrt: Sequence[Tensor], how: str) -> list[Any]:
+    """Return derivatives with what ``return_disconnected`` wants in place of None."""
+    if how == "Disconnected":
+        pairs = zip(wrt, made, strict=True)
+        return [DisconnectedType(x) if g is None else g for x, g in pairs]
+    return fill_zeros(made, wrt) if how == "zero" else [*made]
 
 
 def label_gradient(g: Tensor, cost: Tensor, x: Tensor) -> None:

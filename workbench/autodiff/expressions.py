@@ -1,20 +1,22 @@
-"""What is asked of expressions, nested as it is asked: products, Jacobians, Hessians.
+"""What is asked of expressions: gradients, products, Jacobians, Hessians.
 
-`derivatives.py` and the Jacobians below work on flat lists; here several outputs and
-variables stand in lists, tuples, mappings, and results go back into them.
+Each of them asks an `Expressions`, the linear map of some Tensors by others, and puts
+what it gives back into nests; `derivatives.py` says what is connected, what may start a
+walk, and what the results look like.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from workbench.autodiff import deferred, derivatives
-from workbench.autodiff.derivatives import find_connected, link_results
+from workbench.autodiff.derivatives import link_results
 from workbench.autodiff.forward import push_forward
 from workbench.autodiff.grad import is_expression
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode, Sweep, dtype_between
+from workbench.autodiff.steps import drop_cut_parts
 from workbench.core import dims, hooks, source, types, walk
 from workbench.core.dims import Atom, Dim, Length, atoms_of
 from workbench.core.graph import Graph
@@ -25,7 +27,7 @@ from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError, UsageError
 from workbench.ops import define, gradients
 from workbench.ops.define import shape_of
-from workbench.ops.gradients import DisconnectedType
+from workbench.ops.gradients import DisconnectedType, note_disconnected
 
 # All blocks of a Jacobian: those of a `LinearMap` that records.
 #
@@ -53,6 +55,37 @@ class Expressions(LinearMap):
     def __repr__(self) -> str:
         return "<Jacobian of an expression>"
 
+    def pull_from(
+        self, starts: Sequence[Any], closed: Collection[int] = frozenset()
+    ) -> list[Any]:
+        """Return what arrives at each of ``wrt``, as expressions; None for nothing.
+
+        A walk starts with `derivatives.ONE`, which is not seen in what comes out, with
+        an expression, or with None. ``closed`` is that of `reverse.pull_back`.
+        """
+        before = next_serial()
+        seeds = [
+            derivatives.unit_seed(y) if g is derivatives.ONE else g
+            for y, g in zip(self.outputs, starts, strict=True)
+        ]
+        made = [derivatives.as_expression(g) for g in self.pull(seeds, closed=closed)]
+        ones = [
+            g for g, start in zip(seeds, starts, strict=True)
+            if start is derivatives.ONE
+        ]  # fmt: skip
+        return derivatives.fold_unit_seed(made, ones, before)
+
+    def find_reached(
+        self,
+        closed: Collection[int] = (),
+        cut: Collection[tuple[int, int, int]] = (),
+    ) -> set[int]:
+        """Return the serials of what the outputs depend on by their values."""
+        stops = {x.serial for x in self.constant}
+        rules = {} if self.rules is None else self.rules.rules
+        kept = drop_cut_parts(rules, self.wrt, stops.union(closed))
+        return derivatives.find_connected(self.outputs, stops, closed, kept, cut)
+
     def make_rows(self, mode: Mode | None) -> Blocks:
         """Return the blocks, a row for each output and in it one for each ``wrt``."""
         if self.rules is None and (mode or self.choose_mode()) == "forward":
@@ -67,15 +100,9 @@ class Expressions(LinearMap):
 
     def slopes(self, place: int) -> list[Any]:
         """Return the gradient of an output that is one number."""
-        before = next_serial()
-        seed = derivatives.unit_seed(self.outputs[place])
-        seeds = [seed if k == place else None for k in range(len(self.outputs))]
-        made = list(map(derivatives.as_expression, self.pull(seeds)))
-        made = derivatives.fold_unit_seed(made, [seed], before)
-        return [
-            derivatives.make_zeros(x) if g is None else g
-            for x, g in zip(self.wrt, made, strict=True)
-        ]
+        starts: list[Any] = [None] * len(self.outputs)
+        starts[place] = derivatives.ONE
+        return derivatives.fill_zeros(self.pull_from(starts), self.wrt)
 
     def make_rows_or_node(self, mode: Mode | None) -> Blocks:
         """Return the blocks; where they wait for a length, as outputs of one node."""
@@ -165,82 +192,263 @@ BLOCKS = deferred.declare_run(
 BLOCKS.reads = None
 
 
-# What is asked: products, Jacobians and Hessians of nests
+# What is asked, nested as it is asked
 
-Overrides = Sequence[Override] | None
-Constants = Iterable[Tensor] | None
+
+class GradientOptions(TypedDict, total=False):
+    """What derivatives of expressions take besides; see `workbench.gradient`."""
+
+    consider_constant: Iterable[Tensor] | None
+    disconnected_inputs: str
+    disconnected_outputs: str
+    return_disconnected: str
+    overrides: Sequence[Override] | None
+
+
+class DerivativeRequest:
+    """A derivative that somebody asks for: of which expressions, by which.
+
+    Parameters
+    ----------
+    f, wrt
+        Expressions, or nests of them: what is differentiated, and by what.
+    name
+        What errors call the function that is called.
+    what
+        What they call ``f``.
+    settings
+        Those of `GradientOptions` that were given.
+    """
+
+    def __init__(
+        self,
+        f: object,
+        wrt: object,
+        name: str,
+        what: str = "f",
+        **settings: Unpack[GradientOptions],
+    ) -> None:
+        given: dict[str, Any] = {**settings}
+        self.name = name
+        self.overrides = given.pop("overrides", None)
+        constants = given.pop("consider_constant", None)
+        derivatives.check_options(name, **given)
+        self.absent = given.pop("return_disconnected", "zero")
+        #: What to do where nothing is connected: raise an error, warn, or ignore it.
+        self.policy = next(iter(given.values()), "raise")
+        self.targets = derivatives.flatten_tensors(f, name, what)
+        self.sources = derivatives.flatten_tensors(wrt, name)
+        self.constant = derivatives.list_constants(constants, name)
+        #: The serial of what was there before anything was made.
+        self.before = next_serial()
+
+    def match_values(
+        self, nest: derivatives.Nested, entries: object, *words: str
+    ) -> list[Any]:
+        """Return one value for each Tensor of a nest, in its dtype.
+
+        ``words`` say what holds them, what they are for, and what one of them is.
+
+        Raises
+        ------
+        UsageError
+            If there are more or fewer, or they nest in another way.
+        ShapeError, DtypeError
+            If one does not fit its Tensor.
+        """
+        holder, owner, kind = words
+        if nest.is_single and not (
+            isinstance(entries, (list, tuple))
+            and len(entries) == 1
+            and is_expression(entries)
+        ):
+            values = [entries]
+        else:
+            values = derivatives.flatten_entries(entries)
+        if len(values) != len(nest.tensors):
+            raise UsageError(
+                f"{self.name}: {holder} holds {len(values)} values, and {owner}"
+                f" {len(nest.tensors)} expressions. Give one for each, None for zero."
+            )
+        pairs = zip(values, nest.tensors, strict=True)
+        found = [derivatives.check_start(v, x, self.name, kind) for v, x in pairs]
+        self.before = next_serial()
+        return found
+
+    def find_map(self, outputs: Sequence[Tensor], wrt: Sequence[Tensor]) -> Expressions:
+        """Return the derivative of flat lists, with the rules of the overrides."""
+        active, rules = hooks.overrides(self.overrides), None
+        if active is not None:
+            rules = active.resolve(outputs, wrt, self.name)
+        return Expressions(outputs, wrt, self.constant, rules)
+
+    def check_reached(self) -> None:
+        """Act on each of ``wrt`` that no output depends on."""
+        outputs, stops = self.targets.tensors, {x.serial for x in self.constant}
+        reached = derivatives.find_connected(outputs, stops)
+        for x in self.sources.tensors:
+            if x.serial not in reached:
+                derivatives.report_disconnected(x, outputs, self.policy, self.name)
+
+    def pull(
+        self,
+        starts: Mapping[Tensor, Any],
+        wrt: Sequence[Tensor] | None = None,
+        known: Iterable[Tensor] = (),
+    ) -> list[Any]:
+        """Return the gradients by ``wrt`` for the cotangents that start the walk.
+
+        Zeros for what is connected and has no gradient; None for what is disconnected.
+        What arrives at ``known`` by other ways than ``starts`` does not count.
+        """
+        wrt = self.sources.tensors if wrt is None else wrt
+        outputs = [x for x, g in starts.items() if not isinstance(g, DisconnectedType)]
+        linear, closed = self.find_map(outputs, wrt), {x.serial for x in known}
+        with source.pin_line():
+            with note_disconnected() as cut:
+                made = linear.pull_from([starts[x] for x in outputs], closed)
+            reached = linear.find_reached(closed, cut)
+            for i, x in enumerate(wrt):
+                # By what ops declare; a rule may give zeros for what is not connected.
+                if x.serial not in reached:
+                    derivatives.report_disconnected(x, outputs, self.policy, self.name)
+                    made[i] = None
+                elif made[i] is None:
+                    made[i] = derivatives.make_zeros(x)
+        return made
+
+    def find_gradient(self, wrt: Sequence[Tensor] | None = None) -> list[Tensor]:
+        """Return the gradient of the one number, zeros where it is disconnected."""
+        wrt = self.sources.tensors if wrt is None else wrt
+        cost = self.targets.tensors[0]
+        made = self.pull({cost: derivatives.seed_of(cost)}, wrt)
+        return derivatives.fill_zeros(made, wrt)
+
+    def push(self, outputs: Sequence[Tensor], tangents: Sequence[Any]) -> list[Any]:
+        """Return the tangents of expressions along those of ``wrt``.
+
+        Those that are disconnected do not move, nor do integers, whatever tangent is
+        given: no gradient comes back to them. What is given twice moves along the sum.
+        Zeros where an output is connected and does not move; None where no ``wrt`` that
+        moves reaches it.
+        """
+        wrt = self.sources.tensors
+        moving: dict[Tensor, Any] = {}
+        along: dict[int, Tensor] = {}
+        for x, t in zip(wrt, tangents, strict=True):
+            if isinstance(t, DisconnectedType):
+                continue
+            along[x.serial] = x
+            if types.is_differentiable(x.dtype):
+                moving[x] = moving[x] + t if x in moving else t
+        rules = self.find_map(outputs, wrt).rules
+        with source.pin_line():
+            linear = Expressions(outputs, list(moving), self.constant, rules)
+            made = list(map(derivatives.as_expression, linear.push([*moving.values()])))
+            for i, y in enumerate(outputs):
+                if made[i] is not None:
+                    continue
+                # The derivative of what depends on it may be the same everywhere.
+                behind = derivatives.forward_nodes(walk.order_nodes([y]))
+                reached = Expressions([y], wrt, self.constant, rules).find_reached()
+                if along.keys() & reached.union(x.serial for x in behind):
+                    made[i] = derivatives.make_zeros(y)
+                else:
+                    derivatives.report_unmoved(
+                        y, [*along.values()], self.policy, self.name
+                    )
+        return made
+
+    def nest(self, nest: derivatives.Nested, made: Sequence[Any]) -> Any:
+        """Return results in their nest, or the error of one that cannot be computed."""
+        made = derivatives.fill_absent(made, nest.tensors, self.absent)
+        made = link_results(made, self.targets.tensors, self.before)
+        for null in gradients.find_nulls(made):
+            if null is not None:
+                raise gradients.null_error(null, f"{self.name}: what is asked for")
+        return nest.tree(made)
+
+
+def gradient(
+    cost: Tensor | None,
+    wrt: Any,
+    *,
+    add_names: bool = True,
+    known_grads: Mapping[Tensor, Any] | None = None,
+    null_gradients: str = "raise",
+    name: str = "grad",
+    **settings: Unpack[GradientOptions],
+) -> Any:
+    """Return what `workbench.gradient.grad` does; ``name`` is what errors call it."""
+    derivatives.check_options(name, null_gradients=null_gradients)
+    known = [
+        derivatives.check_expression(x, name, "known_grads") for x in known_grads or ()
+    ]
+    of = known if cost is None else [derivatives.check_scalar(cost, name), *known]
+    request = DerivativeRequest(of, wrt, name, **settings)
+    wanted = request.sources.tensors
+    if not of:
+        raise UsageError(
+            f"{name}: there is neither a cost nor known_grads. Give the expression to"
+            " differentiate, or known_grads={h: its gradient}."
+        )
+    starts: dict[Tensor, Any] = {}
+    if cost is not None:
+        derivatives.check_whole_part(cost, wanted, name)
+        starts[cost] = derivatives.seed_of(cost)
+    for x, g in (known_grads or {}).items():
+        starts[x] = derivatives.check_start(g, x, name)
+    request.before = next_serial()
+    made = request.pull(starts, known=known)
+    made = derivatives.fill_absent(made, wanted, request.absent)
+    made = link_results(made, [*starts], request.before)
+    nulls = gradients.find_nulls(made)
+    for i, (x, null) in enumerate(zip(wanted, nulls, strict=True)):
+        if null is not None:
+            if null_gradients == "raise":
+                raise gradients.null_error(
+                    null, f"{name}: the gradient by {derivatives.quote_name(x)}"
+                )
+            made[i] = gradients.copy_null(x, null)
+        elif isinstance(made[i], Tensor) and add_names and cost is not None:
+            derivatives.label_gradient(made[i], cost, x)
+    return request.sources.tree(made)
 
 
 def pull_cotangents(
     f: object,
     wrt: object,
     cotangents: object,
-    *,
-    consider_constant: Constants = None,
-    disconnected_inputs: str = "raise",
-    return_disconnected: str = "zero",
-    overrides: Overrides = None,
-    name: str = "Lop",
+    name: str,
+    **settings: Unpack[GradientOptions],
 ) -> Any:
     """Return the gradients by ``wrt``, nested as it, for one cotangent per output."""
-    check_options(name, disconnected_inputs=disconnected_inputs)
-    check_options(name, return_disconnected=return_disconnected)
-    outputs, sources = (
-        derivatives.flatten_tensors(f, name, "f"),
-        derivatives.flatten_tensors(wrt, name),
-    )
-    given = _match_values(
-        outputs, cotangents, "eval_points", "f", name, "the cotangent"
+    request = DerivativeRequest(f, wrt, name, **settings)
+    given = request.match_values(
+        request.targets, cotangents, "eval_points", "f", "the cotangent"
     )
     starts: dict[Tensor, Any] = {}
-    for y, g in zip(outputs.tensors, given, strict=True):
+    for y, g in zip(request.targets.tensors, given, strict=True):
         old = starts.get(y)
         if old is not None and not isinstance(old, DisconnectedType):
             g = old if isinstance(g, DisconnectedType) else old + g
         starts[y] = g
-    before = next_serial()
-    made = derivatives.pull(
-        starts, sources.tensors, consider_constant=consider_constant,
-        overrides=overrides, name=name, disconnected_inputs=disconnected_inputs,
-    )  # fmt: skip
-    found = [
-        derivatives.make_absent(x, return_disconnected) if g is None else g
-        for x, g in zip(sources.tensors, made, strict=True)
-    ]
-    return _nest_results(sources, found, outputs.tensors, before, name)
+    return request.nest(request.sources, request.pull(starts))
 
 
 def push_tangents(
     f: object,
     wrt: object,
     tangents: object,
-    *,
-    consider_constant: Constants = None,
-    disconnected_outputs: str = "raise",
-    return_disconnected: str = "zero",
-    overrides: Overrides = None,
-    name: str = "Rop",
+    name: str,
+    **settings: Unpack[GradientOptions],
 ) -> Any:
     """Return the tangents of the outputs, nested as ``f``, along one per ``wrt``."""
-    check_options(name, disconnected_outputs=disconnected_outputs)
-    check_options(name, return_disconnected=return_disconnected)
-    outputs, sources = (
-        derivatives.flatten_tensors(f, name, "f"),
-        derivatives.flatten_tensors(wrt, name),
+    request = DerivativeRequest(f, wrt, name, **settings)
+    along = request.match_values(
+        request.sources, tangents, "eval_points", "wrt", "the tangent"
     )
-    along = _match_values(sources, tangents, "eval_points", "wrt", name, "the tangent")
-    pairs = pair_moving(sources.tensors, along)
-    before = next_serial()
-    made = derivatives.push(
-        outputs.tensors, [x for x, _ in pairs], [t for _, t in pairs],
-        consider_constant=consider_constant, overrides=overrides, name=name,
-        disconnected_outputs=disconnected_outputs,
-    )  # fmt: skip
-    found = [
-        derivatives.make_absent(y, return_disconnected) if t is None else t
-        for y, t in zip(outputs.tensors, made, strict=True)
-    ]
-    return _nest_results(outputs, found, outputs.tensors, before, name)
+    return request.nest(request.targets, request.push(request.targets.tensors, along))
 
 
 def write_chain_rule(cost: object, wrt: object, mode: str = "reverse") -> Graph:
@@ -286,23 +494,23 @@ def write_chain_rule(cost: object, wrt: object, mode: str = "reverse") -> Graph:
     4. x minus zero: 2 * x + 1 - 0 → 2 * x + 1
     """
     name = "write_chain_rule"
-    derivatives.check_option(name, "mode", mode, ("forward", "reverse"))
+    derivatives.check_options(name, mode=mode)
     cost = derivatives.check_scalar(cost, name)
-    sources = derivatives.flatten_tensors(wrt, name)
-    check_reached([cost], sources.tensors, (), "raise", name)
+    request = DerivativeRequest(cost, wrt, name)
+    request.check_reached()
+    wanted = request.sources.tensors
     leaves = [
-        x for x in walk.order_nodes([cost, *sources.tensors])
+        x for x in walk.order_nodes([cost, *wanted])
         if x.op is IDENTITY and not x.inputs and x._value is None
     ]  # fmt: skip
-    one = _make_one(cost)
     if mode == "reverse":
-        made = derivatives.pull({cost: one}, sources.tensors, name=name)
+        made = request.pull({cost: _make_one(cost)})
     else:
-        for x in sources.tensors:
+        for x in wanted:
             derivatives.check_scalar(x, name)
         made = [
             push_forward([cost], [x], [_make_one(x)], record=True, spelled=True)[0]
-            for x in sources.tensors
+            for x in wanted
         ]  # fmt: skip
     return Graph(leaves, list(map(derivatives.as_expression, made)))
 
@@ -318,25 +526,17 @@ def jacobian(
     expression: object,
     wrt: object,
     *,
-    consider_constant: Constants = None,
-    disconnected_inputs: str = "raise",
-    overrides: Overrides = None,
     mode: str = "auto",
     sparse: Any = None,
-    name: str = "jacobian",
+    **settings: Unpack[GradientOptions],
 ) -> Any:
     """Return all blocks, nested as the expressions, and in each as ``wrt``.
 
     With the ``sparse`` settings of `sparse/evaluation.py`: one sparse matrix.
     """
-    check_options(name, disconnected_inputs=disconnected_inputs)
-    outputs = derivatives.flatten_tensors(expression, name, "expression")
-    sources = derivatives.flatten_tensors(wrt, name)
-    constant = derivatives.list_constants(consider_constant, name)
-    check_reached(outputs.tensors, sources.tensors, constant, disconnected_inputs, name)
-    before = next_serial()
-    rules = _rules(outputs.tensors, sources.tensors, overrides, name)
-    linear = Expressions(outputs.tensors, sources.tensors, constant, rules)
+    request = DerivativeRequest(expression, wrt, "jacobian", "expression", **settings)
+    request.check_reached()
+    linear = request.find_map(request.targets.tensors, request.sources.tensors)
     if sparse is not None:
         from workbench.autodiff.sparse.evaluation import make_expression
 
@@ -344,190 +544,54 @@ def jacobian(
         if found is not None:
             return found
     rows = linear.make_rows_or_node(MODES[mode])
-    return outputs.tree(
-        [_nest_results(sources, row, outputs.tensors, before, name) for row in rows]
-    )
+    return request.targets.tree([request.nest(request.sources, row) for row in rows])
 
 
 def hessian(
     cost: object,
     wrt: object,
     *,
-    consider_constant: Constants = None,
-    disconnected_inputs: str = "raise",
     cross: bool = True,
-    overrides: Overrides = None,
     sparse: Any = None,
-    name: str = "hessian",
+    **settings: Unpack[GradientOptions],
 ) -> Any:
     """Return all blocks, nested as ``wrt`` twice; or those of the diagonal alone.
 
     With the ``sparse`` settings of `sparse/evaluation.py`: one sparse matrix.
     """
-    check_options(name, disconnected_inputs=disconnected_inputs)
-    cost = derivatives.check_scalar(cost, name)
-    sources = derivatives.flatten_tensors(wrt, name)
-    constant = derivatives.list_constants(consider_constant, name)
-    check_reached([cost], sources.tensors, constant, disconnected_inputs, name)
-    before = next_serial()
-    rules = _rules([cost], sources.tensors, overrides, name)
+    cost = derivatives.check_scalar(cost, "hessian")
+    request = DerivativeRequest(cost, wrt, "hessian", **settings)
+    request.check_reached()
+    request.policy, wanted = "ignore", request.sources.tensors
+    rules = request.find_map([cost], wanted).rules
+
+    def find_map(wrt: Sequence[Tensor]) -> Expressions:
+        return Expressions(request.find_gradient(wrt), wrt, request.constant, rules)
+
     if sparse is not None:
         from workbench.autodiff.sparse.evaluation import make_expression
 
-        first = _gradient(cost, sources.tensors, constant, overrides, name)
-        linear = Expressions(first, sources.tensors, constant, rules)
-        found = make_expression(linear, sparse, cost)
+        found = make_expression(find_map(wanted), sparse, cost)
         if found is not None:
             return found
-    rows = []
-    for wrt in [sources.tensors] if cross else [[x] for x in sources.tensors]:
-        first = _gradient(cost, wrt, constant, overrides, name)
-        rows += Expressions(first, wrt, constant, rules).make_rows_or_node("forward")
+    some = [wanted] if cross else [[x] for x in wanted]
+    rows = [row for xs in some for row in find_map(xs).make_rows_or_node("forward")]
     if not cross:
-        rows = [[row[0] for row in rows]]
-    nests = [_nest_results(sources, row, [cost], before, name) for row in rows]
-    return sources.tree(nests) if cross else nests[0]
-
-
-def _rules(
-    outputs: Sequence[Tensor], wrt: Sequence[Tensor], overrides: Overrides, name: str
-) -> OverrideRules | None:
-    """Return the rules of the overrides of a derivative; None without any."""
-    asked = hooks.overrides(overrides)
-    return None if asked is None else asked.resolve(outputs, wrt, name)
-
-
-def _gradient(
-    cost: Tensor,
-    wrt: Sequence[Tensor],
-    constant: Constants,
-    overrides: Overrides,
-    name: str,
-    policy: str = "ignore",
-) -> list[Tensor]:
-    """Return the gradient of one number, zeros where it is disconnected."""
-    made = derivatives.pull(
-        {cost: derivatives.seed_of(cost)}, wrt, consider_constant=constant,
-        overrides=overrides, name=name, disconnected_inputs=policy,
-    )  # fmt: skip
-    return [
-        derivatives.make_zeros(x) if g is None else g
-        for x, g in zip(wrt, made, strict=True)
-    ]
+        return request.nest(request.sources, [row[0] for row in rows])
+    return request.sources.tree([request.nest(request.sources, row) for row in rows])
 
 
 def hessian_product(
     cost: object,
     wrt: object,
     p: object,
-    *,
-    consider_constant: Constants = None,
-    disconnected_inputs: str = "raise",
-    overrides: Overrides = None,
-    name: str = "hessian_vector_product",
+    name: str,
+    **settings: Unpack[GradientOptions],
 ) -> Any:
     """Return the Hessian times a vector, by pushing it through the gradient."""
-    check_options(name, disconnected_inputs=disconnected_inputs)
     cost = derivatives.check_scalar(cost, name)
-    sources = derivatives.flatten_tensors(wrt, name)
-    along = _match_values(sources, p, "p", "wrt", name, "the vector")
-    before = next_serial()
-    gradient = _gradient(
-        cost, sources.tensors, consider_constant, overrides, name, disconnected_inputs
-    )
-    pairs = pair_moving(sources.tensors, along)
-    found = derivatives.push(
-        gradient, [x for x, _ in pairs], [t for _, t in pairs],
-        consider_constant=consider_constant, name=name, disconnected_outputs="ignore",
-    )  # fmt: skip
-    products = [
-        derivatives.make_zeros(x) if t is None else t
-        for x, t in zip(sources.tensors, found, strict=True)
-    ]
-    return _nest_results(sources, products, [cost], before, name)
-
-
-# Checks
-
-
-def check_options(name: str, **options: str) -> None:
-    """Refuse the values of options that there are not."""
-    for option, value in options.items():
-        choices = ("zero", "None", "Disconnected")
-        if option != "return_disconnected":
-            choices = ("raise", "warn", "ignore")
-        derivatives.check_option(name, option, value, choices)
-
-
-def _match_values(
-    nest: derivatives.Nested,
-    entries: object,
-    what: str,
-    owner: str,
-    name: str,
-    kind: str,
-) -> list[Any]:
-    """Return one value for each Tensor of a nest, in its dtype.
-
-    Raises
-    ------
-    UsageError
-        If there are more or fewer, or they nest in another way.
-    ShapeError, DtypeError
-        If one does not fit its Tensor.
-    """
-    if nest.is_single and not (
-        isinstance(entries, (list, tuple))
-        and len(entries) == 1
-        and is_expression(entries)
-    ):
-        values = [entries]
-    else:
-        values = derivatives.flatten_entries(entries)
-    if len(values) != len(nest.tensors):
-        raise UsageError(
-            f"{name}: {what} holds {len(values)} values, and {owner}"
-            f" {len(nest.tensors)} expressions. Give one for each, None for zero."
-        )
-    pairs = zip(values, nest.tensors, strict=True)
-    return [derivatives.check_start(value, x, name, kind) for value, x in pairs]
-
-
-def pair_moving(
-    wrt: Sequence[Tensor], along: Sequence[Any]
-) -> list[tuple[Tensor, Any]]:
-    """Return the variables that have a tangent, with it."""
-    return [
-        (x, t)
-        for x, t in zip(wrt, along, strict=True)
-        if not isinstance(t, DisconnectedType)
-    ]
-
-
-def check_reached(
-    outputs: Sequence[Tensor],
-    wrt: Sequence[Tensor],
-    constant: Sequence[Tensor],
-    policy: str,
-    name: str,
-) -> None:
-    """Act on variables that no output depends on, as ``disconnected_inputs`` says."""
-    reached = find_connected(outputs, {x.serial for x in constant})
-    for x in wrt:
-        if x.serial not in reached:
-            derivatives.report_disconnected(x, outputs, policy, name)
-
-
-def _nest_results(
-    nest: derivatives.Nested,
-    results: list[Any],
-    sources: list[Tensor],
-    before: int,
-    name: str,
-) -> Any:
-    """Return results in their nest, or the error of one that cannot be computed."""
-    results = link_results(results, sources, before)
-    for null in gradients.find_nulls(results):
-        if null is not None:
-            raise gradients.null_error(null, f"{name}: what is asked for")
-    return nest.tree(results)
+    request = DerivativeRequest(cost, wrt, name, **settings)
+    along = request.match_values(request.sources, p, "p", "wrt", "the vector")
+    first = request.find_gradient()
+    request.policy = "ignore"
+    return request.nest(request.sources, request.push(first, along))

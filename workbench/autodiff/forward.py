@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,7 +33,7 @@ from workbench.core.tensor import (
     value_of,
 )
 from workbench.core.traces import OpenTrace
-from workbench.core.types import Array
+from workbench.core.types import Array, PullRule, PushRule
 from workbench.errors import UnknownLengthError
 from workbench.ops import define, gradients
 from workbench.ops.define import dtype_of, shape_of
@@ -216,7 +216,7 @@ def choose_push(
 
 
 def record_push(
-    push: define.Rule, incoming: tuple[Any, ...], node: Tensor, *inside: Any
+    push: PushRule, incoming: tuple[Any, ...], node: Tensor, *inside: Any
 ) -> Any:
     """Return what a rule makes; where it needs a length, a node that runs it later."""
     try:
@@ -227,12 +227,14 @@ def record_push(
         return hooks.push_deferred(node, incoming, push, inside)
 
 
-def push_of(op: Op) -> Callable[..., Any] | None:
+def push_of(op: Op) -> PushRule | None:
     """Return the forward rule of an op: its own, else its reverse rule transposed."""
-    return op.push or (op.pull and transpose_rule(op.pull))
+    if op.push is not None or op.pull is None:
+        return op.push
+    return transpose_rule(op.pull)
 
 
-def transpose_rule(pull: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
+def transpose_rule(pull: PullRule) -> PushRule:
     """Return the forward rule that is the transpose of a reverse rule, linear in ``g``.
 
     ``<push(t), g> = <t, pull(g)>`` for all ``g`` (the double-vjp of Townsend).

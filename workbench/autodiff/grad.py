@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from operator import index
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,8 @@ def is_number_of_any_value(x: object) -> bool:
 class RecordedCall:
     """One call of a function to differentiate: which leaves vary, what came out.
 
+    ``code`` is the user's function where ``f`` is a derivative of it.
+
     Attributes
     ----------
     tree
@@ -96,8 +99,10 @@ class RecordedCall:
         allow_int: bool | None = None,
         holomorphic: bool = False,
         has_aux: bool = False,
+        code: Function | None = None,
     ) -> None:
-        check_function(f, name)
+        if type(f) is not FunctionType:
+            check_function(f, name)
         if str(getattr(f, "__module__", ""))[:6] == "scipy.":
             f = hooks.swap_function.call(f)
         self.f, self.args, self.kwargs = f, args, kwargs
@@ -117,12 +122,15 @@ class RecordedCall:
                 check_float(x, names[i], name, cure=cure)
             if holomorphic:
                 check_complex(x, names[i], name)
-        active = hooks.overrides.call(overrides)
+        active = None
+        if overrides or source.OVERRIDDEN[0]:
+            active = hooks.overrides.call(overrides)
         self.is_whole = active is not None and active.means_parts
         lean = active is None and name in ("grad", "vjp")
-        code = (f, *self.constant_leaves) if self.constant_leaves else f
+        code = f if code is None else code
+        reached = (code, *self.constant_leaves) if self.constant_leaves else code
         self.recording = record(
-            self._run, self.values, names, function=code, lean=lean, owns=True,
+            self._run, self.values, names, function=reached, lean=lean, owns=True,
             constants=self.constant_leaves,
         )  # fmt: skip
         self.leaves, self.outputs = self.recording.leaves, self.recording.outputs
@@ -551,10 +559,11 @@ def ensure_owned(
             if shared_ids is None:
                 values = [y._value if isinstance(y, Tensor) else y for y in inputs]
                 host_arrays = [y for y in values if isinstance(y, np.ndarray)]
-                shared_ids = {
-                    id(part) for y in host_arrays for part in traces.base_chain(y)
-                }
-            owner = traces.base_chain(x)[-1]
+                shared_ids = set(map(id, host_arrays))
+                for y in host_arrays:
+                    if y.base is not None:
+                        shared_ids.update(map(id, traces.base_chain(y)))
+            owner = x if x.base is None else traces.base_chain(x)[-1]
             if (
                 id(owner) in shared_ids
                 or not x.flags.writeable
@@ -781,10 +790,10 @@ def value_and_grad(
             "value_and_grad", argnames=argnames, has_aux=has_aux,
             holomorphic=holomorphic, allow_int=allow_int,
         )  # fmt: skip
-        from workbench.autodiff import derivatives
+        from workbench.autodiff import expressions
 
         wrt = wrt_of("value_and_grad", argnums, options)
-        return f, derivatives.gradient(f, wrt, overrides=overrides, **options)
+        return f, expressions.gradient(f, wrt, overrides=overrides, **options)
     if options:
         refuse_options("value_and_grad", options)
     if argnums is not None:
@@ -880,10 +889,10 @@ def grad(
             "grad", argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
             allow_int=allow_int,
         )  # fmt: skip
-        from workbench.autodiff import derivatives
+        from workbench.autodiff import expressions
 
         wrt = wrt_of("grad", argnums, options)
-        return derivatives.gradient(f, wrt, overrides=overrides, **options)
+        return expressions.gradient(f, wrt, overrides=overrides, **options)
     if options:
         refuse_options("grad", options)
     if argnums is not None:

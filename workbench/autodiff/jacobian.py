@@ -6,7 +6,7 @@ The first two record a function and run one sweep, the others ask the matrix of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import wraps
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from workbench.autodiff import forward, reverse
 from workbench.autodiff.grad import (
     Argnames,
     Argnums,
+    Function,
     RecordedCall,
     check_target,
     copy_arrays,
@@ -36,8 +37,6 @@ from workbench.core.types import ArrayLike
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.ops.define import shape_of
 from workbench.ops.lengths import defer_function
-
-Function = Callable[..., Any]
 
 
 def vjp(
@@ -475,7 +474,7 @@ def hessian(
     def dense(*args: Any, **kwargs: Any) -> Any:
         call = RecordedCall(
             gradient, argnums, args, kwargs, "hessian", overrides,
-            has_aux=has_aux, **settings,
+            has_aux=has_aux, code=None if overrides else f, **settings,
         )  # fmt: skip
         made = _matrix(call, "forward", optional=True)
         return call.with_aux(made) if has_aux else made

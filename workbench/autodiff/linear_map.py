@@ -8,7 +8,7 @@ recorded once for a seed without value and runs on many unit vectors at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from math import prod
@@ -241,16 +241,23 @@ class LinearMap:
     # Products
 
     def pull(
-        self, cotangents: Sequence[Any], wrt: Sequence[Tensor] | None = None
+        self,
+        cotangents: Sequence[Any],
+        wrt: Sequence[Tensor] | None = None,
+        *,
+        closed: Collection[int] = frozenset(),
     ) -> list[Any]:
-        """Return the cotangents of ``wrt``, or of some; None where nothing arrives."""
+        """Return the cotangents of ``wrt``, or of some; None where nothing arrives.
+
+        ``closed`` is that of `reverse.pull_back`.
+        """
         pairs = zip(self.outputs, cotangents, strict=True)
         given = [(y, g) for y, g in pairs if g is not None]
         # What ops run again is part of the expressions too.
         with reopen_trace(self.wrt if self.record else ()), NamedWarnings():
             return reverse.pull_back(
                 [y for y, _ in given], [g for _, g in given],
-                self.wrt if wrt is None else wrt, **self._options,
+                self.wrt if wrt is None else wrt, closed=closed, **self._options,
             )  # fmt: skip
 
     def push(
@@ -276,19 +283,23 @@ class LinearMap:
             Real numbers, a vector in each row.
         """
         count = shape_of(vectors)[0]
-        starts, ends = self._find_ends(mode)
+        ends = self.find_ends(mode)[1]
         vectors = match_library(vectors, self.wrt[0] if self.wrt else 0.0)
-        made = self._multiply(mode, vectors, 1) if count else [None] * len(ends)
-        if count and any(x.dtype.kind == "c" for x in starts if is_varying(x)):
-            # A complex number reaches a real one by its real part alone.
-            if any(y.dtype.kind != "c" for y in ends if is_varying(y)):
-                unit = -1j if mode == "reverse" else 1j
-                turned = self._multiply(mode, vectors, unit)
-                for k, (a, b) in enumerate(zip(made, turned, strict=True)):
-                    if a is not None and ends[k].dtype.kind != "c":
-                        made[k] = a + 1j * b if mode == "reverse" else a - 1j * b
+        made: list[Any] = [None] * len(ends)
+        if count:
+            sweep = Sweep(self, mode)
+            edges = self.row_starts if mode == "reverse" else self.column_starts
+            parts = [
+                np.reshape(vectors[:, edges[k] : edges[k + 1]], (count, *x.shape))
+                for k, x in zip(sweep.places, sweep.starts, strict=True)
+            ]
+            parts = [
+                part.astype(x.dtype)
+                for part, x in zip(parts, sweep.starts, strict=True)
+            ]
+            made = sweep.run_all(lambda a, b: [part[a:b] for part in parts], count)
         like = self.wrt[0]._value if self.wrt else 0.0
-        parts = [
+        flat = [
             np.zeros_like(
                 0.0 if like is None else like, self.dtype, "C",
                 shape=(count, count_entries(x)),
@@ -297,73 +308,13 @@ class LinearMap:
             else np.reshape(part, (count, -1)).astype(self.dtype, copy=False)
             for x, part in zip(ends, made, strict=True)
         ]  # fmt: skip
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, 1)
+        return flat[0] if len(flat) == 1 else np.concatenate(flat, 1)
 
-    def _find_ends(self, mode: Mode) -> tuple[Sequence[Any], Sequence[Any]]:
+    def find_ends(self, mode: Mode) -> tuple[Sequence[Any], Sequence[Any]]:
         """Return where sweeps of a mode start, and where they end."""
         if mode == "reverse":
             return self.outputs, self.wrt
         return self.wrt, self.outputs
-
-    def _multiply(self, mode: Mode, vectors: Array, unit: complex) -> list[Any]:
-        """Return the products with many vectors, one for each end; None for zeros."""
-        starts, ends = self._find_ends(mode)
-        edges = self.row_starts if mode == "reverse" else self.column_starts
-        count = shape_of(vectors)[0]
-        parts = [
-            np.reshape(vectors[:, a:b], (count, *shape_of(x))).astype(x.dtype) * unit
-            if x.dtype.kind == "c"
-            else np.reshape(vectors[:, a:b], (count, *x.shape)).astype(x.dtype)
-            if is_varying(x)
-            else None
-            for x, (a, b) in zip(starts, pairwise(edges), strict=True)
-        ]
-        given = [part for part in parts if part is not None]
-        varying = [k for k, part in enumerate(parts) if part is not None]
-        seeds = [make_leaf_like(starts[k]) for k in varying]
-
-        def walk(some: Sequence[Any]) -> list[Any]:
-            filled: list[Any] = [None] * len(starts)
-            for k, seed in zip(varying, some, strict=True):
-                filled[k] = seed
-            if mode == "reverse":
-                return self.pull(filled)
-            return self.push(filled, [y if is_varying(y) else None for y in ends])
-
-        try:
-            derivatives = walk(seeds)
-        except TraceError:
-            if mode == "forward" or any(x._value is None for x in self.wrt):
-                raise
-            rows = [walk([part[i] for part in given]) for i in range(count)]
-            return [
-                None if row[0] is None else np.stack(row)
-                for row in map(list, zip(*rows, strict=True))
-            ]
-        found = [x for x in derivatives if x is not None]
-        if not found:
-            return derivatives
-        graph = Graph(seeds, found)
-        step = max(1, BUDGET // count_bytes(graph))
-        if self.record or traces.LOCAL.stack:
-            step = count
-        chunks = []
-        with np.errstate(all="ignore"):  # the program itself has warned already
-            for begin in range(0, count, step):
-                some = [part[begin : begin + step] for part in given]
-                size = min(step, count - begin)
-                chunks.append([
-                    part if batched else np.broadcast_to(part, (size, *shape_of(part)))
-                    for part, batched in zip(
-                        run_batch(graph, some, size), graph.varying, strict=True
-                    )
-                ])  # fmt: skip
-        joined = iter(
-            chunks[0]
-            if len(chunks) == 1
-            else [np.concatenate(part) for part in zip(*chunks, strict=True)]
-        )
-        return [None if x is None else next(joined) for x in derivatives]
 
     @cached_property
     def _options(self) -> dict[str, Any]:
@@ -497,6 +448,7 @@ class LinearMap:
                 entries = sweep.flat(start, stop)[:, kept_columns].astype(
                     self.dtype, copy=False
                 )
+                assert sweep.place is not None
                 at = along[sweep.place] + start
                 if is_reverse:
                     yield Block(at, columns[0], entries)
@@ -526,57 +478,79 @@ class LinearMap:
 
 
 class Sweep:
-    """One sweep of a linear map, recorded once to run for any unit vectors.
+    """A sweep of a linear map, recorded once to run for any vectors.
 
-    In reverse mode it starts at an output and ends at ``wrt``, in forward mode it
-    starts at one of ``wrt`` and ends at the outputs; ``across`` chooses of its ends.
+    In reverse mode it starts at outputs and ends at ``wrt``, in forward mode the other
+    way round.
+
+    Parameters
+    ----------
+    linear, mode
+        The map, and in which of the modes.
+    place
+        The one start that is meant; None: all that vary.
+    across
+        Which ends are meant; None: all.
     """
 
     def __init__(
         self,
         linear: LinearMap,
         mode: Mode,
-        place: int,
+        place: int | None = None,
         across: Sequence[int] | None = None,
     ) -> None:
-        self.linear, self.place = linear, place
+        self.linear, self.mode, self.place = linear, mode, place
         self.is_reverse = mode == "reverse"
-        starts: Sequence[Any] = linear.outputs if self.is_reverse else linear.wrt
-        ends: Sequence[Any] = linear.wrt if self.is_reverse else linear.outputs
+        starts, ends = linear.find_ends(mode)
         self.ends = ends if across is None else [ends[k] for k in across]
-        self.start: Any = starts[place]
-        #: What arrives at each end for the seed; None for zero.
+        chosen = range(len(starts)) if place is None else [place]
+        self.places = [k for k in chosen if is_varying(starts[k])]
+        self.starts: list[Any] = [starts[k] for k in self.places]
+        #: What it starts at if it is one, be it a constant.
+        self.start: Any = None if place is None else starts[place]
+        #: What arrives at each end for the seeds; None for zero.
         self.derivatives: list[Any] = [None] * len(self.ends)
         self.graph: Graph | None = None
         #: Whether vectors run one by one: there is only one, or a rule of the user's
         #: looks at the values that arrive.
         self.one_by_one = False
-        if not is_varying(self.start):
+        #: The one unit vector that there is, where that is so.
+        self.only_unit: Sequence[Any] | None = None
+        if not self.starts:
             return
-        has_value = not linear.record and self.start._value is not None
-        if has_value and count_entries(self.start) == 1:
+        has_values = all(x._value is not None for x in self.starts)
+        can_run = has_values and not linear.record
+        if can_run and place is not None and count_entries(self.start) == 1:
             self.one_by_one = True
-            self.derivatives = self._run_vector(0)
+            self.only_unit = self._make_units(0, 1)
+            self.derivatives = self._run_vector(self.only_unit, 0)
             return
-        self.seed = make_leaf_like(self.start)
+        seeds = list(map(make_leaf_like, self.starts))
         try:
-            self.derivatives = self._walk(self.seed)
+            self.derivatives = self._walk(seeds)
         except TraceError:
-            if not (self.is_reverse and has_value):
+            if not (self.is_reverse and can_run):
                 raise
             self.one_by_one = True
         found = [x for x in self.derivatives if x is not None]
         if found:
-            self.graph = Graph([self.seed], found)
+            self.graph = Graph(seeds, found)
 
-    def _walk(self, seed: Array) -> list[Any]:
-        """Return what arrives at the ends for one seed."""
-        linear = self.linear
-        starts: Sequence[Any] = linear.outputs if self.is_reverse else linear.wrt
-        seeds = [seed if k == self.place else None for k in range(len(starts))]
+    def _walk(self, seeds: Sequence[Array]) -> list[Any]:
+        """Return what arrives at the ends for one seed at each start."""
+        given = dict(zip(self.places, seeds, strict=True))
+        count = len(self.linear.find_ends(self.mode)[0])
+        filled = [given.get(k) for k in range(count)]
         if self.is_reverse:
-            return linear.pull(seeds, self.ends)
-        return linear.push(seeds, [y if is_varying(y) else None for y in self.ends])
+            return self.linear.pull(filled, self.ends)
+        ends = [y if is_varying(y) else None for y in self.ends]
+        return self.linear.push(filled, ends)
+
+    def _run_vector(self, vectors: Sequence[Any], i: int) -> list[Any]:
+        """Return what arrives at the ends for one of some vectors."""
+        with np.errstate(all="ignore"):  # the program itself has warned already
+            return self._walk([_as_array(x)[i] for x in vectors])
 
     @property
     def chunk_size(self) -> int:
@@ -588,108 +562,73 @@ class Sweep:
             size += count_bytes(self.graph)
         return max(1, BUDGET // max(size, 1))
 
-    def run(self, begin: int, end: Any, unit: complex = 1) -> list[Any]:
-        """Return one array for each end, unit vectors along axis 0; None for zeros."""
-        if self.one_by_one:
-            derivatives = self._run_one_by_one(begin, end, unit)
-        elif self.graph is None:
-            return self.derivatives
-        else:
-            derivatives = self._run_batch(self.graph, begin, end, unit)
-        split = unit == 1 and self.start.dtype.kind == "c"
+    def run(self, vectors: Sequence[Any], count: Any) -> list[Any]:
+        """Return one array for each end, examples along axis 0; None for zeros.
+
+        ``vectors`` holds for each start an array of ``count`` of them, or a
+        `Structured` form of it.
+        """
+        made = self._run_vectors(vectors, count)
+        split = any(x.dtype.kind == "c" for x in self.starts)
         if split and any(y.dtype.kind != "c" for y in self.ends if is_varying(y)):
             # A complex number reaches a real one by its real part alone.
-            turned = self.run(begin, end, -1j if self.is_reverse else 1j)
-            for k, (a, b) in enumerate(zip(derivatives, turned, strict=True)):
+            unit = -1j if self.is_reverse else 1j
+            turned = self._run_vectors(
+                [
+                    _scale(x, unit if y.dtype.kind == "c" else 0)
+                    for x, y in zip(vectors, self.starts, strict=True)
+                ],
+                count,
+            )
+            for k, (a, b) in enumerate(zip(made, turned, strict=True)):
                 if a is not None and self.ends[k].dtype.kind != "c":
-                    derivatives[k] = a + 1j * b if self.is_reverse else a - 1j * b
-        return derivatives
+                    made[k] = a + 1j * b if self.is_reverse else a - 1j * b
+        return made
 
-    def _run_batch(
-        self, graph: Graph, begin: int, end: Any, unit: complex
-    ) -> list[Any]:
-        seed, count = self.seed, end - begin
-        if self.linear.record:
-            units = self._make_units(graph, end, unit)
-        else:
-            like = 0.0 if self.start._value is None else self.start._value
-            entries = np.full_like(like, unit, dtype=seed.dtype, shape=(count,))
-            units = Diagonal(entries, seed.shape, begin, like)
+    def _run_vectors(self, vectors: Sequence[Any], count: Any) -> list[Any]:
+        """Return what arrives at the ends, of complex vectors the real part alone."""
+        if self.one_by_one:
+            return self._run_one_by_one(vectors, count)
+        if self.graph is None:
+            return list(self.derivatives)
         with np.errstate(all="ignore"):  # the program itself has warned already
-            found = run_batch(graph, [units], count)
+            found = run_batch(self.graph, vectors, count)
         parts = iter(
             part if batched else np.broadcast_to(part, (count, *shape_of(part)))
-            for part, batched in zip(found, graph.varying, strict=True)
+            for part, batched in zip(found, self.graph.varying, strict=True)
         )
         return [None if x is None else next(parts) for x in self.derivatives]
 
-    def _make_units(self, graph: Graph, count: Any, unit: complex) -> Any:
-        """Return the unit vectors of an expression."""
-        seed, like = self.seed, self.start
-        if isinstance(count, int):
-            # What the sweep reads and has no value yet tells where arrays are. Another
-            # would have to be given to an expression that does not read it.
-            read = [x for x in graph.schedule.constants.values() if is_symbolic(x)]
-            like = read[0] if read else None
-        if like is None:
-            units: Any = np.eye(count, dtype=seed.dtype)  # host array: constants alone
-        else:
-            units = np.identity(count, dtype=seed.dtype, like=like)
-        if unit != 1:
-            units = units * unit
-        if len(seed.shape) != 1:
-            units = np.reshape(units, (count, *seed.shape))
-        return units
-
-    def _run_vector(self, place: int, unit: complex = 1) -> list[Any]:
-        """Return what arrives at the ends for one unit vector."""
-        like = self.start
-        seed = np.zeros_like(like._value, like.dtype, order="C")
-        seed.reshape(-1)[place] = unit
-        with np.errstate(all="ignore"):
-            return self._walk(seed)
-
-    def _run_one_by_one(self, begin: int, end: int, unit: complex) -> list[Any]:
-        if count_entries(self.start) == 1:
-            made = self.derivatives if unit == 1 else self._run_vector(0, unit)
+    def _run_one_by_one(self, vectors: Sequence[Any], count: int) -> list[Any]:
+        if self.only_unit is not None:
+            is_unit = vectors is self.only_unit
+            made = self.derivatives if is_unit else self._run_vector(vectors, 0)
             return [x if x is None else np.expand_dims(x, 0) for x in made]
         rows = [
             [
                 np.zeros_like(x._value) if c is None else c
-                for x, c in zip(self.ends, self._run_vector(i, unit), strict=True)
+                for x, c in zip(self.ends, self._run_vector(vectors, i), strict=True)
             ]
-            for i in range(begin, end)
+            for i in range(count)
         ]
         return [np.stack(column) for column in zip(*rows, strict=True)]
 
-    def flat(self, begin: int, end: int) -> Array:
-        """Return what arrives at all ends side by side, a row for each vector."""
-        count = end - begin
-        parts = [
-            np.zeros_like(self.start._value, shape=(count, count_entries(x)))
-            if part is None
-            else np.reshape(value_of(part), (count, -1))
-            for x, part in zip(self.ends, self.run(begin, end), strict=True)
-        ]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, 1)
+    def run_all(
+        self, make_vectors: Callable[[int, Any], Sequence[Any]], count: Any
+    ) -> list[Any]:
+        """Return what arrives for all vectors, a batch after the other.
 
-    def blocks(self) -> list[Any]:
-        """Return a block for each end, in the shape of the output, then of ``wrt``."""
-        count: Any = prod(shape_of(self.start))
+        ``make_vectors(begin, end)`` gives some of them, as `run` takes them.
+        """
+        if self.graph is None and not self.one_by_one:
+            return list(self.derivatives)
         recorded = self.linear.record or traces.LOCAL.stack
         if recorded or count <= (step := self.chunk_size):
-            made = self.run(0, count)
-        else:
-            made = self._gather(count, step)
-        return [
-            self._shape_block(part, x) for part, x in zip(made, self.ends, strict=True)
-        ]
-
-    def _gather(self, count: int, step: int) -> list[Any]:
-        """Return what arrives for all unit vectors, a batch after the other."""
+            return self.run(make_vectors(0, count), count)
         gathered: list[Any] = []
         for begin in range(0, count, step):
-            chunk = self.run(begin, min(begin + step, count))
+            end = min(begin + step, count)
+            chunk = self.run(make_vectors(begin, end), end - begin)
             gathered = gathered or [
                 x if x is None
                 else np.empty_like(x, order="C", shape=(count, *x.shape[1:]))
@@ -697,8 +636,53 @@ class Sweep:
             ]  # fmt: skip
             for target, part in zip(gathered, chunk, strict=True):
                 if part is not None:
-                    target[begin : begin + step] = part
+                    target[begin:end] = part
         return gathered
+
+    # The unit vectors of its one start
+
+    def _make_units(self, begin: int, end: Any) -> Sequence[Any]:
+        """Return some of the unit vectors."""
+        if self.only_unit is not None:
+            return self.only_unit
+        shape, dtype, like = self.start.shape, self.start.dtype, self.start._value
+        if not self.linear.record:
+            like = 0.0 if like is None else like
+            entries = np.full_like(like, 1, dtype=dtype, shape=(end - begin,))
+            return [Diagonal(entries, shape, begin, like)]
+        like = self.start
+        if isinstance(end, int):
+            # What the sweep reads and has no value yet tells where arrays are. Another
+            # would have to be given to an expression that does not read it.
+            assert self.graph is not None
+            known = self.graph.schedule.constants.values()
+            like = next(filter(is_symbolic, known), None)
+        if like is None:
+            units: Any = np.eye(end, dtype=dtype)  # host array: constants alone
+        else:
+            units = np.identity(end, dtype=dtype, like=like)
+        return [units if len(shape) == 1 else np.reshape(units, (end, *shape))]
+
+    def flat(self, begin: int, end: int) -> Array:
+        """Return what arrives at all ends side by side, a row for each unit vector."""
+        count = end - begin
+        made: Sequence[Any] = self.derivatives
+        if self.one_by_one or self.graph is not None:
+            made = self.run(self._make_units(begin, end), count)
+        parts = [
+            np.zeros_like(self.start._value, shape=(count, count_entries(x)))
+            if part is None
+            else np.reshape(value_of(part), (count, -1))
+            for x, part in zip(self.ends, made, strict=True)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, 1)
+
+    def blocks(self) -> list[Any]:
+        """Return a block for each end, in the shape of the output, then of ``wrt``."""
+        made = self.run_all(self._make_units, prod(shape_of(self.start)))
+        return [
+            self._shape_block(part, x) for part, x in zip(made, self.ends, strict=True)
+        ]
 
     def _shape_block(self, part: Any, end: Tensor) -> Any:
         """Return what arrives at an end as a block."""
@@ -719,6 +703,20 @@ class Sweep:
 
 
 # Small things
+
+
+def _as_array(vectors: Any) -> Array:
+    """Return the array of some vectors, in whatever form they are."""
+    array: Array = vectors.dense() if isinstance(vectors, Structured) else vectors
+    return array
+
+
+def _scale(vectors: Any, unit: complex) -> Any:
+    """Return vectors times a number."""
+    if not isinstance(vectors, Diagonal):
+        return vectors * unit
+    entries = vectors.entries * unit
+    return Diagonal(entries, vectors.shape, vectors.start, vectors.like)
 
 
 def count_entries(x: object) -> Any:

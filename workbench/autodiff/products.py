@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import wraps
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from workbench.autodiff import expressions
 from workbench.autodiff.grad import (
     Argnames,
+    Function,
     RecordedCall,
     copy_arrays,
     ensure_owned,
@@ -29,8 +30,6 @@ from workbench.core.tensor import Tensor
 from workbench.core.trace import detach, make_leaf_like
 from workbench.errors import ShapeError
 from workbench.ops.define import shape_of
-
-Function = Callable[..., Any]
 
 
 def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:

@@ -49,7 +49,7 @@ from workbench.core.tensor import (
     next_serial,
 )
 from workbench.core.trace import detach
-from workbench.core.types import Array
+from workbench.core.types import Array, PullRule
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 from workbench.ops import define, gradients
 from workbench.ops.define import shape_of, sum_to
@@ -156,11 +156,11 @@ def pull_back(
         steps = plan_steps(outputs, wrt, rules, constant, only=only, found=found)
     else:
         steps = list(steps)
-        found = [node for node, _ in steps if node.op in SINGULAR]
+        found = [x for x, _ in steps if x.op in SINGULAR]
     wrt_serials = {x.serial for x in wrt}
-    arrived = _seed(outputs, cotangents)
+    arrived = _seed(outputs, cotangents)  # a call: no name here holds a node
     detached = not record
-    if found and detached and _meets_limit(found):
+    if found and detached and any(map(_meets_limit, found)):
         # The limit is a derivative of what the walk computes.
         record, visit = True, visit and _detach_visit(visit)
     plain = record or only is not None
@@ -196,15 +196,16 @@ def pull_back(
         ]
     if gradients.MADE and not nulls_pass:
         refuse_nulls(results, wrt)
-    return list(map(_detach_cotangent, results)) if detached else results
+    if not detached:
+        return results
+    # A rule that reads a Tensor gives a Tensor.
+    return [detach(g) if isinstance(g, Tensor) else g for g in results]
 
 
-def _meets_limit(nodes: Sequence[Tensor]) -> bool:
-    """Return whether equal values are met (see `limits.py`), among what is known."""
-    return any(
-        node.op.limit is not None and node._value is not None and define.has_limit(node)
-        for node in nodes
-    )
+def _meets_limit(node: Tensor) -> bool:
+    """Return whether equal values are met (see `limits.py`), as far as is known."""
+    has_value = node.op.limit is not None and node._value is not None
+    return has_value and define.has_limit(node)
 
 
 def _detach_visit(visit: Visit) -> Visit:
@@ -212,60 +213,10 @@ def _detach_visit(visit: Visit) -> Visit:
 
     def watch(node: Tensor, g: Any, passed: list[Any]) -> None:
         if isinstance(g, define.Parts):
-            g = define.Parts(map(_detach_cotangent, g))
-        visit(node, _detach_cotangent(g), list(map(_detach_cotangent, passed)))
+            g = define.Parts(map(detach, g))
+        visit(node, detach(g), list(map(detach, passed)))
 
     return watch
-
-
-def _detach_cotangent(g: Any) -> Any:
-    """Return a cotangent as an array; a rule that reads a Tensor gives a Tensor."""
-    return detach(g) if isinstance(g, Tensor) else g
-
-
-def pull_back_layout(
-    nodes: Sequence[Tensor],
-    sources: Sequence[Sequence[int]],
-    masks: Sequence[int],
-    arrived: list[Any],
-) -> list[Any]:
-    """Walk back over a few nodes with plain values, by the true rules.
-
-    It finds what `pull_back` finds, without a search and without a plan.
-
-    Parameters
-    ----------
-    nodes
-        The nodes, in the order of the program.
-    sources
-        Where the inputs of each come from: a place in ``arrived``, or -1.
-    masks
-        Which inputs of each vary.
-    arrived
-        What has arrived at the inputs of all, then at each node; it is filled in.
-    """
-    first = len(arrived) - len(nodes)
-    node = nodes[-1]
-    try:
-        for k in range(len(nodes) - 1, -1, -1):
-            mask, g, node = masks[k], arrived[first + k], nodes[k]
-            if g is None or not mask:
-                continue
-            args, pull = node.args, node.op.pull
-            assert pull is not None  # else nothing varies
-            passed = pull(mask, g, node._value, args, node.params)
-            for i, (s, c, v) in enumerate(zip(sources[k], passed, args, strict=False)):
-                if c is None or not mask >> i & 1:
-                    continue
-                fits = type(c) is np.ndarray is type(v) and c.dtype is v.dtype
-                if not (fits and c.shape == v.shape):
-                    c = fit_cotangent(c, node.inputs[i], node)
-                old = arrived[s]
-                arrived[s] = c if old is None else old + c
-    except Exception as error:
-        blame.note_derivative(error, node)
-        raise
-    return list(map(_detach_cotangent, arrived[:first]))
 
 
 def _keep_steps(
@@ -674,7 +625,7 @@ def choose_pull(
 
 
 def record_pull(
-    pull: define.Rule, mask: int, g: Any, node: Tensor, *inside: Any
+    pull: PullRule, mask: int, g: Any, node: Tensor, *inside: Any
 ) -> Sequence[Any]:
     """Return what a rule passes on; where it needs a length, by a node that runs it."""
     if gradients.MADE and type(g) is define.Parts:

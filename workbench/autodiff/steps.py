@@ -249,8 +249,8 @@ def plan_steps(
     ``rules`` gives such a node a derivative. Where a rule is that of a part of the
     program, the part is one step in the place of its outputs. Those that are
     ``constant`` do not vary. ``mode`` is that of the sweep. ``only``: the nodes of a
-    part of the program by their serials, which are then not searched for. Nodes whose
-    op may be a root or has a limit (`Op.root`, `Op.limit`) are added to ``found``.
+    part of the program by their serials, which are then not searched for. Nodes that
+    are roots, or whose op has a limit (`Op.root`, `Op.limit`), are added to ``found``.
     """
     varying = {x.serial for x in wrt}
     first = min(varying, default=0)
@@ -295,8 +295,9 @@ def plan_steps(
             op = node.op
             if op.pull is None and not is_ruled(serial, rules, mode):
                 continue
-            if op in SINGULAR and found is not None:
-                found.append(node)
+            if found is not None and op in SINGULAR:
+                if op.root is None or op.root.holds(node.inputs):
+                    found.append(node)
             if constant or isinstance(node, Part):
                 ends = {x.serial for x in ends_of(node)}.difference(constant)
                 if not ends:

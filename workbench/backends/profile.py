@@ -14,7 +14,7 @@ from functools import cached_property
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from workbench.backends import numpy as numpy_backend
+from workbench.backends import Executable
 from workbench.backends.compiled import tiers
 from workbench.backends.compiled.kernel import Kernel, View
 from workbench.backends.compiled.products import ProductStep
@@ -190,9 +190,7 @@ class Profile:
         return f"<Profile of {len(self.rows):,} steps, {self.backend}: {time}>"
 
 
-def measure(
-    function: numpy_backend.Function | tiers.Function, arrays: Sequence[Any]
-) -> Profile:
+def measure(function: Executable, arrays: Sequence[Any]) -> Profile:
     """Call a function several times, and return what each of its steps costs.
 
     Code that is still being compiled for such arrays is waited for.
@@ -259,7 +257,7 @@ def _count_work(node: Tensor) -> int:
 
 
 def _measure_numpy(
-    function: numpy_backend.Function | tiers.Function, arrays: Sequence[Any]
+    function: Executable, arrays: Sequence[Any]
 ) -> Profile:
     steps = function.schedule.steps
     places = {step.node.serial: i for i, step in enumerate(steps)}

@@ -16,6 +16,7 @@ import numpy as np
 
 from workbench.core import hooks
 from workbench.core.traits import UNKNOWN
+from workbench.core.types import BatchRule, ComputeRule, InferRule, PullRule, PushRule
 
 
 def format_call(functions: Sequence[str], operands: Sequence[str]) -> str:
@@ -121,7 +122,7 @@ class Root:
 
     def __init__(
         self,
-        fill: Callable[[], tuple[Callable[..., Any], Callable[..., Any]]],
+        fill: Callable[[], tuple[PullRule, PushRule]],
         rule: str,
         squares: bool = False,
         infinite: bool = False,
@@ -129,19 +130,19 @@ class Root:
     ) -> None:
         self.fill, self.rule = fill, rule
         self.squares, self.infinite, self.holds = squares, infinite, holds
-        self._rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+        self._rules: tuple[PullRule, PushRule] | None = None
 
     @property
-    def pull(self) -> Callable[..., Any]:
+    def pull(self) -> PullRule:
         """The rule of reverse mode."""
         return self._find_rules()[0]
 
     @property
-    def push(self) -> Callable[..., Any]:
+    def push(self) -> PushRule:
         """The rule of forward mode."""
         return self._find_rules()[1]
 
-    def _find_rules(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def _find_rules(self) -> tuple[PullRule, PushRule]:
         if self._rules is None:
             self._rules = self.fill()
         return self._rules
@@ -405,12 +406,12 @@ class Op:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.compute: Callable[..., Any] = _raise_undefined
+        self.compute: ComputeRule = _raise_undefined
         self.fill_rules: Callable[[], None] = self._set_defaults
-        self.batch: Callable[..., Any] | str | None = None
+        self.batch: BatchRule | str | None = None
         self.connection: Callable[..., Sequence[Sequence[bool]]] | None = None
-        self.infer: Callable[..., Any] | None = None
-        self.lengths: Callable[..., Any] | None = None
+        self.infer: InferRule | None = None
+        self.lengths: InferRule | None = None
         self.limit: Limit | None = None
         self.maker: Any = None
         self.unfold: (
@@ -424,8 +425,8 @@ class Op:
         )
         self.template: str | Callable[[Any], Any] | None = None
         self.masked: Op | None = None
-        self.compute_into: Callable[..., Any] | None = None
-        self.pull_into: Callable[[int, int], Callable[..., Any]] | None = None
+        self.compute_into: ComputeRule | None = None
+        self.pull_into: Callable[[int, int], PullRule] | None = None
         self.tighten: Callable[[dict[str, Any]], dict[str, Any]] | None = None
         self.view: Callable[[dict[str, Any]], bool] | None = None
         self.put: Callable[[Any, Any, dict[str, Any]], Any] | None = None
@@ -452,8 +453,8 @@ class Op:
         self.repeats = False
         self.keeps = False
 
-    pull: Callable[..., Sequence[Any]] | None
-    push: Callable[..., Any] | None
+    pull: PullRule | None
+    push: PushRule | None
     rule: str
     reads: tuple[int | str, ...] | None
     partial_reads: Sequence[Collection[int | str]] | None

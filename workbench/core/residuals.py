@@ -51,11 +51,6 @@ class Released:
 Pending = deque[ref[Any]]
 
 
-def make_pending() -> Pending:
-    """Return an empty list of the values that may be let go later."""
-    return deque(maxlen=MOST_PENDING)
-
-
 def is_large(value: object) -> bool:
     """Return whether a value is an array that is worth the work."""
     return type(value) is np.ndarray and value.nbytes >= LARGE

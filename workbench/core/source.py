@@ -89,6 +89,10 @@ class Block:
 
 Some = TypeVar("Some", bound=Block)
 
+#: Whether there ever was a block of overrides (`overrides/override_blocks.py`): else a
+#: derivative need not ask which of them hold for it.
+OVERRIDDEN = [False]
+
 
 def find_owner(frame: FrameType | None) -> FrameType | None:
     """Return the frame of the generator that a block opened in ``frame`` belongs to."""

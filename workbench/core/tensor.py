@@ -456,87 +456,32 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     ShapeError, DtypeError
         Where NumPy refuses the operands; with the op, shapes and user's line.
     """
-    if len(inputs) == 1:
+    kind, is_lean = Tensor, False
+    x = inputs[0] if len(inputs) == 1 else None
+    if type(x) is Tensor and x._value is not None:
         # One operand with a value: nearly all of reductions, shapes and slices.
-        x = inputs[0]
-        if type(x) is Tensor and (a := x._value) is not None:
-            context = _context()
-            if context and context.block and context.block.moves:
-                context = source.prune_scopes(context)
-            if context is not None and context.code is not None:
-                code, lasti = context.code, context.lasti
-            else:
-                code, lasti = source.caller(2)
-            try:
-                value = op.compute(a, **params)
-            except Exception as error:
-                if params and dims.has_dim(params):
-                    return deferred.defer_op(
-                        op, inputs, params, Tensor, code, lasti, context
-                    )
-                refusal = blame.explain_refusal(op, (a,), error, code, lasti)
-                if refusal is error:
-                    raise
-                raise refusal from error
-            node = Tensor(op, inputs, (a,), params, value, code, lasti, context)
-            if type(value) is np.ndarray:
-                if op.view is not None:
-                    note_view(x, node)
-                if value.nbytes >= LARGE:
-                    make_lean(node)
-            elif op.view is not None:  # of an array of a device, or an entry
-                note_view(x, node)
-            return node
-    kinds = {type(x) for x in inputs}
-    if not CHANGED.isdisjoint(kinds):
-        latest = [x.memory.read() if type(x) in CHANGED else x for x in inputs]
-        return apply(op, tuple(latest), params)
-    if TENSORS.isdisjoint(kinds):
-        if any(type(x) is np.ndarray and x.dtype == object for x in inputs):
-            gathered = tuple(map(admit, inputs))
-            if any(isinstance(x, Tensor) for x in gathered):
-                return apply(op, gathered, params)
-        try:
-            return op.compute(*inputs, **params)
-        except Exception:
-            if not (params and dims.has_dim(params)):
-                raise
-        inputs = tuple(map(admit, inputs))
-        surroundings = source.current_context()
-        return deferred.defer_op(
-            op, inputs, params, Tensor, *source.caller(2), surroundings
-        )
-    is_lean = not LEAN.isdisjoint(kinds)
-    if is_lean and (pending := residuals.find_pending()) is not None:
-        residuals.release_values(pending)  # before the result takes memory
-    listed = not LISTS.isdisjoint(kinds)
-    given = inputs
-    inputs = tuple([x if isinstance(x, Tensor) else admit(x) for x in inputs])
-    if listed:
-        inputs = _move_lists(given, inputs)
-    args = tuple([x._value if isinstance(x, Tensor) else x for x in inputs])
-    context = _context()
-    if context and context.block and context.block.moves:
-        context = source.prune_scopes(context)
-    if context is not None and context.code is not None:
-        code, lasti = context.code, context.lasti
+        args: tuple[Any, ...] = (x._value,)
+        code, lasti, context = _find_place()
     else:
-        code, lasti = source.caller(2)
-    kind = Tensor
-    if not MASKED.isdisjoint(kinds):
-        kind, op = MaskedTensor, op.masked or op
-    if any(isinstance(x, Tensor) and x._value is None for x in inputs):
-        if type(op) is DeferredOp:  # its lengths may be other ones here, or known
-            return apply(*op.measure_lengths(inputs, params))
-        if params and dims.has_dim(params):
-            return deferred.defer_op(op, inputs, params, kind, code, lasti, context)
-        node = kind(op, inputs, args, params, None, code, lasti, context)
-        node.spec, facts = infer_with_facts(op, inputs, params)
-        if facts is not None:
-            deferred.set_lengths(node, facts)
-        if op.view is not None:
-            note_view(inputs[0], node)
-        return node
+        kinds = {type(x) for x in inputs}
+        if not CHANGED.isdisjoint(kinds):
+            latest = [x.memory.read() if type(x) in CHANGED else x for x in inputs]
+            return apply(op, tuple(latest), params)
+        if TENSORS.isdisjoint(kinds):
+            return _apply_to_arrays(op, inputs, params)
+        is_lean = not LEAN.isdisjoint(kinds)
+        if is_lean and (pending := residuals.find_pending()) is not None:
+            residuals.release_values(pending)  # before the result takes memory
+        given = inputs
+        inputs = tuple([x if isinstance(x, Tensor) else admit(x) for x in inputs])
+        if not LISTS.isdisjoint(kinds):
+            inputs = _move_lists(given, inputs)
+        args = tuple([x._value if isinstance(x, Tensor) else x for x in inputs])
+        if not MASKED.isdisjoint(kinds):
+            kind, op = MaskedTensor, op.masked or op
+        code, lasti, context = _find_place()
+        if any(isinstance(x, Tensor) and x._value is None for x in inputs):
+            return _apply_to_unknown(kind, op, inputs, params, code, lasti, context)
     try:
         value = op.compute(*args, **params)
     except Exception as error:
@@ -549,8 +494,61 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     node = kind(op, inputs, args, params, value, code, lasti, context)
     if op.view is not None:
         note_view(inputs[0], node)
-    if kind is Tensor and (is_lean or residuals.is_large(value)):
-        make_lean(node)
+    if is_lean or (type(value) is np.ndarray and value.nbytes >= LARGE):
+        if kind is Tensor:
+            make_lean(node)
+    return node
+
+
+def _find_place() -> tuple[CodeType, int, source.Context | None]:
+    """Return what the Tensor that `apply` makes notes: the user's line, the context."""
+    context = _context()
+    if context is None:
+        return *source.caller(3), None
+    if context.block and context.block.moves:
+        context = source.prune_scopes(context)
+    if context is not None and context.code is not None:
+        return context.code, context.lasti, context
+    return *source.caller(3), context
+
+
+def _apply_to_arrays(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """Apply an op to what are no Tensors, though arrays of objects may hold some."""
+    if any(type(x) is np.ndarray and x.dtype == object for x in inputs):
+        gathered = tuple(map(admit, inputs))
+        if any(isinstance(x, Tensor) for x in gathered):
+            return apply(op, gathered, params)
+    try:
+        return op.compute(*inputs, **params)
+    except Exception:
+        if not (params and dims.has_dim(params)):
+            raise
+    inputs = tuple(map(admit, inputs))
+    place = *source.caller(3), source.current_context()
+    return deferred.defer_op(op, inputs, params, Tensor, *place)
+
+
+def _apply_to_unknown(
+    kind: type[Tensor],
+    op: Op,
+    inputs: tuple[Any, ...],
+    params: dict[str, Any],
+    code: CodeType,
+    lasti: int,
+    context: source.Context | None,
+) -> Any:
+    """Apply an op where a Tensor has no value: of the result the spec is known."""
+    if type(op) is DeferredOp:  # its lengths may be other ones here, or known
+        return apply(*op.measure_lengths(inputs, params))
+    if params and dims.has_dim(params):
+        return deferred.defer_op(op, inputs, params, kind, code, lasti, context)
+    args = tuple(map(value_of, inputs))
+    node = kind(op, inputs, args, params, None, code, lasti, context)
+    node.spec, facts = infer_with_facts(op, inputs, params)
+    if facts is not None:
+        deferred.set_lengths(node, facts)
+    if op.view is not None:
+        note_view(inputs[0], node)
     return node
 
 

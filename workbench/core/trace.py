@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Number
 from types import FrameType, TracebackType
@@ -386,8 +387,10 @@ class ProgramTrace(OpenTrace):
                 x.naming = names, i
             if x._value is None and self.unknown is None:
                 self.unknown = x
-            if self.pending is not None and residuals.is_large(x._value):
-                make_lean(x)
+            held = x._value
+            if self.pending is not None and type(held) is np.ndarray:
+                if held.nbytes >= residuals.LARGE:
+                    make_lean(x)
             self.leaves.add(x.serial)
             opened.append(x)
         self.arguments = values
@@ -515,7 +518,7 @@ def record(
         if owns:
             trace.owns, trace.constants = True, constants
         if lean:
-            trace.pending = residuals.make_pending()
+            trace.pending = deque(maxlen=residuals.MOST_PENDING)
         leaves = trace.open_leaves(values, names)
         if swap is None:
             made = call(leaves)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -121,6 +121,59 @@ class Spec:
 
 #: The spec of a value; a tuple of them for the several outputs of an op.
 Specs = Spec | tuple[Spec, ...]
+
+
+# What the rules of an op are: `core/op.py` says what each is for. All are plain NumPy,
+# on arrays or on Tensors, and a rule must not change what it is given.
+
+
+class ComputeRule(Protocol):
+    """The value of an op, of its operands and settings: an array, or several."""
+
+    def __call__(self, *operands: Any, **params: Any) -> Any:
+        """Return the value."""
+
+
+class PullRule(Protocol):
+    """Reverse mode: one cotangent, or None, for each input.
+
+    Bit i of ``mask`` says that input i needs one; ``g`` is the cotangent of ``y``.
+    """
+
+    def __call__(
+        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params, /
+    ) -> Sequence[Any]:
+        """Return the cotangents."""
+
+
+class PushRule(Protocol):
+    """Forward mode: the tangent of ``y``, along one tangent, or None, of each input."""
+
+    def __call__(
+        self,
+        tangents: tuple[Any, ...],
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        /,
+    ) -> Any:
+        """Return the tangent."""
+
+
+class BatchRule(Protocol):
+    """The value for many examples: their axis is first where ``batched`` is true."""
+
+    def __call__(
+        self, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params, /
+    ) -> Any:
+        """Return the values, batch axis first."""
+
+
+class InferRule(Protocol):
+    """Shape and dtype of the value, of the specs or values of the operands."""
+
+    def __call__(self, *operands: Any, **params: Any) -> Any:
+        """Return a `Spec`, or one for each output."""
 
 
 def is_weak(value: object) -> bool:

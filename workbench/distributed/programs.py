@@ -143,7 +143,7 @@ class Program:
 
     def _find_function(self, backend: str, values: Sequence[Any]) -> Any:
         with self._lock:
-            made = self._functions.get(backend)
+            made: Any = self._functions.get(backend)
             if made is None:
                 made = BACKENDS[backend](self.graph, own=True)
                 made.has_warned = True  # nobody reads what a worker says

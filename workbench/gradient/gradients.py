@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from workbench.autodiff import derivatives
+from workbench.autodiff import derivatives, expressions
 from workbench.core import blame, types
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, admit, apply
@@ -95,7 +95,7 @@ def grad(
     >>> float(dx.eval(y=2.0))
     20.0
     """
-    return derivatives.gradient(
+    return expressions.gradient(
         cost, wrt, consider_constant=consider_constant,
         disconnected_inputs=disconnected_inputs, add_names=add_names,
         known_grads=known_grads, return_disconnected=return_disconnected,
@@ -164,7 +164,7 @@ def subgraph_grad(
     both = [*wrt, *end]
 
     def part(cost: Tensor | None, known: Mapping[Tensor, Any] | None) -> list[Any]:
-        found: list[Any] = derivatives.gradient(
+        found: list[Any] = expressions.gradient(
             cost, both, consider_constant=end, disconnected_inputs="ignore",
             known_grads=known, add_names=False, name="subgraph_grad",
         )  # fmt: skip

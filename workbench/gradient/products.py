@@ -301,6 +301,6 @@ def hessian_vector_product(
     array([6., 2.])
     """
     return expressions.hessian_product(
-        cost, wrt, p, consider_constant=consider_constant,
+        cost, wrt, p, "hessian_vector_product", consider_constant=consider_constant,
         disconnected_inputs=disconnected_inputs,
     )  # fmt: skip

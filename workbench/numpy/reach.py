@@ -231,11 +231,15 @@ class _Look:
                 self.inside[name] = list(map(id, items))
         return True
 
-    def freeze(self) -> tuple[Any, ...]:
-        """Return it in the form that is compared quickly."""
+    def freeze(self, root: Any) -> tuple[Any, ...]:
+        """Return it in the form that is compared quickly.
+
+        The owner is None if it is ``root``: another one may be asked about.
+        """
         names, passed = self.names, self.passed
+        owner = None if self.owner() is root else self.owner
         return (
-            self.owner, self.length, tuple(names), list(names.values()),
+            owner, self.length, tuple(names), list(names.values()),
             tuple(passed), list(passed.values()), self.inside,
         )  # fmt: skip
 
@@ -287,7 +291,7 @@ class Reach:
             self._attributes.update(vars(root))
         while self._values:
             self._follow(self._values.pop())
-        self.known = [look.freeze() for look in self._looks.values()]
+        self.known = [look.freeze(root) for look in self._looks.values()]
         self.swaps = self.stores or self.uses_scipy
         #: The names that are swapped for it, by the ids of globals (`swap.py`).
         self.names: dict[int, list[tuple[str, Any, Any]]] = {}
@@ -296,12 +300,13 @@ class Reach:
         self._looks.clear()
         self._classes.clear()
 
-    def holds(self) -> bool:
-        """Return whether all names are still what they were."""
+    def holds(self, root: Any) -> bool:
+        """Return whether all names are still what they were, also for another root."""
         for owner, length, names, ids, passed, kinds, inside in self.known:
-            if (found := owner()) is None:
+            if (found := root if owner is None else owner()) is None:
                 return False
-            holder = _names_of(found)
+            is_function = type(found) is FunctionType
+            holder = found.__globals__ if is_function else _names_of(found)
             if length is not None and len(holder) != length:
                 return False
             if names and list(map(id, map(holder.get, names))) != ids:
@@ -428,7 +433,8 @@ class Reach:
             self._values += held.values()
 
 
-#: What functions reach, by their ids, as long as they are there.
+#: What functions reach, by their ids, as long as they are there; that of functions that
+#: are nothing but code and globals also by these, for the next one from the same line.
 REACHED: dict[Any, tuple[Any, CodeType | None, Reach]] = {}
 
 
@@ -438,17 +444,27 @@ def find_reach(function: Any) -> Reach:
     owner = function
     if type(function) is MethodType:  # which is another object each time
         owner, key = function.__self__, (id(function.__self__), id(function.__func__))
-    entry = REACHED.get(key)
-    code: Any = function.__code__ if type(function) is FunctionType else None
-    if entry is not None:
-        found, known, reach = entry
-        if found() is owner and code is known and reach.holds():
-            return reach
+    code: Any = None
+    owners = {key: owner}
+    if type(function) is FunctionType:
+        code = function.__code__
+        has_own = function.__closure__ or function.__defaults__ or function.__dict__
+        if not (has_own or function.__kwdefaults__):
+            owners[id(code), id(function.__globals__)] = code
+    for key, owner in owners.items():
+        entry = REACHED.get(key)
+        if entry is not None:
+            found, known, reach = entry
+            if found() is owner and code is known and reach.holds(function):
+                return reach
     reach = Reach(function)
-    try:
-        # No code of Python's: an interrupt in a callback would go unheard.
-        held = ref(owner, functools.partial(REACHED.pop, key))
-    except TypeError:
-        return reach
-    REACHED[key] = held, code, reach
+    for key, owner in owners.items():
+        if owner is code and reach.swaps:
+            continue  # it holds the modules by this function
+        try:
+            # No code of Python's: an interrupt in a callback would go unheard.
+            held = ref(owner, functools.partial(REACHED.pop, key))
+        except TypeError:
+            continue
+        REACHED[key] = held, code, reach
     return reach

@@ -208,7 +208,7 @@ def find_swap(function: Any) -> Swap | None:
     if entry is not None and entry[0]() is function:  # as `find_reach`, at once
         _, code, reach = entry
         is_same = code is None or function.__code__ is code
-        if is_same and (not reach.known or reach.holds()):
+        if is_same and (not reach.known or reach.holds(function)):
             return _make_swap([reach], []) if reach.swaps else None
     if type(function) is not FunctionType or _is_ours(function):
         users: list[Any] = []

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.autodiff.steps import with_inner_nodes
 from workbench.core import hooks, walk
-from workbench.core.source import Block, active_blocks, pop_left_block
+from workbench.core.source import OVERRIDDEN, Block, active_blocks, pop_left_block
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
 
@@ -45,6 +45,7 @@ class OverrideBlock(Block):
 
     def __init__(self, entries: list[Override] | None) -> None:
         super().__init__()
+        OVERRIDDEN[0] = True
         self.overrides = entries
         self.unmatched = {i for i, one in enumerate(entries or ()) if one.enabled}
         self.nodes_by_op: dict[tuple[str, str | None], Tensor] = {}

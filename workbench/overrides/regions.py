@@ -378,22 +378,20 @@ class Region(Part):
         parts = g if len(self.outputs) > 1 else (g,)
         ran = y is not None and y is self._value
         moves = self.moves if ran and not traces.WRITTEN[0] else None
-        are_tensors = all(isinstance(self.inputs[i], Tensor) for i in chosen)
-        if moves is not None and are_tensors:
-            layout, count = self.layout, len(inputs)
-            masks = find_masks(layout.sources, moves, count, mask)
-            arrived: list[Any] = [None] * (count + len(moves))
-            for place, part in zip(layout.places, parts, strict=True):
-                arrived[count + place] = part
-            return reverse.pull_back_layout(self.made, layout.sources, masks, arrived)
-        if (options := self._sweep_options(y, chosen, rules)) is None:
+        wrt = [self.inputs[i] for i in chosen]
+        if moves is not None and all(isinstance(x, Tensor) for x in wrt):
+            masks = find_masks(self.layout.sources, moves, len(inputs), mask)
+            steps = [(x, m) for x, m in zip(self.made, masks, strict=True) if m]
+            made = reverse.pull_back(
+                self.outputs, parts, wrt, only={}, steps=steps, nulls_pass=True
+            )
+        elif (options := self._sweep_options(y, chosen, rules)) is None:
             run = self._bind_inputs(inputs, chosen)
             with reopen_trace(inputs):
                 varying = [inputs[i] for i in chosen]
                 inner = self._choose_inner(rules)
                 made = pull_through(run, varying, parts, inner)
         else:
-            wrt = [self.inputs[i] for i in chosen]
             made = reverse.pull_back(self.outputs, parts, wrt, **options)
         passed: list[Any] = [None] * len(inputs)
         for i, c in zip(chosen, made, strict=True):

@@ -98,7 +98,7 @@ class Programs:
             graph, ids = record()
             _refuse_masks(graph)
             simplified = Replay(inline(graph), check_rewrites((), (), False)).run()
-            function: tiers.Function = BACKENDS[self.backend](simplified, own=True)
+            function = BACKENDS[self.backend](simplified, own=True)
         except Exception as error:  # a rule of the user's that looks at values, say
             refusal = f"it cannot be recorded without values: {error}"
             return Recorded(None, refusal, {})
@@ -106,6 +106,7 @@ class Programs:
         def tell(_: Program) -> None:
             self._tell()
 
+        assert isinstance(function, tiers.Function)
         function.on_compiled = tell
         function.has_warned = True  # the session does, in its own words
         return Recorded(function, None, ids)

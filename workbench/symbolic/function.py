@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.autodiff.derivatives import forward_nodes
+from workbench.backends import Backend
 from workbench.backends import numpy as numpy_backend
 from workbench.backends.compiled import tiers
 from workbench.backends.cupy import functions as cupy_backend
@@ -151,7 +152,7 @@ def _is_python_nest(nested: object) -> bool:
 # `function` and `Function`
 
 #: What a graph may run on, by name.
-BACKENDS: dict[str, Callable[..., Any]] = {
+BACKENDS: dict[str, Backend] = {
     "numpy": numpy_backend.compile,
     "compiled": tiers.compile,
     "auto": tiers.compile_when_worthwhile,
