@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from workbench.core.blame import shorten
 from workbench.core.tensor import Tensor
-from workbench.custom.graph_rule import graph_rule
 from workbench.errors import OverrideError, SnapshotError, WorkbenchError
 from workbench.ops.define import shape_of
 from workbench.overrides import override as overriding
+from workbench.overrides.graph_rule import graph_rule
 from workbench.overrides.linear_structures import ByLinear
 from workbench.overrides.override import Override
 from workbench.overrides.subgraphs import BySubgraph, subgraph
