@@ -171,6 +171,21 @@ class Limit(NamedTuple):
     push: Callable[..., tuple[Any, ...]]
 
 
+class Reading(NamedTuple):
+    """Which entries an op reads, as plain NumPy that reads the same (`Op.pattern`).
+
+    >>> import numpy as np
+    >>> whole_rows = Reading(lambda x: np.sum(x, axis=-1, keepdims=True))
+    """
+
+    #: ``body(*operands, **params)`` gives an array for each result, which is broadcast
+    #: to its shape, or None for one without derivative. Entries of it depend on those
+    #: of the operands that the entries of the result depend on.
+    body: Callable[..., Any]
+    #: It computes the same as the op, and has its second derivatives too.
+    is_same: bool = False
+
+
 class Op:
     """One kind of computation: value, result type, both derivatives, batching.
 
@@ -230,10 +245,10 @@ class Op:
     pattern
         Which entries of each operand an entry of the result depends on: a word for what
         several ops do (``"moved"``, ``"added"``, ``"lines"``, ...), of which
-        `autodiff.sparse.rules.RELATIONS` has all; or ``pattern(node) -> relations``.
-        None: it follows from what else the row says (``elementwise``, ``carries``,
-        ``joins``, ``kind``), from the body, of a linear op from trials; else it is
-        dense.
+        `autodiff.sparse.rules.RELATIONS` has all; a `Reading`; or
+        ``pattern(node) -> relations``. None: it follows from what else the row says
+        (``elementwise``, ``carries``, ``joins``, ``kind``), from the body, of a linear
+        op from trials; else it is dense.
     limit
         The derivative where values among the outputs coincide. None: the rules know.
     tighten
@@ -431,7 +446,7 @@ class Op:
         self.view: Callable[[dict[str, Any]], bool] | None = None
         self.put: Callable[[Any, Any, dict[str, Any]], Any] | None = None
         self.read_only = self.may_copy = False
-        self.pattern: str | Callable[[Any], Any] | None = None
+        self.pattern: str | Reading | Callable[[Any], Any] | None = None
         self.cure = self.helper = self.scalar = self.kind = ""
         self.partials: tuple[str, ...] = ()
         self.ufunc: np.ufunc | None = None
