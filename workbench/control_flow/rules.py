@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.autodiff.call import derive_by_running
+from workbench.autodiff.call import Call
 from workbench.autodiff.higher_order import (
     batch_graph,
     detach_leaves,
@@ -32,7 +32,7 @@ from workbench.control_flow.running import Absent, get_runner
 from workbench.control_flow.steps import apply_step_rules
 from workbench.core import blame
 from workbench.core.graph import Graph
-from workbench.core.op import declare
+from workbench.core.op import OPS
 from workbench.core.tensor import Tensor, mask_cotangent, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import Array, Params, Spec, is_differentiable
@@ -324,7 +324,9 @@ def _freeze_finished(
 # then those steps back run. So no more than that is held at a time.
 
 
-CHUNKED = declare("scan_back")
+CHUNKED = OPS["scan_back"] = Call(
+    "scan_back", run=lambda inputs, chunks: chunks.run_unchunked(inputs)
+)
 
 
 class Chunks:
@@ -437,7 +439,6 @@ CHUNKED.graphs = lambda inputs, params: [
 CHUNKED.compute = _compute
 CHUNKED.infer = _infer
 CHUNKED.rule = "the rule of each step, which runs once more"
-derive_by_running(CHUNKED, lambda inputs, chunks: chunks.run_unchunked(inputs))
 
 
 # The rules of `SCAN`
