@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
 
-from workbench.core import blame, dims, hooks
+from workbench.core import blame, dims
 from workbench.core.dims import unify_lengths
 from workbench.core.op import Op, Reading, declare
 from workbench.core.tensor import Tensor, apply
@@ -517,10 +517,12 @@ def split_sparse(s: Any) -> tuple[Any, Pattern]:
     return data, pattern
 
 
-def make_sparse(data: Array, pattern: Pattern) -> Any:
-    """Return the sparse array of these values: ours around a Tensor, else SciPy's."""
-    if isinstance(data, Tensor):
-        return hooks.sparse_tensor(data, pattern)
+@singledispatch
+def make_sparse(data: Any, pattern: Pattern) -> Any:
+    """Return the sparse array of these values: ours around a Tensor, else SciPy's.
+
+    `tensor.py` adds what it is of Tensors.
+    """
     return pattern.matrix(data, own=True)
 
 
