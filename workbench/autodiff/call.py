@@ -278,7 +278,7 @@ def derive_from_body(op: Op, body: Callable[..., Any]) -> None:
             given = list(values)
             for i, x in zip(moving, xs, strict=True):
                 given[i] = x
-            return run_body(body, given, params)
+            return list(run_body(body, given, params))
 
         return run
 

@@ -108,6 +108,7 @@ TOO_MANY = "the places that it reads are too many to be listed"
 def _relate_reading(node: NodeFacts) -> list[list[Relation | None]] | None:
     """Relate an op as plain NumPy that reads the same."""
     reading = node.op.pattern
+    assert isinstance(reading, Reading)
     if node.op.kind == "matrix" and node.has_fixed_entries(0):
         node.loose = FIXED_ENTRIES
     columns: list[list[Relation | None]] = []
