@@ -267,7 +267,7 @@ class _Sum:
         read, size = count_entries(list(operands)), count_entries(made)
         self.count += 1
         self.work += CALLED + _count_work(op, operands, params, read, size)
-        if op.view is None or size > read or not op.view(params):
+        if op.view is None or size > read or not op.view.shares(params):
             self.entries += size
         work = self.work + RECORDED * self.count
         told = self.budget.refusal(Demand(self.entries, work), self.itemsize)

@@ -401,9 +401,8 @@ def write_view(memory: Memory, path: Sequence[Tensor], new: Any) -> None:
 @hooks.put_view.set
 def _put_view(view: Tensor, parent: Any, new: Any) -> Any:
     """Return a parent whose view has other entries."""
-    put = view.op.put
-    if put is not None:
-        return put(parent, new, view.params)
+    if view.op.view is not None and view.op.view.put is not None:
+        return view.op.view.put(parent, new, view.params)
     # By the places that the view shows.
     size = parent.size
     whole = np.arange(size).reshape(parent.shape)  # host array: of the places
@@ -416,13 +415,6 @@ def _put_view(view: Tensor, parent: Any, new: Any) -> Any:
 def _flat(x: Any) -> Any:
     """Return all entries in one line, which may be written to."""
     return apply(declare("reshape"), (x,), FlatParams(shape=(int(x.size),)))
-
-
-def _put_entries(parent: Any, new: Any, params: Any) -> Any:
-    return apply(SET, (parent, new), {"key": params["key"]})
-
-
-GETITEM.put = _put_entries
 
 
 # Ufuncs
