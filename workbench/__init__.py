@@ -51,12 +51,12 @@ if TYPE_CHECKING:
     from workbench.control_flow.while_loop import while_loop
     from workbench.custom.from_graph import OpFromGraph
     from workbench.custom.functions import custom_gradient, custom_jvp, custom_vjp
-    from workbench.custom.graph_rule import graph_rule
     from workbench.custom.kernels import KernelOp
     from workbench.custom.op import Op
     from workbench.custom.registry import register_gradient
     from workbench.jupyter import show
     from workbench.numpy.swap import trace_packages
+    from workbench.overrides.graph_rule import graph_rule
     from workbench.overrides.named import named_rule
     from workbench.overrides.override import override
     from workbench.overrides.patterns import pattern
@@ -187,7 +187,7 @@ _LATER = {
     "fixed_point": "workbench.autodiff.implicit",
     "function": "workbench.symbolic",
     "gnvp": "workbench.autodiff.products",
-    "graph_rule": "workbench.custom.graph_rule",
+    "graph_rule": "workbench.overrides.graph_rule",
     "hessian": "workbench.autodiff.jacobian",
     "hvp": "workbench.autodiff.products",
     "jacfwd": "workbench.autodiff.jacobian",

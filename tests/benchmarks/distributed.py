@@ -191,7 +191,7 @@ def measure_jacobian(work: float) -> dict[str, Any]:
     import workbench as wb
     import workbench.distributed as wd
 
-    n = 200 if work < 5 else 1_200
+    n = 200 if work < 5 else 2_000
     x = np.linspace(-1, 1, n)
     here = wb.compile(wb.jacobian(heavy))
     here(x)

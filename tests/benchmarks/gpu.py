@@ -43,7 +43,6 @@ from tests.benchmarks.peers import (
     jax,
     torch,
 )
-from workbench.backends.cupy import loops
 
 #: All questions together take at most so many seconds; a peer's first answer.
 MOST_SECONDS, PATIENCE = 150.0, 30
@@ -111,7 +110,6 @@ def describe_program(run: Any) -> dict[str, Any]:
         "compiled": True,
         "launches": sum(action.count for action in program.actions),
         "graphs": program.captured,
-        "streams": program.streams.width,
         "not captured": program.refusal,
         "between graphs": program.list_uncaptured(),
         "memory": program.memory,
@@ -255,53 +253,6 @@ def ask_launch() -> dict[str, Any]:
     return {**made, **describe_program(run)}
 
 
-def ask_streams() -> dict[str, Any]:
-    """Return what independent branches take on streams, and one after the other."""
-    from workbench.backends.cupy import streams
-
-    def products(x: Any, *weights: Any) -> Any:
-        ends = []
-        for k, W in enumerate(weights):
-            h = x[:, : W.shape[0]]
-            for _ in range(6):
-                h = np.tanh(h @ W) + h * (0.1 * k)
-            ends.append(np.sum(h))
-        return sum(ends)
-
-    def sums(x: Any) -> Any:
-        ends = []
-        for k in range(4):
-            h = x[: 20_000 + 100 * k]
-            for _ in range(10):
-                h = np.tanh(np.cumsum(h) * 1e-3)
-            ends.append(np.sum(h))
-        return sum(ends)
-
-    cupy = find_cupy()
-    rng = cupy.random.default_rng(0)
-    weights = [rng.standard_normal((n, n)) / n for n in (192, 224, 256, 288)]
-    cases = {
-        "products": (products, (rng.standard_normal((128, 288)), *weights)),
-        "running sums": (sums, (rng.standard_normal(20_300),)),
-    }
-    made: dict[str, Any] = {}
-    most = streams.MOST_STREAMS
-    for name, (f, args) in cases.items():
-        calls: dict[str, Call] = {}
-        for count in (most, 1):
-            streams.MOST_STREAMS = count
-            run = compile_ready(lambda *args, f=f: f(*args), *args)
-            calls[f"{count} streams"] = functools.partial(run, *args)
-            made[f"{name}, {count} streams"] = describe_program(run)
-        streams.MOST_STREAMS = most
-        for _ in range(3):
-            for label, call in calls.items():
-                row = made[f"{name}, {label}"]
-                seconds = time_call(call, rounds=3)
-                row["seconds"] = min(seconds, row.get("seconds", float("inf")))
-    return made
-
-
 def ask_first_call() -> dict[str, Any]:
     """Return the seconds to a first answer, and until it is compiled, in a process.
 
@@ -346,51 +297,6 @@ def print_first_call() -> None:
     synchronize()
     whole = time.perf_counter() - start
     print(json.dumps({"first": first, "compiled": compiled, "second call": whole}))
-
-
-def ask_loop() -> dict[str, Any]:
-    """Return what a recurrent net takes as one kernel, and launched step by step.
-
-    Both ways from small states to large ones, so that the rule of which loops are small
-    (`loops.WORK`) can be checked.
-    """
-    made: dict[str, Any] = {}
-    for hidden in (8, 32, 128, 256):
-        for batch in (1, 8):
-            if not has_time():
-                break
-            made[f"hidden {hidden}, batch {batch}"] = measure_loop(hidden, batch)
-    return made
-
-
-def measure_loop(hidden: int, batch: int) -> dict[str, Any]:
-    """Return the seconds of the gradient of 200 steps, both ways."""
-    cupy = find_cupy()
-    rng = np.random.default_rng(0)
-    W = 0.9 * rng.standard_normal((hidden, hidden)) / hidden**0.5
-    shape = (hidden,) if batch == 1 else (batch, hidden)
-    xs, start = rng.standard_normal((200, *shape)), np.zeros(shape)
-
-    def loss(W: Any, xs: Any) -> Any:
-        return np.sum(wb.scan(lambda x, h: np.tanh(h @ W + x), xs, [start]) ** 2)
-
-    given = wb.to_gpu((W, xs))
-    kept, answers = loops.WORK, []
-    found: dict[str, Any] = {"by the rule": "launches"}
-    try:
-        for name, work in (("one kernel", 2**62), ("launches", 0)):
-            loops.WORK = work
-            run = compile_ready(wb.grad(loss), *given)
-            answers.append(cupy.asnumpy(run(*given)))
-            seconds = time_call(lambda run=run: run(*given), rounds=3)
-            found[name] = {"seconds": seconds, **describe_program(run)}
-    finally:
-        loops.WORK = kept
-    plan = wb.plan_kernels(wb.trace(wb.grad(loss))(W, xs))
-    if any(step.name.startswith("loop") and step.launches for step in plan):
-        found["by the rule"] = "one kernel"
-    found["off"] = float(np.max(np.abs(answers[0] - answers[1])))
-    return found
 
 
 # Against torch and JAX
@@ -503,8 +409,6 @@ def list_questions() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     yield "elementwise", ask_elementwise
     yield "step", ask_step
     yield "launch", ask_launch
-    yield "streams", ask_streams
-    yield "loop", ask_loop
     yield "first_call", ask_first_call
     for case in list_cases():
         yield case.name, functools.partial(compare_peers, case)

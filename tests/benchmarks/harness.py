@@ -212,6 +212,8 @@ def prepare(
 
 def flatten_answer(answer: Any) -> list[Any]:
     """Return the arrays of an answer, one after the other."""
+    if isinstance(answer, dict):
+        answer = [answer[key] for key in sorted(answer)]
     if isinstance(answer, (list, tuple)):
         return [array for part in answer for array in flatten_answer(part)]
     return [np.asarray(answer)]

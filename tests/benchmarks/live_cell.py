@@ -160,7 +160,7 @@ def follow_training(page: Page, inputs: str, cell: str) -> tuple[float, float, i
     page.run(inputs)
     _, seen = page.run(cell)
     comm, lane = opened(seen), subshell(page)
-    page.send(comm, "hello", lane, schema=SCHEMA, parts=True)
+    page.send(comm, "hello", lane, schema=SCHEMA)
     asked = page.client.execute(COMPARE)
     patches = 0
 

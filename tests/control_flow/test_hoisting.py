@@ -10,8 +10,9 @@ import pytest
 
 import workbench as wb
 from workbench.backends.numpy import compile
+from workbench.control_flow import hoisting
 from workbench.control_flow.op import SCAN
-from workbench.control_flow.rules import CHUNKED
+from workbench.control_flow.pieces import CHUNKED
 from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply
@@ -141,6 +142,84 @@ def test_loops_of_all_kinds(name: str, rng: np.random.Generator) -> None:
     if name != "no step":
         loss = lambda W, x: np.sum(LOOPS[name](W, x) ** 2)  # noqa: E731
         check_same(wb.grad(loss, (0, 1)), args)
+
+
+# Loops on arrays
+
+
+class Count(wb.Op):
+    """Twice an array; it counts how often it is computed."""
+
+    made = 0
+
+    def compute(self, x: Any) -> Any:
+        Count.made += 1
+        return 2.0 * x
+
+    def infer(self, x: Any) -> Any:
+        return x
+
+    def pull(self, g: Any, y: Any, x: Any) -> Any:
+        return (2.0 * g,)
+
+
+@pytest.mark.parametrize("steps", [2, 60])
+def test_what_no_step_changes_is_computed_once(
+    steps: int, rng: np.random.Generator
+) -> None:
+    """Where that saves more than to find it costs: in few small steps it does not."""
+    count, x = Count(), rng.normal(size=3)
+    Count.made = 0
+    made = wb.scan(lambda h, x: np.tanh(count(x) + h), initial=[x], n_steps=steps,
+                   non_sequences=[x], last=True)  # fmt: skip
+    h = x
+    for _ in range(steps):
+        h = np.tanh(2.0 * x + h)
+    np.testing.assert_allclose(made, h, rtol=1e-13)
+    assert Count.made <= (2 if steps > 2 else steps + 1)
+
+
+def unroll(Wx: Any, Wh: Any, b: Any, X: Any, h: Any, reverse: bool) -> Any:
+    """The net as a loop of Python's."""
+    rows = []
+    for x in X[::-1] if reverse else X:
+        h = np.tanh(x @ Wx + h @ Wh + np.exp(b))
+        rows.append(h)
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("always", [False, True])
+@pytest.mark.parametrize("batch", [(), (B,)], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"reverse": True}, {"memory": 4}], ids=str)
+def test_a_loop_on_arrays_gives_what_its_steps_give(
+    always: bool, batch: tuple[int, ...], settings: dict[str, Any],
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Value and gradient, cut and as it stands."""
+    monkeypatch.setattr(hoisting, "CUT", -1 if always else 10**9)
+    args, reverse = make_net(rng, batch), settings.get("reverse", False)
+    loss = lambda *a: np.sum(run_net(*a, **settings) ** 2)  # noqa: E731
+    plain = lambda *a: np.sum(unroll(*a, reverse) ** 2)  # noqa: E731
+    rows = run_net(*args, **settings)
+    np.testing.assert_allclose(rows, unroll(*args, reverse), rtol=1e-12)
+    for made, expected in zip(
+        wb.grad(loss, (0, 1, 2, 3, 4))(*args), wb.grad(plain, (0, 1, 2, 3, 4))(*args),
+        strict=True,
+    ):  # fmt: skip
+        np.testing.assert_allclose(made, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_on_arrays_of_all_kinds(
+    name: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args = [rng.normal(size=(K, K)), rng.normal(size=K)]
+    made = []
+    for cut in (10**9, -1):
+        monkeypatch.setattr(hoisting, "CUT", cut)
+        made.append(np.asarray(LOOPS[name](*args)))
+    assert made[0].dtype == made[1].dtype
+    np.testing.assert_allclose(made[1], made[0], rtol=1e-11, atol=1e-11)
 
 
 def test_draws_stay_where_they_are(rng: np.random.Generator) -> None:

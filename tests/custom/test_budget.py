@@ -25,7 +25,6 @@ import pytest
 import workbench as wb
 from tests.ops.samples import SAMPLES
 from workbench.autodiff.budget import MOST_FREE, Budget, Demand, budget_for, weigh
-from workbench.custom.allowed_ops import list_functions
 from workbench.errors import (
     OverrideError,
     RegistrationError,
@@ -33,6 +32,7 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
+from workbench.overrides.allowed_ops import list_functions
 
 X = np.array([0.5, 1.0, 2.0])
 
@@ -419,7 +419,7 @@ def test_what_was_recorded_runs_again_for_other_values() -> None:
         (made,) = rule.run([x, x])
         assert made == pytest.approx(np.sum(x) ** 2)
         assert made.dtype == x.dtype
-    assert len(rule.steps[0].known) == 3  # by shape and dtype
+    assert len(rule.steps[0].weighed.known) == 3  # by shape and dtype
 
 
 def test_zeros_of_two_signs_are_two_numbers() -> None:
@@ -510,9 +510,9 @@ def test_an_expression_does_not_broadcast_without_end(text: str) -> None:
     column = np.ones((20_000, 1))
     program = wb.trace(lambda x: np.sum(np.reshape(x, (20_000,))))(column)
     session = wb.Session(program)
-    with pytest.raises(OverrideError, match=r"make 400,000,000 entries \(3\.2 GB\)"):
+    with pytest.raises(OverrideError, match=r"makes 400,000,000 entries \(3\.2 GB\)"):
         session.override("reshape", text)
-    with pytest.raises(OverrideError, match=r"make 400,000,000 entries \(3\.2 GB\)"):
+    with pytest.raises(OverrideError, match=r"makes 400,000,000 entries \(3\.2 GB\)"):
         session.check_rule("reshape", text)
     assert session.overrides == []
     # In the forms that fit they run.

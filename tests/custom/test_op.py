@@ -13,8 +13,8 @@ import pytest
 
 import workbench as wb
 from workbench.core.op import CUSTOM
-from workbench.custom.registry import snake
 from workbench.errors import DtypeError, RegistrationError, TraceError, UsageError
+from workbench.overrides.targets import snake
 
 # What an op may be
 

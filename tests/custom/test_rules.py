@@ -215,7 +215,7 @@ def nodes(*given: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (nodes((["dx"], "multipli", ["dy", "x"])), r"'multipli', which is unknown"),
+        (nodes((["dx"], "multipli", ["dy", "x"])), r"the op 'multipli' is unknown"),
         (
             nodes((["dx"], "relu_grad_of_tset", ["dy", "x"])),
             r"unknown\. Did you mean 'relu_grad_of_test'",
@@ -240,7 +240,7 @@ def nodes(*given: Any) -> dict[str, Any]:
         ),
         (nodes((["x"], "cos", ["dy"]), (["dx"], "cos", ["x"])), "node 0 makes 'x'"),
         ({**GOOD, "inputs": ["x", "x"]}, "'x' stands twice"),
-        (nodes((["dx"], "multiply", ["dy"])), r"multiply has 2 inputs and 1 output"),
+        (nodes((["dx"], "multiply", ["dy"])), r"multiply takes 2 inputs and gives 1"),
         (nodes((["dx"], "sum", ["x"], {"axos": 1})), r"sum\(.*'axos'"),
         (nodes((["dx"], "cos", ["x"], {"out": 1})), "sets 'out'"),
         (nodes((["dx"], "cos", ["x"], {"n": 1})), "no setting 'n'"),

@@ -82,3 +82,33 @@ def test_a_maximum_of_labels_is_no_sum(client: Any) -> None:
     slope = wd.grad(loss, reduce="exact")
     found = slope(np.ones(3), da.from_array(labels, chunks=3))
     np.testing.assert_array_equal(found, [2.0, 2.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    "largest",
+    [
+        np.max,
+        lambda h: np.sum(np.min(h, axis=0) * np.max(h, axis=0, keepdims=True)),
+        np.nanmax,
+        np.ptp,
+        np.maximum.reduce,
+        lambda h: np.linalg.norm(h[:, 0], np.inf),
+        lambda h: np.max(h - np.max(h, axis=0)) + np.max(h),
+    ],
+)
+def test_rows_of_several_chunks_share_a_maximum(
+    client: Any, largest: Callable[..., Any]
+) -> None:
+    # Whole numbers: each maximum is reached by rows of all three chunks.
+    whole = np.tile(
+        np.array([[1.0, -1, 2], [-2, 3, 2], [1, 1, -3], [1, -1, 2]]), (8, 1)
+    )
+    data = da.from_array(whole, chunks=((9, 20, 3), (3,)))
+
+    def loss(w: Any, X: Any) -> Any:
+        return np.sum(largest(np.maximum(X * w, -1.0)) ** 2)
+
+    value, g = wd.value_and_grad(loss, reduce="exact")(np.ones(3), data)
+    truth, slope = wb.value_and_grad(loss)(np.ones(3), whole)
+    np.testing.assert_allclose(value, truth, rtol=1e-12)
+    np.testing.assert_allclose(g, slope, rtol=1e-12, atol=1e-12)

@@ -123,9 +123,17 @@ def test_an_ensemble(client: Any) -> None:
     assert "10 examples" in (g := wd.vmap(np.sum)).explain() or g(thetas).shape == (10,)
 
 
-def test_a_nest_of_arrays_is_refused(client: Any) -> None:
-    def f(x: Any, more: Any) -> Any:
-        return x * more["scale"]
+def test_other_arguments_may_be_nests(client: Any) -> None:
+    def f(more: Any, x: Any, names: Any) -> Any:
+        return more["scale"] * np.tanh(more["parts"][0] @ x) * len(names["of"])
 
-    with pytest.raises(UsageError, match="argument 1 is a dict of arrays"):
-        wd.jacobian(f)(X, {"scale": X})
+    A = np.cos(np.arange(X.size**2.0)).reshape(X.size, -1)
+    args = {"scale": X + 2, "parts": [A]}, X, {"of": "abc"}
+    truth = wb.jacobian(f, 1)(*args)
+    same(wd.jacobian(f, 1, pieces=3)(*args), truth)
+    J = wd.jacobian(f, 1, sparse=True, pieces=2)
+    same(J(*args).toarray(), truth)
+    same(J({"scale": X, "parts": [A]}, X, {"of": "ab"}).toarray(),
+         wb.jacobian(f, 1)({"scale": X, "parts": [A]}, X, {"of": "ab"}))  # fmt: skip
+    H = wd.hessian(lambda p, x: np.sum(p["a"] * x**3), 1, pieces=2)
+    same(H({"a": X}, X), np.diag(6 * X * X))

@@ -16,8 +16,6 @@ from tests.backends.compiled.accuracy import check_accuracy
 from tests.backends.compiled.programs import trace
 from tests.backends.cupy.host import MARGIN, HostDevice, write_all
 from tests.backends.cupy.test_kernels import PROGRAMS, draw, make, plan_program
-from tests.backends.cupy.test_loops import PROGRAMS as LOOPS
-from tests.backends.cupy.test_loops import plan_case
 from tests.gpu.device import cupy, needed
 from workbench.backends.compiled.expansion import expand
 from workbench.backends.compiled.lowering import lower
@@ -67,19 +65,6 @@ class CopiedDevice(HostDevice):
 def test_programs(name: str, rng: np.random.Generator) -> None:
     f, args = make(PROGRAMS[name], draw(rng))
     plan, want = plan_program(f, args)
-    device = CopiedDevice(plan)
-    results = []
-    for _ in range(3):
-        got = device.run(args)
-        assert device.flag == 0
-        check_accuracy(plan.graph, args, got, want)
-        results.append([np.asarray(a).tobytes() for a in got])
-    assert all(one == results[0] for one in results)
-
-
-@pytest.mark.parametrize("name", LOOPS)
-def test_loops_of_one_block(name: str, rng: np.random.Generator) -> None:
-    plan, args, want = plan_case(name, rng)
     device = CopiedDevice(plan)
     results = []
     for _ in range(3):

@@ -106,7 +106,7 @@ class Page:
         self.link.receive({"type": "event", "seq": self.seq, "event": event, **fields})
 
     def hello(self, **fields: Any) -> None:
-        self.send("hello", schema=2, **fields)
+        self.send("hello", schema=1, **fields)
         self.acknowledge()
 
     def acknowledge(self) -> None:

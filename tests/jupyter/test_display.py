@@ -241,6 +241,6 @@ def test_what_a_page_says_goes_where_it_asks(
         assert not hasattr(widget.comm, "_reply_subshell_for")
     sent: list[Any] = []
     monkeypatch.setattr(widget._link, "_send", lambda said, _: sent.append(said))
-    widget._handle_custom_msg({"type": "event", "event": "hello", "schema": 2}, [])
+    widget._handle_custom_msg({"type": "event", "event": "hello", "schema": 1}, [])
     assert [said["type"] for said in sent] == ["snapshot"]
     display.close_picture(session)

@@ -46,7 +46,7 @@ def settle(page: Page) -> list[dict[str, Any]]:
 
 
 def test_each_piece_waits_for_the_one_before(session: Session, page: Page) -> None:
-    page.send("hello", schema=2, pieces=True)
+    page.send("hello", schema=1)
     for k in range(4):
         page.wait(1)
         assert types(page.got) == ["piece"]
@@ -63,19 +63,8 @@ def test_each_piece_waits_for_the_one_before(session: Session, page: Page) -> No
     assert page.shows(session)
 
 
-def test_a_page_that_reads_no_pieces_gets_none(session: Session, page: Page) -> None:
-    page.send("hello", schema=2, pieces=True)
-    page.acknowledge()
-    page.take()
-    page.hello()  # a page of before
-    page.wait(1)
-    session.override("tanh", "2 * d")
-    assert types(settle(page)) == ["snapshot", "patch"]
-    assert page.shows(session)
-
-
 def test_what_changes_between_the_pieces_follows(session: Session, page: Page) -> None:
-    page.hello(pieces=True)
+    page.hello()
     page.take()
     session.override("tanh", "2 * d")
     session.override("multiply", "3 * d")
@@ -91,10 +80,10 @@ def test_what_changes_between_the_pieces_follows(session: Session, page: Page) -
 
 
 def test_a_second_page_begins_anew(session: Session, page: Page) -> None:
-    page.hello(pieces=True)
+    page.hello()
     page.acknowledge()
     page.take()
-    page.send("hello", schema=2, pieces=True)
+    page.send("hello", schema=1)
     (piece,) = page.take()
     assert piece["start"] == 0
     assert piece["first"] == piece["seq"]
@@ -105,12 +94,12 @@ def test_a_second_page_begins_anew(session: Session, page: Page) -> None:
 
 
 def test_a_lost_piece_is_asked_for_again(session: Session, page: Page) -> None:
-    page.send("hello", schema=2, pieces=True)
+    page.send("hello", schema=1)
     lost = page.take()
-    page.send("hello", schema=2, pieces=True, again=True)
+    page.send("hello", schema=1, again=True)
     assert page.take() == []  # it may be on its way
     page.wait(2 * 200 / SLOWEST)
-    page.send("hello", schema=2, pieces=True, again=True)
+    page.send("hello", schema=1, again=True)
     (piece,) = page.got
     assert piece["first"] > lost[0]["first"]
     settle(page)
@@ -118,7 +107,7 @@ def test_a_lost_piece_is_asked_for_again(session: Session, page: Page) -> None:
 
 
 def test_long_work_is_done_after_the_last_piece(session: Session, page: Page) -> None:
-    page.hello(pieces=True)
+    page.hello()
     settle(page)
     page.send("check", request=3)
     page.wait(1)
@@ -131,16 +120,16 @@ def test_long_work_is_done_after_the_last_piece(session: Session, page: Page) ->
 def test_a_state_that_is_given_up_still_ends_its_requests(
     session: Session, page: Page
 ) -> None:
-    page.hello(pieces=True)
+    page.hello()
     settle(page)
     page.send("check", request=3)
     assert types(page.take())[-1] == "piece"
-    page.send("hello", schema=2, pieces=True)
+    page.send("hello", schema=1)
     assert types(settle(page))[-2:] == ["snapshot", "done"]
 
 
 def test_a_closed_link_sends_no_more_pieces(page: Page) -> None:
-    page.send("hello", schema=2, pieces=True)
+    page.send("hello", schema=1)
     page.take()
     page.link.close()
     page.acknowledge()
@@ -150,7 +139,7 @@ def test_a_closed_link_sends_no_more_pieces(page: Page) -> None:
 def test_the_last_state_arrives_whatever_happens(
     session: Session, page: Page, rng: np.random.Generator
 ) -> None:
-    page.hello(pieces=True)
+    page.hello()
     for k in range(200):
         match int(rng.integers(7)):
             case 0:
@@ -161,7 +150,7 @@ def test_the_last_state_arrives_whatever_happens(
             case 2:
                 page.send("undo", request=k, steps=1)
             case 3 if rng.random() < 0.2:
-                page.send("hello", schema=2, pieces=True, again=bool(rng.integers(2)))
+                page.send("hello", schema=1, again=bool(rng.integers(2)))
             case 4:
                 page.send("ack", of=int(rng.integers(page.seq + 9)))  # a second page
             case _:

@@ -125,7 +125,7 @@ class Asker:
 
     def ask_on(self) -> None:
         try:
-            self.send("hello", schema=2)
+            self.send("hello", schema=1)
             questions = list_questions(self.session)
             while not self.ended.is_set():
                 for question in questions:

@@ -21,7 +21,7 @@ from workbench.core.infer import WATCHING
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
-from workbench.core.types import as_spec
+from workbench.core.types import as_spec, is_weak
 from workbench.errors import UsageError
 
 #: Entries of 8 bytes that a rule may hold at a time, however small its program is.
@@ -103,6 +103,11 @@ class Budget:
     def refusal(self, demand: Demand, itemsize: int = 8) -> str:
         """Return why a step is beyond the budget, in words; empty if it is not."""
         size = demand.entries * itemsize
+        if (
+            self.used_bytes + size <= 8 * MOST_FREE
+            and self.worked + demand.work <= FREE_WORK
+        ):
+            return ""  # whatever is given
         if self.used_bytes + size > self.bytes:
             more = (
                 f", of which {_format_bytes(self.used_bytes)} are taken"
@@ -135,6 +140,11 @@ class Budget:
 _OPEN: ContextVar[Budget | None] = ContextVar("budget of rules", default=None)
 
 
+def find_budget(arrays: Iterable[Any]) -> Budget:
+    """Return the budget that is open, else one for these arrays alone."""
+    return _OPEN.get() or Budget(arrays)
+
+
 @contextmanager
 def budget_for(arrays: Iterable[Any]) -> Iterator[Budget]:
     """Give the budget that is open, else one for these arrays, open inside.
@@ -144,16 +154,12 @@ def budget_for(arrays: Iterable[Any]) -> Iterator[Budget]:
     ...     inner is outer
     True
     """
-    current = _OPEN.get()
-    if current is not None:
-        yield current
-        return
-    budget = Budget(arrays)
-    _OPEN.set(budget)
+    budget = find_budget(arrays)
+    token = _OPEN.set(budget)
     try:
         yield budget
     finally:
-        _OPEN.set(None)
+        _OPEN.reset(token)
 
 
 # What a step will make
@@ -168,17 +174,112 @@ class Weighed(NamedTuple):
 
     graph: Graph | None
     demand: Demand
+    itemsize: int
+
+
+#: For so many kinds of operands a function remembers what it makes.
+MOST_KNOWN = 64
+
+
+class WeighedFunction:
+    """A function that data names: recorded for each kind of operands, and weighed.
+
+    What runs is what has been recorded, not the function: NumPy's own may take another
+    way, which nobody has weighed. On Tensors the function records the same again, where
+    it is asked.
+
+    Parameters
+    ----------
+    function
+        What runs, ``function(*operands, **settings)``.
+    varies
+        Whether numbers among the operands differ from call to call, so that they are
+        operands of the recorded program; else they are a part of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> add = WeighedFunction(np.add)
+    >>> add.run([np.ones(2), np.zeros((3, 1))], {}, Budget([])).shape
+    (3, 2)
+    """
+
+    __slots__ = ("function", "known", "varies")
+
+    def __init__(self, function: Callable[..., Any], varies: bool = False) -> None:
+        self.function = function
+        self.varies = varies
+        self.known: dict[Any, Weighed] = {}
+
+    def weigh(
+        self, operands: Sequence[Any], settings: dict[str, Any], budget: Budget
+    ) -> Weighed:
+        """Return the program for such operands, and what it will make.
+
+        Raises
+        ------
+        BudgetError
+            If that is beyond the budget.
+        TraceError
+            If the shape of a result depends on values.
+        """
+        kinds = [_describe(x, self.varies) for x in operands]
+        key: Any = tuple(kinds)
+        if settings:
+            key = key, _describe(sorted(settings.items(), key=str))
+        found = None
+        try:
+            found = self.known.get(key)
+        except TypeError:  # settings of the node's own
+            key = None
+        if found is None:
+            found = weigh(self.function, operands, settings, budget, self.varies)
+            if key is not None:
+                if len(self.known) >= MOST_KNOWN:
+                    self.known.clear()
+                self.known[key] = found
+        if told := budget.refusal(found.demand, found.itemsize):
+            raise BudgetError(told)
+        return found
 
     def run(
-        self,
-        function: Callable[..., Any],
-        operands: Sequence[Any],
-        settings: dict[str, Any],
+        self, operands: Sequence[Any], settings: dict[str, Any], budget: Budget
     ) -> Any:
-        """Return the results, in a row, for operands of the same shapes."""
-        if self.graph is None:
-            return function(*operands, **settings)
-        return self.graph.run(list_arrays(operands))
+        """Return the result, or several in a row, and charge the budget for the work.
+
+        What the results hold is charged by who keeps them.
+        """
+        found = self.weigh(operands, settings, budget)
+        budget.take(0, found.demand.work)
+        arrays = operands if self.varies else list_arrays(operands)
+        if found.graph is None or any(isinstance(x, Tensor) for x in arrays):
+            return self.function(*operands, **settings)
+        made = found.graph.run(arrays)
+        return made[0] if len(made) == 1 else made
+
+
+def _describe(x: Any, varies: bool = False) -> Any:
+    """Return what operands are beside their values, to find them again by.
+
+    Numbers are what they look like, unless they vary: 0.0 and -0.0, 1 and True are
+    equal to Python.
+    """
+    if type(x) is np.ndarray:
+        return x.shape, x.dtype
+    if isinstance(x, (list, tuple)):
+        return type(x), tuple([_describe(part, varies) for part in x])
+    if hasattr(x, "shape"):
+        return x.shape, x.dtype, is_weak(getattr(x, "_value", None))
+    if varies:
+        return type(x)
+    return type(x), repr(x) if isinstance(x, (float, complex)) else x
+
+
+def _itemsize(x: Any) -> int:
+    """Return the bytes of one entry of an operand."""
+    if isinstance(x, list):
+        return max(map(_itemsize, x), default=8)
+    return int(getattr(getattr(x, "dtype", None), "itemsize", 8))
 
 
 def weigh(
@@ -186,17 +287,14 @@ def weigh(
     operands: Sequence[Any],
     settings: dict[str, Any],
     budget: Budget,
-    itemsize: int = 8,
+    varies: bool = False,
 ) -> Weighed:
     """Record a function on the shapes of operands, and add up what its ops make.
-
-    What runs afterwards is what has been recorded, not the function: NumPy's own may
-    take another way, which nobody has weighed.
 
     Raises
     ------
     BudgetError
-        As soon as what is recorded is beyond the budget.
+        As soon as an op that is recorded is beyond the budget.
     TraceError
         If the shape of a result depends on values.
 
@@ -207,11 +305,14 @@ def weigh(
     >>> outer.demand.entries
     3000.0
     """
-    arrays = list_arrays(operands)
+    arrays = list(operands) if varies else list_arrays(operands)
     numbers = not arrays
     if numbers:
         arrays = [np.asarray(operands[0])]  # host array: of numbers
-    total = _Sum(budget, itemsize)
+    wide = max(8, *map(_itemsize, operands))
+    if settings.get("dtype") is not None:
+        wide = max(wide, np.dtype(settings["dtype"]).itemsize)
+    total = _Sum(budget, wide)
 
     def call(leaves: list[Any]) -> Any:
         rest = iter(leaves)
@@ -221,7 +322,7 @@ def weigh(
         def fill(x: Any) -> Any:
             if isinstance(x, (list, tuple)):
                 return type(x)([fill(part) for part in x])
-            return next(rest) if hasattr(x, "shape") else x
+            return next(rest) if varies or hasattr(x, "shape") else x
 
         return function(*map(fill, operands), **settings)
 
@@ -232,8 +333,49 @@ def weigh(
         WATCHING.reset(token)
         budget.take(0, RECORDED * total.count)
     constants = [y for y in graph.outputs if not isinstance(y, Tensor)]
-    demand = Demand(total.entries + count_entries(constants), total.work)
-    return Weighed(None if numbers or graph.captures else graph, demand)
+    held = _count_peak(graph) + count_entries(constants)
+    return Weighed(
+        None if numbers or graph.captures else graph, Demand(held, total.work), wide
+    )
+
+
+def _count_peak(graph: Graph) -> float:
+    """Return the most entries that what a graph computes takes at any time.
+
+    A view takes none of its own, and keeps what it is a view of.
+    """
+    nodes = graph.interior
+    owner: dict[int, int] = {}
+    sizes: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for k, node in enumerate(nodes):
+        for x in node.inputs:
+            if isinstance(x, Tensor):
+                last[owner.get(x.serial, x.serial)] = k
+        own, size, first = node.serial, count_entries(node.spec), node.inputs[0]
+        if isinstance(first, Tensor) and _is_view(
+            node.op, node.params, size, count_entries(node.inputs)
+        ):
+            own, size = owner.get(first.serial, first.serial), 0
+        owner[node.serial] = own
+        sizes[node.serial], last[own] = size, k
+    for y in graph.outputs:
+        if isinstance(y, Tensor):
+            last[owner.get(y.serial, y.serial)] = len(nodes)
+    ends: dict[int, list[int]] = {}
+    for serial, k in last.items():
+        ends.setdefault(k, []).append(serial)
+    alive = peak = 0
+    for k, node in enumerate(nodes):
+        alive += sizes[node.serial]
+        peak = max(peak, alive)
+        alive -= sum([sizes.get(serial, 0) for serial in ends.get(k, ())])
+    return float(peak)
+
+
+def _is_view(op: Op, params: dict[str, Any], size: int, read: int) -> bool:
+    """Return whether a result is a view of the first operand, and no larger."""
+    return op.view is not None and size <= read and bool(op.view(params))
 
 
 def list_arrays(operands: Sequence[Any]) -> list[Any]:
@@ -254,23 +396,22 @@ class BudgetError(UsageError):
 
 
 class _Sum:
-    """What the ops make together that are recorded."""
+    """What the ops make that are recorded, each by itself, and the work of all."""
 
     def __init__(self, budget: Budget, itemsize: int) -> None:
         self.budget, self.itemsize = budget, itemsize
-        self.entries, self.work, self.count = 0.0, CALLED, 0
+        self.work, self.count = CALLED, 0
 
     def add(
         self, op: Op, operands: Sequence[Any], params: dict[str, Any], made: Any
     ) -> None:
-        """Add what an op makes, and refuse it if that is too much."""
+        """Add what an op takes, and refuse it if it makes or takes too much."""
         read, size = count_entries(list(operands)), count_entries(made)
         self.count += 1
         self.work += CALLED + _count_work(op, operands, params, read, size)
-        if op.view is None or size > read or not op.view(params):
-            self.entries += size
+        entries = 0 if _is_view(op, params, size, read) else size
         work = self.work + RECORDED * self.count
-        told = self.budget.refusal(Demand(self.entries, work), self.itemsize)
+        told = self.budget.refusal(Demand(entries, work), self.itemsize)
         if not told and self.count > MOST_OPS:
             told = f"more than {MOST_OPS:,} ops, and a rule that is data may not"
         if told:
@@ -332,17 +473,6 @@ def count_bytes(x: object) -> int:
     return prod(operand_lengths(x)) * getattr(getattr(x, "dtype", None), "itemsize", 8)
 
 
-def check_broadcast(operands: Sequence[Any], arrays: Iterable[Any]) -> None:
-    """Raise a ValueError if operands broadcast to far more than what is given.
-
-    Operands of one shape, and numbers, are let through at once.
-    """
-    shapes = {s for x in operands if (s := getattr(x, "shape", ()))}
-    if len(shapes) > 1 and (excess := explain_excess(_count_broadcast(shapes), arrays)):
-        shapes_text = " and ".join(map(str, shapes))
-        raise ValueError(f"operands of shapes {shapes_text} make {excess}")
-
-
 def explain_excess(entries: float, arrays: Iterable[Any]) -> str:
     """Return why making so many entries is refused; empty if it is not.
 
@@ -352,18 +482,6 @@ def explain_excess(entries: float, arrays: Iterable[Any]) -> str:
     if entries <= MOST_FREE:
         return ""
     return Budget(arrays).refusal(Demand(entries, 0.0))
-
-
-def _count_broadcast(shapes: Iterable[tuple[Any, ...]]) -> int:
-    longest: list[int] = []
-    for shape in shapes:
-        for k, n in enumerate(reversed(shape)):
-            n = n if isinstance(n, int) else 1
-            if k == len(longest):
-                longest.append(n)
-            else:
-                longest[k] = max(n, longest[k])
-    return prod(longest)
 
 
 def _format_bytes(size: float) -> str:

@@ -26,7 +26,7 @@ from workbench.autodiff.higher_order import (
     push_graph,
 )
 from workbench.autodiff.steps import Rules, plan_steps, reach_inside
-from workbench.core import residuals, source, types, walk
+from workbench.core import blame, hooks, residuals, source, types, walk
 from workbench.core.dims import Dim, Length, atoms_of
 from workbench.core.graph import Graph
 from workbench.core.op import Lowering, Op
@@ -34,7 +34,7 @@ from workbench.core.recorder import Recorder, capture
 from workbench.core.tensor import Tensor, apply, make_lean, mask_cotangent, value_of
 from workbench.core.trace import is_live, make_leaf_like, make_leaves_like, record
 from workbench.core.types import Params, Spec, Tangent
-from workbench.errors import TraceError
+from workbench.errors import NotDifferentiableError, TraceError
 from workbench.ops import define
 from workbench.ops.define import dtype_of, shape_of
 
@@ -336,6 +336,100 @@ def derive_by_running(
         return define.apply_and_split(op, values, {"graph": detach_leaves(graph)})
 
     op.pull, op.push, op.batch, op.reads = pull, push, batch, None
+
+
+# Composites: what an op does is plain NumPy on other ops.
+
+
+class BodyError(NotDifferentiableError):
+    """The body of an op says nothing of its operands."""
+
+
+def run_body(
+    body: Callable[..., Any], values: Sequence[Any], params: Params
+) -> Sequence[Any]:
+    """Return what the body of an op gives, one output or several, in a list."""
+    made = body(*values, **params)
+    if made is None:
+        operands = ", ".join(map(blame.describe, values))
+        raise BodyError(f"an op has no derivative by {operands}: its body does not say")
+    return made if isinstance(made, tuple) else [made]
+
+
+@hooks.derive_from_body.set
+def derive_from_body(op: Op, body: Callable[..., Any]) -> None:
+    """Give an op the derivatives of its body, which runs again with each of them."""
+
+    def run_with(
+        values: Sequence[Any], moving: Sequence[int], params: Params
+    ) -> Callable[[Sequence[Any]], list[Any]]:
+        def run(xs: Sequence[Any]) -> list[Any]:
+            given = list(values)
+            for i, x in zip(moving, xs, strict=True):
+                given[i] = x
+            return run_body(body, given, params)
+
+        return run
+
+    def pull(
+        mask: int, g: Any, y: object, inputs: tuple[Any, ...], params: Params
+    ) -> list[Any]:
+        moving = [i for i in range(len(inputs)) if mask >> i & 1]
+        back = pull_through(
+            run_with(inputs, moving, params),
+            [inputs[i] for i in moving],
+            g if isinstance(g, tuple) else (g,),
+        )
+        passed: list[Any] = [None] * len(inputs)
+        for i, c in zip(moving, back, strict=True):
+            passed[i] = c
+        return passed
+
+    def push(
+        tangents: tuple[Any, ...], y: object, inputs: tuple[Any, ...], params: Params
+    ) -> Any:
+        moving = [i for i, t in enumerate(tangents) if t is not None]
+        moved = push_through(
+            run_with(inputs, moving, params),
+            [inputs[i] for i in moving],
+            [tangents[i] for i in moving],
+        )
+        return tuple(moved) if isinstance(y, tuple) else moved[0]
+
+    op.pull, op.push, op.reads, op.partial_reads = pull, push, None, None
+
+
+@hooks.batch_by_body.set
+def batch_by_body(
+    op: Op,
+    body: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    batched: tuple[bool, ...],
+    params: Params,
+) -> Any:
+    """Return an op for many examples: one node, which runs its body on all of them.
+
+    NotImplemented where the body says nothing of such operands.
+    """
+    taken = [
+        i
+        for i, (x, b) in enumerate(zip(inputs, batched, strict=True))
+        if b or isinstance(x, Tensor)
+    ]
+
+    def run_all(leaves: Sequence[Tensor]) -> list[Any]:
+        given = list(inputs)
+        for i, x in zip(taken, leaves, strict=True):
+            given[i] = x
+        return run_examples(lambda xs: run_body(body, xs, params), given, batched)
+
+    leaves = make_leaves_like([make_leaf_like(types.spec_of(inputs[i])) for i in taken])
+    try:
+        many = Call(op.name, Graph(leaves, run_all(leaves)))
+    except BodyError:
+        return NotImplemented
+    many.rule = op.rule
+    return apply(many, tuple([inputs[i] for i in taken]))
 
 
 # Ops of a Graph of their own: a derivative is such an op, recorded once.

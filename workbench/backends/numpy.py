@@ -255,6 +255,9 @@ class Function:
     def release(self) -> None:
         """Do nothing: no memory is kept between calls."""
 
+    def run_ready(self, arrays: Sequence[Any]) -> list[Any] | None:
+        """Return None: what NumPy returns may be somebody else's."""
+
     def run(self, arrays: Sequence[Any], observer: Observer | None = None) -> list[Any]:
         """Return the outputs for these inputs; an observer as for `Graph.run`."""
         if len(arrays) != len(self.schedule.inputs):

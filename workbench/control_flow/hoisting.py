@@ -1,30 +1,29 @@
 """What need not be done step by step, before and after a loop.
 
-A backend that compiles takes a loop whose steps do less: what is the same in each step
-is computed once; products of matrices of which a step's own state is no factor, and
-those that only give stacked outputs, are one large product each, before or after the
-loop; a sum over the steps of products is one product of stacked factors. Results are
-the same but for the order in which sums are taken.
+A backend that compiles takes a loop whose steps do less, and so does a loop on arrays
+where that saves more than it costs: what is the same in each step is computed once;
+products of matrices of which a step's own state is no factor, and those that only give
+stacked outputs, are one large product each, before or after the loop; a sum over the
+steps of products is one product of stacked factors. Results are the same but for the
+order in which sums are taken.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench.autodiff.batch import run_batch
-from workbench.autodiff.higher_order import detach_leaves
+from workbench.autodiff.higher_order import detach_leaves, is_draw
 from workbench.control_flow.loop import LEAST, Loop, count_uses, find_sums, find_term
-from workbench.control_flow.op import SCAN, run_loop
-from workbench.control_flow.rules import CHUNKED, Chunks, run_chunks
 from workbench.core.graph import Graph
 from workbench.core.op import declare
-from workbench.core.tensor import Tensor
+from workbench.core.tensor import Tensor, take_name
 from workbench.core.trace import make_leaf_like
-from workbench.core.types import Array, Params, Spec, spec_of
+from workbench.core.types import Spec, spec_of
 from workbench.ops.define import shape_of
 
 #: Products whose factors are worth to be stacked.
@@ -33,58 +32,97 @@ PRODUCTS = (declare("matmul"), declare("tensordot"))
 FLAT = (declare("reshape"),)
 #: What is stacked for a product takes no more bytes than this.
 MOST_BYTES = 2**28
+#: To cut a loop takes about as long as to compute so many times the nodes of its step.
+CUT = 20
+#: About so many entries are computed in the time in which NumPy is called.
+CALL = 1000
 
 
-def hoist_loop(values: Sequence[Any], params: Params) -> Sequence[Any]:
-    """Return the outputs of a loop, with less in each of its steps."""
-    loop: Loop = params["loop"]
-    count, consts, seqs, inits = loop.split_inputs(values)
-    given = [*consts, *seqs, *inits]
-    if loop.draws or any(_is_unknown(x) for x in given):
-        return run_loop(loop, values)
-    return _Hoisting(loop, count, consts, seqs, inits).run()
+def is_worthwhile(loop: Loop, steps: int) -> bool:
+    """Return whether to cut a loop saves more, of so many steps, than it costs."""
+    if loop.draws or loop.is_cut:
+        return False
+    body = loop.body
+    fixed = {x.serial for x in body.leaves[: loop.consts]}
+    known = fixed | {x.serial for x in body.leaves[loop.consts :][: loop.seqs]}
+    nodes = [x for x in body.interior if x.inputs or x._value is None]
+    saved = 0.0
+    for node in nodes:
+        read = {x.serial for x in node.inputs if isinstance(x, Tensor)}
+        if read <= fixed and not is_draw(node):
+            fixed.add(node.serial)
+            known.add(node.serial)
+            saved += _estimate_cost(node)
+        elif read <= known:
+            known.add(node.serial)
+            saved += _estimate_cost(node) * (node.op in PRODUCTS and not loop.until)
+    if not loop.until:
+        starts = body.leaves[loop.consts + loop.seqs :]
+        for i in find_sums(
+            loop.marks, starts, body.outputs, count_uses(nodes, body.outputs)
+        ):
+            term = find_term(body.outputs[i], starts[i])
+            if _find_factors(term) is not None:
+                saved += 2 * _estimate_cost(term)
+    return steps * saved > CUT * len(nodes)
 
 
-def _is_unknown(x: Array) -> bool:
-    """Return whether a length of an operand is unknown, but for that of the steps."""
-    return not all(isinstance(n, int) for n in shape_of(x)[1:])
+def _estimate_cost(node: Tensor) -> float:
+    """Return about what a node costs, in calls of NumPy."""
+    specs = [spec_of(x) for x in (node, *node.inputs)]
+    sizes = [math.prod(s.shape) for s in specs if not isinstance(s, tuple)]
+    return 1 + max((n for n in sizes if isinstance(n, int)), default=0) / CALL
 
 
-class _Hoisting:
-    """A loop while it is being cut: what stands before, inside and after."""
+class Cut:
+    """A loop while it is being cut: what stands before, inside and after.
+
+    Parameters
+    ----------
+    loop
+        The loop as it is written.
+    consts, seqs, inits
+        What it takes: Tensors or arrays.
+    steps
+        The number of steps; None: it is not known before the loop.
+    saving
+        Whether what only reverse mode reads is an output.
+    """
 
     def __init__(
         self,
         loop: Loop,
-        count: Any,
         consts: Sequence[Any],
         seqs: Sequence[Any],
         inits: Sequence[Any],
+        steps: int | None,
+        saving: bool = True,
     ) -> None:
-        self.loop, self.count, self.inits = loop, count, inits
+        self.loop, self.inits, self.steps = loop, inits, steps
         self.rows = [
-            make_leaf_like(Spec(shape_of(x)[1:], x.dtype), leaf.name)
+            _make_leaf(Spec(shape_of(x)[1:], x.dtype), leaf)
             for x, leaf in zip(seqs, loop.body.leaves[loop.consts :], strict=False)
         ]
         first = loop.consts + loop.seqs
         self.carries = [
-            make_leaf_like(spec_of(x), leaf.name)
+            _make_leaf(spec_of(x), leaf)
             for x, leaf in zip(inits, loop.body.leaves[first:], strict=True)
         ]
         #: The values of all rows, by their leaves.
         self.values = {x.serial: v for x, v in zip(self.rows, seqs, strict=True)}
         # On the values outside, what is the same in each step is recorded out there.
         self.outputs = loop.body.run([*consts, *self.rows, *self.carries])
-        steps = (
-            None if loop.until else loop.count_steps([*self._head(), *consts, *seqs])
-        )
-        self.steps: int | None = steps if isinstance(steps, int) else None
+        self.marks = loop.marks if saving else []
+        if not saving:
+            hidden = slice(loop.carries + loop.visible, len(self.outputs) - loop.until)
+            del self.outputs[hidden]
 
-    def _head(self) -> list[Any]:
-        return [] if self.count is None else [self.count]
+    def run(self, run_rest: Callable[[Loop, list[Any]], Sequence[Any]]) -> list[Any]:
+        """Return the outputs of the loop.
 
-    def run(self) -> list[Any]:
-        """Return the outputs of the loop."""
+        ``run_rest`` runs the loop that is left on what it takes: constants, sequences
+        and first values.
+        """
         loop = self.loop
         ends = len(self.outputs) - loop.until
         sums: dict[int, tuple[Tensor, Tensor]] = {}
@@ -105,17 +143,19 @@ class _Hoisting:
                 stacked.append(y)
             return places[key]
 
-        asked = [
-            None if i in later else stack(self.outputs[i])
-            for i in range(loop.carries, ends)
-        ]
+        asked, visible = [], 0
+        for i in range(loop.carries, ends):
+            asked.append(None if i in later else stack(self.outputs[i]))
+            if i < loop.carries + loop.visible:
+                visible = len(stacked)
         factors = [x for pair in sums.values() for x in pair]
         cuts = [x for xs in later.values() for x in xs]
         for x in (*factors, *cuts):
             if x.serial not in self.values:
                 stack(x)
         stop = self.outputs[ends:]
-        made = self._run_rest(kept, [*state, *stacked, *stop])
+        rest, given = self._write_rest(kept, [*state, *stacked, *stop], visible)
+        made = run_rest(rest, given)
         lasts = dict(zip(kept, made, strict=False))
         rows = made[len(kept) :]
 
@@ -137,43 +177,54 @@ class _Hoisting:
             results += run_batch(graph, [read_rows(x) for x in later[i]], size)
         return [*results, *rows[len(stacked) :]]
 
-    def _run_rest(self, kept: Sequence[int], outputs: Sequence[Any]) -> list[Any]:
-        """Run the loop that is left; its carries are those that are kept."""
+    def _write_rest(
+        self, kept: Sequence[int], outputs: Sequence[Any], visible: int
+    ) -> tuple[Loop, list[Any]]:
+        """Return the loop that is left, whose carries are those that are kept.
+
+        And what it takes.
+        """
         loop = self.loop
         carries = [self.carries[i] for i in kept]
         rows = [*self.rows, *self.hoisted]
         whole = Graph([*rows, *carries], outputs)
-        consts = _find_consts(whole)
+        consts = find_consts(whole)
         read = 0
         for mask in whole.reads:
             read |= mask
         rows = [x for i, x in enumerate(rows) if read >> i & 1]
-        if not rows and self.count is None and loop.steps is None:
+        if not rows and not loop.counted and loop.steps is None:
             rows = self.rows[:1]  # which tells the number of steps
         body = detach_leaves(Graph([*consts, *rows, *carries], outputs))
         rest = Loop(
             body, len(consts), len(rows), len(carries),
             steps=loop.steps, counted=loop.counted, reverse=loop.reverse,
-            until=loop.until, hide=False, every=loop.every, limit=loop.limit,
-            marks=[kept.index(i) for i in loop.marks], uneven=loop.uneven,
+            until=loop.until, hide=False, visible=visible, every=loop.every,
+            limit=loop.limit, marks=[kept.index(i) for i in self.marks],
+            uneven=loop.uneven,
         )  # fmt: skip
-        rest.derived, rest.keep = loop.derived, loop.keep
-        return list(
-            run_loop(
-                rest,
-                [*self._head(), *consts, *(self.values[x.serial] for x in rows),
-                 *(self.inits[i] for i in kept)],
-            )
-        )  # fmt: skip
+        rest.derived, rest.keep, rest.is_cut = loop.derived, True, True
+        starts = [self.inits[i] for i in kept]
+        return rest, [*consts, *(self.values[x.serial] for x in rows), *starts]
 
     #: What products before the loop give, a row for each step.
     hoisted: tuple[Tensor, ...] = ()
 
+    #: The program of a step and its nodes, until products are taken out of it.
+    _steps: tuple[Graph, list[Tensor]] | None = None
+
+    def _list_steps(self) -> tuple[Graph, list[Tensor]]:
+        """Return the program of a step, and the nodes that differ from step to step."""
+        if self._steps is None:
+            leaves = [*self.rows, *self.hoisted, *self.carries]
+            whole = Graph(leaves, self.outputs)
+            self._steps = whole, _list_inside(whole)
+        return self._steps
+
     def _hoist_products(self) -> None:
         """Compute before the loop what products make of rows and constants alone."""
         assert self.steps is not None
-        whole = Graph([*self.rows, *self.carries], self.outputs)
-        inside = _list_inside(whole)
+        whole, inside = self._list_steps()
         of_rows = {x.serial for x in self.rows}
         roots = []
         for node in inside:
@@ -191,6 +242,7 @@ class _Hoisting:
         made = run_batch(graph, [self.values[x.serial] for x in self.rows], self.steps)
         self.hoisted = tuple(roots)
         self.values |= {x.serial: v for x, v in zip(roots, made, strict=True)}
+        self._steps = None
 
     def _is_worthwhile(self, node: Tensor) -> bool:
         """Return whether one product for all steps is better than one for each."""
@@ -204,12 +256,11 @@ class _Hoisting:
 
         A factor is a matrix whose columns are summed over: ``u.T @ v``.
         """
-        loop = self.loop
-        whole = Graph([*self.rows, *self.hoisted, *self.carries], self.outputs)
-        inside = {x.serial for x in _list_inside(whole)}
-        uses = count_uses(_list_inside(whole), self.outputs)
+        whole, nodes = self._list_steps()
+        inside = {x.serial for x in nodes}
+        uses = count_uses(nodes, self.outputs)
         found = {}
-        for i in find_sums(loop.marks, self.carries, self.outputs, uses):
+        for i in find_sums(self.marks, self.carries, self.outputs, uses):
             term = find_term(self.outputs[i], self.carries[i])
             factors = _find_factors(term) if term.serial in inside else None
             if factors is not None and uses[term.serial] == 1:
@@ -228,14 +279,16 @@ class _Hoisting:
         loop, steps = self.loop, self.steps
         assert steps is not None
         ends = len(self.outputs) - loop.until
+        if ends == loop.carries:
+            return {}
         leaves = [*self.rows, *self.hoisted, *self.carries]
         factors = [x for pair in sums.values() for x in pair]
         before = Graph(leaves, [*state, *factors, *self.outputs[ends:]])
         needed = {x.serial for x in _list_inside(before)}
-        whole = Graph(leaves, self.outputs)
+        whole, nodes = self._list_steps()
         varying = whole.schedule.varying
         after: set[int] = set()
-        for node in _list_inside(whole):
+        for node in nodes:
             if node.serial in needed:
                 continue
             if (node.op in PRODUCTS and self._is_worthwhile(node)) or any(
@@ -268,6 +321,13 @@ class _Hoisting:
         return found
 
 
+def _make_leaf(spec: Spec, like: Tensor) -> Tensor:
+    """Return a leaf that is called as another one, if anybody asks."""
+    made = make_leaf_like(spec)
+    take_name(made, like)
+    return made
+
+
 def _list_inside(graph: Graph) -> list[Tensor]:
     """Return the nodes that differ from step to step."""
     varying = graph.schedule.varying
@@ -275,7 +335,7 @@ def _list_inside(graph: Graph) -> list[Tensor]:
     return [x for x in nodes if x.serial in varying]
 
 
-def _find_consts(graph: Graph) -> list[Tensor]:
+def find_consts(graph: Graph) -> list[Tensor]:
     """Return what the outputs read, or are, that is the same in each step."""
     varying = graph.schedule.varying
     read = (x for node in _list_inside(graph) for x in node.inputs)
@@ -290,7 +350,9 @@ def _find_consts(graph: Graph) -> list[Tensor]:
 def _find_factors(term: Tensor) -> tuple[Tensor, Tensor] | None:
     """Return two matrices ``u`` and ``v`` whose product ``u.T @ v`` a term is."""
     shape = term.spec.shape
-    if len(shape) != 2 or min(shape) < LEAST or term.spec.dtype.kind not in "fc":
+    if len(shape) != 2 or term.spec.dtype.kind not in "fc":
+        return None
+    if not all(isinstance(n, int) and n >= LEAST for n in shape):
         return None
     if not all(
         isinstance(x, Tensor) and x.spec.dtype == term.spec.dtype for x in term.inputs
@@ -322,77 +384,3 @@ def _sum_products(u: Any, v: Any, shape: Sequence[int]) -> Any:
     """Return the sum over all steps of products ``u.T @ v``, as one product."""
     rows, columns = shape
     return np.reshape(u, (-1, rows)).T @ np.reshape(v, (-1, columns))
-
-
-def hoist_pieces(values: Sequence[Any], params: Params) -> Sequence[Any]:
-    """Return the outputs of a loop back in pieces: as a loop over the pieces."""
-    chunks: Chunks = params["chunks"]
-    source, back, every = chunks.source, chunks.back, chunks.every
-    n = chunks.count_steps(values)
-    given, marks, own = chunks.split_inputs(values)
-    count, consts, seqs, _ = source.split_inputs(given)
-    if not isinstance(n, int) or count is not None or n < 1:
-        return run_chunks(chunks, values)
-    at = back.consts + back.seqs - source.visible
-    fixed, rows, carries = own[: back.consts], own[back.consts : at], own[at:]
-    whole = n // every
-    stacks: list[list[Any]] = []
-
-    def run_piece(steps: int, starts: Any, seqs: Any, rows: Any, carries: Any) -> Any:
-        ahead, behind = _set_steps(source, steps), _set_steps(back, steps)
-        lost = run_loop(ahead, [*consts, *seqs, *starts])[source.carries :]
-        return run_loop(behind, [*fixed, *rows, *lost[: source.visible], *carries])
-
-    if n % every:  # the last steps, which come first
-        starts = [x[whole] for x in marks]
-        parts = [[x[whole * every :] for x in xs] for xs in (seqs, rows)]
-        made = run_piece(n % every, starts, parts[0], parts[1], carries)
-        carries = list(made[: back.carries])
-        stacks.append(list(made[back.carries :][: back.visible]))
-    if whole:
-        made = _scan_pieces(run_piece, chunks, whole, marks, seqs, rows, carries)
-        carries = made[: back.carries]
-        stacks.append([np.reshape(y, (whole * every, *y.shape[2:]))
-                       for y in made[back.carries :]])  # fmt: skip
-    joined = [np.concatenate(ys[::-1]) if len(ys) > 1 else ys[0]
-              for ys in zip(*stacks, strict=True)]  # fmt: skip
-    return [*carries, *joined]
-
-
-def _set_steps(loop: Loop, steps: int) -> Loop:
-    """Return the same loop for another number of steps."""
-    made = Loop(
-        loop.body, loop.consts, loop.seqs, loop.carries, steps=steps,
-        reverse=loop.reverse, hide=False, uneven=loop.uneven,
-    )  # fmt: skip
-    made.derived = loop.derived
-    return made
-
-
-def _scan_pieces(
-    run_piece: Any, chunks: Chunks, whole: int, marks: Any, seqs: Any, rows: Any,
-    carries: Any,
-) -> list[Any]:  # fmt: skip
-    """Return the outputs of a loop back over all pieces of the same length."""
-    every = chunks.every
-    cut = [np.reshape(x[: whole * every], (whole, every, *shape_of(x)[1:]))
-           for x in (*seqs, *rows)]  # fmt: skip
-    taken = [*(x[:whole] for x in marks), *cut]
-    leaves = [make_leaf_like(Spec(shape_of(x)[1:], x.dtype)) for x in taken]
-    states = [make_leaf_like(spec_of(x)) for x in carries]
-    starts, parts = leaves[: len(marks)], leaves[len(marks) :]
-    outputs = run_piece(
-        every, starts, parts[: len(seqs)], parts[len(seqs) :], states
-    )[: chunks.back.carries + chunks.back.visible]  # fmt: skip
-    consts = _find_consts(Graph([*leaves, *states], outputs))
-    body = detach_leaves(Graph([*consts, *leaves, *states], outputs))
-    loop = Loop(
-        body, len(consts), len(leaves), len(states), steps=whole, reverse=True,
-        hide=False,
-    )  # fmt: skip
-    loop.derived = True
-    return list(run_loop(loop, [*consts, *taken, *carries]))
-
-
-SCAN.hoist = hoist_loop
-CHUNKED.hoist = hoist_pieces

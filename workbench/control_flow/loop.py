@@ -112,6 +112,8 @@ class Loop:
         self.pulled = False
         #: A rule has made it: what it stacks are cotangents or tangents.
         self.derived = False
+        #: It is what is left of a loop that was cut; see `hoisting`.
+        self.is_cut = False
         #: The loop as functions of arrays, by `keep`: made by `running.runner`.
         self.runners: dict[bool, Callable[..., tuple[Any, ...]]] = {}
 

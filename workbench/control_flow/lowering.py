@@ -17,7 +17,7 @@ from workbench.backends.text import (
     format_tuple,
 )
 from workbench.control_flow.loop import Loop
-from workbench.control_flow.rules import Chunks
+from workbench.control_flow.pieces import Chunks
 from workbench.core import types
 from workbench.core.dims import Dim, Length, atoms_of, format_dim
 from workbench.core.op import Choice, Lowering, Repetition, declare

@@ -8,17 +8,20 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.higher_order import outer_specs
+from workbench.control_flow.hoisting import Cut, is_worthwhile
 from workbench.control_flow.loop import Loop
-from workbench.control_flow.running import get_runner
+from workbench.control_flow.running import assemble_outputs, get_runner
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor
 from workbench.core.traits import Traits
-from workbench.core.types import Spec
+from workbench.core.types import Array, Params, Spec
 from workbench.errors import UsageError
 from workbench.ops import define
 from workbench.ops.define import shape_of
 
 SCAN = declare("scan")
+#: A loop that ends by itself is taken for one of so many steps.
+FEW = 100
 
 
 def run_loop(loop: Loop, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -33,10 +36,48 @@ def _compute(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
         raise UsageError(
             f"scan: n_steps={n} is negative. To go backward write reverse=True."
         )
-    made = get_runner(loop)(n, [*consts, *seqs, *inits])
+    made = run_steps(loop, n, [*consts, *seqs, *inits])
     if loop.limit is not None:
         loop.limit(*made[: loop.carries])
     return made
+
+
+def run_steps(loop: Loop, n: int, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the outputs of so many steps on arrays, first of all without its count."""
+    # Of a loop that ends by itself nobody knows how many steps there will be.
+    if not is_worthwhile(loop, min(n, FEW) if loop.until else n) or not all(
+        isinstance(x, (np.ndarray, np.generic)) for x in inputs
+    ):
+        return get_runner(loop)(n, inputs)
+    first = loop.consts + loop.seqs
+    cut = Cut(
+        loop, inputs[: loop.consts], inputs[loop.consts : first], inputs[first:],
+        None if loop.until else n, loop.keep,
+    )  # fmt: skip
+    made = cut.run(lambda rest, given: get_runner(rest)(n, given))
+    ends = len(cut.outputs) - loop.until
+    marks = made[ends : ends + len(cut.marks)]
+    done = int(made[-1]) if loop.until else n
+    stacks = dict(enumerate(made[loop.carries : ends], loop.carries))
+    return assemble_outputs(loop, made[: loop.carries], stacks, done, marks)
+
+
+def hoist_loop(values: Sequence[Any], params: Params) -> Sequence[Any]:
+    """Return the outputs of a loop, with less in each of its steps."""
+    loop: Loop = params["loop"]
+    count, consts, seqs, inits = loop.split_inputs(values)
+    given = [*consts, *seqs, *inits]
+    if loop.draws or any(_is_unknown(x) for x in given):
+        return run_loop(loop, values)
+    steps = None if loop.until else loop.count_steps(values)
+    cut = Cut(loop, consts, seqs, inits, steps if isinstance(steps, int) else None)
+    head = [] if count is None else [count]
+    return cut.run(lambda rest, given: run_loop(rest, [*head, *given]))
+
+
+def _is_unknown(x: Array) -> bool:
+    """Return whether a length of an operand is unknown, but for that of the steps."""
+    return not all(isinstance(n, int) for n in shape_of(x)[1:])
 
 
 def _infer(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
@@ -108,6 +149,7 @@ SCAN.inner_sources = _leaf_sources
 SCAN.repeats, SCAN.traits = True, Traits(grows=True)
 SCAN.graphs = lambda inputs, params: [params["loop"].body]
 SCAN.compute = _compute
+SCAN.hoist = hoist_loop
 SCAN.infer = _infer
 SCAN.connection = _connection
 SCAN.rule = "the rule of each step, from the last to the first"

@@ -12,14 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.autodiff.call import derive_by_running
 from workbench.autodiff.higher_order import (
     batch_graph,
     detach_leaves,
     is_masked,
     make_bitmask,
     name_after,
-    outer_specs,
     pull_graph,
     push_graph,
     refuse_inner_draws,
@@ -28,16 +26,15 @@ from workbench.autodiff.higher_order import (
 from workbench.autodiff.steps import Rules
 from workbench.control_flow.loop import Loop, find_moving_leaves, pad_rows, take_window
 from workbench.control_flow.op import SCAN, run_loop
-from workbench.control_flow.running import Absent, get_runner
+from workbench.control_flow.pieces import Chunks, run_chunks
+from workbench.control_flow.running import Absent
 from workbench.control_flow.steps import apply_step_rules
 from workbench.core import blame
 from workbench.core.graph import Graph
-from workbench.core.op import declare
 from workbench.core.tensor import Tensor, mask_cotangent, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import Array, Params, Spec, is_differentiable
 from workbench.errors import TraceError
-from workbench.ops import define
 from workbench.ops.define import shape_of
 
 # Making one loop out of another: what the rules of loops are made of.
@@ -316,128 +313,6 @@ def _freeze_finished(
         marks=loop.marks and range(loop.carries + 2), **(settings | {"uneven": True}),
     )  # fmt: skip
     return new, top, limits, starts
-
-
-# The loop back of a loop that kept only some of its states.
-#
-# Between two kept states the steps run once more, and store what the steps back read;
-# then those steps back run. So no more than that is held at a time.
-
-
-CHUNKED = declare("scan_back")
-
-
-class Chunks:
-    """A loop that is to run once more, in pieces, and the loop back.
-
-    The stacked outputs of ``source`` are the last sequences of ``back``. The op takes
-    the inputs of the source, the kept first carries of its pieces, and the inputs of
-    the loop back without those sequences.
-    """
-
-    def __init__(self, source: Loop, back: Loop, every: int) -> None:
-        self.source = source
-        self.back = back
-        self.every = every
-
-    def __repr__(self) -> str:
-        return f"<{self.back!r}, {self.every} steps at a time>"
-
-    def split_inputs(
-        self, inputs: Sequence[Any]
-    ) -> tuple[list[Any], list[Any], list[Any]]:
-        """Split inputs: those of the source, kept carries, those of the loop back."""
-        source = self.source
-        a = source.counted + source.consts + source.seqs + source.carries
-        b = a + source.carries
-        return list(inputs[:a]), list(inputs[a:b]), list(inputs[b:])
-
-    def count_steps(self, inputs: Sequence[Any]) -> Any:
-        """Return the number of steps."""
-        return self.source.count_steps(inputs)
-
-    def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the outputs of the loop back, on arrays."""
-        source, back, k = self.source, self.back, self.every
-        given, marks, own = self.split_inputs(inputs)
-        n = self.count_steps(inputs)
-        _, consts, seqs, inits = source.split_inputs(given)
-        real = back.seqs - source.visible
-        fixed, rows = own[: back.consts], own[back.consts : back.consts + real]
-        carries = own[back.consts + real :]
-        stacks: list[Any] = []
-        if n <= 0:
-            lost = get_runner(source)(0, [*consts, *seqs, *inits])[source.carries :]
-            return get_runner(back)(
-                0, [*fixed, *rows, *lost[: source.visible], *carries]
-            )
-        held: list[Any] = []
-        for piece in reversed(range(-(-n // k))):
-            a, b = piece * k, min((piece + 1) * k, n)
-            starts = [x[piece] for x in marks]
-            part = [*consts, *(x[a:b] for x in seqs), *starts]
-            lost = get_runner(source)(b - a, part)[source.carries :]
-            part = [*fixed, *(x[a:b] for x in rows), *lost[: source.visible], *carries]
-            made = get_runner(back)(b - a, part, held, final=piece == 0)
-            carries = list(made[: back.carries])
-            ys = made[back.carries : back.carries + back.visible]
-            if not stacks:
-                stacks = [np.empty_like(y, shape=(n, *y.shape[1:])) for y in ys]
-            for whole, y in zip(stacks, ys, strict=True):
-                whole[a:b] = y
-            del lost, part, made, ys  # before the next piece stores its own
-        return (*carries, *stacks)
-
-    def run_unchunked(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return the same outputs by ops with derivatives, which keep all states."""
-        source, back = self.source, self.back
-        given, _, own = self.split_inputs(inputs)
-        source.keep = back.keep = True
-        lost = run_loop(source, given)[source.carries :][: source.visible]
-        at = back.consts + back.seqs - source.visible
-        count = given[: int(back.counted)]  # both make the same number of steps
-        made = run_loop(back, [*count, *own[:at], *lost, *own[at:]])
-        return list(made[: back.carries + back.visible])
-
-
-def run_chunks(chunks: Chunks, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the outputs of the loop back, as Tensors where an input is one."""
-    return define.apply_and_split(CHUNKED, tuple(inputs), {"chunks": chunks})
-
-
-def _compute(*inputs: Any, chunks: Chunks) -> tuple[Any, ...]:
-    return chunks.run(inputs)
-
-
-def _infer(*inputs: Any, chunks: Chunks) -> tuple[Any, ...]:
-    source, back = chunks.source, chunks.back
-    given, _, own = chunks.split_inputs(inputs)
-    n = chunks.count_steps(inputs)
-    at = back.consts + back.seqs - source.visible
-    lost = outer_specs(source.body, given[source.counted :], _sequence_places(source))
-    lost = [Spec((n, *s.shape), s.dtype) for s in lost[source.carries :]]
-    values = [*own[:at], *lost[: source.visible], *own[at:]]
-    specs = outer_specs(back.body, values, _sequence_places(back))
-    heads = [
-        Spec(shape_of(x), s.dtype)
-        for s, x in zip(specs, values[len(values) - back.carries :], strict=False)
-    ]
-    rows = specs[back.carries :][: back.visible]
-    return (*heads, *(Spec((n, *s.shape), s.dtype) for s in rows))
-
-
-def _sequence_places(loop: Loop) -> range:
-    return range(loop.consts, loop.consts + loop.seqs)
-
-
-CHUNKED.repeats = True
-CHUNKED.graphs = lambda inputs, params: [
-    loop.body for loop in (params["chunks"].source, params["chunks"].back)
-]
-CHUNKED.compute = _compute
-CHUNKED.infer = _infer
-CHUNKED.rule = "the rule of each step, which runs once more"
-derive_by_running(CHUNKED, lambda inputs, chunks: chunks.run_unchunked(inputs))
 
 
 # The rules of `SCAN`

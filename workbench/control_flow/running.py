@@ -1,7 +1,9 @@
 """How a loop runs: its step as straight Python code, inside one ``for``.
 
 The code is written once for each structure (its text is the key), so what a step
-costs beyond NumPy is what these lines cost.
+costs beyond NumPy is what these lines cost. It stays NumPy's own arithmetic, however
+often a loop runs: compiled code may round otherwise, and a loop outside of a program
+must not give other digits from one call to the next. `workbench.compile` is asked for.
 """
 
 from __future__ import annotations
@@ -15,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.higher_order import is_draw
 from workbench.backends.numpy import Function
-from workbench.control_flow.loop import LEAST, Loop, count_uses, find_sums, find_term
+from workbench.control_flow.loop import Loop, count_uses, find_sums, find_term
 from workbench.core import blame, dims, types
 from workbench.core.graph import Graph
 from workbench.core.op import Op
@@ -34,6 +35,8 @@ from workbench.ops.device import make_zeros
 
 #: What tracebacks call the code of a loop.
 FILE = "<step of a loop>"
+#: What stands before a line of the step.
+PAD = "        "
 
 
 class Code:
@@ -59,11 +62,6 @@ class Code:
             self.objects[key] = f"f{len(self.objects)}"
             self.scope[self.objects[key]] = value
         return self.objects[key]
-
-    def write(self, graph: Graph, given: dict[Tensor, str], pad: str) -> list[str]:
-        """Return the lines of a graph; the names of its outputs."""
-        names = {x.serial: name for x, name in given.items()}
-        return self.steps(graph.interior, names, pad, graph.outputs, set(), "i")
 
     def steps(
         self,
@@ -194,12 +192,7 @@ def compile_text(text: str) -> CodeType:
 
 # A loop as one function of Python code, its step as straight lines in a ``for``.
 #
-# What depends on nothing that changes from step to step is computed before the loop.
-# Sums over the steps are made in place; those of outer products some steps at a time,
-# as one product of matrices.
-
-#: So many outer products are summed as one product of matrices.
-BLOCK = 32
+# Sums over the steps are made in place.
 
 
 #: Where the outputs of the step go, each to rows of a buffer: with each output those
@@ -239,10 +232,9 @@ def make_shape_check(loop: Loop, carry: int) -> Callable[[Any, Any], None]:
     return check_shape
 
 
-def _sum_outer_products(columns: Array, rows: Array, count: int) -> Array:
-    """Return the sum of outer products."""
-    left = columns[:count].reshape(count, -1)
-    return left.T @ rows[:count].reshape(count, -1)
+def _name(count: int, letter: str) -> list[str]:
+    """Return so many names: ``k0``, ``k1``, ..."""
+    return [f"{letter}{i}" for i in range(count)]
 
 
 def make_buffer(n: int, y: Array) -> Array:
@@ -250,40 +242,7 @@ def make_buffer(n: int, y: Array) -> Array:
     return np.empty_like(y, shape=(n, *np.shape(y)))
 
 
-def _split_invariants(
-    loop: Loop,
-) -> tuple[Graph, list[Tensor], list[Tensor], Sequence[Any]]:
-    """Split a step into what is the same in each step, and the rest.
-
-    Returns the graph of the former, the nodes of the latter, what they read of the
-    former, and the outputs.
-    """
-    body = loop.body
-    fixed = {x.serial for x in body.leaves[: loop.consts]}
-    same = set()
-    inside = []
-    for node in body.interior:
-        if not is_draw(node) and all(
-            x.serial in fixed or x.serial in same
-            for x in node.inputs
-            if isinstance(x, Tensor)
-        ):
-            same.add(node.serial)
-        else:
-            inside.append(node)
-    read = {
-        x.serial: x
-        for x in (*(x for node in inside for x in node.inputs), *body.outputs)
-        if isinstance(x, Tensor) and x.serial in same
-    }
-    inputs = list(read.values())
-    return Graph(body.leaves[: loop.consts], inputs), inside, inputs, body.outputs
-
-
 # The runner: values in, values out
-
-#: Beyond so many ops the step is not straight code, whose compiling would take longer.
-MOST_LINES = 4000
 
 
 class Absent(np.ndarray[Any, Any]):
@@ -311,22 +270,13 @@ class Runner:
         self.loop = loop
         total = len(loop.body.outputs) - loop.until
         self.marks = loop.marks if saving else []
-        self.hidden = [] if saving else list(range(loop.carries + loop.visible, total))
-        self.places = self._places(
-            [i for i in range(loop.carries, total) if i not in set(self.hidden)]
-        )
-        #: The node of each line of the code, and how many arrays hold what is summed
-        #: later.
+        ends = total if saving else loop.carries + loop.visible
+        self.places = self._places(list(range(loop.carries, ends)))
+        #: The node of each line of the code.
         self.nodes: list[Tensor | None] = []
-        self.held = 0
-        #: ``run(n, consts, seqs, inits, held, final)``: the last carries, the buffers
-        #: of the places, the number of steps, the kept carries. ``held`` is a list for
-        #: what is summed later, if the run is not the ``final`` piece of a loop.
-        self.run = (
-            self._compile_step()
-            if len(loop.body.interior) > MOST_LINES
-            else self._compile_loop()
-        )
+        #: ``run(n, consts, seqs, inits)``: the last carries, the buffers of the places,
+        #: the number of steps, the kept carries.
+        self.run = self._compile_loop()
 
     def _places(self, visible: list[int]) -> Places:
         """Return where outputs go; those that lag behind another share its buffer."""
@@ -355,180 +305,137 @@ class Runner:
     # Its code
 
     def _compile_loop(self) -> Callable[..., Any]:
-        """Return the whole loop as one function of Python code."""
-        loop, body = self.loop, self.loop.body
-        before, inside, inputs, results = _split_invariants(loop)
-        code = Code()
+        """Return the whole loop as one function of Python code.
+
+        Constants are ``c0``, sequences ``q0`` and their entries ``s0``, carries ``k0``,
+        stacked outputs ``b0``, kept carries ``m0``, and ``t`` is the step.
+        """
+        loop, body, code = self.loop, self.loop.body, Code()
         self.nodes = code.nodes
-        consts = [f"c{i}" for i in range(loop.consts)]
-        seqs = [f"s{i}" for i in range(loop.seqs)]
-        carries = [f"k{i}" for i in range(loop.carries)]
-        rows = [f"b{i}" for i in range(len(self.places))]
-        code.line("def run(n, consts, seqs, inits, held, final):")
-        code.line("    held_back = []")
-        for names, source in ((consts, "consts"), (carries, "inits")):
-            if names:
-                code.line(f"    {', '.join(names)}, = {source}")
-        if seqs:
-            code.line(f"    {', '.join(f'q{i}' for i in range(loop.seqs))}, = seqs")
-        uses = count_uses(inside, body.outputs)
         starts = body.leaves[loop.consts + loop.seqs :]
+        uses = count_uses(body.interior, body.outputs)
         added = find_sums(loop.marks, starts, body.outputs, uses)
-        outer = self._find_outer_products(added, inside, uses)
-        for i in added:
-            code.line(f"    if getattr(k{i}, 'ndim', 0): k{i} = k{i}.copy()")
-        pairs = [f"x{i}, y{i}" for i in outer]
-        if outer:
-            code.line(f"    f, {', '.join(pairs)} = held")
-        given = dict(zip(body.leaves, consts, strict=False))
-        known = code.write(before, given, "    ") if inputs else []
-        known_as = {x.serial: name for x, name in zip(inputs, known, strict=True)}
-        # In the loop
-        for name in rows:
-            code.line(f"    {name} = {'[]' if loop.until else 'None'}")
-        kept = [f"m{i}" for i in range(len(self.marks))]
-        for name in kept:
-            code.line(f"    {name} = []")
-        order = "range(n - 1, -1, -1)" if loop.reverse else "range(n)"
-        if loop.until and not (loop.seqs or loop.reverse):
-            order = "count()"
-        code.line("    t = -1")
-        code.line(f"    for t in {order}:")
-        pad = "        "
-        if order == "count()":
-            code.line(f"{pad}if t == n:")
-            code.line(f"{pad}    t -= 1")
-            code.line(f"{pad}    break")
-        for k, name in enumerate(seqs):
-            code.line(f"{pad}{name} = q{k}[t]")
-        leaves = [*consts, *seqs, *carries]
-        for x, name in zip(body.leaves, leaves, strict=True):
-            known_as[x.serial] = name
+        self._open_loop(code, added)
+        names = {x.serial: name for x, name in zip(body.leaves, [
+            *_name(loop.consts, "c"), *_name(loop.seqs, "s"), *_name(loop.carries, "k")
+        ], strict=True)}  # fmt: skip
         skipped = {body.outputs[i].serial for i in added}
-        skipped |= {find_term(body.outputs[i], loop.leaf(i)).serial for i in outer}
         dying = {
             x.serial
-            for i, x in enumerate(body.leaves[loop.consts + loop.seqs :])
+            for i, x in enumerate(starts)
             if i not in added and i not in self.marks and _keeps_shape(loop, i)
         }
-        values = code.steps(inside, known_as, pad, results, skipped, "v", dying)
-        first = "n - 1" if loop.reverse else "0"
-        chosen = [values[output] for output in self.places]
-        lags = self.places.values()
-        if rows and not loop.until:
-            code.line(f"{pad}if t == {first}:")
-            for name, value, late in zip(rows, chosen, lags, strict=True):
-                code.line(f"{pad}    {name} = rows(n + {len(late)}, {value})")
-                for k, (_, carry) in enumerate(late, 1):
-                    row = f"n + {k - 1}" if loop.reverse else f"{len(late) - k}"
-                    code.line(f"{pad}    {name}[{row}] = inits[{carry}]")
-        for name, value, late in zip(rows, chosen, lags, strict=True):
-            if loop.until:
-                code.line(f"{pad}{name}.append({value})")
-            else:
-                ahead = f" + {len(late)}" if late and not loop.reverse else ""
-                code.line(f"{pad}{name}[t{ahead}] = {value}")
+        values = code.steps(
+            body.interior, names, PAD, body.outputs, skipped, "v", dying
+        )
+        self._store_rows(code, values)
         for i, carry in enumerate(self.marks):
             if i == 0:
-                code.line(f"{pad}if t % {loop.every} == 0:")
-            code.line(f"{pad}    m{i}.append(k{carry})")
+                code.line(f"{PAD}if t % {loop.every} == 0:")
+            code.line(f"{PAD}    m{i}.append(k{carry})")
         for i in added:
             # The one who sums owns the sum.
             term = find_term(body.outputs[i], loop.leaf(i))
-            if i not in outer:
-                text = code.name_of(term, known_as)
-                code.line(f"{pad}k{i} += {text}", body.outputs[i])
-                continue
-            u, v = (code.name_of(x, known_as) for x in outer[i])
-            code.line(f"{pad}if x{i} is None:")
-            code.line(f"{pad}    x{i}, y{i} = rows({BLOCK}, {u}), rows({BLOCK}, {v})")
-            code.line(f"{pad}x{i}[f], y{i}[f] = {u}, {v}", term)
-        if outer:
-            code.line(f"{pad}f += 1")
-            code.line(f"{pad}if f == {BLOCK}:")
-            for i in outer:
-                code.line(f"{pad}    k{i} += products(x{i}, y{i}, f)")
-            code.line(f"{pad}    f = 0")
-        moved = [i for i in range(loop.carries) if i not in added]
-        moved = [i for i in moved if values[i] != f"k{i}"]
-        unsure = [i for i in moved if not _keeps_shape(loop, i)]
-        for at, i in enumerate(unsure):
-            # Only the run tells whether a step changes the shape.
-            if at == 0:
-                code.line(f"{pad}if t == {first}:")
-            kept_shape = code.name_object(make_shape_check(loop, i), ("kept", i))
-            code.line(f"{pad}    {kept_shape}(k{i}, {values[i]})")
-        if moved:
-            left = ", ".join(f"k{i}" for i in moved)
-            code.line(f"{pad}{left} = {', '.join(values[i] for i in moved)}")
-            # A carry that is written to must have no other name.
-            other = {values[i] for i in moved if values[i][0] == "v"}
-            if loop.until:
-                other.discard(values[-1])
-            if code.updates and other:
-                code.line(f"{pad}{' = '.join(sorted(other))} = None")
-        if code.lines[-1].endswith(f"{order}:"):
-            code.line(f"{pad}pass")
+            code.line(f"{PAD}k{i} += {code.name_of(term, names)}", body.outputs[i])
+        self._hand_on(code, values, [i for i in range(loop.carries) if i not in added])
+        if code.lines[-1].startswith("    for "):
+            code.line(f"{PAD}pass")
         if loop.until:
-            code.line(f"{pad}if {values[-1]}:")
-            code.line(f"{pad}    break")
-        if outer:
-            code.line("    if final and f:")
-            for i in outer:
-                code.line(f"        k{i} += products(x{i}, y{i}, f)")
-            code.line(f"    held[:] = f, {', '.join(pairs)}")
-        self.held = 2 * len(outer)
-        finals = ", ".join(carries) + ("," if carries else "")
-        made = ", ".join(rows) + ("," if rows else "")
+            code.line(f"{PAD}if {values[-1]}:")
+            code.line(f"{PAD}    break")
+        finals, rows, kept = (
+            "".join(f"{name}, " for name in _name(many, letter))
+            for many, letter in (
+                (loop.carries, "k"), (len(self.places), "b"), (len(self.marks), "m")
+            )
+        )  # fmt: skip
         done = "t + 1" if loop.until else "n"
-        saved = ", ".join(kept) + ("," if kept else "")
-        code.line(f"    return ({finals}), ({made}), {done}, ({saved})")
-        code.scope.update(rows=make_buffer, count=count, products=_sum_outer_products)
+        code.line(f"    return ({finals}), ({rows}), {done}, ({kept})")
+        code.scope.update(rows=make_buffer, count=count)
         exec(compile_text("\n".join(code.lines)), code.scope)
         made_run: Callable[..., Any] = code.scope["run"]
         return made_run
 
-    def _find_outer_products(
-        self, added: Sequence[int], inside: Sequence[Tensor], uses: dict[int, int]
-    ) -> dict[int, tuple[Tensor, Tensor]]:
-        """Return the sums of outer products, with the column and the row of each step.
-
-        Some steps of them together are one product of matrices.
-        """
-        loop, found = self.loop, {}
+    def _open_loop(self, code: Code, added: Sequence[int]) -> None:
+        """Write what stands before the step; the ``added`` carries are sums."""
+        loop = self.loop
+        code.line("def run(n, consts, seqs, inits):")
+        code.line("    held_back = []")
+        for many, letter, source in (
+            (loop.consts, "c", "consts"),
+            (loop.carries, "k", "inits"),
+            (loop.seqs, "q", "seqs"),
+        ):
+            if many:
+                code.line(f"    {', '.join(_name(many, letter))}, = {source}")
         for i in added:
-            term = find_term(loop.body.outputs[i], loop.leaf(i))
-            shape = term.spec.shape
-            if (
-                term.op.traits.symbol == "*"
-                and uses[term.serial] == 1
-                and any(term is node for node in inside)
-                and len(shape) == 2
-                and all(isinstance(m, int) and m >= LEAST for m in shape)
-                and all(isinstance(x, Tensor) for x in term.inputs)
-            ):
-                for u, v in (term.inputs, term.inputs[::-1]):
-                    row = v.spec.shape in ((shape[1],), (1, shape[1]))
-                    if row and u.spec.shape == (shape[0], 1):
-                        if u.spec.dtype == v.spec.dtype == term.spec.dtype:
-                            found[i] = (u, v)
-                        break
-        return found
+            code.line(f"    if getattr(k{i}, 'ndim', 0): k{i} = k{i}.copy()")
+        for name in _name(len(self.places), "b"):
+            code.line(f"    {name} = {'[]' if loop.until else 'None'}")
+        for name in _name(len(self.marks), "m"):
+            code.line(f"    {name} = []")
+        endless = loop.until and not (loop.seqs or loop.reverse)
+        order = "range(n - 1, -1, -1)" if loop.reverse else "range(n)"
+        code.line("    t = -1")
+        code.line(f"    for t in {'count()' if endless else order}:")
+        if endless:
+            code.line(f"{PAD}if t == n:")
+            code.line(f"{PAD}    t -= 1")
+            code.line(f"{PAD}    break")
+        for k in range(loop.seqs):
+            code.line(f"{PAD}s{k} = q{k}[t]")
+
+    @property
+    def _is_first(self) -> str:
+        """The code of whether a step is the first one."""
+        return f"t == {'n - 1' if self.loop.reverse else '0'}"
+
+    def _store_rows(self, code: Code, values: Sequence[str]) -> None:
+        """Write how what a step has made gets into the stacked outputs."""
+        loop, places = self.loop, list(enumerate(self.places.items()))
+        if loop.until:
+            for at, (output, _) in places:
+                code.line(f"{PAD}b{at}.append({values[output]})")
+            return
+        if places:
+            code.line(f"{PAD}if {self._is_first}:")
+        for at, (output, late) in places:
+            code.line(f"{PAD}    b{at} = rows(n + {len(late)}, {values[output]})")
+            for k, (_, carry) in enumerate(late, 1):
+                row = f"n + {k - 1}" if loop.reverse else f"{len(late) - k}"
+                code.line(f"{PAD}    b{at}[{row}] = inits[{carry}]")
+        for at, (output, late) in places:
+            ahead = f" + {len(late)}" if late and not loop.reverse else ""
+            code.line(f"{PAD}b{at}[t{ahead}] = {values[output]}")
+
+    def _hand_on(
+        self, code: Code, values: Sequence[str], carries: Sequence[int]
+    ) -> None:
+        """Write how some carries become those of the next step."""
+        loop = self.loop
+        moved = [i for i in carries if values[i] != f"k{i}"]
+        unsure = [i for i in moved if not _keeps_shape(loop, i)]
+        for at, i in enumerate(unsure):
+            # Only the run tells whether a step changes the shape.
+            if at == 0:
+                code.line(f"{PAD}if {self._is_first}:")
+            kept_shape = code.name_object(make_shape_check(loop, i), ("kept", i))
+            code.line(f"{PAD}    {kept_shape}(k{i}, {values[i]})")
+        if not moved:
+            return
+        left = ", ".join(f"k{i}" for i in moved)
+        code.line(f"{PAD}{left} = {', '.join(values[i] for i in moved)}")
+        # A carry that is written to must have no other name.
+        other = {values[i] for i in moved if values[i][0] == "v"}
+        if loop.until:
+            other.discard(values[-1])
+        if code.updates and other:
+            code.line(f"{PAD}{' = '.join(sorted(other))} = None")
 
     # Running
 
-    def __call__(
-        self,
-        n: int,
-        inputs: Sequence[Any],
-        held: list[Any] | None = None,
-        final: bool = True,
-    ) -> tuple[Any, ...]:
-        """Return all outputs: last carries, stacked outputs, number of steps.
-
-        A loop that runs in pieces gets the same list ``held`` for each, which keeps
-        what has not been summed yet, until the ``final`` one.
-        """
+    def __call__(self, n: int, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Return all outputs: last carries, stacked outputs, number of steps."""
         loop = self.loop
         # A number computes faster than an array of one, and to the same bits.
         consts = [unwrap_number(x) for x in inputs[: loop.consts]]
@@ -536,16 +443,11 @@ class Runner:
         inits = [unwrap_number(x) for x in inputs[loop.consts + loop.seqs :]]
         if n <= 0:
             return self._run_no_steps(consts, seqs, inits)
-        held = [] if held is None else held
-        if not held:  # the first piece
-            held += [0, *[None] * self.held]
         # Of examples that have made their steps nobody reads what else they make.
         quiet = np.errstate(all="ignore") if loop.uneven else nullcontext()
         try:
             with quiet:
-                carries, buffers, done, marks = self.run(
-                    n, consts, seqs, inits, held, final
-                )
+                carries, buffers, done, marks = self.run(n, consts, seqs, inits)
         except Exception as error:
             told = self._explain_error(error, error.__traceback__)
             if told is error:
@@ -563,31 +465,7 @@ class Runner:
                 rows = rows[:n] if loop.reverse else rows[ahead:]
             made[output] = rows
         kept = [stack_values(rows) for rows in marks]
-        return self._assemble(carries, made, done, kept)
-
-    def _assemble(
-        self,
-        carries: Sequence[Any],
-        made: dict[int, Any],
-        done: int,
-        marks: Sequence[Any],
-    ) -> tuple[Any, ...]:
-        loop, outputs = self.loop, self.loop.body.outputs
-        for i in self.hidden:
-            spec = types.spec_of(outputs[i])
-            shape = [m if isinstance(m, int) else 0 for m in spec.shape]
-            made[i] = make_absent((done, *shape), spec.dtype)
-        ys = [made[i] for i in range(loop.carries, len(outputs) - loop.until)]
-        counted = (np.int64(done),) if loop.until else ()
-        if len(marks) < len(loop.marks):
-            rows = -(-done // (loop.every or 1))
-            specs = [loop.leaf(i).spec for i in loop.marks]
-            shapes = [[m if isinstance(m, int) else 0 for m in s.shape] for s in specs]
-            marks = [
-                make_absent((rows, *shape), s.dtype)
-                for s, shape in zip(specs, shapes, strict=True)
-            ]
-        return (*carries, *ys, *marks, *counted)
+        return assemble_outputs(loop, carries, made, done, kept)
 
     def _run_no_steps(
         self, consts: Sequence[Any], seqs: Sequence[Any], inits: Sequence[Any]
@@ -605,7 +483,7 @@ class Runner:
                 made[i] = np.empty_like(like, shape=(0, *shape), dtype=spec.dtype)
         marks = [inits[i] for i in loop.marks]
         marks = [np.empty_like(x, shape=(0, *np.shape(x))) for x in marks]
-        return self._assemble(inits, made, 0, marks)
+        return assemble_outputs(loop, inits, made, 0, marks)
 
     def _measure_shape(
         self,
@@ -642,54 +520,30 @@ class Runner:
         specs = tuple(x if not isinstance(x, Tensor) else x.spec for x in node.inputs)
         return blame.explain_refusal(node.op, specs, error, place.code, place.lasti)
 
-    def _compile_step(self) -> Callable[..., Any]:
-        """Return the loop around a compiled step, for steps that are very long."""
-        loop, body = self.loop, self.loop.body
-        step = Function(body)
-        places, until = self.places, loop.until
-        marks, every = self.marks, loop.every or 1
 
-        def run(
-            n: int,
-            consts: Sequence[Any],
-            seqs: Sequence[Any],
-            inits: Sequence[Any],
-            held: Any,
-            final: bool,
-        ) -> tuple[Sequence[Any], list[Any], int, list[Any]]:
-            carries = list(inits)
-            buffers: list[Any] = [[] if until else None for _ in places]
-            kept: list[Any] = [[] for _ in marks]
-            first = n - 1 if loop.reverse else 0
-            done = 0
-            for t in range(n - 1, -1, -1) if loop.reverse else range(n):
-                if marks and t % every == 0:
-                    for rows, i in zip(kept, marks, strict=True):
-                        rows.append(carries[i])
-                made = step(*consts, *[x[t] for x in seqs], *carries)
-                for at, (output, lags) in enumerate(places.items()):
-                    y, ahead = made[output], len(lags)
-                    if until:
-                        buffers[at].append(y)
-                        continue
-                    if t == first:
-                        buffers[at] = make_buffer(n + ahead, y)
-                        for late, (_, carry) in enumerate(lags, 1):
-                            row = n + late - 1 if loop.reverse else ahead - late
-                            buffers[at][row] = inits[carry]
-                    buffers[at][t + (0 if loop.reverse else ahead)] = y
-                if done == 0:
-                    for i, (old, new) in enumerate(
-                        zip(carries, made[: loop.carries], strict=True)
-                    ):
-                        make_shape_check(loop, i)(old, new)
-                carries = made[: loop.carries]
-                done += 1
-                if until and made[-1]:
-                    break
-            return carries, buffers, done, kept
+def assemble_outputs(
+    loop: Loop,
+    carries: Sequence[Any],
+    stacks: dict[int, Any],
+    done: int,
+    marks: Sequence[Any],
+) -> tuple[Any, ...]:
+    """Return all outputs of a loop; placeholders for what was not saved."""
+    outputs = loop.body.outputs
 
-        return run
+    def hide(n: int, spec: Any) -> Array:
+        shape = [m if isinstance(m, int) else 0 for m in spec.shape]
+        return make_absent((n, *shape), spec.dtype)
+
+    ys = [
+        stacks[i] if i in stacks else hide(done, types.spec_of(outputs[i]))
+        for i in range(loop.carries, len(outputs) - loop.until)
+    ]
+    if len(marks) < len(loop.marks):
+        rows = -(-done // (loop.every or 1))
+        marks = [hide(rows, loop.leaf(i).spec) for i in loop.marks]
+    counted = (np.int64(done),) if loop.until else ()
+    return (*carries, *ys, *marks, *counted)
 
 
 def unwrap_number(x: Array) -> Array:

@@ -13,7 +13,6 @@ import numpy as np
 
 from workbench.autodiff.higher_order import detach_leaves
 from workbench.control_flow import (  # noqa: F401  (they make the op whole)
-    hoisting,
     lowering,
     rules,
 )

@@ -303,6 +303,20 @@ push_limit: Hook[[Any, tuple[Any, ...], Sequence[Any], bool], list[Any] | None] 
     "Return what equal values among a node's outputs add to tangents that follow it.",
     "workbench.autodiff.limits",
 )
+#: Set by `autodiff.call`; called where the first rule of such an op is asked for.
+derive_from_body: Hook[[Any, Any], None] = Hook(
+    "derive_from_body",
+    "Give an op the derivatives that follow from its body.",
+    "workbench.autodiff.call",
+)
+#: Set by `autodiff.call`; called by the `batch` of such an op.
+batch_by_body: Hook[
+    [Any, Any, tuple[Any, ...], tuple[bool, ...], dict[str, Any]], Any
+] = Hook(
+    "batch_by_body",
+    "Return an op for many examples, by its body.",
+    "workbench.autodiff.call",
+)
 #: Set by `autodiff.deferred`; called by `autodiff.batch`.
 batch_deferred: Hook[[Any, tuple[Any, ...], tuple[bool, ...], dict[str, Any]], Any] = (
     Hook(

@@ -59,8 +59,15 @@ class Tree:
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Rebuild the structure around these leaves."""
-        if self.kind is None:
+        kind: Any = self.kind
+        if kind is None:
             return leaves[0]
+        if (kind is tuple or kind is list) and len(leaves) == len(self.children):
+            for child in self.children:
+                if child.kind is not None:
+                    break
+            else:
+                return kind(leaves)
         rest = iter(leaves)
         try:
             made = self._filled(rest)
@@ -97,6 +104,37 @@ class Tree:
             raise ValueError(f"{_describe(self)} is wanted, not {value!r}")
         inside = zip(self.entries, self.children, strict=True)
         return [leaf for entry, child in inside for leaf in child.leaves(given[entry])]
+
+    def collect(self, value: Any, leaves: list[Any]) -> bool:
+        """Add the leaves of a nest of just this structure to a list.
+
+        False: it is another one. What stands where a leaf is to be is taken as it is.
+        """
+        kind: Any = self.kind
+        parts: Iterable[Any]
+        if kind is None:
+            leaves.append(value)
+            return True
+        if type(value) is not kind:
+            return False
+        if kind is tuple or kind is list:
+            if len(value) != len(self.children):
+                return False
+            parts = value
+        elif kind is dict:
+            if value.keys() != self.needs.keys():
+                return False
+            parts = [value[key] for key in self.entries]
+        else:
+            parts, entries, needs = KINDS[kind].take(value)
+            if tuple(entries) != self.entries or needs != self.needs:
+                return False
+        for child, part in zip(self.children, parts, strict=True):
+            if child.kind is None:
+                leaves.append(part)
+            elif not child.collect(part, leaves):
+                return False
+        return True
 
     def names(self, base: str) -> list[str]:
         """Return how one writes each leaf of a nest that is called ``base``.

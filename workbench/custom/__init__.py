@@ -3,7 +3,6 @@
 `op.py` makes one of any code (`Op`), `from_graph.py` one of a graph of symbols
 (`OpFromGraph`), `functions.py` one of a function with its rules. `registry.py` has the
 gradients that are registered by name; `running.py` runs the rules of all these, by
-`overrides/rules.py`, and has the op for many examples. `graph_rule.py` reads rules that
-are data, as far as `allowed_ops.py` and `autodiff/budget.py` let them; `kernels/` has
-ops in C and CUDA.
+`overrides/rules.py`, and has the op for many examples; `kernels/` has ops in C and
+CUDA.
 """

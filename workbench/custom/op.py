@@ -19,7 +19,7 @@ from workbench.core.blame import format_count
 from workbench.core.op import Op as Core
 from workbench.core.tensor import Tensor, admit
 from workbench.core.types import Spec
-from workbench.custom.registry import Entry, enter, home_of, snake
+from workbench.custom.registry import Entry, enter, home_of
 from workbench.custom.running import BatchedOp, OpRunner
 from workbench.errors import (
     DtypeError,
@@ -36,6 +36,7 @@ from workbench.overrides.rule_errors import (
     describe_change_in_place,
     describe_rule,
 )
+from workbench.overrides.targets import snake
 
 # What a user's op takes: how many inputs, and what may be one.
 

@@ -8,7 +8,6 @@ looked up when a derivative is taken: graphs that exist already see it.
 from __future__ import annotations
 
 import gc
-import re
 import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ from workbench.core.op import CUSTOM, OPS, load_all_ops
 from workbench.errors import RegistrationError
 from workbench.overrides.rule_errors import check_signature
 from workbench.overrides.rule_parser import BoundRule, parse_rule
-from workbench.overrides.targets import name_of
+from workbench.overrides.targets import name_of, snake
 
 # The registry
 
@@ -82,19 +81,6 @@ def home_of(made: Any) -> Home:
         # All lambdas are called alike: the line tells them apart.
         name += f" of line {made.__code__.co_firstlineno}"
     return str(getattr(made, "__module__", "")), name
-
-
-def snake(name: str) -> str:
-    """Return the name of an op from that of its class.
-
-    A single capital before a word belongs to it, several are an acronym.
-
-    >>> snake("ZeroOut"), snake("CDistGrad"), snake("SVDGrad"), snake("FFT2D")
-    ('zero_out', 'cdist_grad', 'svd_grad', 'fft2d')
-    """
-    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])", "_", name)
-    parted = re.sub(r"(?<=[A-Z0-9][A-Z])(?=[A-Z][a-z])", "_", parted)
-    return parted.strip("_").lower()
 
 
 def enter(entry: Entry, cure: str = "") -> Entry:

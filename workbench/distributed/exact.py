@@ -5,8 +5,10 @@ rows. A node without rows that is made of one with rows is a cut: a sum, a produ
 contracts the rows, a maximum. Chunks compute their parts of the cuts; what is put
 together of these is read by the rest, which is computed here, and its cotangents go
 back to the chunks. Statistics that rows read again, as batch norm has them, are cuts
-before others: a round of chunks for each. That a cut is put together so is tried on a
-few rows, not believed, and nothing here knows an op by its name.
+before others: a round of chunks for each. So is a maximum: the rows that reach it, of
+all chunks, are counted in a round of their own, since they share its cotangent evenly.
+That a cut is put together so is tried on a few rows, not believed, and nothing here
+knows an op by its name.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from workbench.autodiff import jacobian
 from workbench.backends.compiled.expansion import expand
 from workbench.core import blame, tree, types, walk
 from workbench.core.graph import Graph
-from workbench.core.tensor import Tensor
+from workbench.core.tensor import Tensor, apply
 from workbench.core.trace import trace
 from workbench.core.types import Spec
 from workbench.distributed.pieces import JOINS
@@ -32,6 +34,7 @@ from workbench.distributed.rows import (
     find_weights,
 )
 from workbench.errors import ClusterError
+from workbench.ops.elementwise import stop_gradient
 
 #: Rows of the trial, and of its first part.
 TRIAL, PART = 8, 3
@@ -68,7 +71,7 @@ class CutLoss:
         moved, at_cuts = bars[:count], bars[count:]
         for part in reversed(self.rounds):
             first, last = part.cuts[0], part.cuts[-1] + 1
-            given = [*others, *known[:last], *at_cuts[first:last]]
+            given = [*others, *known[:first], *at_cuts[first:last]]
             found = chunks.sum(part.backward, given)
             moved = [a + b for a, b in zip(moved, found[:count], strict=True)]
             for i, more in enumerate(found[count:]):
@@ -90,7 +93,7 @@ def cut_loss(
     chosen, others = rows.inputs, rows.others
     order = [*others, *rows.places]
 
-    def trace_at(n: int) -> Graph:
+    def trace_plainly(n: int) -> Graph:
         """Return the program for so many rows, the data last, in simple ops."""
         args, kwargs = rows.structure(rows.list_specs(n))
         graph = trace(f)(*args, **kwargs)
@@ -101,17 +104,29 @@ def cut_loss(
         at = {x.serial: y for x, y in zip(graph.inputs, simple.inputs, strict=True)}
         return Graph([at[x.serial] for x in leaves], simple.outputs)
 
-    whole, longer = trace_at(rows.total), trace_at(rows.total + 1)
+    whole = trace_plainly(rows.total)
     if len(whole.outputs) != 1 or np.prod(types.spec_of(whole.outputs[0]).shape) != 1:
         raise ClusterError(
             "reduce='exact': the loss is one number. Sum what it returns."
         )
-    cuts, levels = find_cuts(whole, longer, len(rows.places))
     n = min(TRIAL, rows.total)
-    joins = try_cuts(
-        trace_at(n), trace_at, cuts, levels, [np.asarray(rows.flat[i]) for i in others],
-        rows.fetch(client, slice(0, n)),
-    )  # fmt: skip
+    values = [np.asarray(rows.flat[i]) for i in others]
+    data = rows.fetch(client, slice(0, n))
+
+    def try_at(make: Callable[[int], Graph]) -> tuple[list[int], list[int], list[str]]:
+        cuts, levels = find_cuts(make(rows.total), make(rows.total + 1), len(data))
+        return cuts, levels, try_cuts(make(n), make, cuts, levels, values, data)
+
+    trace_at = trace_plainly
+    cuts, levels, joins = try_at(trace_at)
+    extremes = find_extremes(whole, cuts, joins)
+    if extremes:
+
+        def trace_at(n: int) -> Graph:
+            return share_ties(trace_plainly(n), extremes)
+
+        whole = trace_at(rows.total)
+        cuts, levels, joins = try_at(trace_at)
     weights, nest = find_weights(f, rows, settings, "reduce='exact'")
     wrt = [others.index(i) for i in weights]
     rounds = []
@@ -121,14 +136,12 @@ def cut_loss(
         which = [i for i, other in enumerate(levels) if other == level]
         forward, backward = {}, {}
         for n in rows.lengths:
-            there, back = make_round(
-                small[n], cuts, which, joins, wrt, len(others), overrides
-            )
+            there, back = make_round(small[n], cuts, which, wrt, len(others), overrides)
             forward[n], backward[n] = pack(there), pack(back)
         count, known = len(others), which[0]
         rest = [(True, k) for k in range(len(rows.places))]
         earlier = [(False, k) for k in range(count + known)]
-        more = [(False, count + known + k) for k in range(2 * len(which))]
+        more = [(False, count + known + k) for k in range(len(which))]
         rounds.append(
             Round(
                 which,
@@ -200,6 +213,71 @@ def find_cuts(whole: Graph, longer: Graph, count: int) -> tuple[list[int], list[
     return [i for _, i in found], [depth for depth, _ in found]
 
 
+def find_extremes(whole: Graph, cuts: list[int], joins: list[str]) -> list[int]:
+    """Return the numbers of the maxima and minima over rows that have a gradient.
+
+    Raises
+    ------
+    ClusterError
+        If another node than a reduction is put together as one: nothing tells which
+        rows reach it.
+    """
+    consumers: dict[int, list[Tensor]] = {}
+    for node in whole.interior:
+        for x in node.inputs:
+            if isinstance(x, Tensor):
+                consumers.setdefault(x.serial, []).append(node)
+    returned = {y.serial for y in whole.outputs if isinstance(y, Tensor)}
+    found = []
+    for i, name in zip(cuts, joins, strict=True):
+        node = whole.interior[i]
+        readers = consumers.get(node.serial, [])
+        is_constant = node.serial not in returned and all(
+            set(reader.op.partials) == {"0"} for reader in readers
+        )
+        spec = types.spec_of(node)
+        if name == "sum" or is_constant or not types.is_differentiable(spec.dtype):
+            continue
+        if node.op.kind != "reduction":
+            raise ClusterError(
+                f"reduce='exact': {node.op.name}{blame.quote_site(node.site)} is the"
+                " largest or smallest of what parts of the rows give, and nothing tells"
+                " which rows reach it. Write np.max or np.min over the rows."
+            )
+        found.append(i)
+    return found
+
+
+def share_ties(graph: Graph, extremes: Sequence[int]) -> Graph:
+    """Return a program in which all rows that reach a maximum share its cotangent.
+
+    Its value is that of the maximum, whose own derivative is cut off, plus the mean
+    over those rows of what they are above it: 0, with the derivative of that mean.
+    """
+    new: dict[int, Any] = {}
+
+    def find(x: Any) -> Any:
+        return new.get(x.serial, x) if isinstance(x, Tensor) else x
+
+    places = set(extremes)
+    for i, node in enumerate(graph.interior):
+        inputs = tuple(map(find, node.inputs))
+        if i not in places:
+            if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
+                new[node.serial] = apply(node.op, inputs, node.params)
+            continue
+        x = inputs[0]
+        settings = {k: node.params.get(k) for k in ("axis", "keepdims")}
+        axis, keepdims = settings["axis"], bool(settings["keepdims"])
+        top = stop_gradient(apply(node.op, inputs, node.params))
+        wide = top if keepdims or axis is None else np.expand_dims(top, axis)
+        reach = x == wide
+        count = np.maximum(np.sum(reach, axis=axis, keepdims=keepdims), 1)
+        above = np.where(reach & np.isfinite(wide), x - wide, 0.0)
+        new[node.serial] = top + np.sum(above, axis=axis, keepdims=keepdims) / count
+    return Graph(graph.inputs, [find(y) for y in graph.outputs])
+
+
 def check_alike(a: Graph, b: Graph) -> None:
     """Raise if two programs are not the same but for the number of rows."""
     ops = [x.op for x in a.interior]
@@ -242,14 +320,14 @@ def cut_graph(graph: Graph, cuts: Sequence[int], outputs: Sequence[int]) -> Grap
 
 
 def make_round(
-    graph: Graph, cuts: list[int], which: list[int], joins: list[str], wrt: list[int],
+    graph: Graph, cuts: list[int], which: list[int], wrt: list[int],
     count: int, overrides: Any,
 ) -> tuple[Graph, Graph]:  # fmt: skip
     """Return the programs of a round for chunks of one length.
 
     Forward, from the other arguments (``count`` of them), the cuts that are known and
-    the data to parts of these cuts; backward, from these cuts and their cotangents too,
-    to parts of the cotangents of the weights and of the cuts that were known.
+    the data to parts of these cuts; backward, from the cotangents of these cuts too, to
+    parts of those of the weights and of the cuts that were known.
     """
     known = which[0]
     inner = cut_graph(graph, cuts[:known], [cuts[i] for i in which])
@@ -273,24 +351,19 @@ def make_round(
 
     def pull(*values: Any) -> Any:
         mine = count + known
-        total = values[mine : mine + len(which)]
-        bars = values[mine + len(which) : mine + 2 * len(which)]
-        rest = [*values[:mine], *values[mine + 2 * len(which) :]]
+        bars = values[mine : mine + len(which)]
+        rest = [*values[:mine], *values[mine + len(which) :]]
         floats = [
             k for k, y in enumerate(inner.outputs)
             if types.is_differentiable(types.spec_of(y).dtype)
         ]  # fmt: skip
         found: dict[int, Any] = {}
         if floats and moving:
-            parts, pulled = jacobian.vjp(
+            _, pulled = jacobian.vjp(
                 lambda *x: [run(*fill(rest, moving, x))[k] for k in floats],
                 *[rest[i] for i in moving], overrides=overrides,
             )  # fmt: skip
-            arriving = [
-                bars[k] if joins[which[k]] == "sum" else bars[k] * (y == total[k])
-                for k, y in zip(floats, parts, strict=True)
-            ]
-            found = dict(zip(moving, pulled(arriving), strict=True))
+            found = dict(zip(moving, pulled([bars[k] for k in floats]), strict=True))
         zeros = [np.zeros_like(rest[i], dtype=float) for i in slots]
         return [found.get(i, zero) for i, zero in zip(slots, zeros, strict=True)]
 
@@ -301,7 +374,7 @@ def make_round(
     ]
     mine = count + known
     forward = trace(run)(*given)
-    return forward, trace(pull)(*given[:mine], *outputs, *floating, *given[mine:])
+    return forward, trace(pull)(*given[:mine], *floating, *given[mine:])
 
 
 def try_cuts(

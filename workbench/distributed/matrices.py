@@ -69,11 +69,16 @@ class SharedWork:
         self._held: Sequence[Any] = ()
         self._told = "It was not called yet."
 
-    def _find_plan(self, args: Sequence[Any], make: Callable[[], Any]) -> Any:
+    def _find_plan(
+        self,
+        args: Sequence[Any],
+        make: Callable[[], Any],
+        nest: tree.Tree | None = None,
+    ) -> Any:
         """Return what was made for arguments like these, or make it."""
         # What is no array is a constant of the program: another object, another one.
         specs = [repr(types.spec_of(x)) if is_input(x) else id(x) for x in args]
-        key = tuple(specs), repr(blocks_in_force())
+        key = tuple(specs), nest, repr(blocks_in_force())
         if key not in self._plans:
             self._plans.clear()
             self._plans[key] = make()
@@ -101,6 +106,20 @@ def time_vectors(
         begin = time.perf_counter()
         graph.run([*values, vectors])
     return (time.perf_counter() - begin) * count / width
+
+
+class Arguments(NamedTuple):
+    """The arguments of a call, as they were given and as leaves."""
+
+    given: Sequence[Any]
+    leaves: list[Any]
+    nest: tree.Tree
+    #: Which leaf the matrix is differentiated by.
+    place: int
+
+    def list_specs(self) -> list[Any]:
+        """Return the leaves with specs in the place of arrays."""
+        return [types.spec_of(x) if is_input(x) else x for x in self.leaves]
 
 
 class SharedMatrix(SharedWork):
@@ -151,24 +170,20 @@ class SharedMatrix(SharedWork):
                 f"wd.{self.name}: it is differentiated by one array of floats, and"
                 f" argument {self._argnum} is a {kind}. Write wb.{self.name}(f)."
             )
-        for i, nest in enumerate(args):
-            if not is_input(nest) and any(map(is_input, tree.flatten(nest)[0])):
-                raise UsageError(
-                    f"wd.{self.name}: argument {i} is a {type(nest).__name__} of"
-                    " arrays. Give each array as an argument of its own, or write"
-                    f" wb.{self.name}(f)."
-                )
+        leaves, nest = tree.flatten(args)
+        before = len(tree.flatten(args[: self._argnum])[0])
+        flat = Arguments(args, leaves, nest, before)
         if self._is_sparse:
-            return self._compute_sparse(client, args)
-        return self._compute_dense(client, args)
+            return self._compute_sparse(client, flat)
+        return self._compute_dense(client, flat)
 
-    def _trace(self, args: Sequence[Any], forward: bool, width: int) -> Graph:
+    def _trace(self, args: Arguments, forward: bool, width: int) -> Graph:
         """Return the program of products with vectors that lie in rows."""
-        f, k, rules = self._f, self._argnum, self._overrides
-        specs = [types.spec_of(x) if is_input(x) else x for x in args]
+        f, k, rules = self._f, args.place, self._overrides
+        specs = args.list_specs()
 
         def of_one(given: Sequence[Any]) -> Callable[[Any], Any]:
-            return lambda x: f(*given[:k], x, *given[k + 1 :])
+            return lambda x: f(*args.nest([*given[:k], x, *given[k + 1 :]]))
 
         def push(*given: Any) -> Any:
             *arrays, vectors = given
@@ -195,9 +210,8 @@ class SharedMatrix(SharedWork):
         vectors = Spec((width, *across.shape), specs[k].dtype)
         return trace(push if forward else pull)(*specs, vectors)
 
-    def _find_output(self, args: Sequence[Any]) -> Spec:
-        specs = [types.spec_of(x) if is_input(x) else x for x in args]
-        outputs = trace(self._f)(*specs).outputs
+    def _find_output(self, args: Arguments) -> Spec:
+        outputs = trace(self._f)(*args.nest(args.list_specs())).outputs
         if len(outputs) != 1:
             raise UsageError(
                 f"wd.{self.name}: the function returns {len(outputs)} arrays. Return"
@@ -207,13 +221,13 @@ class SharedMatrix(SharedWork):
         return found
 
     def _multiply(
-        self, client: Any, args: Sequence[Any], forward: bool, seeds: Any, what: str
+        self, client: Any, args: Arguments, forward: bool, seeds: Any, what: str
     ) -> Any:
         """Return products with vectors, in rows; None where sending does not pay.
 
         ``seeds`` are the vectors, or a number: so many of unity.
         """
-        values = [x for x in args if is_input(x)]
+        values = [x for x in args.leaves if is_input(x)]
         count = seeds if isinstance(seeds, int) else len(seeds)
 
         def make_plan() -> Plan:
@@ -227,7 +241,7 @@ class SharedMatrix(SharedWork):
             spans = split(count, parts)
             return Plan(seconds, spans, pack(make(spans[0][1])))
 
-        plan = self._find_plan([*args, forward, count], make_plan)
+        plan = self._find_plan([*args.leaves, forward, count], make_plan, args.nest)
         self._told = describe_choice(plan.seconds, len(plan.spans), what)
         if plan.program is None:
             return None
@@ -251,8 +265,8 @@ class SharedMatrix(SharedWork):
         )  # fmt: skip
         return np.concatenate(found)
 
-    def _compute_dense(self, client: Any, args: Sequence[Any]) -> Any:
-        shape = np.shape(args[self._argnum])
+    def _compute_dense(self, client: Any, args: Arguments) -> Any:
+        shape = np.shape(args.leaves[args.place])
         out = shape if self.name == "hessian" else self._find_output(args).shape
         tall, wide = prod(out), prod(shape)
         forward = {"fwd": True, "rev": False}.get(self._mode, wide <= tall)
@@ -260,11 +274,11 @@ class SharedMatrix(SharedWork):
         what = f"{tall}×{wide}, {count} {'columns' if forward else 'rows'}"
         made = self._multiply(client, args, forward, count, what) if count else None
         if made is None:
-            return self._here(*args)
+            return self._here(*args.given)
         return (made.T if forward else made).reshape((*out, *shape))
 
-    def _compute_sparse(self, client: Any, args: Sequence[Any]) -> Any:
-        here = self._here.prepare(*args)
+    def _compute_sparse(self, client: Any, args: Arguments) -> Any:
+        here = self._here.prepare(*args.given)
         products = []
         for forward, seeds in zip((True, False), here.colouring.seeds(), strict=True):
             made = None
@@ -272,7 +286,7 @@ class SharedMatrix(SharedWork):
                 what = f"{here.colouring!r}"
                 made = self._multiply(client, args, forward, seeds, what)
                 if made is None:
-                    return self._here(*args)
+                    return self._here(*args.given)
             products.append(made)
         order = order_entries(here.pattern, self._here._settings.format)
         return here.assemble(here.colouring.decompress(*products, order=order))

@@ -107,8 +107,6 @@ class Link:
         self._sent: Snapshot | None = None
         #: The number of the message with it.
         self._sent_seq = 0
-        #: Whether all pages do that have said hello: what is sent goes to all of them.
-        self._read_parts = self._read_pieces = True
         #: The number of the last message of a state, or piece of one.
         self._unacknowledged: int | None = None
         #: What is left to send of that state, once it is acknowledged.
@@ -248,7 +246,7 @@ class Link:
             buffers = new.buffers
             message: Message = {"type": "snapshot", "header": new.header}
         else:
-            patch = find_changes(old, new, parts=self._read_parts)
+            patch = find_changes(old, new)
             if patch is None and self._answering is None:
                 self._post_done()
                 if self._stale:
@@ -258,15 +256,13 @@ class Link:
             if self._answering is not None:
                 header = {k: new.header[k] for k in ("undo", "redo")} | header
                 self._answered = self._answering
-            message = {"type": "patch", "of": self._sent_seq}
-            if not self._answers_pages:
-                message["answers"] = self._answered
-            message |= {"header": header, "columns": columns}
+            answers = None if self._answers_pages else self._answered
+            message = {
+                "type": "patch", "of": self._sent_seq, "answers": answers,
+                "header": header, "columns": columns,
+            }  # fmt: skip
         self._answering, self._answers_pages = None, False
-        if self._read_pieces:
-            self._rest = deque(cut_state(message, buffers, self._seq + 1))
-        else:
-            self._rest = deque([(message, buffers)])
+        self._rest = deque(cut_state(message, buffers, self._seq + 1))
         self._send_next()
 
     def _send_next(self) -> None:
@@ -357,8 +353,6 @@ class Link:
     def _introduce(self, session: Session, message: Message) -> None:
         """Send everything; not again while it may still be on its way to the page."""
         with session.lock, self._lock:
-            self._read_parts &= bool(message.get("parts"))
-            self._read_pieces &= bool(message.get("pieces"))
             if (
                 message.get("again", False)
                 and self._unacknowledged is not None

@@ -1,6 +1,7 @@
-"""How ops are declared: `elementwise`, `linear`, `multilinear`, `op`.
+"""How ops are declared: `composite`, `elementwise`, `linear`, `multilinear`, `op`.
 
-Write only what mathematics does not give. An elementwise op lists its partial
+Write only what mathematics does not give. A composite is its body: plain NumPy on
+other ops, of which all else follows. An elementwise op lists its partial
 derivatives as expressions; both modes, batching and the text in the picture
 follow. A linear op gives its transpose; forward mode is the op itself. Rules
 are plain NumPy: they compute on arrays (CPU or GPU) and record on Tensors.
@@ -19,7 +20,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from workbench.core import blame, dims
+from workbench.core import blame, dims, hooks, walk
 from workbench.core.dims import Dim
 from workbench.core.op import SINGULAR, UFUNCS, Op, Root, declare
 from workbench.core.tensor import (
@@ -30,6 +31,7 @@ from workbench.core.tensor import (
     apply,
     value_of,
 )
+from workbench.core.trace import make_leaf_like
 from workbench.core.traits import Traits
 from workbench.core.types import (
     WEAK_TYPES,
@@ -41,8 +43,9 @@ from workbench.core.types import (
     Tangent,
     is_differentiable,
     is_weak,
+    spec_of,
 )
-from workbench.errors import DtypeError, TraceError
+from workbench.errors import DtypeError, TraceError, UnknownLengthError
 from workbench.ops.spelling import format_rule
 
 #: The value of an op: ``compute(*arrays, **params)``.
@@ -143,8 +146,8 @@ def elementwise(
     """
     new_op = declare(name)
     new_op.compute = compute
-    _set_settings(new_op, more)
     new_op.elementwise, new_op.partials = True, partials
+    _set_settings(new_op, more)
     if isinstance(compute, np.ufunc):
         UFUNCS[compute], new_op.ufunc = new_op, compute
     if not partials or all(p == "0" for p in partials):
@@ -322,6 +325,28 @@ def op(
     return new_op
 
 
+def composite(
+    name: str, body: Compute, *, compute: Compute | None = None, **more: Any
+) -> Op:
+    """Declare an op that is plain NumPy on other ops.
+
+    ``body(*operands, **params)`` gives its value, or a tuple of several. Both modes of
+    all orders, batches, lengths, kernels and sparsity patterns follow. The op keeps its
+    name and its one node: what else the row says takes the place of what follows.
+    ``compute`` gives the same as the body, sooner. ``more`` as `op` has it.
+
+    ::
+
+        composite("sumsq", lambda x, *, axis: np.sum(x * x, axis=axis))
+    """
+    new_op = declare(name)
+    new_op.compute = compute or body
+    new_op.rule = more.pop("rule", "the rules of the ops in its body")
+    _set_settings(new_op, {**more, "unfold": body})
+    new_op.fill_rules = lambda: hooks.derive_from_body(new_op, body)
+    return new_op
+
+
 #: What a row may set besides derivatives and traits; ``unfold`` is a body, as
 #: `unfold_by` has it.
 SETTINGS = set(
@@ -345,6 +370,8 @@ def _set_settings(new_op: Op, more: dict[str, Any]) -> None:
         if key not in SETTINGS:
             raise TypeError(f"{new_op.name}: unknown setting {key!r}")
         setattr(new_op, key, unfold_by(value) if key == "unfold" else value)
+    if "unfold" in more and not new_op.elementwise:
+        _follow_body(new_op, more["unfold"])
     if new_op.root is not None or new_op.limit is not None:
         SINGULAR.add(new_op)
 
@@ -364,6 +391,36 @@ def unfold_by(body: Compute) -> Callable[..., Any]:
         return made if made is None or isinstance(made, tuple) else (made,)
 
     return unfold
+
+
+def _follow_body(new_op: Op, body: Compute) -> None:
+    """Let what a row does not say of batches and lengths follow from its body."""
+    if new_op.batch is None:
+        new_op.batch = lambda inputs, batched, params: hooks.batch_by_body(
+            new_op, body, inputs, batched, params
+        )
+    if new_op.lengths is None and new_op.infer is None:
+        new_op.lengths = _lengths_of_body(body)
+
+
+def _lengths_of_body(body: Compute) -> Callable[..., Any]:
+    """Return the `Op.lengths` of a body: it is recorded on the operands."""
+
+    def lengths(*specs: Any, **params: Any) -> Any:
+        given = [make_leaf_like(x) if isinstance(x, Spec) else x for x in specs]
+        made = body(*given, **params)
+        outputs = made if isinstance(made, tuple) else (made,)
+        if not all(isinstance(y, Tensor) for y in outputs):
+            raise UnknownLengthError("the body of an op does not tell its lengths")
+        known = set(dims.atoms_of([shape_of(x) for x in given]))
+        for node in walk.order_nodes(outputs):
+            for pair in node.facts or ():
+                if known.issuperset(dims.atoms_of(pair)):
+                    dims.unify_lengths(*pair)
+        found = tuple([spec_of(y) for y in outputs])
+        return found if isinstance(made, tuple) else found[0]
+
+    return lengths
 
 
 def sum_to(g: Array, shape: tuple[Any, ...]) -> Array:

@@ -10,8 +10,10 @@ A rule such as ``"clip(d, -1, 1)"`` says what flows back to one input of a node:
 numbers                 finite: ``2``, ``0.5``, ``1e-3``
 ``+ - * / **``          arithmetic; constant exponents up to 16 in magnitude
 ``< <= > >= == !=``     comparisons of two operands, for ``where``
-functions               those of `FUNCTIONS`, NumPy's by NumPy's names
-``axis=``, ``keepdims=``  of reductions: whole numbers, True or False
+functions               NumPy's, by their names, that `allowed_ops.py` lets rules
+                        name; ``abs`` and ``conj``, and ``norm``, which does not
+                        overflow
+``axis=0``              settings of functions: numbers, True, False, None, tuples
 ======================  ======================================================
 
 In grammar::
@@ -23,14 +25,15 @@ In grammar::
     power    = atom ["**" factor]
     atom     = number | name | function "(" rule {"," rule} {"," setting} ")"
              | "(" rule ")"
-    setting  = "axis" "=" axis | "keepdims" "=" ("True" | "False")
+    setting  = name "=" (["-"] number | "True" | "False" | "None" | tuple)
 
 A forward-mode rule is written alike, with ``t`` (``t0``, ``t1``, ...) for the
 tangents that arrive in place of ``g``. A text may also be the name of a registered
 rule, see `rule_parser.py`. At most 1,000 characters and 50 levels of
 nesting. Everything else is an `ExpressionError` that says where and what is
 allowed. Texts come from saved notebooks and are not trusted: they are read by
-`ast.parse`, which runs nothing, and compiled to the steps of a stack machine.
+`ast.parse`, which runs nothing. For values of each kind an expression is recorded as a
+Graph, and weighed, before it runs.
 """
 
 from __future__ import annotations
@@ -42,89 +45,26 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
-from workbench.autodiff.budget import check_broadcast
-from workbench.core import dims
+from workbench.autodiff.budget import WeighedFunction, find_budget
 from workbench.core.blame import shorten
 from workbench.core.types import Array
 from workbench.errors import ExpressionError
-from workbench.ops.define import shape_of
-from workbench.ops.elementwise import stop_gradient
+from workbench.overrides.allowed_ops import (
+    check_setting,
+    find_function,
+    find_op,
+    list_functions,
+)
 
-# The words of the language of rules: functions, operators, names, refusals.
-#
-# The reader below knows these words alone. The list of functions is fixed: what is not
-# in a table here cannot be written.
+# The words of the language of rules: operators, names, refusals.
 
 MOST_CHARACTERS = 1000
 MOST_NESTING = 50
 LARGEST_EXPONENT = 16
-
-
-class Function(NamedTuple):
-    """A function of the language: what computes it and what it takes."""
-
-    compute: Callable[..., Any]
-    arguments: int
-    reduces: bool = False
-
-
-#: The types of bounds that `clip` reads by itself.
-_PLAIN = frozenset({int, float, np.ndarray})
-
-
-def clip(x: Array, low: Any, high: Any) -> Array:
-    """Return ``np.clip``, which takes twice as long for small arrays."""
-    # Of plain arrays only: the method does not ask a Tensor in a bound.
-    if type(x) is np.ndarray and type(low) in _PLAIN and type(high) in _PLAIN:
-        return x.clip(low, high)  # what it calls
-    return np.clip(x, low, high)
-
-
-def norm(
-    x: Array, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
-) -> Array:
-    """Return the Euclidean norm, of entries whose squares overflow or vanish too.
-
-    A gradient that explodes is what it is taken of, and in float32 the square of 1e20
-    is infinite. Dividing by a power of 2 changes no digit.
-    """
-    unknown = dims.has_dim(shape_of(x))  # of such a length nobody can ask yet
-    if not unknown and 0 in shape_of(x):
-        return np.linalg.norm(x, axis=axis, keepdims=keepdims)
-    none: dict[str, Any] = {"initial": 0} if unknown else {}
-    largest = stop_gradient(np.max(np.abs(x), axis=axis, keepdims=True, **none))
-    usual = np.logical_and(largest > 0, np.isfinite(largest))
-    power = np.floor(np.log2(np.where(usual, largest, 1)))
-    size = np.exp2(power - np.sign(power))  # the next one may be infinite
-    found = np.linalg.norm(x / size, axis=axis, keepdims=True) * size
-    if keepdims:
-        return found
-    return np.reshape(found, ()) if axis is None else np.squeeze(found, axis)
-
-
-_ONE = """
-abs arccos arccosh arcsin arcsinh arctan arctanh cbrt ceil conj cos cosh exp exp2
-expm1 floor isfinite isinf isnan log log10 log1p log2 logical_not nan_to_num
-ones_like reciprocal rint sign sin sinh sqrt square tan tanh trunc zeros_like
-""".split()
-_TWO = """
-arctan2 copysign hypot logaddexp logical_and logical_or maximum minimum
-""".split()
-REDUCTIONS = "max mean min prod std sum var".split()
-
-#: Every function by its name.
-FUNCTIONS: dict[str, Function] = {
-    **{name: Function(getattr(np, name), 1) for name in _ONE},
-    **{name: Function(getattr(np, name), 2) for name in _TWO},
-    **{name: Function(getattr(np, name), 1, True) for name in REDUCTIONS},
-    "clip": Function(clip, 3),
-    "norm": Function(norm, 1, True),
-    "where": Function(np.where, 3),
-}
 
 OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -133,6 +73,8 @@ OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
     ast.Pow: operator.pow,
 }
+#: Functions whose second argument is an exponent.
+POWERS = (np.power, np.float_power)
 COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
@@ -161,18 +103,6 @@ NUMBERED = re.compile(r"[xt]\d{1,2}")
 CHARACTERS = re.compile(r"[A-Za-z0-9_ \t.,()+\-*/<>=!]*")
 
 
-def show_usage(name: str) -> str:
-    """Return an example of a call of a function, for errors."""
-    examples = {
-        "clip": "clip(d, -1, 1)",
-        "where": "where(x > 0, d, 0)",
-        "maximum": "maximum(d, 0)",
-        "minimum": "minimum(d, 1)",
-    }
-    count = FUNCTIONS[name].arguments
-    return examples.get(name, f"{name}({', '.join(['d', 'g', 'y'][:count])})")
-
-
 OPERATOR_REFUSED = (
     "this operator",
     "Use + - * / ** and < <= > >= == !=; matrix products need a function"
@@ -197,10 +127,8 @@ REFUSED: dict[type, tuple[str, str]] = {
 
 # Reading and computing
 
-#: A step of the stack machine: a number of operands with what joins them, or a
-#: constant (-1), or a name (-2).
-_Step = tuple[int, Any]
-_CONSTANT, _NAME = -1, -2
+#: A part of an expression: what it computes of the values of all names, or a constant.
+_Part = Callable[[Mapping[str, Any]], Any] | float
 
 
 class Expression:
@@ -213,43 +141,41 @@ class Expression:
     array([0.5, 5. ])
     """
 
-    __slots__ = ("names", "numbered", "reduces", "steps", "text")
+    __slots__ = ("arriving", "names", "numbered", "part", "program", "text")
 
-    def __init__(self, text: str, names: Mapping[str, int], steps: list[_Step]) -> None:
+    def __init__(
+        self, text: str, arriving: str, names: Mapping[str, int], part: _Part
+    ) -> None:
         self.text = text
+        self.arriving = arriving
         #: The names it reads, each with its first place in the text, from 0.
         self.names = names
         #: Those that tell of one input or tangent, ``x0``, with its number.
         self.numbered = {n: int(n[1:]) for n in names if n[1:].isdigit()}
-        self.steps = steps
-        #: Whether a step sums over an axis, so that shapes differ on the way.
-        self.reduces = any(isinstance(what, partial) for _, what in steps)
+        self.part = part
+        self.program = WeighedFunction(self._compute_operands, varies=True)
+
+    def __reduce__(self) -> Any:
+        return parse, (self.text, self.arriving)
+
+    def _compute_operands(self, *operands: Any) -> Any:
+        return _compute_part(self.part, dict(zip(self.names, operands, strict=True)))
 
     def __call__(self, values: Mapping[str, Any]) -> Array:
         """Return the value of the expression.
 
         Raises
         ------
-        ValueError
-            If operands broadcast to far more than all that is given.
+        UsageError
+            If it would make far more than all that is given.
+        TraceError
+            If the shape of what it would make depends on values.
         """
-        stack: list[Any] = []
-        differ = self.reduces or (
-            len(self.names) > 1
-            and len({getattr(values[name], "shape", ()) for name in self.names}) > 1
-        )
-        for count, what in self.steps:
-            if count == _NAME:
-                stack.append(values[what])
-            elif count == _CONSTANT:
-                stack.append(what)
-            else:
-                operands = stack[-count:]
-                del stack[-count:]
-                if differ and count > 1:
-                    check_broadcast(operands, values.values())
-                stack.append(what(*operands))
-        return stack[0]
+        if not self.names:
+            return _compute_part(self.part, values)  # a number
+        operands = [values[name] for name in self.names]
+        found: Array = self.program.run(operands, {}, find_budget(values.values()))
+        return found
 
     def refuse(self, name: str, why: str) -> NoReturn:
         """Raise an error at the place where a name stands."""
@@ -257,6 +183,10 @@ class Expression:
 
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
+
+
+def _compute_part(part: _Part, values: Mapping[str, Any]) -> Any:
+    return part if isinstance(part, float) else part(values)
 
 
 @lru_cache(maxsize=256)
@@ -322,10 +252,8 @@ class _Reader:
             raise ExpressionError(
                 f"the rule is empty. Write an expression of {self.list_meanings()}."
             )
-        made = self.emit(self.parse_tree(body), 1)
-        if isinstance(made, float):
-            made = [(_CONSTANT, made)]
-        return Expression(text, self.names, made)
+        part = self.read_part(self.parse_tree(body), 1)
+        return Expression(text, self.arriving, self.names, part)
 
     def parse_tree(self, body: str) -> ast.expr:
         try:
@@ -343,8 +271,8 @@ class _Reader:
                 " nesting are allowed."
             ) from None
 
-    def emit(self, node: ast.expr, depth: int) -> list[_Step] | float:
-        """Return the steps of a part of the tree, or its value where it is constant."""
+    def read_part(self, node: ast.expr, depth: int) -> _Part:
+        """Return what a part of the tree computes."""
         if depth > MOST_NESTING:
             self.refuse_at(
                 node,
@@ -358,10 +286,10 @@ class _Reader:
         if isinstance(node, ast.BinOp):
             return self.read_chain(node, depth)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-            operand = self.emit(node.operand, depth + 1)
+            operand = self.read_part(node.operand, depth + 1)
             if isinstance(node.op, ast.UAdd):
                 return operand
-            return self.join_steps(node, operator.neg, [operand])
+            return self.join(node, operator.neg, [operand])
         if isinstance(node, ast.Compare):
             return self.read_comparison(node, depth)
         if isinstance(node, ast.Call):
@@ -372,47 +300,64 @@ class _Reader:
         value = node.value
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             number = value
-            return self.check_finite(node, lambda: float(number))
+            return self.fold(node, lambda: float(number))
         self.refuse_at(
             node,
             f"{value!r} is not a real number",
             "Write numbers such as 2, 0.5 or 1e-3.",
         )
 
-    def read_name(self, node: ast.Name) -> list[_Step]:
+    def read_name(self, node: ast.Name) -> _Part:
         name = node.id
         numbered = NUMBERED.fullmatch(name) and name[0] in ("x", self.arriving)
         if name not in self.allowed and not numbered:
-            if name in FUNCTIONS:
+            if name.lower() not in MEANT and find_function(name) is not None:
                 self.refuse_at(
                     node, f"{name} is a function", f"Write {name}(d), for example."
                 )
             self.refuse_unknown(node, "name", name)
         self.names.setdefault(name, node.col_offset + self.shift)
-        return [(_NAME, name)]
+        return operator.itemgetter(name)
 
-    def read_chain(self, node: ast.BinOp, depth: int) -> list[_Step] | float:
-        """Return the steps of operators in a row, ``d + d + d``: one level deep."""
+    def read_chain(self, node: ast.BinOp, depth: int) -> _Part:
+        """Return what operators in a row compute, ``d + d + d``: one level deep."""
         links = [node]
         while isinstance(links[-1].left, ast.BinOp):
             links.append(links[-1].left)
-        steps = self.emit(links[-1].left, depth + 1)
+        start = self.read_part(links[-1].left, depth + 1)
+        chain: list[tuple[Callable[..., Any], _Part]] = []
         for link in reversed(links):
             compute = OPERATORS.get(type(link.op))
             if compute is None:
                 self.refuse_at(link, *OPERATOR_REFUSED)
-            right = self.emit(link.right, depth + 1)
-            if isinstance(link.op, ast.Pow) and isinstance(right, float):
-                if abs(right) > LARGEST_EXPONENT:
-                    self.refuse_at(
-                        link.right,
-                        f"the exponent {right:g}",
-                        f"Constant exponents go up to {LARGEST_EXPONENT} in magnitude.",
-                    )
-            steps = self.join_steps(link, compute, [steps, right])
-        return steps
+            right = self.read_part(link.right, depth + 1)
+            if isinstance(link.op, ast.Pow):
+                self.check_exponent(link.right, right)
+            if not chain and isinstance(start, float) and isinstance(right, float):
+                start = self.fold(link, partial(compute, start, right))
+            else:
+                chain.append((compute, right))
+        if not chain:
+            return start
 
-    def read_comparison(self, node: ast.Compare, depth: int) -> list[_Step] | float:
+        def run(values: Mapping[str, Any]) -> Any:
+            found = _compute_part(start, values)
+            for compute, part in chain:
+                found = compute(found, _compute_part(part, values))
+            return found
+
+        return run
+
+    def check_exponent(self, node: ast.expr, part: _Part) -> None:
+        """Refuse a constant exponent that is large."""
+        if isinstance(part, float) and abs(part) > LARGEST_EXPONENT:
+            self.refuse_at(
+                node,
+                f"the exponent {part:g}",
+                f"Constant exponents go up to {LARGEST_EXPONENT} in magnitude.",
+            )
+
+    def read_comparison(self, node: ast.Compare, depth: int) -> _Part:
         compute = COMPARISONS.get(type(node.ops[0]))
         if compute is None:
             self.refuse_at(node, *OPERATOR_REFUSED)
@@ -423,77 +368,61 @@ class _Reader:
                 "Write logical_and(0 < x, x < 1).",
             )
         sides = [node.left, node.comparators[0]]
-        return self.join_steps(
-            node, compute, [self.emit(side, depth + 1) for side in sides]
+        return self.join(
+            node, compute, [self.read_part(side, depth + 1) for side in sides]
         )
 
-    def read_call(self, node: ast.Call, depth: int) -> list[_Step] | float:
+    def read_call(self, node: ast.Call, depth: int) -> _Part:
         if not isinstance(node.func, ast.Name):
             self.refuse_at(node.func, *REFUSED.get(type(node.func), OTHERWISE))
         name = node.func.id
-        function = FUNCTIONS.get(name)
-        if function is None:
+        if find_function(name) is None:
             self.refuse_unknown(node.func, "function", name)
-        if len(node.args) != function.arguments:
-            plural = "argument" if function.arguments == 1 else "arguments"
-            self.refuse_at(
-                node,
-                f"{name} with {len(node.args)}",
-                f"{name} takes {function.arguments} {plural}: {show_usage(name)}.",
-            )
-        compute = function.compute
-        settings = {str(k.arg): self.read_setting(name, k) for k in node.keywords}
-        if settings:
-            compute = partial(compute, **settings)
-        return self.join_steps(
-            node, compute, [self.emit(argument, depth + 1) for argument in node.args]
-        )
+        for argument in node.args:
+            if isinstance(argument, ast.Starred):
+                self.refuse_at(argument, *REFUSED[ast.Starred])
+        params = {str(k.arg): self.read_setting(name, k) for k in node.keywords}
+
+        def refuse(what: str, cure: str) -> NoReturn:
+            self.refuse_at(node, what, cure)
+
+        compute = find_op(name, len(node.args), 1, params, refuse)
+        parts = [self.read_part(part, depth + 1) for part in node.args]
+        if compute in POWERS:
+            self.check_exponent(node.args[1], parts[1])
+        return self.join(node, partial(compute, **params) if params else compute, parts)
 
     def read_setting(self, name: str, keyword: ast.keyword) -> object:
-        if keyword.arg not in ("axis", "keepdims") or not FUNCTIONS[name].reduces:
-            self.refuse_at(
-                keyword,
-                f"{name} with {keyword.arg or '**'}=",
-                f"Reductions ({', '.join(REDUCTIONS)}, norm) take axis= and"
-                " keepdims=; nothing else takes a setting.",
-            )
+        if keyword.arg is None:
+            self.refuse_at(keyword, f"{name} with **", "Write settings one by one.")
         try:
             value = ast.literal_eval(keyword.value)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            value = None
-        if keyword.arg == "keepdims":
-            good = isinstance(value, bool)
-        else:
-            axes = value if isinstance(value, tuple) else (value,)
-            good = bool(axes) and all(type(a) is int and abs(a) < 64 for a in axes)
-        if not good:
+            value = ""
+        if isinstance(value, str):
             self.refuse_at(
                 keyword,
                 f"this {keyword.arg}=",
-                "Write axis=0, axis=(0, 1) or keepdims=True.",
+                "A setting is a number, True, False, None or a tuple: axis=0,"
+                " axis=(0, 1), keepdims=True.",
             )
-        return value
 
-    def join_steps(
-        self,
-        node: ast.expr,
-        compute: Callable[..., Any],
-        operands: Sequence[list[_Step] | float],
-    ) -> list[_Step] | float:
-        """Return the steps of an operation, or its value if it is constant."""
-        numbers = [x for x in operands if isinstance(x, float)]
-        if len(numbers) == len(operands):
-            return self.check_finite(node, lambda: compute(*numbers))
-        steps: list[_Step] = []
-        for operand in operands:
-            if isinstance(operand, float):
-                steps.append((_CONSTANT, operand))
-            else:
-                steps += operand
-        steps.append((len(operands), compute))
-        return steps
+        def refuse(what: str, cure: str) -> NoReturn:
+            self.refuse_at(keyword, what, cure)
 
-    def check_finite(self, node: ast.expr, compute: Callable[[], Any]) -> float:
+        return check_setting(value, refuse, f"{name} with {keyword.arg}=")
+
+    def join(
+        self, node: ast.expr, compute: Callable[..., Any], parts: Sequence[_Part]
+    ) -> _Part:
+        """Return what computes something of parts, or its value if it is constant."""
+        numbers = [x for x in parts if isinstance(x, float)]
+        if len(numbers) == len(parts):
+            return self.fold(node, lambda: compute(*numbers))
+        return lambda values: compute(*[_compute_part(part, values) for part in parts])
+
+    def fold(self, node: ast.expr, compute: Callable[[], Any]) -> float:
+        """Return the value of what is constant: a finite number."""
         try:
             with np.errstate(all="ignore"):
                 value = compute()
@@ -517,13 +446,15 @@ class _Reader:
     def refuse_unknown(self, node: ast.expr, kind: str, name: str) -> NoReturn:
         from difflib import get_close_matches
 
-        candidates = [*self.allowed, *FUNCTIONS] if kind == "name" else [*FUNCTIONS]
-        close = get_close_matches(name, candidates, 1, 0.6)
+        functions = [key for key in list_functions() if key.isidentifier()]
+        names = self.allowed if kind == "name" else ()
+        close = get_close_matches(name, names, 1, 0.6)
+        close = close or get_close_matches(name, functions, 1, 0.6)
         meant = MEANT.get(name.lower(), "")
         if kind == "name" and meant in self.allowed:
             close = [meant]
         hint = f"Did you mean {close[0]}? " if close else ""
-        allowed = "help(wb.rules.formula) lists the functions."
+        allowed = "Functions are NumPy's, without the np: clip(d, -1, 1)."
         if kind == "name":
             allowed = f"Names: {self.list_meanings()}. {allowed}"
         self.refuse_at(node, f"unknown {kind} {shorten(name, 40)!r}", hint + allowed)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from workbench.core import hooks
 from workbench.core.blame import shorten
 from workbench.errors import RegistrationError
-from workbench.overrides.expression import FUNCTIONS as LANGUAGE
+from workbench.overrides.allowed_ops import find_function
 from workbench.overrides.expression import parse
 from workbench.overrides.targets import name_of
 
@@ -168,7 +168,7 @@ def _check_name(name: str) -> None:
             " letters, digits and underscores, and has at most 40 of them."
         )
     meaning = ""
-    if name in LANGUAGE:
+    if find_function(name) is not None:
         meaning = f"a function of the language of rules ({name}(d), for example)"
     elif NAMES.fullmatch(name):
         meaning = "a name of the language of rules"

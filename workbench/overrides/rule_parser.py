@@ -26,9 +26,9 @@ from typing import Any
 from workbench.core import blame, hooks
 from workbench.core.tensor import Tensor
 from workbench.errors import ExpressionError, OverrideError
+from workbench.overrides.allowed_ops import find_function, list_functions
 from workbench.overrides.expression import (
     CHARACTERS,
-    FUNCTIONS,
     MOST_CHARACTERS,
     Expression,
     parse,
@@ -157,10 +157,10 @@ def parse_rule(text: str, arriving: str = "g") -> Expression | BoundRule:
     short = isinstance(text, str) and len(text) <= MOST_CHARACTERS
     match = _CALL.fullmatch(text) if short else None
     name = match[1] if match is not None else ""
-    by_name = not (
-        name in FUNCTIONS or NAMES.fullmatch(name) or keyword.iskeyword(name)
+    by_name = bool(name) and not (
+        find_function(name) or NAMES.fullmatch(name) or keyword.iskeyword(name)
     )
-    if name and by_name and (entry := find_named_rule(name)) is not None:
+    if by_name and (entry := find_named_rule(name)) is not None:
         return _bind_settings(text, entry)
     try:
         return parse(text, arriving)
@@ -172,9 +172,9 @@ def parse_rule(text: str, arriving: str = "g") -> Expression | BoundRule:
             f" {inside[0]} is a rule by its name, which stands alone:"
             f' "{inside[0]}", or with settings.'
         )
-    elif name and by_name:
+    elif by_name:
         hooks.load_rules()
-        close = _find_close(name, [*FUNCTIONS, *RULES], 1, 0.6)
+        close = _find_close(name, [*list_functions(), *RULES], 1, 0.6)
         if close and close[0] in RULES:
             message = _unknown_name(text, name)
         else:
@@ -187,7 +187,7 @@ _LISTED = "help(wb.rules) lists the rules that have names."
 
 
 def _unknown_name(text: str, name: str) -> str:
-    close = _find_close(name, [*RULES, *FUNCTIONS], 2, 0.6)
+    close = _find_close(name, [*RULES, *list_functions()], 2, 0.6)
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
     called = repr(blame.shorten(name, 40))
     return (

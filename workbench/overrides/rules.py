@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.autodiff import forward, reverse
+from workbench.autodiff.budget import BudgetError
 from workbench.autodiff.higher_order import make_bitmask
 from workbench.autodiff.steps import Rules
 from workbench.core import dims, types
@@ -394,6 +395,8 @@ class Runner:
         """Evaluate an expression; raise the rule's error if it fails on the values."""
         try:
             return rule(values)
+        except BudgetError as error:
+            self.refuse(rule, f"makes {error}", "Write a function rule(node, g).")
         except (TypeError, ValueError, ArithmeticError) as error:
             self.refuse(rule, f"failed: {error}", "", cause=error)
 

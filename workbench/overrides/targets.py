@@ -7,6 +7,7 @@ whose rank is between those of predicates and nodes, have files of their own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -253,6 +254,19 @@ def name_of(function: object) -> str:
     """Return the name of a function, or of the class of an object."""
     name = getattr(function, "__name__", None) or type(function).__name__
     return str(name)
+
+
+def snake(name: str) -> str:
+    """Return the name of an op from that of its class.
+
+    A single capital before a word belongs to it, several are an acronym.
+
+    >>> snake("ZeroOut"), snake("CDistGrad"), snake("SVDGrad"), snake("FFT2D")
+    ('zero_out', 'cdist_grad', 'svd_grad', 'fft2d')
+    """
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])", "_", name)
+    parted = re.sub(r"(?<=[A-Z0-9][A-Z])(?=[A-Z][a-z])", "_", parted)
+    return parted.strip("_").lower()
 
 
 def describe_mismatch(

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from workbench.core.blame import shorten
 from workbench.core.tensor import Tensor
-from workbench.custom.graph_rule import graph_rule
 from workbench.errors import OverrideError, SnapshotError, WorkbenchError
 from workbench.ops.define import shape_of
 from workbench.overrides import override as overriding
+from workbench.overrides.graph_rule import graph_rule
 from workbench.overrides.linear_structures import ByLinear
 from workbench.overrides.override import Override
 from workbench.overrides.subgraphs import BySubgraph, subgraph
@@ -34,8 +34,8 @@ from workbench.session.nodes import Nodes
 if TYPE_CHECKING:
     from workbench.session.state import State
 
-#: The newest version of the file. A reader refuses a newer one; 2 has `steps`.
-SCHEMA = 2
+#: The version of the file; a reader refuses a newer one.
+SCHEMA = 1
 #: The largest file that is read, and the limits of its content.
 MOST_BYTES, MOST_OVERRIDES, MOST_CHARACTERS = 10_000_000, 1000, 2000
 MOST_PLACES = 1000
@@ -89,8 +89,7 @@ def serialize(
                 **steps,
             }
         )
-    version = SCHEMA if any("steps" in one for one in stored) else 1
-    data = {"workbench_overrides": version, "session": session, "overrides": stored}
+    data = {"workbench_overrides": SCHEMA, "session": session, "overrides": stored}
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n", skipped
 
 

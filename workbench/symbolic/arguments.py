@@ -123,8 +123,13 @@ class Signature:
         """Return one checked array per symbol, in order."""
         if self.bare and not named and len(args) == len(self.check):
             return [check(x) for check, x in zip(self.check, args, strict=True)]
-        given = self._by_place(args, named)
         flat: list[Any] = []
+        if not named and len(args) == len(self.inputs):
+            nests = zip(self.inputs, args, strict=True)
+            if all(one.tree.collect(x, flat) for one, x in nests):
+                return [check(x) for check, x in zip(self.check, flat, strict=True)]
+            flat = []
+        given = self._by_place(args, named)
         for i, one in enumerate(self.inputs):
             if i not in given:
                 flat += [self.defaults[x] for x in one.symbols]

@@ -6,7 +6,7 @@ simplified; NumPy runs it until its compiled code is ready.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial, update_wrapper
 from types import MethodType
 from typing import Any, NamedTuple, overload
@@ -29,6 +29,8 @@ from workbench.rewrite.driver import Replay, Rewrites, check_rewrites
 from workbench.rewrite.rule import Rule
 from workbench.symbolic.function import BACKENDS, check_backend, copy_aliases
 
+#: Settings that are the same if they are equal.
+SIMPLE = (int, bool, str)
 #: A function keeps programs for so many sets of shapes and settings.
 MOST_PROGRAMS = 64
 
@@ -39,6 +41,41 @@ class Recorded(NamedTuple):
     function: Any
     tree: Tree
     shared: list[Shared]
+    #: The structure of the arguments, whether all are arrays by position, and those
+    #: that are settings, by their places.
+    structure: Tree
+    is_bare: bool
+    settings: dict[int, Any]
+
+    def find_inputs(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Sequence[Any] | None:
+        """Return what the program is given, if arguments nest as those it is made for.
+
+        Shapes and dtypes are not looked at. None: they nest otherwise, or may do so.
+        """
+        positional, named = self.structure.children
+        if len(args) != len(positional.children):
+            return None
+        if self.is_bare and not kwargs:
+            return args
+        leaves: list[Any] = []
+        for child, x in zip(positional.children, args, strict=True):
+            if child.kind is None:
+                leaves.append(x)
+            elif not child.collect(x, leaves):
+                return None
+        if (kwargs or named.children) and not named.collect(kwargs, leaves):
+            return None
+        for i, value in self.settings.items():
+            x = leaves[i]
+            if x is not value and (
+                type(x) is not type(value) or type(x) not in SIMPLE or x != value
+            ):
+                return None
+        if self.settings:
+            leaves = [x for i, x in enumerate(leaves) if i not in self.settings]
+        return leaves + read_states(self.shared) if self.shared else leaves
 
 
 @overload
@@ -164,6 +201,12 @@ class CompiledFunction:
         return self._run(*args, **kwargs)
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
+        last = self._last
+        if last is not None and not (traces.LOCAL.stack or blocks_in_force()):
+            inputs = last.find_inputs(args, kwargs)
+            made = None if inputs is None else last.function.run_ready(inputs)
+            if made is not None:
+                return last.tree(made)
         leaves, structure = tree.flatten_call(args, kwargs)
         if traces.LOCAL.stack or blocks_in_force():
             return self.function(*args, **kwargs)
@@ -254,7 +297,8 @@ class CompiledFunction:
             and form in (None, tuple, list)
         ):
             run.on_compiled = partial(self._install_entry, form)
-        return Recorded(run, made.tree, shared)
+        settings = {i: x for i, x in enumerate(leaves) if i not in places}
+        return Recorded(run, made.tree, shared, structure, bare, settings)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Return the function as a method, whose object is a setting."""

@@ -103,10 +103,7 @@ const LEFT = 'The session has ended: run the cell again.';
 /** What ended a connection: the kernel, or, while that goes on, its session. */
 export type End = 'kernel' | 'session';
 
-const HELLO = { event: 'hello', schema: SCHEMA, parts: true, pieces: true } as const;
-
-/** Fields that a command changes: with them a kernel of before answers it. */
-const COMMANDED = ['overrides', 'undo', 'redo', 'history'] as const;
+const HELLO = { event: 'hello', schema: SCHEMA } as const;
 
 export class GraphConnection implements IDisposable {
   constructor(options: IConnectionOptions) {
@@ -456,7 +453,7 @@ export class GraphConnection implements IDisposable {
       const whole = ours ?? buffers;
       if (message.type === 'snapshot') {
         graph = Graph.fromHeader(message.header, whole, ours !== null);
-      } else if (before === null || (message.of ?? this._drawn) !== this._drawn) {
+      } else if (before === null || message.of !== this._drawn) {
         // A patch of a state that never came.
         this._startAgain();
         return;
@@ -485,12 +482,8 @@ export class GraphConnection implements IDisposable {
       graph.shareStructure(before);
     }
     this.changed.emit(same ? 'values' : 'graph');
-    const { header } = message;
-    if (message.type === 'patch' && message.answers !== undefined) {
-      this._requests.settleCommands(message.answers);
-    } else if (COMMANDED.some(name => name in header)) {
-      this._requests.settleCommands();
-    }
+    const answers = message.type === 'patch' ? message.answers : null;
+    this._requests.settleCommands(answers ?? undefined);
   }
 
   /** Ask for a whole snapshot, once, until one comes. */

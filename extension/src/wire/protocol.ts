@@ -4,7 +4,7 @@
  * field means. Change it there, and run `python extension/wire.py`.
  */
 
-export const SCHEMA = 2;
+export const SCHEMA = 1;
 export const MIME_TYPE = 'application/vnd.workbench.graph+json';
 export const STATISTICS = ['min', 'max', 'mean', 'std', 'norm', 'bad'] as const;
 export const KINDS = ['input', 'constant', 'op'] as const;
@@ -83,8 +83,8 @@ export type ISnapshotMessage = { type: 'snapshot'; seq: number; pieces?: number;
   header: IHeader };
 export type IPatchColumn = { name: ColumnName; dtype: ColumnDtype; length: number;
   base?: ColumnName; parts?: [number, number][] };
-export type IPatchMessage = { type: 'patch'; seq: number; pieces?: number; of?: number;
-  answers?: number; header: Partial<IHeader>; columns: IPatchColumn[] };
+export type IPatchMessage = { type: 'patch'; seq: number; pieces?: number; of: number;
+  answers: number | null; header: Partial<IHeader>; columns: IPatchColumn[] };
 export type IPieceMessage = { type: 'piece'; seq: number; first: number; start: number;
   sizes: number[] };
 export type IDistribution = { counts: number[]; low: number; high: number;
@@ -143,7 +143,7 @@ export type KernelMessage = ISnapshotMessage | IPatchMessage | IPieceMessage | I
   IPlotAnswer | IPreviewAnswer | ISimplificationAnswer | IProgramAnswer |
   IInsideAnswer | IProgressMessage | IDoneMessage | IFailureMessage;
 export type IHelloEvent = { type: 'event'; seq: number; event: 'hello'; schema: number;
-  again?: boolean; parts?: boolean; pieces?: boolean };
+  again?: boolean };
 export type IAckEvent = { type: 'event'; seq: number; event: 'ack'; of: number };
 export type IInspectEvent = { type: 'event'; seq: number; request: number;
   event: 'inspect'; node: number; path?: IPlace[] };

@@ -51,9 +51,15 @@ export class TestKernel implements IChannel {
     return event;
   }
 
+  /** Send a message; a patch is of the last state, and answers nothing, if it is not said. */
   tell(content: Record<string, unknown>, buffers: DataView[] = []): number {
     const seq = ++this._seq;
-    this.received.emit({ content: { seq, ...content }, buffers });
+    const { type } = content;
+    const patch = type === 'patch' ? { of: this._state, answers: 0 } : {};
+    this.received.emit({ content: { seq, ...patch, ...content }, buffers });
+    if (type === 'patch' || type === 'snapshot') {
+      this._state = seq;
+    }
     return seq;
   }
 
@@ -80,22 +86,23 @@ export class TestKernel implements IChannel {
     return { pieces: first };
   }
 
-  /** A patch of the columns named, and of fields of the header; `of` a state. */
+  /** A patch of the columns named, and of fields of the header. */
   patch(
     { header, buffers }: INetwork,
     names: readonly string[],
     fields: Record<string, unknown> = {},
-    of?: number
+    more: { of?: number; answers?: number | null } = {}
   ): number {
     const chosen = header.columns.flatMap(({ name }, i) =>
       names.includes(name) ? [i] : []
     );
     const columns = chosen.map(i => header.columns[i]);
     return this.tell(
-      { type: 'patch', header: fields, columns, ...(of !== undefined && { of }) },
+      { type: 'patch', header: fields, columns, ...more },
       chosen.map(i => buffers[i])
     );
   }
 
   private _seq = 0;
+  private _state = 0;
 }

@@ -41,7 +41,7 @@ describe('GraphConnection', () => {
 
   it('says hello, draws the snapshot and acknowledges it', () => {
     expect(kernel.sent).toEqual([
-      { type: 'event', seq: 1, event: 'hello', schema: 2, parts: true, pieces: true }
+      { type: 'event', seq: 1, event: 'hello', schema: 1 }
     ]);
     const seq = kernel.snapshot(network());
     expect(connection.graph?.label(H)).toBe('h');
@@ -128,15 +128,15 @@ describe('GraphConnection', () => {
 
   it('asks again for a patch of a state that it has not drawn', () => {
     const seq = kernel.snapshot(network());
-    const next = kernel.patch(network(), [], { output_value: 0.5 }, seq);
+    const next = kernel.patch(network(), [], { output_value: 0.5 }, { of: seq });
     expect(connection.graph?.header.output_value).toBe(0.5);
     // The patch of this one was lost.
-    kernel.patch(network(), [], { output_value: 0.25 }, next + 1);
-    kernel.patch(network(), [], { output_value: 0.125 }, next + 2);
+    kernel.patch(network(), [], { output_value: 0.25 }, { of: next + 1 });
+    kernel.patch(network(), [], { output_value: 0.125 }, { of: next + 2 });
     expect(connection.graph?.header.output_value).toBe(0.5);
     expect(kernel.events('hello')).toHaveLength(2);
     const last = kernel.snapshot(network());
-    kernel.patch(network(), [], { output_value: 0.75 }, last);
+    kernel.patch(network(), [], { output_value: 0.75 }, { of: last });
     expect(connection.graph?.header.output_value).toBe(0.75);
     expect(kernel.events('hello')).toHaveLength(2);
   });
@@ -270,10 +270,10 @@ describe('GraphConnection', () => {
     const event = kernel.last('override');
     expect(event).toMatchObject({ rule: '0.5 * d', label: 'scale ×0.5' });
     expect('id' in event).toBe(false);
-    kernel.patch(network([clipOfH()]), ['true_stats', 'override'], {
-      overrides: [clipOfH()],
-      undo: 'override h'
-    });
+    const fields = { overrides: [clipOfH()], undo: 'override h' };
+    const { request } = event;
+    const names = ['true_stats', 'override'];
+    kernel.patch(network([clipOfH()]), names, fields, { answers: request });
     await expect(done).resolves.toBeUndefined();
     expect(connection.graph?.override(H)?.label).toBe('clip ±0.1');
   });
@@ -311,7 +311,8 @@ describe('GraphConnection', () => {
     kernel.snapshot(network());
     const removed = connection.command({ event: 'remove', id: 1 });
     const undone = connection.command({ event: 'undo', steps: 1 });
-    kernel.tell({ type: 'patch', header: { undo: null, redo: null }, columns: [] });
+    const header = { undo: null, redo: null };
+    kernel.tell({ type: 'patch', answers: null, header, columns: [] });
     await expect(Promise.all([removed, undone])).resolves.toEqual([undefined, undefined]);
   });
 

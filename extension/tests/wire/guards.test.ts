@@ -32,7 +32,7 @@ describe('schema', () => {
     const { header } = network().encode();
     expect(() => checkHeader({ ...header, schema: 7, version: '9.2.0' })).toThrow(
       'this picture was written by workbench 9.2.0 with schema 7; ' +
-        'this page reads up to 2: update autodiff-workbench'
+        'this page reads up to 1: update autodiff-workbench'
     );
   });
 
@@ -46,7 +46,7 @@ describe('schema', () => {
   test('a newer saved picture is refused before anything else is read', () => {
     const saved = { schema: 3, header: { version: '3.0.0' } };
     expect(() => checkSaved(saved)).toThrow(
-      'written by workbench 3.0.0 with schema 3; this page reads up to 2'
+      'written by workbench 3.0.0 with schema 3; this page reads up to 1'
     );
   });
 

@@ -19,14 +19,7 @@ interface ISaved {
 
 /** A picture that a notebook holds: what the kernel of the bare page has. */
 function savedPicture(): ISaved {
-  const { cells } = JSON.parse(read('tests/jupyter/golden/notebook-0.1.0.ipynb')) as {
-    cells: { outputs?: { data?: Record<string, ISaved> }[] }[];
-  };
-  const outputs = cells.flatMap(cell => cell.outputs ?? []);
-  const pictures = outputs.map(
-    output => output.data?.['application/vnd.workbench.graph+json']
-  );
-  return pictures.find(picture => picture !== undefined)!;
+  return JSON.parse(read('tests/session/wire/golden/snapshot.json')) as ISaved;
 }
 
 /** A host with the least that anywidget gives: a model, an element, a module. */

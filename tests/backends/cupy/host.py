@@ -44,7 +44,6 @@ from workbench.backends.cupy.launches import (
     Device,
     Launch,
 )
-from workbench.backends.cupy.loops import find_obstacle, write_loop
 from workbench.core import tree
 from workbench.core.types import spec_of
 from workbench.errors import CompilerError
@@ -92,7 +91,7 @@ class HostModule:
         places = np.arange(len(given), dtype=np.uintp) * 8 + given.ctypes.data
         shape = np.array([launch.blocks, 1, 1, launch.threads, 1, 1], np.uint32)
         error = self._functions[launch.name](
-            shape.ctypes.data, launch.shared, order, places.ctypes.data
+            shape.ctypes.data, 0, order, places.ctypes.data
         )
         if error:
             raise RuntimeError(f"{launch.name}: {error.decode()}")
@@ -136,10 +135,7 @@ def _keep(text: str, command: list[str], ending: str = "") -> Path:
 
 
 def list_kernels(plan: Plan) -> list[tuple[Kernel, Plan]]:
-    """All kernels of a plan and of those inside of it, each with its plan.
-
-    Not those of loops that are one kernel.
-    """
+    """All kernels of a plan and of those inside of it, each with its plan."""
     found: list[tuple[Kernel, Plan]] = []
     for step in plan.steps:
         if isinstance(step, KernelStep):
@@ -147,8 +143,7 @@ def list_kernels(plan: Plan) -> list[tuple[Kernel, Plan]]:
         elif isinstance(step, MoveStep):
             found += [(part, plan) for part in step.parts]
         elif isinstance(step, LoopStep):
-            if find_obstacle(step, plan) is not None:
-                found += list_kernels(step.program.plan)
+            found += list_kernels(step.program.plan)
         elif isinstance(step, ChoiceStep):
             for program in step.programs:
                 found += list_kernels(program.plan)
@@ -156,12 +151,8 @@ def list_kernels(plan: Plan) -> list[tuple[Kernel, Plan]]:
 
 
 def write_all(plan: Plan, device: Device = SMALL) -> dict[int, list[Launch]]:
-    """The launches of all kernels and loops of a plan, by the id of each."""
-    made = {id(k): write_launches(k, p, device) for k, p in list_kernels(plan)}
-    for step in plan.steps:
-        if isinstance(step, LoopStep) and find_obstacle(step, plan) is None:
-            made[id(step)] = [write_loop(step, plan, device)]
-    return made
+    """The launches of all kernels of a plan, by the id of each."""
+    return {id(k): write_launches(k, p, device) for k, p in list_kernels(plan)}
 
 
 class HostDevice:
@@ -249,15 +240,13 @@ class HostDevice:
         return array[()] if not array.shape else array.copy() if copy else array
 
     def run_launches(self, launches: list[Launch]) -> None:
-        """Run the launches of a kernel, or of a loop."""
+        """Run the launches of a kernel."""
         addresses = [0 if b is None else b.ctypes.data for b in self.bases]
         for launch in launches:
             self.module.run(launch, addresses, self.order)
 
     def _run_step(self, step: Any) -> None:
-        if id(step) in self.launches:
-            self.run_launches(self.launches[id(step)])
-        elif isinstance(step, KernelStep):
+        if isinstance(step, KernelStep):
             self.run_launches(self.launches[id(step.kernel)])
         elif isinstance(step, MoveStep):
             if step.zeros >= 0:

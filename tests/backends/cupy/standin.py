@@ -88,68 +88,6 @@ class Reading:
         return self.value
 
 
-class Recording:
-    """What is captured: work, and which work must be done before it.
-
-    It refuses what CUDA refuses: work on a stream that does not take part, a stream
-    whose work the first one has not waited for in the end.
-    """
-
-    def __init__(self, names: list[str]) -> None:
-        self.names = names
-        self.work: list[Callable[[], None]] = []
-        #: For each piece of work what is done before it, directly or not.
-        self.before: list[frozenset[int]] = []
-        #: For each stream that takes part what is done before its next work.
-        self.done: dict[str, frozenset[int]] = {names[0]: frozenset()}
-        #: The memory that a product works in, by its number.
-        self.memory: dict[int, int] = {}
-
-    def add(self, stream: str, run: Callable[[], None]) -> int:
-        """Add work to a stream; return its number."""
-        assert stream in self.done, f"work on {stream}, which is not captured"
-        number = len(self.work)
-        self.work.append(run)
-        self.before.append(self.done[stream])
-        self.done[stream] |= {number}
-        return number
-
-    def mark(self, stream: str) -> frozenset[int]:
-        assert stream in self.done, f"a mark on {stream}, which is not captured"
-        return self.done[stream]
-
-    def follow(self, stream: str, mark: frozenset[int]) -> None:
-        self.done[stream] = self.done.get(stream, frozenset()) | mark
-
-    def finish(self) -> None:
-        everything = frozenset(range(len(self.work)))
-        assert self.done[self.names[0]] == everything, "a stream is not waited for"
-        for one, memory in self.memory.items():
-            for other in range(one):
-                if self.memory.get(other) == memory:
-                    assert other in self.before[one], "two products in one memory"
-
-    @property
-    def is_forked(self) -> bool:
-        return any(before != set(range(k)) for k, before in enumerate(self.before))
-
-    def run(self, order: str) -> None:
-        """Run all work in some order that the waits allow."""
-        if order == "as recorded":
-            for one in self.work:
-                one()
-            return
-        rng = np.random.default_rng(len(self.work))
-        left = list(range(len(self.work)))
-        done: set[int] = set()
-        while left:
-            ready = [k for k in left if self.before[k] <= done]
-            k = ready[-1] if order == "latest first" else int(rng.choice(ready))
-            self.work[k]()
-            done.add(k)
-            left.remove(k)
-
-
 class Standin:
     """A device for tests; see `workbench.backends.cupy.runtime.Runtime`.
 
@@ -157,11 +95,6 @@ class Standin:
     ----------
     log
         What was put on the stream, in words, in order.
-    order
-        In which order captured work runs that does not wait for each other: ``"as
-        recorded"``, ``"latest first"`` or ``"at random"``.
-    recordings
-        What has been captured.
     failing
         How many allocations will fail.
     """
@@ -180,11 +113,9 @@ class Standin:
         self.captures = 0
         self.workspaces: set[int] = set()
         self.refuses_capture = False
-        self.order = "as recorded"
-        self.recordings: list[Recording] = []
-        self._workspaces: dict[str, Any] = {}
-        self._recorded: Recording | None = None
-        self._stream = ""
+        self._workspace: Any = None
+        #: What is being captured.
+        self._recorded: list[Callable[[], None]] | None = None
         self._local = threading.local()
 
     def _check_current(self) -> None:
@@ -194,7 +125,7 @@ class Standin:
     def _do(self, what: str, run: Callable[[], None]) -> None:
         self._check_current()
         if self._recorded is not None:
-            self._recorded.add(self._stream, run)
+            self._recorded.append(run)
             return
         self.log.append(what)
         run()
@@ -311,33 +242,25 @@ class Standin:
 
     def multiply(self, gemm: Gemm, addresses: Sequence[int]) -> None:
         if self._recorded is not None:
-            memory = self._workspaces.get(self._stream)
-            assert memory is not None, "a product is captured without memory"
-            address = self.find_address(memory)
-            self.workspaces.add(address)
-            self._recorded.memory[len(self._recorded.work)] = address
+            assert self._workspace is not None, "a product is captured without memory"
+            self.workspaces.add(self.find_address(self._workspace))
         self._do("product", lambda: multiply(gemm, addresses))
 
-    def capture(
-        self, run: Callable[[Sequence[Any]], None], workspaces: Sequence[Any]
-    ) -> Callable[[], None]:
+    def capture(self, run: Callable[[], None], workspace: Any) -> Callable[[], None]:
         if self.refuses_capture:
             raise CompilerError("it cannot be captured: not here")
         self.captures += 1
-        names = [f"stream {k}" for k in range(len(workspaces))]
-        self._workspaces = dict(zip(names, workspaces, strict=True))
-        self._recorded = recorded = Recording(names)
-        self._stream = names[0]
+        self._workspace = workspace
+        self._recorded = recorded = []
         try:
-            run(names)
-            recorded.finish()
+            run()
         finally:
             self._recorded = None
-        self.recordings.append(recorded)
 
         def replay() -> None:
             self.log.append("graph")
-            recorded.run(self.order)
+            for one in recorded:
+                one()
 
         return replay
 
@@ -351,23 +274,11 @@ class Standin:
     def find_stream(self) -> Any:
         return "the stream"
 
-    @contextmanager
-    def select(self, stream: Any) -> Iterator[None]:
-        before, self._stream = self._stream, stream
-        try:
-            yield
-        finally:
-            self._stream = before
-
     def mark(self, mark: Any = None) -> Any:
-        if self._recorded is not None:
-            return self._recorded.mark(self._stream)
         return self.find_stream()
 
     def follow(self, mark: Any) -> None:
-        if self._recorded is not None:
-            self._recorded.follow(self._stream, mark)
-        elif mark != self.find_stream():  # work on one stream is in order
+        if mark != self.find_stream():  # work on one stream is in order
             self.log.append(f"follow {mark}")
 
     def wait(self, mark: Any) -> None:

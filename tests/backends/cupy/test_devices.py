@@ -290,7 +290,7 @@ def test_modules_go_with_their_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime.cupy = types.SimpleNamespace(RawModule=Module)
     runtime._lock = threading.Lock()
     runtime._modules = weakref.WeakValueDictionary()
-    launches = [Launch(f"f{k}", f"void f{k}();", (), 1, 1, 0) for k in range(3)]
+    launches = [Launch(f"f{k}", f"void f{k}();", (), 1, 1) for k in range(3)]
     launches[1] = launches[1]._replace(shared=60_000)
     first, second = runtime.load(launches), runtime.load(launches)
     assert len(runtime._modules) == 1

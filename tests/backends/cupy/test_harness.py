@@ -96,7 +96,7 @@ def write_main(plan: Plan, launches: dict[int, list[Launch]]) -> str:
                 "    for (size_t i = 0; i < sizeof p / 8; i++) a[i] = &p[i];",
                 f"    unsigned shape[] = {{{launch.blocks}, 1, 1, {launch.threads}, 1,"
                 " 1};",
-                f"    if (const char* e = {launch.name}_launch(shape, {launch.shared},"
+                f"    if (const char* e = {launch.name}_launch(shape, 0,"
                 " 0, a)) { puts(e); return 1; } }",
             ]
     for y in plan.outputs:

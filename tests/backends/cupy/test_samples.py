@@ -134,5 +134,5 @@ def test_some_samples(gradient: bool, subtests: pytest.Subtests) -> None:
 @pytest.mark.parametrize("gradient", [False, True])
 def test_all_samples(gradient: bool, part: int, subtests: pytest.Subtests) -> None:
     cases = check_samples(choose(part), gradient, subtests)
-    # For each GPU, all programs of `test_kernels` and `test_loops` are compiled.
+    # For each GPU, all programs of `test_kernels` are compiled.
     check_architectures(cases, ("sm_90", "sm_80" if part % 2 else "sm_100"))

@@ -7,7 +7,6 @@ import contextlib
 import copy
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,6 @@ from workbench.errors import SnapshotError
 from workbench.session.wire import SCHEMA, read_saved, save_snapshot, take_snapshot
 from workbench.session.wire.notebook import LARGE, MOST_SAVED
 from workbench.session.wire.protocol.fields import COLUMNS
-
-OLD = Path(__file__).parent / "golden" / "schema-1.json"
 
 
 @pytest.fixture
@@ -395,19 +392,6 @@ def test_an_older_check_says_only_whether_something_is_wrong(
     assert (back["verdict"], back["changes"]) == (expected, "")
     for line in back["gradients"]:
         assert (line["verdict"], line["change"], line["by"]) == (expected, None, [])
-
-
-def test_a_picture_of_the_first_schema_is_read() -> None:
-    """What it lacks is absent: nothing covered, checked, found or done."""
-    back = read_saved(json.loads(OLD.read_text()))
-    header = back.header
-    assert header["schema"] == 1
-    assert (header["check"], header["findings"]) == (None, None)
-    assert header["history"] == {"done": [], "undone": []}
-    assert not {"check", "check_ratio"} & set(back.columns)
-    for one in header["overrides"]:
-        assert (one["covered"], one["note"], one["steps"]) == ([], "", "")
-        assert one["stored"] == one["data"]
 
 
 def test_checks_of_many_nodes_are_saved_with_a_bound() -> None:

@@ -342,7 +342,7 @@ def test_a_patch_of_parts_leads_to_the_next_snapshot(
     def patch() -> dict[str, int]:
         nonlocal old
         new = take_snapshot(session)
-        found = find_changes(old, new, parts=True)
+        found = find_changes(old, new)
         assert found is not None
         after = applied(old, found)["columns"]
         for name, column in new.columns.items():

@@ -239,7 +239,11 @@ def _free_memory(address: int) -> None:
 
 def take_block(pool: Pool, size: int) -> tuple[Array, int]:
     """Return a block of memory that begins at a line of the cache, and its address."""
-    whole, address = pool.take((size + LINE,), _BYTE)
+    return align_block(*pool.take((size + LINE,), _BYTE), size)
+
+
+def align_block(whole: Array, address: int, size: int) -> tuple[Array, int]:
+    """Return the part of an array that begins at a line of the cache; its address."""
     start = -address % LINE
     return whole[start : start + size], address + start
 

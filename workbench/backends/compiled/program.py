@@ -11,6 +11,7 @@ import _thread
 import ctypes
 import math
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -33,9 +34,11 @@ from workbench.backends.compiled.loops import GROW, write_step
 from workbench.backends.compiled.lowering import lower
 from workbench.backends.compiled.machine import Machine, find_address, get_machine
 from workbench.backends.compiled.memory import (
+    LINE,
     Array,
     Growth,
     Pool,
+    align_block,
     place_buffers,
     read_view,
     take_block,
@@ -72,6 +75,12 @@ MOST_GROWN = 2**27
 #: A module of more lines is compiled fast rather than to fast code.
 MANY_LINES = 20_000
 
+#: A program keeps so many frames for calls at the same time, if they are this small.
+MOST_FRAMES = 4
+MOST_KEPT = 2**16
+#: Results of at most so many bytes are new arrays in each call, which NumPy has ready.
+SMALL = 2**12
+
 _FUNCTION = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_longlong
 )
@@ -88,6 +97,40 @@ class Native(NamedTuple):
     rounds: int
     piece: int
     steps: tuple[int, ...]
+
+
+class Frame:
+    """What one call at a time uses, and the next one again.
+
+    Attributes
+    ----------
+    table
+        The addresses of all buffers.
+    block
+        The memory of what comes and goes.
+    numbers
+        The arrays of results that are numbers, by their buffers.
+    """
+
+    __slots__ = ("_holders", "_whole", "block", "numbers", "table")
+
+    def __init__(self, size: int, numbers: Sequence[tuple[int, np.dtype[Any]]]) -> None:
+        self.table: Any = None
+        self.block: Array | None = None
+        self.numbers = {i: np.empty((), dtype) for i, dtype in numbers}
+        self._whole = None
+        if size and size <= MOST_KEPT:
+            self._whole = np.empty(size + LINE, np.uint8)
+            self.block = align_block(self._whole, find_start(self._whole), size)[0]
+        self._holders = _count_references(self._whole)
+
+    def is_free(self) -> bool:
+        """Return whether nobody else holds the block: an op may keep an operand."""
+        whole = self._whole
+        return whole is not None and _count_references(whole) == self._holders + 1
+
+
+_count_references = getattr(sys, "getrefcount", lambda x: 0)
 
 
 class Program:
@@ -128,6 +171,7 @@ class Program:
         self._compile(machine)
         self._pool = Pool()
         self._grown: deque[Growth] = deque(maxlen=2)
+        self._frames: deque[Frame] = deque(maxlen=MOST_FRAMES)
         self._tables: list[Table] = []
         buffers = list(enumerate(plan.buffers))
         self._constants = {i: b.value for i, b in buffers if b.kind == "constant"}
@@ -139,22 +183,33 @@ class Program:
         #: Where in the block the flag lies, if there is one.
         self._flag = plan.buffers[plan.flag].offset if plan.flag >= 0 else -1
         self._states = [i for i, b in buffers if b.kind == "state"]
-        self._outputs = [
-            (i, tuple(b.spec.shape), b.spec.dtype)
+        outputs = [
+            (i, tuple(b.spec.shape), b.spec.dtype, b.size)
             for i, b in buffers
             if b.kind == "output"
         ]
-        #: For each result the buffer that it is the whole of; -1: it is read from one.
-        self._whole = [
-            y.buffer if isinstance(y, View) and self._is_whole_output(y) else -1
-            for y in plan.outputs
+        #: Results that are numbers; small arrays, new in each call; and large ones.
+        self._numbers = [(i, dtype) for i, shape, dtype, _ in outputs if not shape]
+        arrays = [x for x in outputs if x[1]]
+        self._small = [x[:3] for x in arrays if x[3] <= SMALL]
+        self._large = [x[:3] for x in arrays if x[3] > SMALL]
+        self._readers = self._plan_readers()
+        #: Whether all results are arrays and numbers of the caller's own.
+        self.is_fresh = all(isinstance(y, (View, Rows)) for y in plan.outputs)
+        self._inputs = [
+            (i, b.place, b.spec.dtype) for i, b in buffers if b.kind == "input"
         ]
-        self._inputs = [(i, b) for i, b in buffers if b.kind == "input"]
         self._table = ctypes.c_void_p * len(buffers)
         #: The addresses of all buffers, of which a run fills in the others.
         self._template = [0] * len(buffers)
         for i, array in self._constants.items():
             self._template[i] = find_start(array)
+        #: What NumPy is to give: None for an object that is handed on as it is.
+        self._given = {
+            i: (tuple(b.spec.shape), b.spec.dtype) if is_plain(b.spec) else None
+            for i, b in buffers
+            if b.kind == "host"
+        }
 
     # Code
 
@@ -318,9 +373,10 @@ class Program:
         else:
             self.cached, functions = False, {}
         self._calls: list[Any] = [
-            (functions[run.function], run) if isinstance(run, Native) else (None, run)
+            (functions[run.function], run, None) if isinstance(run, Native)
+            else (None, run, [*map(self._prepare_operand, run.operands)])
             for run in self._runs
-        ]
+        ]  # fmt: skip
 
     # Runs
 
@@ -340,31 +396,36 @@ class Program:
             If NumPy must run the program for these inputs, which has the words for
             what is wrong with them.
         """
-        places = self._template[:]
-        bases = self._constants.copy()
-        for i, buffer in self._inputs:
-            array = np.asarray(arrays[buffer.place], buffer.spec.dtype)
-            if not (array.flags.c_contiguous and array.flags.aligned):
-                array = np.array(array, order="C")
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = self._make_frame()
+        table, block = frame.table, frame.block
+        bases = self._constants | frame.numbers
+        for i, place, dtype in self._inputs:
+            array = arrays[place]
+            if type(array) is not np.ndarray or array.flags.num & PLAIN != PLAIN:
+                array = np.array(array, dtype, order="C")
             bases[i] = array
-            places[i] = find_start(array)
-        block, start = take_block(self._pool, self._size) if self._size else (None, 0)
-        for i, offset in self._inner:
-            places[i] = start + offset
-        growth = self._take_growth()
+            table[i] = find_start(array)
+        growth = self._take_growth() if self._states else None
         if growth is not None:
             first = find_start(growth.states)
             for k, i in enumerate(self._states):
-                places[i] = first + 16 * k
-        for i, shape, dtype in self._outputs:
-            bases[i], places[i] = self._pool.take(shape, dtype)
-        table = self._table(*places)
+                table[i] = first + 16 * k
+        for i, shape, dtype in self._small:
+            bases[i] = array = np.empty(shape, dtype)
+            table[i] = find_start(array)
+        for i, shape, dtype in self._large:
+            bases[i], table[i] = self._pool.take(shape, dtype)
         # Other cores hold all this too: an interrupt may end the run before theirs.
         memory = self, table, bases, block, growth
-        for function, run in self._calls:
-            began = 0.0 if observe is None else perf_counter()
+        flag, began = self._flag, 0.0
+        for function, run, prepared in self._calls:
+            if observe is not None:
+                began = perf_counter()
             if function is None:
-                self._call_numpy(run, table, bases, block)
+                self._call_numpy(run, prepared, table, bases, block)
             else:
                 try:
                     if run.rounds:
@@ -376,21 +437,39 @@ class Program:
                         function(table, 0, 0)
                 except SystemError:  # the loop of a ufunc has set an error
                     raise Retreat from None
-            if self._flag >= 0 and block is not None and block[self._flag]:
-                raise KeyboardInterrupt if block[self._flag] == INTERRUPTED else Retreat
+            if flag >= 0 and block is not None and block[flag]:
+                raise KeyboardInterrupt if block[flag] == INTERRUPTED else Retreat
             if observe is not None:
                 observe(run, perf_counter() - began)
-        results = [
-            self._read(y, table, bases, block) if whole < 0 else bases[whole]
-            for y, whole in zip(self.plan.outputs, self._whole, strict=True)
-        ]
+        results = []
+        for y, i, how in self._readers:
+            if how == "whole":
+                results.append(bases[i])
+            elif how == "number":
+                results.append(bases[i][()])
+            else:
+                results.append(self._read(y, table, bases, block))
         if growth is not None and growth.count_bytes() <= MOST_GROWN:
             self._grown.append(growth)
+        if not self._size or frame.is_free():
+            self._frames.append(frame)
         return results
 
-    def _take_growth(self) -> Growth | None:
-        if not self._states:
-            return None
+    def _make_frame(self) -> Frame:
+        """Return memory for a call, with all addresses that each call has alike."""
+        frame = Frame(self._size, self._numbers)
+        if frame.block is None and self._size:
+            frame.block = take_block(self._pool, self._size)[0]
+        start = 0 if frame.block is None else find_start(frame.block)
+        places = self._template[:]
+        for i, offset in self._inner:
+            places[i] = start + offset
+        for i, array in frame.numbers.items():
+            places[i] = find_start(array)
+        frame.table = self._table(*places)
+        return frame
+
+    def _take_growth(self) -> Growth:
         try:
             return self._grown.pop()
         except IndexError:
@@ -432,19 +511,48 @@ class Program:
         """Let the memory go that is kept for the next call."""
         self._pool.clear()
         self._grown.clear()
+        self._frames.clear()
         for table in self._tables:
             table.release()
 
-    def _is_whole_output(self, view: View) -> bool:
-        buffer = self.plan.buffers[view.buffer]
-        if buffer.kind != "output" or not view.shape:
-            return False
-        shape, dtype = tuple(buffer.spec.shape), buffer.spec.dtype
+    def _plan_readers(self) -> list[tuple[Any, int, str]]:
+        """Return for each result its buffer, and how it is read.
+
+        As the ``whole`` array of the buffer, as the ``number`` in it, or as a ``part``,
+        which is copied, as is what others have.
+        """
+        made: list[tuple[Any, int, str]] = []
+        taken: set[int] = set()
+        for y in self.plan.outputs:
+            i, how = y.buffer if isinstance(y, View) else -1, "part"
+            own = i >= 0 and self.plan.buffers[i].kind in ("output", "host")
+            if own and self._is_whole(y) and (i not in taken or not y.shape):
+                how = "whole" if y.shape else "number"
+                taken.add(i)
+            made.append((y, i, how))
+        return made
+
+    def _prepare_operand(self, x: Any) -> tuple[Any, Any]:
+        """Return an operand of a call of NumPy as `_call_numpy` takes it.
+
+        Its buffer, and how its array is made of that: None, if it is all of it.
+        """
+        if not isinstance(x, View):
+            return (x.buffer, None) if isinstance(x, Held) else (None, x)
+        offset, buffer = x.offset, self.plan.buffers[x.buffer]
+        if buffer.offset < 0 and x.shape and self._is_whole(x):
+            return x.buffer, None
+        inside = buffer.offset >= 0
+        layout = x.shape, np.dtype(x.kind), offset + inside * buffer.offset, x.strides
+        return -1 if inside else x.buffer, layout
+
+    def _is_whole(self, view: View) -> bool:
+        spec = self.plan.buffers[view.buffer].spec
         return (
             view.offset == 0
-            and view.shape == shape
-            and view.strides == _contiguous(shape, dtype.itemsize)
-            and np.dtype(view.kind) == dtype
+            and view.shape == tuple(spec.shape)
+            and view.strides == _contiguous(spec.shape, spec.dtype.itemsize)
+            and np.dtype(view.kind) == spec.dtype
         )
 
     def _array(
@@ -475,34 +583,33 @@ class Program:
     def _read(
         self, y: Any, table: Any, bases: dict[int, Any], block: Array | None
     ) -> Any:
-        """Return an output of a run."""
+        """Return an output of a run, as the caller's own."""
         if isinstance(y, Held):
             return bases[y.buffer]
         if isinstance(y, Rows):
             return self._rows(y, table, bases, block)
         if not isinstance(y, View):
             return y
-        buffer = self.plan.buffers[y.buffer]
         array = self._array(y, bases, block)
-        if not array.shape:
-            return array[()]
-        if buffer.kind == "output":  # the whole of it, or a view of another output
-            whole = bases[y.buffer]
-            return whole if is_whole(y, whole) else array.copy()
-        return array.copy() if buffer.offset >= 0 else array
+        return array.copy() if array.shape else array[()]
 
     def _call_numpy(
-        self, step: HostStep, table: Any, bases: dict[int, Any], block: Array | None
-    ) -> None:
+        self, step: HostStep, prepared: Any, table: Any, bases: dict[int, Any],
+        block: Array | None,
+    ) -> None:  # fmt: skip
         operands = []
-        for x in step.operands:
-            if isinstance(x, View):
-                array = self._array(x, bases, block)
-                operands.append(array if array.shape else array[()])
-            elif isinstance(x, Rows):
-                operands.append(self._rows(x, table, bases, block))
-            else:
-                operands.append(bases[x.buffer] if isinstance(x, Held) else x)
+        for i, how in prepared:
+            if i is None:
+                operands.append(
+                    self._rows(how, table, bases, block) if type(how) is Rows else how
+                )
+                continue
+            array = block if i < 0 else bases[i]
+            if how is not None:
+                shape, dtype, offset, strides = how
+                array = np.ndarray(shape, dtype, array, offset, strides)
+                array = array if shape else array[()]
+            operands.append(array)
         node = step.node
         try:
             made = node.op.compute(*operands, **node.params)
@@ -512,32 +619,43 @@ class Program:
                 node.op, tuple(operands), error, place.code, place.lasti
             ) from error
         several: Any = node.spec
-        if not isinstance(several, tuple):
+        if type(several) is not tuple:
             made = (made,)
         for i, value in zip(step.results, made, strict=True):
-            spec = self.plan.buffers[i].spec
-            if not is_plain(spec):
+            wanted = self._given[i]
+            if wanted is None:
                 bases[i] = value
                 continue
-            array = np.asarray(value)
-            if array.shape != tuple(spec.shape) or array.dtype != spec.dtype:
+            array, (shape, dtype) = np.asarray(value), wanted
+            if array.shape != shape or array.dtype != dtype:
                 raise CompilerError(
                     f"{node.op.name} gave {array.dtype}{list(array.shape)}, and was to"
-                    f" give {spec}."
+                    f" give {self.plan.buffers[i].spec}."
                 )
-            shared = any(
-                isinstance(x, np.ndarray) and np.may_share_memory(x, array)
-                for x in operands
-            )
-            if shared or not array.flags.c_contiguous:
+            if not _is_own(array, operands):
                 array = np.array(array, order="C")
             bases[i] = array
             table[i] = find_start(array)
 
 
-def is_whole(view: View, array: Array) -> bool:
-    """Return whether a view is all of an array."""
-    return view.shape == array.shape and view.strides == array.strides
+#: An array one entry after the other, aligned: as flags of NumPy's.
+PLAIN = 0x1 | 0x100
+
+
+def _is_own(array: Array, operands: Sequence[Any]) -> bool:
+    """Return whether what NumPy has given is nobody else's, and laid out plainly."""
+    flags = array.flags
+    if array.base is not None or not (flags.carray and flags.owndata):
+        return False
+    for x in operands:
+        if type(x) is np.ndarray:
+            base = x.base
+            if x is array or base is array:
+                return False
+            deep = base is not None and getattr(base, "base", base) is not None
+            if deep and np.may_share_memory(x, array):
+                return False
+    return True
 
 
 def _round_piece(kernel: Kernel, piece: int) -> int:

@@ -233,22 +233,6 @@ def list_buffers(step: Step) -> list[int]:
     ]
 
 
-def list_written(step: Step) -> list[int]:
-    """Return the buffers that a step writes; all others of its buffers it reads."""
-    if isinstance(step, KernelStep):
-        return sorted(step.kernel.written_buffers)
-    if isinstance(step, ProductStep):
-        return [step.out.buffer]
-    if isinstance(step, MoveStep):
-        found = {i for part in step.parts for i in part.written_buffers}
-        return sorted(found | ({step.zeros} if step.zeros >= 0 else set()))
-    if isinstance(step, SystemStep):
-        return list_buffers(step)  # LAPACK works in place
-    if isinstance(step, (LoopStep, ChoiceStep)):
-        return [*step.results, step.frame]
-    return [*step.results]
-
-
 # Operands, as steps find them
 
 

@@ -35,7 +35,6 @@ from workbench.backends.compiled.steps import (
     pack_strides,
 )
 from workbench.backends.cupy.launches import ALIGNMENT, Launch
-from workbench.backends.cupy.loops import count_rounds, find_obstacle, write_loop
 from workbench.backends.cupy.matrices import Gemm, write_gemms
 from workbench.backends.cupy.obstacles import explain_call
 from workbench.backends.cupy.runtime import Address, Array, Runtime
@@ -46,9 +45,8 @@ from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec
 from workbench.errors import CompilerError
 
-#: Both branches of a choice run where they are so many launches, or parts of loops that
-#: are one kernel, and entries of nodes at most: they take some microseconds then, and
-#: less than to wait for the condition.
+#: Both branches of a choice run where they are so many launches, and entries of nodes
+#: at most: they take some microseconds then, and less than to wait for the condition.
 MOST_BOTH, MOST_WORK = 16, 2**20
 #: Constants as steps have them.
 ARRAYS = np.ndarray, np.generic
@@ -115,8 +113,6 @@ class Action(ABC):
         The number of the step of the plan that it is of.
     count
         How many launches it is, about.
-    rounds
-        About how many microseconds it takes in loops that are one kernel.
     is_capturable
         It can be a part of a CUDA graph.
     multiplies
@@ -125,7 +121,6 @@ class Action(ABC):
 
     step = -1
     count = 1
-    rounds = 0
     is_capturable = True
     multiplies = False
 
@@ -149,9 +144,8 @@ class LaunchAction(Action):
 
     function: Callable[..., None]
 
-    def __init__(self, launch: Launch, rounds: int = 0) -> None:
+    def __init__(self, launch: Launch) -> None:
         self.launch = launch
-        self.rounds = rounds
 
     def run(self, frame: Frame) -> None:
         """Launch it."""
@@ -408,7 +402,6 @@ class LoopAction(_NestedAction):
         plan.buffers[step.frame].spec = Spec((self.used,), np.dtype(np.uint8))
         inner = sum(a.count for a in actions) + len(self._copies)
         self.count = int(inner * (self.steps or 1))
-        self.rounds = int(sum(a.rounds for a in actions) * (self.steps or 1))
         self.multiplies = any(a.multiplies for a in actions)
         self.is_capturable = (
             self._given is None
@@ -556,7 +549,6 @@ class ChoiceAction(_NestedAction):
         ]
         plan.buffers[step.frame].spec = Spec((self.used,), np.dtype(np.uint8))
         self.count = max(sum(a.count for a in some) for some in actions)
-        self.rounds = max(sum(a.rounds for a in some) for some in actions)
 
     def run(self, frame: Frame) -> None:
         """Wait for the condition, and run one of the programs."""
@@ -617,7 +609,6 @@ class BothAction(_NestedAction):
         self._own = self.reserve(max(place_buffers(x.plan) for x in step.programs))
         plan.buffers[step.frame].spec = Spec((self.used,), np.dtype(np.uint8))
         self.count = sum(a.count for some in actions for a in some)
-        self.rounds = sum(a.rounds for some in actions for a in some)
         self.multiplies = any(a.multiplies for some in actions for a in some)
 
     def run(self, frame: Frame) -> None:
@@ -701,9 +692,6 @@ class _Writer:
             called = self.write_call(step, plan)
             return called or [HostAction(step, plan, self.runtime)]
         if isinstance(step, LoopStep):
-            if find_obstacle(step, plan) is None:
-                launch = write_loop(step, plan, self.runtime.description)
-                return self.launch([launch], count_rounds(step))
             return [LoopAction(step, plan, self.write_plan(step.program.plan))]
         if isinstance(step, ChoiceStep):
             inside = [self.write_plan(program.plan) for program in step.programs]
@@ -723,7 +711,7 @@ class _Writer:
             step.operands[0].kind == "b1"
             and all(action.is_capturable for action in actions)
             and all(plan.flag < 0 for plan in plans)
-            and sum(action.count + action.rounds for action in actions) <= MOST_BOTH
+            and sum(action.count for action in actions) <= MOST_BOTH
             and sum(map(count_work, plans)) <= MOST_WORK
         )
 
@@ -788,12 +776,8 @@ class _Writer:
 
     def write_kernel(self, kernel: Kernel, plan: Plan) -> list[Action]:
         """Return the launches of a kernel."""
-        return self.launch(self.runtime.write(kernel, plan))
-
-    def launch(self, launches: Sequence[Launch], rounds: int = 0) -> list[Action]:
-        """Return the actions of launches, which are loaded later."""
-        made = [LaunchAction(x, rounds) for x in launches]
-        self.launched += made
+        made = [LaunchAction(x) for x in self.runtime.write(kernel, plan)]
+        self.launched += made  # they are loaded later
         return [*made]
 
 

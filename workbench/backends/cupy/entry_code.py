@@ -41,7 +41,7 @@ from workbench.backends.compiled.steps import (
 )
 from workbench.backends.compiled.systems import SystemStep
 from workbench.backends.cupy.builder import REGISTERS, CudaBuilder, stored_type
-from workbench.backends.cupy.launches import ALIGNMENT, Device, Launch
+from workbench.backends.cupy.launches import Device, Launch
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec, spec_of
 
@@ -79,27 +79,15 @@ class Total(NamedTuple):
 
 
 class Function:
-    """The text of one function while it is being written.
+    """The text of one function while it is being written."""
 
-    One that is a part of a loop of one block (`loops`) shares memory with its other
-    parts, which is called ``scratch`` there.
-    """
-
-    def __init__(self, is_part: bool = False) -> None:
+    def __init__(self) -> None:
         self.b = CudaBuilder()
         self.pointers: list[tuple[int, int]] = []
-        self._is_part = is_part
-        #: How many bytes of the scratch it needs.
-        self._scratch = 0
 
-    def share(self, type_: str, size: int, name: str, count: int) -> None:
-        """Declare memory that a block shares: so many entries of a size in bytes."""
-        if not self._is_part:
-            self.b.line(f"__shared__ {type_} {name}[{count}];")
-            return
-        at = self._scratch
-        self.b.line(f"{type_}* const {name} = ({type_}*)(scratch + {at});")
-        self._scratch = at + -(-size * count // ALIGNMENT) * ALIGNMENT
+    def share(self, type_: str, name: str, count: int) -> None:
+        """Declare memory that a block shares: so many entries."""
+        self.b.line(f"__shared__ {type_} {name}[{count}];")
 
     def point(self, buffer: int, offset: int) -> str:
         """Return the parameter that points to a place in a buffer."""
@@ -122,7 +110,7 @@ class Function:
         key = f"{threads} {len(self.pointers)} {text}"
         name = f"{role}_{hashlib.sha256(key.encode()).hexdigest()[:16]}"
         pointers = tuple(self.pointers)
-        return Launch(name, text, pointers, blocks, threads, self._scratch)
+        return Launch(name, text, pointers, blocks, threads)
 
 
 class KernelWriter:
@@ -137,8 +125,7 @@ class KernelWriter:
         self.plan = plan
         self.device = device
         #: The threads of a block; how many multiprocessors share the work.
-        self.threads = device.block or THREADS
-        self.processors = 0 if device.block else device.processors
+        self.threads, self.processors = THREADS, device.processors
         self.lengths, ordered = order_loops(kernel)
         steps = iter(ordered)
         self.load_steps = {serial: next(steps) for serial in kernel.loads}
@@ -176,7 +163,7 @@ class KernelWriter:
 
     def write_entries(self, stores: Sequence[tuple[int, View, list[int]]]) -> Launch:
         """Return the launch that computes and stores each entry."""
-        f = self.start()
+        f = Function()
         b, size = f.b, math.prod(self.lengths)
         needed = self._find_needed(serial for serial, _, _ in stores)
         lanes = self._count_lanes(needed, stores)
@@ -265,10 +252,6 @@ class KernelWriter:
         blocks = self.count_blocks(-(-packs // rounds))
         return f.finish("entries", blocks, self.threads)
 
-    def start(self) -> Function:
-        """Return a function to be written."""
-        return Function(self.device.block > 0)
-
     def _count_rounds(self, loads: int, lanes: int, packs: int) -> int:
         """Return how many packs of each load a thread has on their way at a time.
 
@@ -306,8 +289,6 @@ class KernelWriter:
         ]  # fmt: skip
         sizes = [int(view.kind[1:]) for view, _ in views]
         lanes = max(1, min(8, PACK // max(sizes)))
-        if self.device.block:  # a row of a loop may begin anywhere
-            return 1
         if len(self.kernel.nodes) * lanes > 2 * MOST_IN_PACKS:
             return 1
 
@@ -419,7 +400,7 @@ class KernelWriter:
         Several threads share a result; where there are few results, several blocks do,
         and a second launch reduces what these have found.
         """
-        f = self.start()
+        f = Function()
         b = f.b
         lengths, block = self.lengths, self.threads
         results = math.prod(n for n, k in zip(lengths, kept, strict=True) if k)
@@ -430,12 +411,9 @@ class KernelWriter:
             side = min(block // team, raise_to_power(results))
             side = max(side, WARP // team)  # shuffles are of whole warps
         else:
-            # A loop of one block has few results, and waits for its barriers most.
-            side = min(block if self.device.block else WARP, raise_to_power(results))
+            side = min(WARP, raise_to_power(results))
             team = min(block // side, raise_to_power(-(-entries // 4)))
             side = min(block // team, raise_to_power(results))
-        if self.device.block:  # all of its threads come to each barrier
-            side = block // team
         threads, groups = team * side, -(-results // side)
         pieces = 1
         if may_split:
@@ -449,12 +427,8 @@ class KernelWriter:
         )
         own, other = ("/", "%") if along else ("%", "/")
         by = team if along else side
-        if self.device.block:
-            b.line(f"for ({whole} group = 0; group < {groups}u; ++group) {{")
-            b.line(f"const {whole} piece = 0;")
-        else:
-            b.line(f"const {whole} group = blockIdx.x % {groups}u;")
-            b.line(f"const {whole} piece = blockIdx.x / {groups}u;")
+        b.line(f"const {whole} group = blockIdx.x % {groups}u;")
+        b.line(f"const {whole} piece = blockIdx.x / {groups}u;")
         b.line(f"const {whole} m = group * {side}u + threadIdx.x {own} {by}u;")
         b.line(f"const unsigned member = threadIdx.x {other} {by}u;")
         b.line(f"const bool live = m < {results}u;")
@@ -512,10 +486,6 @@ class KernelWriter:
                 entry = join_parts([combine(b, x, y) for x, y in pairs], total.kind)
             b.store(place, b.convert(entry, total.view.kind))
         b.line("}")
-        if self.device.block:
-            if groups > 1 and team > (WARP if along else 1):
-                b.line("__syncthreads();")  # the next group writes what these share
-            b.line("}")
         launches.append(f.finish("reduce", groups * pieces, threads))
         if pieces > 1:
             launches.append(self._finish_pieces(kept, totals, partials))
@@ -653,9 +623,7 @@ class KernelWriter:
         for parts in sums:
             names = [f"s{x.text}" for x in parts]
             for x, name in zip(parts, names, strict=True):
-                # A float16 is a float in registers.
-                size = max(int(x.kind[1:]), 4)
-                f.share(REGISTERS[x.kind], size, name, count)
+                f.share(REGISTERS[x.kind], name, count)
             shared.append(names)
         return shared
 

@@ -34,6 +34,7 @@ from workbench.backends.cupy.entry_code import (
     LEAST_IN_PIECE,
     THREADS,
     WARP,
+    Function,
     KernelWriter,
     Total,
     index_type,
@@ -117,7 +118,7 @@ class _Writer(KernelWriter):
         ufunc = next(
             (n for n, c in COMBINATIONS.items() if c.combine is one.combine), None
         )
-        if ufunc is not None and not self.device.block:
+        if ufunc is not None:
             side = min(THREADS, raise_to_power(columns))
             size = targets * columns * int(view.kind[1:])
             pieces = min(
@@ -154,17 +155,15 @@ class _Writer(KernelWriter):
         target = f"(offset + {-lowest}) / {unit}"
         targets = math.prod(n for n, _ in moves)
         blocks = max(1, min(4 * self.processors, targets))
-        most = self.device.block or MOST_THREADS
-        side = min(most, raise_to_power(columns))
-        threads = max(WARP, side, min(most, raise_to_power(entries)))
-        threads = self.device.block or threads
+        side = min(MOST_THREADS, raise_to_power(columns))
+        threads = max(WARP, side, min(MOST_THREADS, raise_to_power(entries)))
         team = threads // side
-        f = self.start()
+        f = Function()
         b = f.b
         whole = index_type(math.prod(lengths) + MOST_THREADS)
-        f.share("long long", 8, "offsets", threads)
-        f.share(whole, 4 if whole == "unsigned" else 8, "entries", threads)
-        f.share("unsigned", 4, "counts", threads // WARP)
+        f.share("long long", "offsets", threads)
+        f.share(whole, "entries", threads)
+        f.share("unsigned", "counts", threads // WARP)
         b.line(f"const unsigned lane = threadIdx.x % {WARP}u;")
         b.line(f"const unsigned warp = threadIdx.x / {WARP}u;")
         b.line(f"const unsigned member = threadIdx.x / {side}u;")
@@ -249,7 +248,7 @@ class _Writer(KernelWriter):
         groups = -(-columns // side)
         length = -(-entries // pieces)
         pieces = -(-entries // length)
-        f = self.start()
+        f = Function()
         b = f.b
         whole = index_type(max(math.prod(self.lengths), targets * columns) + THREADS)
         b.line(f"const {whole} m = (blockIdx.x % {groups}u) * {side}u + threadIdx.x"
@@ -310,7 +309,7 @@ class _Writer(KernelWriter):
 
     def _write_distinct(self, one: Scatter, steps: list[int]) -> Launch:
         """Return the launch that puts values to places of which no two are one."""
-        f = self.start()
+        f = Function()
         size = math.prod(self.lengths)
         whole = index_type(size)
         operands = {axis.operand for axis in one.address.axes}
@@ -388,7 +387,7 @@ class _Writer(KernelWriter):
 
         It stores what is found on the way, or the total of the piece alone.
         """
-        f = self.start()
+        f = Function()
         b = f.b
         ((serial, source),) = self.kernel.loads.items()
         ((_, target),) = self.kernel.stores

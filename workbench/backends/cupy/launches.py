@@ -75,9 +75,8 @@ class Launch(NamedTuple):
         memory.
     pointers
         The parameters, all ``char*``: a buffer of the plan and an offset in bytes.
-    blocks, threads, shared
-        How many blocks run, of how many threads, with how many bytes of memory that
-        they share besides what the text declares.
+    blocks, threads
+        How many blocks run, of how many threads.
     """
 
     name: str
@@ -85,7 +84,6 @@ class Launch(NamedTuple):
     pointers: tuple[tuple[int, int], ...]
     blocks: int
     threads: int
-    shared: int
 
     @property
     def source(self) -> str:
@@ -118,14 +116,10 @@ class Device(NamedTuple):
         Its multiprocessors, each of which runs several blocks at a time.
     most_scratch
         How many bytes of memory one kernel may use for itself.
-    block
-        The threads of the one block that all kernels are parts of; 0: each is
-        launched by itself.
     """
 
     processors: int = 132
     most_scratch: int = 2**25
-    block: int = 0
 
     @property
     def kinds(self) -> frozenset[str]:

@@ -22,7 +22,6 @@ from workbench.backends.compiled.steps import (
 from workbench.backends.cupy.actions import find_call
 from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import Device, Launch, compile_unit
-from workbench.backends.cupy.loops import find_obstacle, write_loop
 from workbench.backends.cupy.obstacles import explain_call
 from workbench.backends.cupy.runtime import format_bytes
 from workbench.core.blame import format_count, shorten
@@ -181,12 +180,7 @@ def _describe_step(
         ]
     elif isinstance(step, LoopStep):
         kind, nodes, launches = "loop", (step.node,), []
-        reason = find_obstacle(step, plan)
-        if reason is None:
-            launches = [write_loop(step, plan, device)]
-            note = f"{format_count(step.steps or 0, 'step')} in one kernel"
-        else:
-            note = f"launched step by step: {reason}"
+        note = "launched step by step"
     else:
         names = {ProductStep: "product", ChoiceStep: "choice"}
         kind, nodes, launches = names.get(type(step), "CuPy"), (step.node,), []

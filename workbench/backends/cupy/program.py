@@ -30,14 +30,8 @@ from workbench.backends.compiled.steps import (
 )
 from workbench.backends.cupy.actions import Action, Frame, write_actions
 from workbench.backends.cupy.launches import ALIGNMENT
-from workbench.backends.cupy.loops import MOST_ROUNDS
 from workbench.backends.cupy.matrices import WORKSPACE
 from workbench.backends.cupy.runtime import Address, Array, Runtime
-from workbench.backends.cupy.streams import (
-    StreamPlan,
-    put_on_streams,
-    spread_steps,
-)
 from workbench.core import blame
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
@@ -73,8 +67,6 @@ class Program:
         What a call does, in order.
     launches
         What its kernels are.
-    streams
-        Which of its steps run side by side where it is captured.
     captured
         How many CUDA graphs a call repeats; 0: it has not been captured.
     refusal
@@ -95,7 +87,7 @@ class Program:
         with runtime.use(), runtime.guard():
             self.actions, self.launches = write_actions(plan, runtime)
             self.refusal = self._find_refusal()
-            self.streams, self.size = self._spread_steps()
+            self.size = place_buffers(plan)
             buffers = list(enumerate(plan.buffers))
             #: The constants on the device.
             self._constants = {
@@ -117,13 +109,6 @@ class Program:
         self._lock = threading.Lock()
         self._calls = 0
         self._capture: _Capture | None = None
-
-    def _spread_steps(self) -> tuple[StreamPlan, int]:
-        """Return the streams of the steps, and the size of their memory."""
-        if self.refusal is not None:
-            return StreamPlan.of_one(self.plan), place_buffers(self.plan)
-        processors = self.runtime.description.processors
-        return spread_steps(self.plan, self.actions, processors)
 
     # Runs
 
@@ -257,12 +242,6 @@ class Program:
             )
         if count > MOST_CAPTURED:
             return f"it has {count:,} launches"
-        rounds = sum(one.rounds for one in self.actions if one.is_capturable)
-        if rounds > MOST_ROUNDS:  # nothing ends a graph before its time
-            return (
-                "an interrupt could not end its loops, which take about"
-                f" {rounds * 1e-6:.0f} s"
-            )
         if sum(known) > COPIED * count:
             return "its inputs and outputs are too large to copy them in each call"
         if not any(action.is_capturable for action in self.actions):
@@ -298,7 +277,7 @@ class Program:
         size = self.size + sum(b.known_size for b in results)
         capture = self._capture  # another thread may let go of it
         if capture is not None:
-            size += WORKSPACE * len(capture.workspaces)
+            size += 0 if capture.workspace is None else WORKSPACE
         return size
 
     def release(self) -> None:
@@ -348,8 +327,8 @@ class _Capture:
     ----------
     graphs
         How many there are in one call.
-    workspaces
-        The work memory of products, which are one after the other on each stream.
+    workspace
+        The work memory of products, which are one after the other; None: there is none.
     """
 
     _mark: Any = None
@@ -364,7 +343,7 @@ class _Capture:
             runtime.fill(array, 0)
             examples[b.place] = array
         self._frame = program._make_frame([examples[k] for k in sorted(examples)])
-        self.workspaces: dict[int, Array] = {}
+        self.workspace: Array = None
         #: Where results of ops lie that CuPy computes, which graphs read.
         self._hosts: dict[int, Array] = {}
         for i, buffer in enumerate(plan.buffers):
@@ -437,16 +416,15 @@ class _Capture:
 
     def _capture(self, actions: tuple[Action, ...]) -> Callable[[Frame], None]:
         """Return what repeats some actions on the addresses of the frame."""
-        plan, runtime = self._program.streams, self._runtime
-        for action in actions:
-            stream = plan.streams[action.step]
-            if action.multiplies and stream not in self.workspaces:
-                self.workspaces[stream] = runtime.make_array((WORKSPACE,), _BYTE)
-        count = 1 + max(plan.streams[action.step] for action in actions)
-        replay = runtime.capture(
-            lambda streams: put_on_streams(actions, plan, self._frame, streams),
-            [self.workspaces.get(k) for k in range(count)],
-        )
+        multiplies = any(action.multiplies for action in actions)
+        if multiplies and self.workspace is None:
+            self.workspace = self._runtime.make_array((WORKSPACE,), _BYTE)
+
+        def run() -> None:
+            for action in actions:
+                action.run(self._frame)
+
+        replay = self._runtime.capture(run, self.workspace if multiplies else None)
         return lambda frame: replay()
 
     def _find_bound(self, addresses: tuple[Address, ...]) -> list[Part] | None:

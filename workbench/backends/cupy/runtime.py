@@ -25,8 +25,6 @@ from workbench.backends.cupy.matrices import WORKSPACE, Cublas, Gemm
 from workbench.core.op import CUDA_OPTIONS, CudaCall
 from workbench.errors import CompilerError, DeviceError, DeviceMemoryError
 
-#: Kernels that ask for more shared memory than this must say so before.
-SHARED = 48 * 1024
 #: Arrays of so many bytes together come to the host by pinned memory, which the system
 #: cannot use for anything else.
 MOST_PINNED = 64 * 2**20
@@ -191,20 +189,16 @@ class Runtime(Protocol):
     def multiply(self, gemm: Gemm, addresses: Sequence[Address]) -> None:
         """Multiply matrices that begin at these addresses."""
 
-    def capture(
-        self, run: Callable[[Sequence[Any]], None], workspaces: Sequence[Array]
-    ) -> Callable[[], None]:
-        """Return a function that repeats what ``run`` puts on streams.
+    def capture(self, run: Callable[[], None], workspace: Array) -> Callable[[], None]:
+        """Return a function that repeats what ``run`` puts on the stream.
 
         Parameters
         ----------
         run
-            It puts work on the streams that it is given: on the first, which is the
-            current one, and on others that have followed a mark of it. In the end the
-            first must follow marks behind all work of the others.
-        workspaces
-            For each stream the memory that cuBLAS works in there whenever it is
-            repeated; None: it is not called.
+            It puts work on a stream that is the current one meanwhile.
+        workspace
+            The memory that cuBLAS works in whenever it is repeated; None: it is not
+            called.
 
         Raises
         ------
@@ -220,9 +214,6 @@ class Runtime(Protocol):
 
     def find_stream(self) -> Any:
         """Return the stream that work is put on."""
-
-    def select(self, stream: Any) -> AbstractContextManager[Any]:
-        """Return a context in which a stream is the current one of the thread."""
 
     def mark(self, mark: Any = None) -> Any:
         """Return a mark behind what was put on the current stream; move one there."""
@@ -395,8 +386,6 @@ class CupyRuntime:
         made: list[Callable[..., None]] = []
         for one in launches:
             function, module = functions[one.name]
-            if one.shared > SHARED:
-                function.max_dynamic_shared_size_bytes = one.shared
             made.append(_Kernel(function, one, module))
         return made
 
@@ -415,7 +404,7 @@ class CupyRuntime:
         blas = self._find_cublas()
         handle = self._cuda.device.get_cublas_handle()
         stream: int = self.find_stream().ptr
-        workspace = getattr(self._local, "workspaces", {}).get(stream)
+        workspace = getattr(self._local, "workspace", None)
         memory = () if workspace is None else (self.find_address(workspace), WORKSPACE)
         blas.select_stream(handle, stream, *memory)
         blas.multiply(handle, gemm, addresses)
@@ -432,40 +421,35 @@ class CupyRuntime:
                 raise CompilerError(f"cuBLAS cannot be called: {error}") from error
         return self._cublas
 
-    def capture(
-        self, run: Callable[[Sequence[Any]], None], workspaces: Sequence[Array]
-    ) -> Callable[[], None]:
-        """Return a function that repeats what ``run`` puts on streams.
+    def capture(self, run: Callable[[], None], workspace: Array) -> Callable[[], None]:
+        """Return a function that repeats what ``run`` puts on the stream.
 
         It has been run before, so that nothing is loaded or made ready any more.
         """
         handle, blas = 0, None
-        if any(x is not None for x in workspaces):
+        if workspace is not None:
             blas = self._find_cublas()
             handle = self._cuda.device.get_cublas_handle()
         outer = self.find_stream()
-        streams = [self._cuda.Stream(non_blocking=True) for _ in workspaces]
-        graph, first = None, streams[0]
-        with first:
-            first.begin_capture()
+        graph, stream = None, self._cuda.Stream(non_blocking=True)
+        with stream:
+            stream.begin_capture()
             try:
-                self._local.workspaces = {
-                    stream.ptr: x for stream, x in zip(streams, workspaces, strict=True)
-                }
-                run(streams)
-                graph = first.end_capture()
+                self._local.workspace = workspace
+                run()
+                graph = stream.end_capture()
             except BaseException as error:  # an interrupt ends the capture too
                 if graph is None:
-                    _end_capture(first)
+                    _end_capture(stream)
                 if not isinstance(error, Exception):
                     raise
                 raise CompilerError(f"it cannot be captured: {error}") from error
             finally:
-                self._local.workspaces = {}
+                self._local.workspace = None
                 if blas is not None:
                     blas.select_stream(handle, outer.ptr)
         graph.upload(outer)
-        return _Replay(graph, workspaces)
+        return _Replay(graph, workspace)
 
     def time(self, run: Callable[[], None]) -> float:
         """Wait until what ``run`` puts on the stream is done; return its seconds."""
@@ -485,11 +469,6 @@ class CupyRuntime:
     def find_stream(self) -> Any:
         """Return the stream that work is put on."""
         return self._cuda.get_current_stream()
-
-    def select(self, stream: Any) -> AbstractContextManager[Any]:
-        """Return a context in which a stream is the current one of the thread."""
-        chosen: AbstractContextManager[Any] = stream
-        return chosen
 
     def mark(self, mark: Any = None) -> Any:
         """Return a mark behind what was put on the current stream; move one there."""
@@ -592,19 +571,18 @@ class _Kernel:
         self._module = module
         self._grid = (launch.blocks,)
         self._block = (launch.threads,)
-        self._shared = launch.shared
 
     def __call__(self, *addresses: Address) -> None:
-        self._function(self._grid, self._block, addresses, shared_mem=self._shared)
+        self._function(self._grid, self._block, addresses)
 
 
 class _Replay:
     """A CUDA graph, and the memory that it needs."""
 
-    def __init__(self, graph: Any, workspaces: Sequence[Any]) -> None:
+    def __init__(self, graph: Any, workspace: Any) -> None:
         self._launch = graph.launch
         self._graph = graph
-        self._workspaces = workspaces
+        self._workspace = workspace
 
     def __call__(self) -> None:
         self._launch()

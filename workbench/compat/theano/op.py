@@ -24,13 +24,13 @@ from workbench.core.types import Array, Spec
 from workbench.custom.from_graph import OpFromGraph as Ours
 from workbench.custom.op import Op as OurOp
 from workbench.custom.op import entry_of
-from workbench.custom.registry import snake
 from workbench.errors import RegistrationError, ShapeError, UsageError
 from workbench.ops import define
 from workbench.ops.define import ITEM
 from workbench.ops.gradients import DisconnectedType
 from workbench.overrides.node import has_derivative
 from workbench.overrides.rule_errors import NONE_CURE, RETURNED_NONE, describe_rule
+from workbench.overrides.targets import snake
 
 __all__ = ["Op", "PureOp", "ViewOp", "as_op"]
 

@@ -32,8 +32,8 @@ from workbench.custom.kernels.signature import Bound, Pattern, Signature
 from workbench.custom.kernels.toolchain import MissingCompiler
 from workbench.custom.kernels.units import SETTINGS, THROWN, Home, Text
 from workbench.custom.op import Op
-from workbench.custom.registry import snake
 from workbench.errors import KernelError, UsageError, WorkbenchError
+from workbench.overrides.targets import snake
 
 # What the class of a kernel declares: its settings, sources and threads.
 

@@ -289,12 +289,8 @@ def formula(text: str) -> str:
     The text itself, once it has been read: an error comes here, and not where it is
     attached. The page "Rules and formulas" has the language.
 
-    Its functions are NumPy's: abs, arccos, arccosh, arcsin, arcsinh, arctan,
-    arctan2, arctanh, cbrt, ceil, clip, conj, copysign, cos, cosh, exp, exp2, expm1,
-    floor, hypot, isfinite, isinf, isnan, log, log10, log1p, log2, logaddexp,
-    logical_and, logical_not, logical_or, max, maximum, mean, min, minimum,
-    nan_to_num, norm, ones_like, prod, reciprocal, rint, sign, sin, sinh, sqrt,
-    square, std, sum, tan, tanh, trunc, var, where, zeros_like.
+    Its functions are NumPy's, by their names: all that take Tensors and give one array,
+    but for those that write into arrays, run functions, or make arrays from numbers.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.higher_order import is_draw
-from workbench.control_flow.running import MOST_LINES, Code, compile_text
+from workbench.control_flow.running import Code, compile_text
 from workbench.core import blame, dims
 from workbench.core.graph import Graph
 from workbench.core.recorder import Recorder
@@ -161,11 +161,7 @@ class Problem:
                 return lambda t, *y: run(*fixed, np.float64(t), *y)
 
             return make_compiled
-        if (
-            graph is None
-            or len(graph.interior) > MOST_LINES
-            or any(dims.has_dim(x.spec.shape) for x in graph.leaves)
-        ):
+        if graph is None or any(dims.has_dim(x.spec.shape) for x in graph.leaves):
             return lambda *parameters: (
                 lambda t, *y: rate([*parameters, np.float64(t), *y])[0]
             )

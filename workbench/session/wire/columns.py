@@ -254,10 +254,10 @@ def list_holders(graph: Graph) -> list[int]:
     return [i for i, node in enumerate(graph.nodes) if is_holder(node)]
 
 
-def find_changes(old: Snapshot, new: Snapshot, *, parts: bool = False) -> Patch | None:
+def find_changes(old: Snapshot, new: Snapshot) -> Patch | None:
     """Return what turns a picture of ``old`` into one of ``new``; None: nothing.
 
-    ``parts``: of a long column that has changed in a few places, send these alone.
+    Of a long column that has changed in a few places it holds these alone.
     """
     fields = {
         key: value
@@ -286,7 +286,7 @@ def find_changes(old: Snapshot, new: Snapshot, *, parts: bool = False) -> Patch 
     buffers: list[Array] = []
     for name in names:
         column = new.columns[name]
-        found = find_parts(name, old.columns, column) if parts else None
+        found = find_parts(name, old.columns, column)
         base, spans = found if found is not None else (None, [])
         if base is not None:
             column = np.concatenate([column[:0], *(column[a:b] for a, b in spans)])

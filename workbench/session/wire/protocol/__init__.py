@@ -5,7 +5,7 @@ the columns, in `snapshot` the picture of a session and what a notebook holds, i
 `messages` what the kernel sends, in `events` what the page sends. `schema.py` writes
 them as JSON Schema and checks data from outside by it; `extension/wire.py` writes that
 schema and the types of the page, which checks what it gets by the same schema. A field
-with a default may be absent: older kernels, pages and notebooks do not have it.
+with a default may be absent.
 
 Annotations are no strings in these modules: it takes five times as long to read them
 as such.

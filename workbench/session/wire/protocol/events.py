@@ -32,10 +32,6 @@ class HelloEvent(Event):
     schema: Annotated[int, Meta(minimum=1, maximum=MOST_SCHEMA)]
     #: It asked before, and no state has come; that of a large program takes its time.
     again: NotRequired[bool]
-    #: Whether it reads patches of parts of columns.
-    parts: NotRequired[bool]
-    #: Whether it puts together large states that come in pieces.
-    pieces: NotRequired[bool]
 
 
 class AckEvent(Event):

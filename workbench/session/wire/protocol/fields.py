@@ -2,9 +2,8 @@
 
 from typing import Annotated, Literal, NamedTuple, NotRequired, TypedDict
 
-#: The version of everything below. A reader refuses a newer one, and takes what an
-#: older one lacks as absent: 2 added checks, findings, history and matrices.
-SCHEMA = 2
+#: The version of everything below; a reader refuses a newer one.
+SCHEMA = 1
 #: The largest number that can be such a version.
 MOST_SCHEMA = 1000
 

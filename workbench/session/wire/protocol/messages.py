@@ -45,10 +45,10 @@ class PatchMessage(TypedDict):
     pieces: NotRequired[int]
     #: The ``seq`` of the state that it changes: to a page that shows another one it
     #: says nothing.
-    of: NotRequired[int]
+    of: int
     #: The last command that it includes, by its ``request``, of one page; 0 for none.
-    #: Absent if it answers commands of several pages: all that wait are done.
-    answers: NotRequired[int]
+    #: None if it answers commands of several pages: all that wait are done.
+    answers: int | None
     header: Annotated[dict[str, Any], Meta(part="Header")]
     columns: PatchColumnList
 

@@ -14,25 +14,30 @@ from workbench.autodiff.budget import (
     Budget,
     BudgetError,
     Demand,
-    Weighed,
+    WeighedFunction,
     budget_for,
     count_bytes,
     count_entries,
-    weigh,
 )
 from workbench.core import source
 from workbench.core.blame import format_count, shorten
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
-from workbench.core.types import Spec, is_weak
-from workbench.custom.allowed_ops import Function, check_setting, find_op, read_dtype
+from workbench.core.types import Spec
 from workbench.errors import (
     DtypeError,
     RegistrationError,
     TraceError,
     UsageError,
     WorkbenchError,
+)
+from workbench.overrides.allowed_ops import (
+    Function,
+    check_setting,
+    find_custom_op,
+    find_op,
+    read_dtype,
 )
 from workbench.overrides.node import Node
 
@@ -43,8 +48,6 @@ MOST_NODES = 1000
 MOST_LETTERS = 100
 #: Arrays and numbers that one node may read.
 MOST_READ = 64
-#: For so many kinds of operands a node remembers what it makes.
-MOST_KNOWN = 64
 #: What TensorFlow calls these.
 TYPES = {"float": "float32", "double": "float64", "half": "float16"}
 
@@ -53,7 +56,7 @@ class Step:
     """One node of a rule: an op, by name, with what it reads and makes."""
 
     __slots__ = (
-        "custom", "done", "function", "inputs", "known", "op", "outputs", "params",
+        "custom", "done", "inputs", "op", "outputs", "params", "weighed",
     )  # fmt: skip
 
     def __init__(
@@ -63,11 +66,10 @@ class Step:
         self.op = op
         self.inputs = inputs
         self.params = params
-        self.function: Function
-        #: An op of the user's own, which is trusted, and whose code runs.
-        self.custom = False
-        #: What it is, and makes, of operands of some shapes, and settings.
-        self.known: dict[Any, Weighed] = {}
+        #: An op of the user's own, which is trusted, and whose code runs; else what
+        #: NumPy's function is, and makes, of operands of some shapes.
+        self.custom: Function | None
+        self.weighed: WeighedFunction
         #: What no later step reads.
         self.done: list[str] = []
 
@@ -244,15 +246,16 @@ class Reader:
         for key, value in list(made.params.items()):
             if isinstance(value, str) and value[:1] == "$" and value[1:] in self.types:
                 del made.params[key]
-        made.function, made.custom = find_op(
-            op,
-            len(inputs),
-            len(outputs),
-            made.params,
-            self.refuse,
-            f"node {i}",
-            [x for x in inputs if isinstance(x, int)],
-        )
+
+        def refuse(what: str, cure: str) -> NoReturn:
+            self.refuse(f"node {i}: {what}", cure)
+
+        made.custom = find_custom_op(op, made.params, refuse)
+        if made.custom is None:
+            numbers = [x for x in inputs if isinstance(x, int)]
+            made.weighed = WeighedFunction(
+                find_op(op, len(inputs), len(outputs), made.params, refuse, numbers)
+            )
         return made
 
     def check_names(self) -> None:
@@ -453,18 +456,24 @@ class graph_rule:
         self, step: Step, operands: list[Any], params: dict[str, Any], budget: Budget
     ) -> Sequence[Any]:
         """Return the results of one step, or refuse a step beyond the budget."""
-        work = 0.0
         try:
-            if step.custom:
-                made = step.function(*operands, **params)
+            if step.custom is not None:
+                made = step.custom(*operands, **params)
             else:
-                weighed = self._weigh(step, operands, params, budget)
-                work = weighed.demand.work
-                made = weighed.run(step.function, operands, params)
+                made = step.weighed.run(operands, params, budget)
+        except BudgetError as error:
+            self._refuse_size(step, str(error))
+        except TraceError as error:
+            if step.custom is not None:
+                raise
+            raise UsageError(
+                f"{self.__name__}: what {step.op} makes depends on values, which a"
+                f" rule that is data may not ask. Write a function rule(node, g)."
+            ) from error
         except (UsageError, DtypeError, MemoryError):
             raise
         except Exception as error:
-            if step.custom and isinstance(error, WorkbenchError):
+            if step.custom is not None and isinstance(error, WorkbenchError):
                 raise
             raise UsageError(
                 f"{self.__name__}: the node {step} fails: {type(error).__name__}:"
@@ -476,47 +485,18 @@ class graph_rule:
                 f"{self.__name__}: {step.op} has {format_count(len(parts), 'output')},"
                 f" and its node names {', '.join(step.outputs)}."
             )
-        if step.custom:
-            self._check_budget(step, budget.refusal(Demand(count_entries(made), 0)))
-        budget.take(count_bytes(parts), work)
+        if step.custom is not None:
+            if told := budget.refusal(Demand(count_entries(made), 0)):
+                self._refuse_size(step, told)
+        budget.take(count_bytes(parts), 0)
         return parts
 
-    def _weigh(
-        self, step: Step, operands: list[Any], params: dict[str, Any], budget: Budget
-    ) -> Weighed:
-        """Return a step, recorded, and what it will make, or refuse it."""
-        kind = np.dtype(params.get("dtype") or np.int64)
-        wide = max(8, kind.itemsize, *map(_itemsize, operands))
-        settings = sorted(params.items(), key=str)
-        key: Any = _describe(operands), _describe(settings)
-        found = None
-        try:
-            found = step.known.get(key)
-        except TypeError:  # settings of the node's own
-            key = None
-        if found is None:
-            try:
-                found = weigh(step.function, operands, params, budget, wide)
-            except BudgetError as error:
-                self._check_budget(step, str(error))
-                raise
-            except TraceError as error:
-                raise UsageError(
-                    f"{self.__name__}: what {step.op} makes depends on values, which a"
-                    f" rule that is data may not ask. Write a function rule(node, g)."
-                ) from error
-            if key is not None and len(step.known) < MOST_KNOWN:
-                step.known[key] = found
-        self._check_budget(step, budget.refusal(found.demand, wide))
-        return found
-
-    def _check_budget(self, step: Step, told: str) -> None:
-        """Raise an error if a step would make more than a rule may."""
-        if told:
-            raise UsageError(
-                f"{self.__name__}: {step.op} makes {step.outputs[0]} of {told}. Write a"
-                " function rule(node, g)."
-            )
+    def _refuse_size(self, step: Step, told: str) -> NoReturn:
+        """Raise the error of a step that would make more than a rule may."""
+        raise UsageError(
+            f"{self.__name__}: {step.op} makes {step.outputs[0]} of {told}. Write a"
+            " function rule(node, g)."
+        )
 
     def _check_types(self, values: Mapping[str, Any]) -> None:
         """Raise an error if dtypes are not those that the rule declares."""
@@ -672,22 +652,3 @@ def _module() -> str:
     while source.is_internal(frame) and frame.f_back is not None:
         frame = frame.f_back
     return str(frame.f_globals.get("__name__", ""))
-
-
-def _describe(x: Any) -> Any:
-    """Return what operands are beside their values, to find them again by.
-
-    Numbers are what they look like: 0.0 and -0.0, 1 and True are equal to Python.
-    """
-    if isinstance(x, (list, tuple)):
-        return type(x), tuple(map(_describe, x))
-    if hasattr(x, "shape"):
-        return x.shape, x.dtype, is_weak(x)
-    return type(x), repr(x) if isinstance(x, (float, complex)) else x
-
-
-def _itemsize(x: Any) -> int:
-    """Return the bytes of one entry of an operand."""
-    if isinstance(x, list):
-        return max(map(_itemsize, x), default=8)
-    return int(getattr(getattr(x, "dtype", None), "itemsize", 8))

@@ -1,4 +1,4 @@
-"""The ops that a rule which is data may run, by name, and the settings it may give."""
+"""What a rule that is data may name: NumPy's functions, a user's ops, settings."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.autodiff.budget import MOST_FREE
+from workbench.core import dims
+from workbench.core.blame import format_count
 from workbench.core.op import CUSTOM, OPS, Op
 from workbench.core.refusals import supported_functions
 from workbench.core.tensor import apply
-from workbench.custom.registry import snake
+from workbench.core.types import Array
+from workbench.ops.define import shape_of
+from workbench.ops.elementwise import stop_gradient
+from workbench.overrides.targets import snake
 
 #: ``function(*inputs, **params)``.
 Function = Callable[..., Any]
@@ -38,6 +43,8 @@ REFUSED = frozenset(
     {"out", "like", "subok", "casting", "order", "device", "kind", "optimize"}
 )
 MOST_ENTRIES = 10_000
+#: What `find_function` has found.
+FOUND: dict[str, Any] = {}
 #: How a text names one dtype; NumPy's own reader takes lists and shapes too.
 PLAIN_DTYPE = re.compile(r"[<>=|]?[A-Za-z?]\w*", re.ASCII)
 
@@ -48,53 +55,58 @@ def find_op(
     outputs: int,
     params: dict[str, Any],
     refuse: Refuse,
-    where: str,
     numbers: Sequence[Any] = (),
-) -> tuple[Function, bool]:
-    """Return the function behind an op, and whether it is one of the user's own.
+) -> Function:
+    """Return the function of NumPy's, or the elementwise op, that a name means.
 
     ``numbers`` are those of its inputs that are numbers. Another name, or inputs and
     params that do not fit, are refused.
     """
-    for candidate in (name, snake(name)):
-        if candidate in CUSTOM:
-            return _find_custom_op(candidate, params, refuse, where), True
-    if name.removeprefix("np.") == "identity" or name == "Identity":
-        return lambda x, **_: x, False
+    plain = name.removeprefix("np.")
+    if plain == "identity" or name == "Identity":
+        return lambda x, **_: x
     for bad in REFUSED & set(params):
-        refuse(f"{where} ({name}) sets {bad!r}", "A rule does not set it.")
+        refuse(f"{name} sets {bad!r}", "A rule does not set it.")
     if (kind := params.get("dtype")) is not None and not _is_numeric(kind):
-        refuse(
-            f"{where} ({name}): {kind!r} is not a dtype of numbers", 'Write "float64".'
-        )
-    if name.removeprefix("np.") == "astype":
+        refuse(f"{name}: {kind!r} is not a dtype of numbers", 'Write "float64".')
+    if plain == "astype":
         if inputs != 1 or set(params) != {"dtype"}:
-            refuse(f"{where}: astype takes one input, and the setting dtype", "")
-        return _cast, False
-    functions = list_functions()
-    for candidate in (name, name.removeprefix("np."), snake(name)):
-        if candidate not in functions:
-            candidate = _resolve_alias(candidate)
-        function = functions.get(candidate)
-        if function is not None:
-            _check(function, name, inputs, outputs, params, refuse, where)
+            refuse("astype takes one input, and the setting dtype", "")
+        return _cast
+    for candidate in (name, plain, snake(name)):
+        if (function := find_function(candidate)) is not None:
+            _check(function, name, inputs, outputs, params, refuse)
             if not isinstance(function, np.ufunc):
-                _check_lengths(
-                    [*numbers, *params.values()], refuse, f"{where} ({name})"
-                )
-            return function, False
+                _check_lengths([*numbers, *params.values()], refuse, name)
+            return function
         op = OPS.get(candidate)
         if op is not None and op.elementwise and not params:
-            return partial(_apply, op), False
-    everything = {*functions, *CUSTOM}
-    close = get_close_matches(name, everything, 3, 0.5) or get_close_matches(
-        snake(name), everything, 3, 0.5
+            return partial(_apply, op)
+    known = {*list_functions(), *CUSTOM}
+    close = get_close_matches(name, known, 3, 0.5) or get_close_matches(
+        snake(name), known, 3, 0.5
     )
     hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
     refuse(
-        f"{where} asks for the op {name!r}, which is unknown",
+        f"the op {name!r} is unknown",
         f"{hint}An op is a function of NumPy's, or one that you have defined.",
     )
+
+
+def find_function(name: str) -> Any:
+    """Return the function of NumPy's that a name or an alias means, or None.
+
+    >>> find_function("abs"), find_function("linalg.inv").__name__
+    (<ufunc 'absolute'>, 'inv')
+    >>> find_function("empty")
+    """
+    found = FOUND.get(name)
+    if found is None:
+        functions = list_functions()
+        found = functions.get(name) or functions.get(_resolve_alias(name))
+        if found is not None:
+            FOUND[name] = found
+    return found
 
 
 def _cast(x: Any, *, dtype: Any) -> Any:
@@ -106,13 +118,35 @@ def _apply(op: Op, *given: Any) -> Any:
 
 
 def list_functions() -> dict[str, Any]:
-    """Return the functions of NumPy that a rule may name."""
+    """Return the functions that a rule may name: NumPy's, without `EXCLUDED`."""
     found = {
         key: f
         for whole, f in supported_functions().items()
         if whole[:3] == "np." and (key := whole[3:]) not in EXCLUDED
     }
-    return {**found, "einsum": _einsum}
+    return {**found, "einsum": _einsum, "norm": norm}
+
+
+def norm(
+    x: Array, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
+) -> Array:
+    """Return the Euclidean norm, of entries whose squares overflow or vanish too.
+
+    A gradient that explodes is what it is taken of, and in float32 the square of 1e20
+    is infinite. Dividing by a power of 2 changes no digit.
+    """
+    unknown = dims.has_dim(shape_of(x))  # of such a length nobody can ask yet
+    if not unknown and 0 in shape_of(x):
+        return np.linalg.norm(x, axis=axis, keepdims=keepdims)
+    none: dict[str, Any] = {"initial": 0} if unknown else {}
+    largest = stop_gradient(np.max(np.abs(x), axis=axis, keepdims=True, **none))
+    usual = np.logical_and(largest > 0, np.isfinite(largest))
+    power = np.floor(np.log2(np.where(usual, largest, 1)))
+    size = np.exp2(power - np.sign(power))  # the next one may be infinite
+    found = np.linalg.norm(x / size, axis=axis, keepdims=True) * size
+    if keepdims:
+        return found
+    return np.reshape(found, ()) if axis is None else np.squeeze(found, axis)
 
 
 def _einsum(*operands: Any, subscripts: str | None = None) -> Any:
@@ -146,15 +180,18 @@ def _resolve_alias(name: str) -> str:
     return str(getattr(function, "__name__", name))
 
 
-def _find_custom_op(
-    name: str, params: dict[str, Any], refuse: Refuse, where: str
-) -> Function:
-    """Return the function that runs an op of the user's own."""
+def find_custom_op(
+    name: str, params: dict[str, Any], refuse: Refuse
+) -> Function | None:
+    """Return what runs an op of the user's own; None if the name is none of these."""
+    name = name if name in CUSTOM else snake(name)
+    if name not in CUSTOM:
+        return None
     maker = CUSTOM[name].maker
     made = maker() if maker is not None else None
     if made is None:
         refuse(
-            f"{where} asks for {name!r}, which cannot be called by its name",
+            f"the op {name!r} cannot be called by its name",
             "Name an op: a class, or what wb.OpFromGraph made.",
         )
     if not isinstance(made, type):
@@ -164,7 +201,7 @@ def _find_custom_op(
         try:
             made(**params)
         except TypeError as error:
-            refuse(f"{where} ({name}): {error}", "Give the settings of the op.")
+            refuse(f"{name}: {error}", "Give the settings of the op.")
 
     def run(*given: Any, **settings: Any) -> Any:
         # As it is defined when the rule runs: a cell may have run again.
@@ -182,20 +219,17 @@ def _check(
     outputs: int,
     params: dict[str, Any],
     refuse: Refuse,
-    where: str,
 ) -> None:
     """Raise an error if a function does not take so many inputs, or these params."""
     if isinstance(function, np.ufunc):
         if function.nin != inputs or function.nout != outputs:
             refuse(
-                f"{where}: {name} has {function.nin} input"
-                f"{'s' * (function.nin != 1)} and {function.nout} output"
-                f"{'s' * (function.nout != 1)}, and the node gives {inputs} and names"
-                f" {outputs}",
+                f"{name} takes {format_count(function.nin, 'input')} and gives"
+                f" {format_count(function.nout, 'output')}, not {inputs} and {outputs}",
                 "",
             )
         if extra := sorted(set(params) - {"dtype"}):
-            refuse(f"{where}: {name} has no setting {extra[0]!r}", "")
+            refuse(f"{name} has no setting {extra[0]!r}", "")
         return
     try:
         signature = inspect.signature(function)
@@ -204,12 +238,10 @@ def _check(
     try:
         signature.bind(*[None] * inputs, **params)
     except TypeError as error:
-        refuse(
-            f"{where}: {name}{signature} does not take what it is given: {error}", ""
-        )
+        refuse(f"{name}{signature} does not take what it is given: {error}", "")
 
 
-def _check_lengths(values: Sequence[Any], refuse: Refuse, where: str) -> None:
+def _check_lengths(values: Sequence[Any], refuse: Refuse, name: str) -> None:
     """Raise an error if numbers ask for more entries than a rule may make."""
     for value in values:
         found, stack = 1, [value]
@@ -219,7 +251,7 @@ def _check_lengths(values: Sequence[Any], refuse: Refuse, where: str) -> None:
             found *= max(abs(x), 1) if type(x) is int else 1
             if found > MOST_FREE:
                 refuse(
-                    f"{where} asks for more than {MOST_FREE:,} entries",
+                    f"{name} asks for more than {MOST_FREE:,} entries",
                     "Write a function rule(node, g).",
                 )
 
