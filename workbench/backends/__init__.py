@@ -36,6 +36,9 @@ class Executable(Protocol):
     def run(self, arrays: Sequence[Any], observer: Observer | None = None) -> list[Any]:
         """Return the outputs for these inputs; an observer as for `Graph.run`."""
 
+    def run_ready(self, arrays: Sequence[Any]) -> list[Any] | None:
+        """Return the outputs by what is ready for such arrays; None: use `run`."""
+
     def is_ready(self) -> bool:
         """Return whether code for the last shapes is in place, or refused."""
 
