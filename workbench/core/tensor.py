@@ -50,9 +50,7 @@ MASK = declare("mask")
 
 
 #: Slots of a Tensor that are None where nobody has set them.
-UNSET = frozenset(
-    ("origin", "facts", "notes", "readers", "views", "naming", "memory")
-)
+UNSET = frozenset(("origin", "facts", "notes", "readers", "views", "naming", "memory"))
 #: The classes of Tensors, for `apply`, which looks at exact classes.
 TENSORS: set[type] = set()
 LISTS: set[type] = {list, tuple}

@@ -28,7 +28,7 @@ from workbench.core.types import Spec
 from workbench.distributed.pieces import choose_count, run_pieces, split
 from workbench.distributed.programs import (
     Packed,
-    Program,
+    WorkerProgram,
     count_workers,
     find_client,
     find_library,
@@ -304,7 +304,7 @@ class Plan(NamedTuple):
     program: Packed | None
 
 
-def multiply(program: Program, values: Sequence[Any], piece: Any) -> Any:
+def multiply(program: WorkerProgram, values: Sequence[Any], piece: Any) -> Any:
     """Run on a worker: products with some vectors, one in a row."""
     vectors, count = piece
     spec = program.graph.inputs[-1].spec
@@ -481,7 +481,9 @@ def describe_examples(spans: Sequence[tuple[int, int]], place: int) -> str:
     return f"examples {spans[place][0]} to {spans[place][1]}"
 
 
-def run_examples(program: Program, values: Sequence[Any], piece: Sequence[Any]) -> Any:
+def run_examples(
+    program: WorkerProgram, values: Sequence[Any], piece: Sequence[Any]
+) -> Any:
     """Run on a worker: the results of some examples."""
     return program.run([*values, *piece])
 

@@ -18,7 +18,7 @@ from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
 from workbench.overrides.regions import Layout, Region, Sources
 from workbench.overrides.targets import UNSEEN, ByPart, Nodes, WriteFunction
-from workbench.rewrite.forms import Form, Forms, is_same_value
+from workbench.rewrite.forms import Forms, PatternForm, is_same_value
 from workbench.rewrite.patterns import Match, Matches, find_matches, fit_ranks
 
 # What a function is called where it is shown: a lambda by its source.
@@ -403,7 +403,7 @@ def describe_value(x: object) -> str:
     return f"an array of shape {shape}" if shape else repr(x)
 
 
-def describe_difference(node: Tensor, form: Form) -> str:
+def describe_difference(node: Tensor, form: PatternForm) -> str:
     """Return the first setting in which a node differs from a pattern, in words."""
     for name in sorted({*node.params, *form.root.params}):
         have, want = node.params.get(name), form.root.params.get(name)
