@@ -195,7 +195,7 @@ def measure(function: Executable, arrays: Sequence[Any]) -> Profile:
 
     Code that is still being compiled for such arrays is waited for.
     """
-    if isinstance(function, tiers.Function):
+    if isinstance(function, tiers.TieredFunction):
         function.run(arrays)
         function.wait()
         try:

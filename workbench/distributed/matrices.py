@@ -230,16 +230,16 @@ class SharedMatrix(SharedWork):
         values = [x for x in args.leaves if is_input(x)]
         count = seeds if isinstance(seeds, int) else len(seeds)
 
-        def make_plan() -> Plan:
+        def make_plan() -> ProductPlan:
             def make(width: int) -> Graph:
                 return self._trace(args, forward, width)
 
             seconds = time_vectors(make, count, values)
             parts = self._choose_parts(client, seconds)
             if parts <= 1 and self._pieces is None:
-                return Plan(seconds, [], None)
+                return ProductPlan(seconds, [], None)
             spans = split(count, parts)
-            return Plan(seconds, spans, pack(make(spans[0][1])))
+            return ProductPlan(seconds, spans, pack(make(spans[0][1])))
 
         plan = self._find_plan([*args.leaves, forward, count], make_plan, args.nest)
         self._told = describe_choice(plan.seconds, len(plan.spans), what)
@@ -296,7 +296,7 @@ class SharedMatrix(SharedWork):
         return f"<{self.name} of {name}, on a cluster>"
 
 
-class Plan(NamedTuple):
+class ProductPlan(NamedTuple):
     """How some products are shared out; no program: they are computed here."""
 
     seconds: float

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from workbench.backends.compiled.steps import KernelStep
 from workbench.backends.cupy.actions import LaunchAction
 from workbench.backends.cupy.devices import find_runtime
-from workbench.backends.cupy.functions import Function
+from workbench.backends.cupy.functions import CupyFunction
 from workbench.backends.cupy.program import Program
 from workbench.core.blame import format_count
 from workbench.errors import DeviceError
@@ -35,7 +35,7 @@ def find_device(state: State) -> str | None:
     if there is None:
         return None
     function = _find_function(state)
-    if isinstance(function, Function):
+    if isinstance(function, CupyFunction):
         return function.device
     try:
         return find_runtime().name
