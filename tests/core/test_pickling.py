@@ -24,6 +24,7 @@ from tests.ops.samples import ALIKE, SAMPLES, Sample
 from workbench import errors
 from workbench.core import types
 from workbench.core.graph import Graph
+from workbench.core.op import OPS
 from workbench.core.pickling import lift_constants
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +34,7 @@ X = np.arange(1.0, 5.0)
 CELL = '''
 import numpy as np
 import workbench as wb
+from workbench.core.op import OPS
 
 X = np.arange(1.0, 5.0)
 
@@ -230,6 +232,7 @@ CHILD = """
 import pickle, sys
 import numpy as np
 import workbench as wb
+from workbench.core.op import OPS
 X = np.arange(1.0, 5.0)
 found = []
 for name, data, probe in pickle.load(sys.stdin.buffer):
@@ -381,7 +384,8 @@ ALIKE_CASES = {name for name, row in CASES.items() if row[0].name in ALIKE}
 
 def describe(node: Any) -> tuple[Any, ...]:
     rule = node.origin and node.origin.rule
-    return node.op, node.name, node.scope, node.site, types.spec_of(node), rule
+    op = node.op if OPS.get(node.op.name) is node.op else node.op.name
+    return op, node.name, node.scope, node.site, types.spec_of(node), rule
 
 
 @pytest.mark.skipif(

@@ -238,7 +238,7 @@ def test_what_it_holds_at_a_time_is_weighed_and_not_all_it_makes() -> None:
     d = np.ones(200_000)
     np.testing.assert_array_equal(parse("+".join("d" * 400))({"d": d}), 400 * d)
     text = "*".join(["transpose(outer(d, d))"] * 3)  # a view keeps what it shows
-    with pytest.raises(UsageError, match="12,000,000 entries .* may hold 8. MB"):
+    with pytest.raises(UsageError, match=r"12,000,000 entries .* may hold 8. MB"):
         parse(text)({"d": np.ones(2000)})
 
 

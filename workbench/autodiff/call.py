@@ -1,8 +1,8 @@
 """`Call`: the op that runs a Graph; derivatives and batches of flat functions.
 
-In a graph a call is one node, however much is inside. Its derivatives are recorded
-from what is inside, in one of two ways: as calls too, once for each set of inputs that
-vary and of outputs that are asked, so that a gradient of a thousand calls holds a
+In a graph a call is one node, however much is inside. Its derivatives are those of what
+is inside, found in one of two ways: recorded, as calls too, once for each set of inputs
+that vary and of outputs that are asked, so that a gradient of a thousand calls holds a
 thousand nodes, and a program that holds ops that hold ops stays as small as it was
 written; or on the values at hand, and run at once, so that nothing is kept.
 """
@@ -10,7 +10,7 @@ written; or on the values at hand, and run at once, so that nothing is kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,6 @@ import numpy as np
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.batch import run_batch
 from workbench.autodiff.higher_order import (
-    detach_leaves,
     is_masked,
     make_bitmask,
     outer_specs,
@@ -29,11 +28,11 @@ from workbench.autodiff.steps import Rules, plan_steps, reach_inside
 from workbench.core import blame, hooks, residuals, source, types, walk
 from workbench.core.dims import Dim, Length, atoms_of
 from workbench.core.graph import Graph
-from workbench.core.op import Lowering, Op
-from workbench.core.recorder import Recorder, capture
-from workbench.core.tensor import Tensor, apply, make_lean, mask_cotangent, value_of
+from workbench.core.op import OPS, Lowering, Op
+from workbench.core.recorder import Recorder
+from workbench.core.tensor import Tensor, apply, make_lean, value_of
 from workbench.core.trace import is_live, make_leaf_like, make_leaves_like, record
-from workbench.core.types import Params, Spec, Tangent
+from workbench.core.types import Params, Spec
 from workbench.errors import NotDifferentiableError, TraceError
 from workbench.ops import define
 from workbench.ops.define import dtype_of, shape_of
@@ -250,94 +249,6 @@ def lower_call(node: Tensor, backend: str) -> Lowering | None:
     return Lowering(graph, [(node.op.name, graph)])
 
 
-# Ops that run again: a derivative is recorded on the values at hand, and kept by none.
-
-
-def derive_by_running(
-    op: Op,
-    run: Callable[..., Sequence[Any]],
-    check: Callable[[Sequence[Any]], None] = lambda inputs: None,
-) -> None:
-    """Give an op of several outputs derivatives that run a flat function again.
-
-    ``run(inputs, **params)`` gives its outputs by other ops, which may hold nodes that
-    overrides mean. If what it runs is the Graph in the setting ``graph``, their rules
-    are recorded in it, and see no values: its derivative is the same op of another.
-    ``check(inputs)`` may refuse the inputs of a node.
-    """
-
-    def pull(
-        mask: int,
-        g: Any,
-        y: object,
-        inputs: tuple[Any, ...],
-        params: Params,
-        rules: Rules = None,
-    ) -> Sequence[Any]:
-        check(inputs)
-        if not is_overridden(params, rules):
-            return pull_through(lambda xs: run(xs, **params), inputs, g, rules)
-        key = Key(True, mask, tuple([c is not None for c in g]))
-        return recorded(key, rules, params, inputs, g, len(inputs))
-
-    def push(
-        tangents: tuple[Any, ...],
-        y: object,
-        inputs: tuple[Any, ...],
-        params: Params,
-        rules: Rules = None,
-    ) -> tuple[Tangent, ...]:
-        check(inputs)
-        if not is_overridden(params, rules):
-            return tuple(
-                push_through(lambda xs: run(xs, **params), inputs, tangents, rules)
-            )
-        count = len(params["graph"].outputs)
-        moving = make_bitmask(i for i, t in enumerate(tangents) if t is not None)
-        key = Key(False, moving, (True,) * count)
-        return tuple(recorded(key, rules, params, inputs, tangents, count))
-
-    def is_overridden(params: Params, rules: Rules) -> bool:
-        return "graph" in params and reach_inside(rules, params["graph"])
-
-    def recorded(
-        key: Key,
-        rules: Rules,
-        params: Params,
-        inputs: Sequence[Any],
-        arriving: Sequence[Any],
-        count: int,
-    ) -> list[Any]:
-        """Derive by one node too, so that second order finds the overrides in there."""
-        flags = {i for i, c in enumerate(arriving) if is_masked(c)}
-        found = derive(params["graph"], key, rules, flags)
-
-        def call(values: tuple[Any, ...]) -> list[Any]:
-            made = define.apply_and_split(op, values, {"graph": found.graph})
-            return [
-                mask_cotangent(c) if is_masked(y) else c
-                for c, y in zip(made, found.graph.outputs, strict=True)
-            ]
-
-        return found.scatter(call, inputs, arriving, count)
-
-    def batch(
-        inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
-    ) -> tuple[Any, ...]:
-        check(inputs)
-
-        def many(*xs: Any) -> list[Any]:
-            return run_examples(lambda values: run(values, **params), xs, batched)
-
-        if "graph" not in params:
-            return tuple(many(*inputs))
-        graph, captured = capture(many, *inputs)
-        values = (*captured, *inputs)
-        return define.apply_and_split(op, values, {"graph": detach_leaves(graph)})
-
-    op.pull, op.push, op.batch, op.reads = pull, push, batch, None
-
-
 # Composites: what an op does is plain NumPy on other ops.
 
 
@@ -432,42 +343,86 @@ def batch_by_body(
     return apply(many, tuple([inputs[i] for i in taken]))
 
 
-# Ops of a Graph of their own: a derivative is such an op, recorded once.
+# The one op that runs a program or a function of other ops.
 
 
 class Call(Op):
-    """The op of a Graph of leaves without values.
+    """The op of a flat function of other ops: a Graph without values, or ``run``.
 
-    Several outputs come as a tuple, one as itself.
+    Several outputs come as a tuple, one as itself; those of ``run`` are several.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    graph
+        What it runs. None: ``run`` is that.
+    again
+        A derivative runs the program again on the values at hand, and nothing is kept
+        of it. Else it is recorded, once for each set of inputs that vary and of outputs
+        that are asked. What overrides mean inside is recorded in any case, and sees no
+        values: second order finds them in there.
+    run
+        ``run(inputs, **params)`` gives the outputs; its derivatives run it again.
+    check
+        ``check(inputs)`` may refuse the inputs of a node, to derive and to batch.
     """
 
-    def __init__(self, name: str, graph: Graph) -> None:
+    def __init__(
+        self,
+        name: str,
+        graph: Graph | None = None,
+        again: bool = False,
+        *,
+        run: Callable[..., Sequence[Any]] | None = None,
+        check: Callable[[Sequence[Any]], None] | None = None,
+    ) -> None:
         super().__init__(name)
-        self.graph = graph
-        self.run = graph.run
-        self.single = len(graph.outputs) == 1
-        self.custom = True
-        self.rule = "the rules of the ops inside"
+        self.check = check
+        self.again = again
+        self.holds_graph = graph is not None
         self.reads = None
+        self.pull, self.push = self.pull_recorded, self.push_recorded
+        self.batch = self._batch
+        if graph is None:
+            assert run is not None
+            self.run_flat, self.single = run, False
+            self.compute = self._compute_flat
+            return
+        self.graph = graph
+        self.run = self.run_flat = graph.run
+        self.single = len(graph.outputs) == 1
+        self.custom = not again
+        self.rule = (
+            "the rules of the function, which runs again"
+            if again
+            else "the rules of the ops inside"
+        )
         self.lower = lower_call
         self.graphs = self._graphs
+        self.inner_sources = self._pair_leaves
         self.compute = self._compute
         self.unfold = lambda values, params: self.run(values)
         self.infer = self._infer
-        self.pull, self.push = self.pull_recorded, self.push_recorded
-        self.batch = self._batch
         #: Its derivatives, and its forms for other shapes and for many examples, by
         #: what they are asked.
         self.variants: dict[Hashable, Any] = {}
         self.specs = [types.spec_of(y) for y in graph.outputs]
 
     def __reduce__(self) -> Any:
-        if type(self) is not Call:
+        if type(self) is not Call or OPS.get(self.name) is self:
             return super().__reduce__()
-        return Call, (self.name, self.graph)
+        return Call, (self.name, self.graph, self.again)
 
     def _graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
         return [self.graph]
+
+    def _pair_leaves(self, node: Tensor) -> list[tuple[Tensor, tuple[Any, ...]]]:
+        (graph,) = self._graphs(node.inputs, node.params)
+        return [(a, (x,)) for a, x in zip(graph.leaves, node.inputs, strict=False)]
+
+    def _compute_flat(self, *arrays: Any, **params: Any) -> Any:
+        return self._nest(self.run_flat(arrays, **params))
 
     def _compute(self, *arrays: Any) -> Any:
         """Return the outputs; a number of Python's has the dtype of its leaf."""
@@ -485,6 +440,27 @@ class Call(Op):
         """Return the specs of the outputs, in the lengths of what is given."""
         return self._nest(outer_specs(self.graph, specs, noted=self._fact_nodes))
 
+    def _runs_again(self, inputs: Sequence[Any], rules: Rules) -> bool:
+        """Return whether a derivative runs the program on the values at hand."""
+        if self.check is not None:
+            self.check(inputs)
+        if not self.holds_graph:
+            return True
+        return self.again and not reach_inside(rules, self.graph)
+
+    def _bind_inputs(
+        self, inputs: Sequence[Any], chosen: Sequence[int], params: Params
+    ) -> Run:
+        """Return its outputs as a function of the inputs that are chosen."""
+
+        def run(leaves: Sequence[Any]) -> Sequence[Any]:
+            filled = list(inputs)
+            for i, x in zip(chosen, leaves, strict=True):
+                filled[i] = x
+            return self.run_flat(filled, **params)
+
+        return run
+
     def outputs_for(self, inputs: tuple[Any, ...]) -> Sequence[Any]:
         """Return the outputs, one or several, in a list.
 
@@ -495,6 +471,16 @@ class Call(Op):
         if self.single:
             return [apply(self, inputs)]
         return define.apply_and_split(self, inputs)
+
+    def apply_known(
+        self, inputs: tuple[Any, ...], outputs: Sequence[Any]
+    ) -> Sequence[Any]:
+        """Return the outputs as nodes, whose values are known already, in a list."""
+        value = self._nest(outputs)
+        made: Any = define.split_outputs(
+            apply_valued(self, inputs, {}, lambda _: value)
+        )
+        return [made] if self.single else made
 
     @cached_property
     def _fact_nodes(self) -> list[Tensor]:
@@ -517,7 +503,7 @@ class Call(Op):
                 for v, x in zip(values, self.graph.leaves, strict=True)
             ]
             found = self.variants[key] = Call(
-                self.name, Graph(leaves, self.run(leaves))
+                self.name, Graph(leaves, self.run(leaves)), self.again
             )
         return found
 
@@ -579,9 +565,8 @@ class Call(Op):
 
     def _record(self, key: Key, rules: Rules = None) -> tuple[Call, Derived]:
         found = derive(self.graph, key, rules)
-        return Call(
-            f"{self.name}_{'vjp' if key.is_reverse else 'jvp'}", found.graph
-        ), found
+        name = f"{self.name}_{'vjp' if key.is_reverse else 'jvp'}"
+        return Call(name, found.graph, self.again), found
 
     def pull_recorded(
         self,
@@ -594,6 +579,15 @@ class Call(Op):
     ) -> list[Any]:
         """Return the cotangents that the graph passes on."""
         parts = (g,) if self.single else tuple(g)
+        if self._runs_again(inputs, rules):
+            chosen = [i for i in range(len(inputs)) if mask >> i & 1]
+            run = self._bind_inputs(inputs, chosen, params)
+            varying = [inputs[i] for i in chosen]
+            passed: list[Any] = [None] * len(inputs)
+            made = pull_through(run, varying, parts, rules)
+            for i, c in zip(chosen, made, strict=True):
+                passed[i] = c
+            return passed
         key = Key(True, mask, tuple([c is not None for c in parts]))
         op, found = self.derivative(key, rules)
         return found.scatter(op.outputs_for, inputs, parts, len(inputs))
@@ -607,6 +601,11 @@ class Call(Op):
         rules: Rules = None,
     ) -> Any:
         """Return the tangents of the graph's outputs."""
+        if self._runs_again(inputs, rules):
+            chosen = [i for i, t in enumerate(tangents) if t is not None]
+            run = self._bind_inputs(inputs, chosen, params)
+            varying, moving = ([of[i] for i in chosen] for of in (inputs, tangents))
+            return self._nest(push_through(run, varying, moving, rules))
         mask = make_bitmask(i for i, t in enumerate(tangents) if t is not None)
         count = len(self.specs)
         op, found = self.derivative(Key(False, mask, (True,) * count), rules)
@@ -617,6 +616,11 @@ class Call(Op):
     def _batch(
         self, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
     ) -> Any:
+        if self.check is not None:
+            self.check(inputs)
+        if not self.holds_graph:
+            run = partial(self.run_flat, **params)
+            return tuple(run_examples(run, inputs, batched))
         specs = [types.spec_of(x) for x in inputs]
         key = "batch", batched, key_of(specs)
         many = self.variants.get(key)
@@ -629,7 +633,9 @@ class Call(Op):
                 leaves
             )  # a length of the program outside is not its own
             many = Call(
-                self.name, Graph(leaves, run_examples(self.run, leaves, batched))
+                self.name,
+                Graph(leaves, run_examples(self.run, leaves, batched)),
+                self.again,
             )
             if None not in key:  # which unknown lengths are equal differs by call
                 self.variants[key] = many

@@ -13,20 +13,16 @@ from functools import wraps
 from typing import Any
 
 from workbench.autodiff import steps
-from workbench.autodiff.call import apply_valued, derive_by_running, lower_call
+from workbench.autodiff.call import Call
 from workbench.autodiff.grad import ensure_owned
-from workbench.autodiff.higher_order import detach_leaves, is_draw, outer_specs
+from workbench.autodiff.higher_order import detach_leaves, is_draw
 from workbench.core import traces, tree
 from workbench.core.graph import Graph
-from workbench.core.op import declare
 from workbench.core.recorder import Recorder
 from workbench.core.tensor import Tensor
 from workbench.core.trace import check_function, is_live
-from workbench.ops import define
 
 Function = Callable[..., Any]
-
-CHECKPOINT = declare("checkpoint")
 
 
 def checkpoint(f: Function) -> Function:
@@ -77,32 +73,11 @@ def checkpoint(f: Function) -> Function:
                 # What the program draws when it runs must not be drawn again.
                 made: Sequence[Any] = inner.run(closed.inputs)
             else:
-                known, params = tuple([results[i] for i in moving]), {"graph": inner}
-                whole = apply_valued(CHECKPOINT, closed.inputs, params, lambda _: known)
-                made = tuple(define.split_outputs(whole))
+                op = Call("checkpoint", inner, again=True)
+                known = [results[i] for i in moving]
+                made = op.apply_known(closed.inputs, known)
             for i, y in zip(moving, made, strict=True):
                 results[i] = y
         return graph.tree(results)
 
     return checkpointed
-
-
-def _compute(*inputs: Any, graph: Graph) -> tuple[Any, ...]:
-    return tuple(graph.run(inputs))
-
-
-def _infer(*inputs: Any, graph: Graph) -> tuple[Any, ...]:
-    return tuple(outer_specs(graph, inputs))
-
-
-CHECKPOINT.inner_sources = lambda node: [
-    (leaf, (x,))
-    for leaf, x in zip(node.params["graph"].leaves, node.inputs, strict=False)
-]
-CHECKPOINT.graphs = lambda inputs, params: [params["graph"]]
-CHECKPOINT.lower = lower_call
-CHECKPOINT.compute = _compute
-CHECKPOINT.unfold = lambda values, params: params["graph"].run(values)
-CHECKPOINT.infer = _infer
-CHECKPOINT.rule = "the rules of the function, which runs again"
-derive_by_running(CHECKPOINT, lambda inputs, graph: graph.run(inputs))

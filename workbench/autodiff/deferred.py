@@ -18,17 +18,17 @@ import numpy as np
 
 from workbench.autodiff import batch as batching
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.call import derive_by_running
+from workbench.autodiff.call import Call
 from workbench.autodiff.steps import outputs_of
 from workbench.core import deferred, dims, hooks, types
-from workbench.core.op import LENGTHS, Op
+from workbench.core.op import LENGTHS, OPS, Op
 from workbench.core.refusals import name_of
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
 from workbench.core.types import Array, Batched, Params, Spec, Tangent
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.ops import define
-from workbench.ops.define import dtype_of, op, shape_of
+from workbench.ops.define import dtype_of, shape_of
 
 #: The settings of an op that a node runs, hashable.
 Settings = tuple[tuple[str, Any], ...]
@@ -65,8 +65,8 @@ def declare_run(
             )
         return outputs
 
-    made = op(name, compute, rule=rule, infer=lengths)
-    derive_by_running(made, run, check=_require_lengths)
+    made = OPS[name] = Call(name, run=run, check=_require_lengths)
+    made.compute, made.infer, made.rule = compute, lengths, rule
     return made
 
 

@@ -11,19 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.call import derive_by_running
+from workbench.autodiff.call import Call
 from workbench.autodiff.higher_order import detach_leaves, outer_specs
 from workbench.control_flow.hoisting import find_consts
 from workbench.control_flow.loop import Loop
 from workbench.control_flow.op import run_loop, run_steps
 from workbench.core.graph import Graph
-from workbench.core.op import declare
+from workbench.core.op import OPS
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import Params, Spec, spec_of
 from workbench.ops import define
 from workbench.ops.define import shape_of
 
-CHUNKED = declare("scan_back")
+CHUNKED = OPS["scan_back"] = Call(
+    "scan_back", run=lambda inputs, chunks: chunks.run_unchunked(inputs)
+)
 
 
 class Chunks:
@@ -135,7 +137,6 @@ CHUNKED.graphs = lambda inputs, params: [
 CHUNKED.compute = _compute
 CHUNKED.infer = _infer
 CHUNKED.rule = "the rule of each step, which runs once more"
-derive_by_running(CHUNKED, lambda inputs, chunks: chunks.run_unchunked(inputs))
 
 
 # As a loop over the pieces

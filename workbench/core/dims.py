@@ -21,7 +21,8 @@ from typing import Any, TypeGuard, Union
 
 import numpy as np
 
-from workbench.core import hooks, source
+from workbench.core import source
+from workbench.core.op import OPERANDS
 from workbench.core.types import Shape
 from workbench.errors import UnknownLengthError
 
@@ -254,7 +255,7 @@ def _is_length(x: object) -> TypeGuard[Size]:
 def _as_tensors(x: Any) -> Any:
     """Return an operand with each Dim as a Tensor, in lists too."""
     if isinstance(x, Dim):
-        return hooks.length(x)
+        return OPERANDS[Dim](x)
     if type(x) in (list, tuple):
         return type(x)(map(_as_tensors, x))
     return x

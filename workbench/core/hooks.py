@@ -4,7 +4,8 @@ A module imports from its own room and from lower ones. Where it needs a functio
 a room above, it calls a `Hook`, which a module up there sets as it loads.
 
 What NumPy's protocols lead to is no hook: it stands in the tables of `op.py`, keyed
-by NumPy's function itself; and what one op alone knows is an attribute of that op.
+by NumPy's function, method or class itself; and what one op alone knows is an attribute
+of that op.
 `tests/project/test_layers.py` reads in the source who sets a hook and who calls it.
 Tensors, ops and lengths are `Any` here: their modules call hooks, and a type that
 looks back at them would close a circle.
@@ -124,8 +125,6 @@ class CallOverrides(Protocol):
         """Return the rules for the program that leads from ``wrt`` to the outputs."""
 
 
-# Those that stay
-
 #: Set by `overrides.override_blocks`; called by `autodiff` before it traces a function
 #: and, of its result, after it. None: there are none, and nothing more is loaded.
 overrides: Hook[[Sequence[Override] | None], CallOverrides | None] = Hook(
@@ -166,39 +165,9 @@ show: Hook[[Any, Any], Any] = Hook(
     "Show a session; or draw a derivative, of which a window may be meant.",
     "workbench.jupyter",
 )
-#: Set by `session.html`; called by a session that is to be written into a file.
-write_page: Hook[[Any], str] = Hook(
-    "write_page", "Return a session as one HTML file.", "workbench.session.html"
-)
 
-# Leaving with One Graph. From `core` to `ops`:
+# A function of the user's, as a trace runs it
 
-#: Set by `rewrite.driver`; called where a pickled rule of a table is read.
-load_rewrites: Hook[[], None] = Hook(
-    "load_rewrites", "Load the tables of rewrite rules.", "workbench.rewrite.driver"
-)
-#: Set by `core.pickling`; called where a Graph is pickled.
-reduce_graph: Hook[[Any], tuple[Any, ...]] = Hook(
-    "reduce_graph", "Return a Graph as data for pickle.", "workbench.core.pickling"
-)
-#: Set by `ops.joining`; called where a Tensor meets an array of objects.
-gather: Hook[[Any], Any] = Hook(
-    "gather", "Return one Tensor for an object array of Tensors and numbers."
-)
-#: Set by `ops.joining`; called where a Tensor meets a list.
-gather_list: Hook[[Any], Any] = Hook(
-    "gather_list", "Return one array or Tensor for a list of numbers and Tensors."
-)
-#: Set by `ops.joining`; called where NumPy asks a Tensor for an array.
-entries: Hook[[Any, bool | None], Any] = Hook(
-    "entries", "Return an object array of the entries of a Tensor."
-)
-#: Set by `ops.lengths`; called where an unknown length is an operand.
-length: Hook[[Any], Any] = Hook("length", "Return a length as an integer Tensor.")
-#: Set by `ops.ufuncs`; called for each use of a ufunc but the plain call of an op.
-call_ufunc: Hook[[Any, str, tuple[Any, ...], dict[str, Any]], Any] = Hook(
-    "call_ufunc", "Call a method of a ufunc, or a ufunc with settings, on Tensors."
-)
 #: Set by `numpy.swap`; called where a function of the user's is run in a trace.
 swap_names: Hook[[Any], Any] = Hook(
     "swap_names",
@@ -217,51 +186,16 @@ join_given: Hook[[Any], Any] = Hook(
     "Return an argument so that a function may store Tensors in it.",
     "workbench.numpy.swap",
 )
-#: Set by `ops.writing`; called by ``x.flat``.
-flat: Hook[[Any], Any] = Hook("flat", "Return the entries of a Tensor in one line.")
-#: Set by `ops.writing`; called by `core.inplace`, and `Tensor` for a function of NumPy.
-read_entries: Hook[[Any, Any, tuple[Any, int]], Any] = Hook(
-    "read_entries", "Return entries of an array that has been written to."
-)
-write_entries: Hook[[Any, Any], None] = Hook(
-    "write_entries", "Write what a version has set into an array."
-)
+
+# Arrays that are written to, and rules that are looked for
+
+#: Set by `ops.writing`; called by `core.inplace`.
 write_view: Hook[[Any, Sequence[Any], Any], None] = Hook(
     "write_view", "Let a view of an array be a new value."
 )
-put_view: Hook[[Any, Any, Any], Any] = Hook(
-    "put_view", "Return an array whose view has other entries."
-)
-has_out: Hook[[Any, tuple[Any, ...], dict[str, Any]], bool] = Hook(
-    "has_out", "Return whether a call names an array for its result."
-)
-writes: Hook[[Any, tuple[Any, ...], dict[str, Any]], bool] = Hook(
-    "writes", "Return whether a call of a function of NumPy writes into an argument."
-)
+#: Set by `ops.writing`; called by `Tensor` for a function of NumPy.
 write_out: Hook[[Any, tuple[Any, ...], dict[str, Any]], Any] = Hook(
     "write_out", "Call a function of NumPy, and write the result into `out`."
-)
-#: Set by `ops.sparse.tensor`; called where a nest of arguments holds a sparse array.
-take_sparse: Hook[[Any], tuple[Any, Any]] = Hook(
-    "take_sparse",
-    "Return the stored values and the pattern of a sparse array.",
-    "workbench.ops.sparse",
-)
-#: Set by `ops.sparse.tensor`; called where such a nest is built again.
-build_sparse: Hook[[Any, Any], Any] = Hook(
-    "build_sparse",
-    "Return the sparse array of stored values and a pattern.",
-    "workbench.ops.sparse",
-)
-#: Set by `ops.sparse.tensor`; called where a Tensor meets a sparse array.
-operate_sparse: Hook[[str, Any, Any], Any] = Hook(
-    "operate_sparse",
-    "Apply an operator to a Tensor and a sparse array.",
-    "workbench.ops.sparse",
-)
-#: Set by `ops.sparse.tensor`; called by `ops.sparse.pattern`, which it is made of.
-sparse_tensor: Hook[[Any, Any], Any] = Hook(
-    "sparse_tensor", "Return the sparse array whose stored values are a Tensor."
 )
 #: Set by `overrides.shipped`; called where a rule is looked for by its name.
 load_rules: Hook[[], None] = Hook(
@@ -270,8 +204,8 @@ load_rules: Hook[[], None] = Hook(
     "workbench.overrides.shipped",
 )
 
-# Leaving with One Graph. What runs a rule or a function once lengths are known loads
-# with the first program that has a length that is not:
+# What runs a rule or a function once lengths are known loads with the first program
+# that has a length that is not
 
 #: Set by `autodiff.deferred`; called where a function looks at an unknown length.
 call_deferred: Hook[[Any, Any, dict[str, Any]], Any] = Hook(
@@ -325,8 +259,6 @@ batch_deferred: Hook[[Any, tuple[Any, ...], tuple[bool, ...], dict[str, Any]], A
         "workbench.autodiff.deferred",
     )
 )
-
-# Leaving with One Graph
 
 #: The modules of ops that load when the first function of a module of NumPy or SciPy
 #: meets a Tensor, by the name of that module. Filled by `ops`; read by `core.op`.

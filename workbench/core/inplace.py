@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import wraps
 from sys import getrefcount
 from typing import Any
@@ -173,15 +173,7 @@ def write(x: Tensor, name: str, change: Callable[[Any], Any]) -> None:
         hooks.write_view.call(memory, path, change(old))
 
 
-def write_path(memory: Memory, path: Sequence[Tensor], new: Any) -> None:
-    """Let the view at the end of a path be a new value, and so the base."""
-    for view in path:
-        parent = latest_of(view.inputs[0], memory)
-        new = hooks.put_view.call(view, parent, new)
-    store(memory, _lay_like(new, memory.latest))
-
-
-def _lay_like(new: Any, old: Any) -> Any:
+def lay_like(new: Any, old: Any) -> Any:
     """Return a node of its own for a new version, which lies in memory as the old one.
 
     What is made entry by entry may lie otherwise, and may be another's.
@@ -397,7 +389,7 @@ def write_whole(x: Tensor, new: Tensor, name: str) -> Tensor:
         if path or not opened:
             hooks.write_view.call(memory, path, new)
             return x
-        new = _lay_like(new, memory.latest)
+        new = lay_like(new, memory.latest)
         store(memory, new)
         memory.fresh.append(ref(new))
     return new

@@ -30,8 +30,8 @@ from weakref import ref
 
 import numpy as np
 
-from workbench.core import blame, hooks, source, types
-from workbench.core.op import ViewParams
+from workbench.core import blame, source, types
+from workbench.core.op import ATTRIBUTES, ViewParams, writes
 from workbench.core.tensor import (
     CHANGED,
     IDENTITY,
@@ -250,7 +250,7 @@ def _find_value(x: Any) -> Any:
     if chain:
         seen = copy_in_place(seen)
         for node in reversed(chain):
-            hooks.write_entries.call(seen, node)
+            ATTRIBUTES[np.ndarray.__setitem__](seen, node)
         memory.seen = x.serial, seen
     return seen
 
@@ -463,7 +463,7 @@ def changed_class(kind: type[Tensor]) -> type[Tensor]:
         return adopt(owner.__array_ufunc__(ufunc, method, *inputs, **kw))
 
     def array_function(self: Any, function: Any, kinds: Any, args: Any, kw: Any) -> Any:
-        if hooks.writes.call(function, args, kw):
+        if writes(function, args, kw):
             return Tensor.__array_function__(self, function, kinds, args, kw)
         new = resolve_nest(tuple(args))
         kw = {k: resolve_nest(v) for k, v in kw.items()}
@@ -485,7 +485,7 @@ def changed_class(kind: type[Tensor]) -> type[Tensor]:
             "dtype": property(lambda self: self.memory.read().dtype),
             "spec": property(lambda self: types.spec_of(self.memory.read())),
             "stored": property(_read_value),
-            "__getitem__": lambda self, index: hooks.read_entries.call(
+            "__getitem__": lambda self, index: ATTRIBUTES[np.ndarray.__getitem__](
                 self, index, source.place_of(_frame(1))
             ),
             "__array_ufunc__": array_ufunc,

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core import blame, hooks, source, traces, types
-from workbench.core.op import FUNCTIONS, CopyParams, Op
+from workbench.core.op import ATTRIBUTES, FUNCTIONS, CopyParams, Op
 from workbench.errors import DtypeError, TraceError
 
 T = TypeVar("T")
@@ -87,7 +87,7 @@ class ArrayMethods:
     @property
     def flat(self) -> Any:
         """The entries in C order, as a Tensor with one axis."""
-        return hooks.flat.call(self)
+        return ATTRIBUTES[np.ndarray.flat](self)
 
     @flat.setter
     def flat(self, values: Any) -> None:

@@ -6,8 +6,10 @@ paragraph each.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Collection, Hashable, Sequence
+from functools import cache
 from importlib import import_module
 from threading import RLock
 from typing import Any, NamedTuple, NoReturn
@@ -171,6 +173,21 @@ class Limit(NamedTuple):
     push: Callable[..., tuple[Any, ...]]
 
 
+class Reading(NamedTuple):
+    """Which entries an op reads, as plain NumPy that reads the same (`Op.pattern`).
+
+    >>> import numpy as np
+    >>> whole_rows = Reading(lambda x: np.sum(x, axis=-1, keepdims=True))
+    """
+
+    #: ``body(*operands, **params)`` gives an array for each result, which is broadcast
+    #: to its shape, or None for one without derivative. Entries of it depend on those
+    #: of the operands that the entries of the result depend on.
+    body: Callable[..., Any]
+    #: It computes the same as the op, and has its second derivatives too.
+    is_same: bool = False
+
+
 class Op:
     """One kind of computation: value, result type, both derivatives, batching.
 
@@ -230,10 +247,10 @@ class Op:
     pattern
         Which entries of each operand an entry of the result depends on: a word for what
         several ops do (``"moved"``, ``"added"``, ``"lines"``, ...), of which
-        `autodiff.sparse.rules.RELATIONS` has all; or ``pattern(node) -> relations``.
-        None: it follows from what else the row says (``elementwise``, ``carries``,
-        ``joins``, ``kind``), from the body, of a linear op from trials; else it is
-        dense.
+        `autodiff.sparse.rules.RELATIONS` has all; a `Reading`; or
+        ``pattern(node) -> relations``. None: it follows from what else the row says
+        (``elementwise``, ``carries``, ``joins``, ``kind``), from the body, of a linear
+        op from trials; else it is dense.
     limit
         The derivative where values among the outputs coincide. None: the rules know.
     tighten
@@ -431,7 +448,7 @@ class Op:
         self.view: Callable[[dict[str, Any]], bool] | None = None
         self.put: Callable[[Any, Any, dict[str, Any]], Any] | None = None
         self.read_only = self.may_copy = False
-        self.pattern: str | Callable[[Any], Any] | None = None
+        self.pattern: str | Reading | Callable[[Any], Any] | None = None
         self.cure = self.helper = self.scalar = self.kind = ""
         self.partials: tuple[str, ...] = ()
         self.ufunc: np.ufunc | None = None
@@ -581,6 +598,13 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 #: a length that is not known yet. None in place of a length: it is measured.
 LENGTHS: dict[Any, Callable[..., Any]] = {}
 
+#: What answers a method or attribute of an array, by NumPy's own: ``np.ndarray.flat``.
+ATTRIBUTES: dict[Any, Callable[..., Any]] = {}
+
+#: What makes an operand of an object beside Tensors, by its class: of an object array,
+#: a list, a length.
+OPERANDS: dict[type, Callable[[Any], Any]] = {}
+
 #: Those NumPy functions that make an array for ``like=x`` and are not told of x.
 MAKERS: set[Any] = set()
 
@@ -617,7 +641,11 @@ def load_ops(function: object) -> bool:
 
     SciPy's ufuncs name no module; they are those of `scipy.special`.
     """
-    home = getattr(function, "__module__", None) or "scipy.special"
+    return load_ops_of(getattr(function, "__module__", None) or "scipy.special")
+
+
+def load_ops_of(home: str) -> bool:
+    """Load the ops behind a module of NumPy or SciPy; False: there are none."""
     module = hooks.OP_MODULES.get(home)
     if module is None:
         return False
@@ -630,6 +658,46 @@ def load_all_ops() -> None:
     for module in hooks.OP_MODULES.values():
         import_module(module)
     hooks.call_deferred.load()
+
+
+# Which calls of NumPy's functions write into an argument
+
+
+@cache
+def find_out(function: Any) -> int:
+    """Return which of a function's arguments ``out`` is by its place; -1 for none."""
+    if function not in FUNCTIONS and not load_ops(function):
+        return -1
+    try:
+        names = inspect.signature(FUNCTIONS[function]).parameters
+    except (KeyError, ValueError):
+        return -1
+    found = names.get("out")
+    if found is None or found.kind is found.KEYWORD_ONLY:
+        return -1
+    return list(names).index("out")
+
+
+def has_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a call names an array for its result."""
+    if kwargs.get("out") is not None:
+        return True
+    if len(args) < 3:
+        return False
+    place = find_out(function)
+    return 0 < place < len(args) and args[place] is not None
+
+
+WRITERS = frozenset(
+    {np.copyto, np.put, np.place, np.putmask, np.put_along_axis, np.fill_diagonal}
+)
+
+
+def writes(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a call of a function of NumPy writes into an argument."""
+    # That of `np.nan_to_num`: a handle must arrive there, not the node behind it.
+    in_place = kwargs.get("copy", True) is False
+    return in_place or function in WRITERS or has_out(function, args, kwargs)
 
 
 def implements(

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import hooks, source
+from workbench.core import source
 from workbench.core.inplace import make_in_place
 from workbench.core.memory import METHODS
-from workbench.core.op import Op, declare
+from workbench.core.op import FUNCTIONS, Op, declare, load_ops_of
 from workbench.core.plain import complete_classes
 from workbench.core.tensor import (
     ANSWERING,
@@ -31,7 +31,7 @@ from workbench.core.tensor import (
     make_lean,
     next_serial,
 )
-from workbench.core.tree import is_sparse
+from workbench.core.tree import Stored, is_sparse
 
 _frame = sys._getframe
 _new = object.__new__
@@ -126,7 +126,8 @@ def _apply_other(op: Op, operands: tuple[Any, Any], other: object) -> Any:
     if getattr(other, "__array_ufunc__", NotImplemented) is None:
         return NotImplemented  # it asks to be given the operator, as NumPy has it
     if is_sparse(other):
-        return hooks.operate_sparse(op.name, *operands)
+        load_ops_of("scipy.sparse")
+        return FUNCTIONS[Stored](op.name, *operands)
     return apply(op, operands)
 
 

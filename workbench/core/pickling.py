@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from workbench.core import dims, hooks, source, types, walk
+from workbench.core import dims, source, types, walk
 from workbench.core.dims import Length, dim_of_atom
-from workbench.core.graph import Graph
 from workbench.core.op import OPS, Op
 from workbench.core.tensor import (
     IDENTITY,
@@ -29,6 +28,9 @@ from workbench.core.tensor import (
 )
 from workbench.core.types import Spec
 from workbench.errors import TraceError
+
+if TYPE_CHECKING:
+    from workbench.core.graph import Graph
 
 #: Bytes from which `lift_constants` takes an array out of a program.
 LARGE = 2**16
@@ -71,7 +73,6 @@ class NodeForm(NamedTuple):
     has_dim: bool
 
 
-@hooks.reduce_graph.set
 def reduce_graph(graph: Graph) -> tuple[Any, ...]:
     """Return what `Graph.__reduce__` does.
 
@@ -89,7 +90,7 @@ def reduce_graph(graph: Graph) -> tuple[Any, ...]:
     outputs = [*map(writer.refer, graph.outputs)]
     where = [writer.places[x.serial] for x in graph.leaves]
     return build_graph, (
-        writer.forms, writer.constants, np.array(writer.numbers, np.int64),
+        type(graph), writer.forms, writer.constants, np.array(writer.numbers, np.int64),
         writer.notes, where, len(graph.captures), outputs, graph._tree,
     )  # fmt: skip
 
@@ -217,6 +218,7 @@ def _replace_in_specs(spec: Any, new: Callable[[Any], Any]) -> Any:
 
 
 def build_graph(
+    kind: type[Graph],
     forms: Sequence[NodeForm],
     constants: Sequence[Any],
     numbers: Any,
@@ -274,7 +276,7 @@ def build_graph(
             node.origin = origin._replace(forward=forward, of=tuple(of))
     leaves = [nodes[i] for i in where]
     made = [*map(find, outputs)]
-    return Graph(leaves[captures:], made, leaves[:captures], tree=tree)
+    return kind(leaves[captures:], made, leaves[:captures], tree=tree)
 
 
 def _build_node(
@@ -362,7 +364,8 @@ def lift_constants(graph: Graph, least: int = LARGE) -> tuple[Graph, list[Any]]:
             copy.origin = node.origin._replace(forward=forward)
     outputs = [*map(lift, graph.outputs)]
     leaves = [leaf for leaf, _ in found.values()]
-    made = Graph(graph.inputs, outputs, [*graph.captures, *leaves], tree=graph._tree)
+    captures = [*graph.captures, *leaves]
+    made = type(graph)(graph.inputs, outputs, captures, tree=graph._tree)
     return made, [x for _, x in found.values()]
 
 

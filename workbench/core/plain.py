@@ -26,7 +26,7 @@ from weakref import ref
 
 import numpy as np
 
-from workbench.core import blame, hooks, inplace, source, traces, types
+from workbench.core import blame, inplace, source, traces, types
 from workbench.core.memory import (
     COUNTS,
     LOCK,
@@ -34,6 +34,7 @@ from workbench.core.memory import (
     changed_class,
     copy_in_place,
 )
+from workbench.core.op import ATTRIBUTES
 from workbench.core.tensor import (
     TENSORS,
     Tensor,
@@ -177,7 +178,7 @@ class Plain(np.ndarray[Any, Any]):
         if self.flags.c_contiguous:
             return self.reshape(-1)
         turn(self)
-        return hooks.flat.call(self)
+        return ATTRIBUTES[np.ndarray.flat](self)
 
     @flat.setter
     def flat(self, values: Any) -> None:
@@ -713,7 +714,9 @@ class Turned(Plain):
                 raise IndexError(
                     f"index {index} is out of bounds for axis 0 with size {n}"
                 )
-        return hooks.read_entries.call(self, index, source.place_of(_frame(1)))
+        return ATTRIBUTES[np.ndarray.__getitem__](
+            self, index, source.place_of(_frame(1))
+        )
 
     def __setitem__(self, key: Any, value: Any) -> None:
         _assign(self, key, value, source.place_of(_frame(1)))

@@ -33,7 +33,17 @@ from workbench.core import (
 from workbench.core.deferred import DeferredOp
 from workbench.core.infer import infer_with_facts
 from workbench.core.methods import ArrayMethods, Conversions, refuse_assignment
-from workbench.core.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load_ops
+from workbench.core.op import (
+    ATTRIBUTES,
+    FUNCTIONS,
+    MAKERS,
+    OPERANDS,
+    UFUNCS,
+    Op,
+    declare,
+    has_out,
+    load_ops,
+)
 from workbench.core.refusals import name_of, unsupported_error
 from workbench.core.types import Array, Spec
 from workbench.errors import TraceError
@@ -234,8 +244,9 @@ class Tensor(ArrayMethods, Conversions):
                     self, f"np.asarray(..., dtype={np.dtype(dtype)})"
                 )
             # NumPy then builds an object array of Tensors, which the first op that
-            # meets it gathers into one: no gradient is lost.
-            return hooks.entries.call(self, copy)  # which looks at its caller's frame
+            # meets it gathers into one: no gradient is lost. The answer looks at the
+            # frame of its caller.
+            return ATTRIBUTES[np.ndarray.__array__](self, copy)
         value = np.asarray(self._value, dtype=dtype)
         return value.copy() if copy or value is self._value else value
 
@@ -270,9 +281,7 @@ class Tensor(ArrayMethods, Conversions):
             if not ANSWERING.isdisjoint(map(type, inputs)):
                 return NotImplemented
             return apply(op, inputs)
-        answer = FUNCTIONS.get((ufunc, method))
-        if answer is None:
-            answer = hooks.call_ufunc.call
+        answer = FUNCTIONS.get((ufunc, method)) or FUNCTIONS[np.ufunc]
         try:
             with source.pin_line():
                 return answer(ufunc, method, inputs, kwargs)
@@ -302,7 +311,7 @@ class Tensor(ArrayMethods, Conversions):
             raise unsupported_error(function)
         if function in MAKERS:
             kwargs = {**kwargs, "like": self}
-        if (kwargs or len(args) > 2) and hooks.has_out.call(function, args, kwargs):
+        if (kwargs or len(args) > 2) and has_out(function, args, kwargs):
             answer = _answer_out(function)
         try:
             with source.pin_line():
@@ -678,7 +687,7 @@ def admit(x: Any) -> Array:
     array: Array = x
     if type(x) is np.ndarray:
         if x.dtype == object:
-            array = hooks.gather(x)
+            array = OPERANDS[np.ndarray](x)
             return array
         if x.dtype.kind == "m":
             raise blame.timedelta_error(x)
@@ -692,9 +701,9 @@ def admit(x: Any) -> Array:
             raise blame.timedelta_error(x)
         return array
     if isinstance(x, (list, tuple)):
-        array = hooks.gather_list(x)
+        array = OPERANDS[list](x)
     elif isinstance(x, dims.Dim):
-        array = hooks.length(x)
+        array = OPERANDS[dims.Dim](x)
     elif isinstance(x, np.ndarray):
         array = admit(types.strip_subclass(x))
     elif types.is_lazy(x):

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from workbench.core import blame, hooks
+from workbench.core import blame
+from workbench.core.op import load_ops_of
 from workbench.core.types import Spec, is_lazy
 
 _NAMESPACE = "workbench"
@@ -336,11 +337,6 @@ def _sort_keys(keys: Iterable[Any]) -> list[Any]:
             return list(keys)
 
 
-def _take_sparse(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
-    data, pattern = hooks.take_sparse(value)
-    return [data], ["data"], pattern
-
-
 def _kind_of_fields(names: Sequence[str], build: Callable[[Any, Any], Any]) -> Kind:
     """Return the kind of a class with fields; ``build`` makes a nest from parts."""
 
@@ -386,12 +382,6 @@ KINDS: dict[Any, Any] = {
     dict: Kind(_take_dict, _build_dict),
     defaultdict: Kind(_take_dict, _build_dict),
     OrderedDict: Kind(_take_dict, _build_dict),
-    Stored: Kind(
-        _take_sparse,
-        lambda tree, parts: hooks.build_sparse(parts[0], tree.needs),
-        "",  # the stored values have the array's name
-        Stored,
-    ),
 }
 #: The modules whose classes nobody registers.
 SETTLED = ("builtins", "cupy", "numpy", "workbench")
@@ -406,6 +396,7 @@ def _kind_of(cls: Any, value: object) -> Kind | None:
         raise blame.lazy_error(value)
     found = None
     if hasattr(cls, "tocsr"):
+        load_ops_of("scipy.sparse")
         found = KINDS[Stored]
     elif issubclass(cls, tuple) and hasattr(cls, "_fields"):
         found = _kind_of_fields(cls._fields, lambda kind, parts: kind(*parts))

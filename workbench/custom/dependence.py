@@ -108,6 +108,7 @@ def relate_examples(
         [shape[1:] for shape in node.outputs], node.varies,
         [None if b else v for b, v in zip(batched, node.values, strict=True)],
         is_complex=node.is_complex, specs=example, find_inside=node.find_inside,
+        relate_inside=node.relate_inside,
     )  # fmt: skip
     rows = relate(one)
     node.loose, node.is_given = one.loose, one.is_given
@@ -129,12 +130,12 @@ def _repeat(
     from scipy.sparse import eye_array, kron
 
     groups, members, height, matrix = relation
-    if matrix is not None:
-        each = eye_array(count, dtype=bool) if own else np.ones((count, 1), bool)
-        return Relation(matrix=kron(each, matrix, format="csr").astype(bool))
     groups = count_up(result) if groups is None else groups
     if not own:
         return relation._replace(groups=np.tile(groups, count))
+    if matrix is not None:
+        many = kron(eye_array(count, dtype=bool), matrix, format="csr").astype(bool)
+        return Relation(_shift(groups, count, matrix.shape[0]), matrix=many)
     step = height if members is not None else operand
     return Relation(
         _shift(groups, count, step),

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import traces, types
-from workbench.core.op import FUNCTIONS
+from workbench.core.op import FUNCTIONS, WRITERS
 from workbench.core.plain import (
     PLAIN,
     Turned,
@@ -28,7 +28,6 @@ from workbench.core.plain import (
 from workbench.core.sharing import is_number
 from workbench.core.tensor import TENSORS, Tensor
 from workbench.numpy import creation
-from workbench.ops.writing import WRITERS
 
 _frame = sys._getframe
 

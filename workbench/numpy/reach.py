@@ -17,6 +17,7 @@ from weakref import ref
 import numpy as np
 
 from workbench.core import source
+from workbench.core.op import WRITERS
 from workbench.core.plain import PLAIN, Turned
 from workbench.numpy.namespaces import (
     BY_ID,
@@ -25,7 +26,6 @@ from workbench.numpy.namespaces import (
     swap_scipy,
     vars_of,
 )
-from workbench.ops import writing
 
 Space = dict[str, Any]
 
@@ -61,7 +61,7 @@ class Facts(NamedTuple):
 WRITING = {
     "__setitem__", "asarray", "ascontiguousarray", "at", "c_", "fill", "flat",
     "ndarray", "partition", "r_", "sort",
-    *(function.__name__ for function in writing.WRITERS),
+    *(function.__name__ for function in WRITERS),
 }  # fmt: skip
 #: Attributes of an array that may be set.
 PARTS = {"flat", "imag", "real"}

@@ -167,15 +167,6 @@ def _tile_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Ar
     return apply(TILE, (aligned,), {"reps": (1, *ones, *reps)})
 
 
-def _tile_lengths(x: Array, *, reps: tuple[int, ...]) -> Spec:
-    shape = shape_of(x)
-    rank = max(len(shape), len(reps))
-    shape = (1,) * (rank - len(shape)) + shape
-    reps = (1,) * (rank - len(reps)) + reps
-    tiled = tuple(n * times for n, times in zip(shape, reps, strict=True))
-    return Spec(tiled, dtype_of(x))
-
-
 def _tile_body(x: Array, *, reps: tuple[int, ...]) -> Array:
     rank = max(len(reps), len(shape_of(x)))
     shape = (1,) * (rank - len(shape_of(x))) + shape_of(x)
@@ -188,7 +179,7 @@ def _tile_body(x: Array, *, reps: tuple[int, ...]) -> Array:
 
 TILE = linear(
     "tile", _tile_compute, _tile_transpose, rule="g summed over the tiles",
-    batch=_tile_batch, lengths=_tile_lengths, carries=(0,), unfold=_tile_body,
+    batch=_tile_batch, carries=(0,), unfold=_tile_body,
     moves=True, analytic=True,
 )  # fmt: skip
 
@@ -208,15 +199,7 @@ def _repeat_transpose(g: Array, x: Array, *, repeats: int, axis: tuple[int]) -> 
     return np.sum(np.reshape(g, (*shape[:at], repeats, *shape[at:])), axis=at)
 
 
-def _repeat_lengths(x: Array, *, repeats: int, axis: tuple[int]) -> Spec:
-    shape, at = shape_of(x), axis[0]
-    longer = (*shape[:at], shape[at] * repeats, *shape[at + 1 :])
-    return Spec(longer, dtype_of(x))
-
-
 def _repeat_body(x: Array, *, repeats: int, axis: tuple[int]) -> Any:
-    if type(repeats) is not int:
-        return None
     shape, at = shape_of(x), axis[0] + 1
     apart = np.reshape(x, (*shape[:at], 1, *shape[at:]))
     spread = np.broadcast_to(apart, (*shape[:at], repeats, *shape[at:]))
@@ -227,7 +210,6 @@ REPEAT = linear(
     "repeat",
     _repeat_compute,
     _repeat_transpose,
-    lengths=_repeat_lengths,
     rule="g summed over the repeats",
     moves=True,
     analytic=True,
@@ -267,7 +249,6 @@ def _triangle(name: str, function: Callable[..., Any]) -> Op:
         lengths=spec_of_first,
         batch="whole",
         unfold=body,
-        pattern="moved",
     )
 
 

@@ -23,13 +23,14 @@ from workbench.core.dims import (
     largest,
     smallest,
 )
-from workbench.core.op import Op, implements
+from workbench.core.op import Op, Reading, declare, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Array, Batched, Params, Shape, Spec, as_spec
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import Compute, dtype_of, multilinear, shape_of
 from workbench.ops.device import make_zeros
 from workbench.ops.elementwise import conjugate
+from workbench.ops.indexing import ARRAY, Slice
 from workbench.ops.shaping import lay_out
 
 # The values, on arrays of any library
@@ -233,8 +234,7 @@ def _convolution_body(a: Any, b: Any, *, mode: str, batch: int = 0, **more: Any)
     """Write a convolution as a sum over windows of the one operand."""
     dtype = np.result_type(dtype_of(a), dtype_of(b))
     lengths = shape_of(a)[batch:], shape_of(b)[batch:]
-    swapped = math.prod(lengths[0]) < math.prod(lengths[1])
-    if swapped and (mode != "same" or "method" not in more):
+    if math.prod(lengths[0]) < math.prod(lengths[1]):
         a, b, lengths = b, a, lengths[::-1]
     if (
         dtype.kind not in "fciu"
@@ -248,8 +248,7 @@ def _convolution_body(a: Any, b: Any, *, mode: str, batch: int = 0, **more: Any)
     margins = [(0, 0)] * batch
     results = 1
     for n, m in zip(*lengths, strict=True):
-        start = {"full": 0, "same": (m - 1) // 2, "valid": m - 1}[mode]
-        size = {"full": n + m - 1, "same": n, "valid": n - m + 1}[mode]
+        start, size = (0, n + m - 1) if mode == "full" else (m - 1, n - m + 1)
         if size < 1:
             return None
         results *= size
@@ -268,6 +267,32 @@ def _convolution_body(a: Any, b: Any, *, mode: str, batch: int = 0, **more: Any)
     return np.sum(windows * turned, axis=axes).astype(dtype)
 
 
+#: Patterns list no more products than this.
+MOST_PRODUCTS = 2**25
+
+
+def _add_products(a: Any, b: Any, *, mode: str, batch: int = 0, **_: Any) -> Any:
+    """Write a convolution as all products of entries, added where they belong."""
+    n, m = shape_of(a), shape_of(b)
+    if math.prod(n) * math.prod(m) > MOST_PRODUCTS:
+        return None
+    rank, whole = len(n), _lengths(mode, n, m, batch)
+    left, right, places = [*n[:batch]], [*m[:batch]], []
+    for i in range(batch, rank):
+        left += [n[i], 1]
+        right += [1, m[i]]
+        start = 0 if mode == "full" else m[i] - 1
+        place = np.add.outer(np.arange(n[i]), np.arange(m[i])) - start  # host array: so
+        place[(place < 0) | (place >= whole[i])] = whole[i]  # one too far: cut off
+        places.append(place.reshape(*place.shape, *(1, 1) * (rank - 1 - i)))
+    longer = [k + (i >= batch) for i, k in enumerate(whole)]
+    out = np.zeros(longer)  # host array: of no value
+    key = (Slice(None, None, None),) * batch + (ARRAY,) * len(places)
+    terms = np.reshape(a, left) * np.reshape(b, right)
+    made = apply(declare("index_add"), (out, terms, *places), {"key": key})
+    return made[tuple(map(slice, whole))]
+
+
 def _declare_convolution(name: str, compute: Compute) -> Op:
     return multilinear(
         name,
@@ -280,7 +305,7 @@ def _declare_convolution(name: str, compute: Compute) -> Op:
         cure="Both arrays have the same number of axes, none of length 0; for 'valid'"
         " one of them must be at least as long as the other along every axis.",
         unfold=_convolution_body,
-        pattern="convolution",
+        pattern=Reading(_add_products, is_same=True),
         contracts=True,
         sums=True,
         grows=True,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.op import Op
+from workbench.core.op import Op, Reading
 from workbench.core.tensor import Tensor, apply
 from workbench.core.types import Array, Batched, Params, Spec, as_spec
 from workbench.ops.contraction import product_dtype
@@ -239,6 +239,13 @@ def _recursive_batch(
     return NotImplemented if batched[0] else apply(RECURSIVE, inputs)
 
 
+def _read_past(a: Array, x: Array) -> Array:
+    """Read all entries up to the same time; coefficient k comes in at time k."""
+    (count,), length = shape_of(a), shape_of(x)[-1]
+    own = np.pad(a, (0, max(0, length - count)))[:length]
+    return np.cumsum(own, axis=-1) + np.cumsum(x, axis=-1)
+
+
 RECURSIVE = op(
     "recursive_filter",
     _recursive_compute,
@@ -246,7 +253,7 @@ RECURSIVE = op(
     _recursive_right,
     push=_recursive_push,
     rule="−Σ r y, shifted   r = the filter of g, backwards in time",
-    pattern="filter",
+    pattern=Reading(_read_past),
     reads=(0, "y"),
     batch=_recursive_batch,
     infer=_recursive_infer,

@@ -15,11 +15,11 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from workbench.core import blame, dims, hooks
+from workbench.core import blame, dims
 from workbench.core.blame import find_library_call
 from workbench.core.deferred import operand_shape
 from workbench.core.dims import Dim, unify_lengths
-from workbench.core.op import Op, declare, implements
+from workbench.core.op import ATTRIBUTES, OPERANDS, Op, declare, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.traits import Traits
 from workbench.core.types import (
@@ -78,9 +78,7 @@ def batch_all(inputs: tuple[Any, ...], batched: Batched) -> tuple[Any, ...]:
     )
 
 
-def _declare_joining(
-    name: str, compute: Compute, part: Callable[..., list[Any]]
-) -> Op:
+def _declare_joining(name: str, compute: Compute, part: Callable[..., list[Any]]) -> Op:
     """Declare an op that puts its inputs side by side along ``axis``."""
     new_op = declare(name)
 
@@ -548,7 +546,6 @@ BY_ENTRIES = {
 }
 
 
-@hooks.entries.set
 def _entries(x: Tensor, copy: bool | None = None) -> np.ndarray[Any, Any]:
     """Return an object array of the entries of a Tensor.
 
@@ -611,7 +608,6 @@ def refuse_sparse_method(frame: FrameType) -> None:
         )
 
 
-@hooks.gather.set
 def _gather(array: np.ndarray[Any, Any]) -> Array:
     """Return one Tensor from an object array whose entries are Tensors and numbers."""
     flat: list[Any] = array.ravel().tolist()
@@ -631,7 +627,6 @@ def _gather(array: np.ndarray[Any, Any]) -> Array:
     return np.reshape(np.stack(flat), array.shape + example.shape)
 
 
-@hooks.gather_list.set
 def _gather_list(items: Sequence[Any]) -> Array:
     """Return one array or Tensor from a list of numbers, arrays and Tensors."""
     if _holds_tensor(items):
@@ -641,6 +636,10 @@ def _gather_list(items: Sequence[Any]) -> Array:
         raise blame.lazy_error(lazy)
     array = np.array(items)  # host array: a list of numbers
     return _gather(array) if array.dtype == object else array
+
+
+ATTRIBUTES[np.ndarray.__array__] = _entries
+OPERANDS[np.ndarray], OPERANDS[list] = _gather, _gather_list
 
 
 def _holds_tensor(items: Iterable[Any]) -> bool:

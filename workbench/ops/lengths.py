@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workbench.core import blame, deferred, hooks, source, traces
+from workbench.core import blame, deferred, source, traces
 from workbench.core.deferred import DeferredOp, can_defer, defer_call
 from workbench.core.dims import Dim
-from workbench.core.op import LENGTHS, OPS, connect_nothing
+from workbench.core.op import LENGTHS, OPERANDS, OPS, connect_nothing
 from workbench.core.tensor import Tensor, apply
 from workbench.core.types import Array, Batched, Spec
 from workbench.errors import TraceError
@@ -35,7 +35,6 @@ LENGTH = op(
 )
 
 
-@hooks.length.set
 def _length(n: Dim) -> Tensor:
     """Return a length as an operand: an integer, weak as Python's."""
     bound, operands, settings = deferred.place_lengths(LENGTH, (), {"n": n})
@@ -45,6 +44,9 @@ def _length(n: Dim) -> Tensor:
     )  # fmt: skip
     made.spec = Spec((), np.dtype(int), True)
     return made
+
+
+OPERANDS[Dim] = _length
 
 
 def defer_function(

@@ -36,7 +36,6 @@ from workbench.core.types import (
 )
 from workbench.errors import UnknownLengthError
 from workbench.ops.define import (
-    align_batch,
     convert_like,
     dtype_of,
     linear,
@@ -587,19 +586,6 @@ def _pull(part: int) -> Callable[..., Array]:
     return pull
 
 
-def _push(tangents: tuple[Any, ...], y: Array, *ends: Any, **params: Any) -> Array:
-    zeros: Any = np.zeros  # not zeros_like: CuPy's takes the shape () for none given
-    moved = [
-        zeros(shape_of(x), dtype_of(y), like=y) if t is None else promote_half(t)
-        for x, t in zip(ends, tangents, strict=True)
-    ]
-    return apply(LINSPACE, tuple(moved), params)
-
-
-def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Array:
-    return np.moveaxis(apply(LINSPACE, align_batch(inputs, batched), params), 1, 0)
-
-
 def _line_body(start: Any, stop: Any, *, num: int, endpoint: bool = True) -> Any:
     parts = num - 1 if endpoint else num
     if num < 1 or np.result_type(dtype_of(start), dtype_of(stop)).char == "e":
@@ -619,8 +605,6 @@ LINSPACE = op(
     _compute,
     _pull(0),
     _pull(1),
-    push=_push,
-    batch=_batch,
     rule="Σ g (1 − t)   Σ g t",
     reads=(),
     lengths=_line_lengths,
@@ -707,15 +691,14 @@ def geomspace(
     # Turned so that the start is positive: the others keep their angle to it.
     turn = np.sign(start)
     first, last = start / turn, stop / turn
-    y = logspace(np.log10(first), np.log10(last), num, endpoint)
+    y = logspace(np.log10(first), np.log10(last), num, endpoint) * turn
     # The ends are what was given, to the last digit.
     one = (1, *shape_of(y)[1:])
-    parts = [np.broadcast_to(first, one), y[1:]]
+    parts = [np.broadcast_to(start, one), y[1:]]
     if endpoint and num > 1:
-        parts = [parts[0], y[1:-1], np.broadcast_to(last, one)]
+        parts = [parts[0], y[1:-1], np.broadcast_to(stop, one)]
     if num > 0:
         y = np.concatenate(parts)
-    y = y * turn
     if axis != 0:
         y = np.moveaxis(y, 0, axis)
     return y if dtype is None else y.astype(dtype)

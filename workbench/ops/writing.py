@@ -7,11 +7,9 @@ n stores into n entries take linear time, and back the cotangent is written into
 
 from __future__ import annotations
 
-import inspect
 import operator
 import sys
 from collections.abc import Sequence
-from functools import cache
 from types import CodeType
 from typing import Any
 
@@ -28,7 +26,7 @@ from workbench.core import (
     traces,
     types,
 )
-from workbench.core.inplace import open_memory, store, write, write_path
+from workbench.core.inplace import lay_like, open_memory, store, write
 from workbench.core.memory import (
     LOCK,
     SLOT,
@@ -42,7 +40,7 @@ from workbench.core.memory import (
     resolve_nest,
 )
 from workbench.core.methods import FUNCTION_METHODS
-from workbench.core.op import FUNCTIONS, declare, implements, load_ops
+from workbench.core.op import ATTRIBUTES, declare, find_out, implements
 from workbench.core.plain import PLAIN, turn
 from workbench.core.tensor import (
     CHANGED,
@@ -314,13 +312,14 @@ def _is_same_view(x: Tensor, index: object, value: Any) -> bool:
     )
 
 
-@hooks.write_entries.set
 def _write_entries(value: Any, node: Any) -> None:
     """Write what a version has set into an array."""
     value[as_index(node.params["key"], node.args[2:])] = node.args[1]
 
 
-@hooks.read_entries.set
+ATTRIBUTES[np.ndarray.__setitem__] = _write_entries
+
+
 def _read_entries(x: Any, index: Any, line: Line) -> Any:
     """Return ``x[index]`` of a handle: of a version a copy, which is a view by name."""
     node = x.memory.read()
@@ -339,6 +338,9 @@ def _read_entries(x: Any, index: Any, line: Line) -> Any:
             return made
     with source.pin_line():
         return getitem(node, index)
+
+
+ATTRIBUTES[np.ndarray.__getitem__] = _read_entries
 
 
 def read_in_place(memory: Memory, key: Key, arrays: Any, line: Line) -> Any:
@@ -395,10 +397,11 @@ def write_view(memory: Memory, path: Sequence[Tensor], new: Any) -> None:
         if new.inputs[0] is memory.latest and new.memory is None:
             store(memory, new)  # it lies in memory as what it is a copy of
             return
-    write_path(memory, path, new)
+    for step in path:
+        new = _put_view(step, latest_of(step.inputs[0], memory), new)
+    store(memory, lay_like(new, memory.latest))
 
 
-@hooks.put_view.set
 def _put_view(view: Tensor, parent: Any, new: Any) -> Any:
     """Return a parent whose view has other entries."""
     put = view.op.put
@@ -412,10 +415,12 @@ def _put_view(view: Tensor, parent: Any, new: Any) -> Any:
     return np.reshape(flat, parent.shape)
 
 
-@hooks.flat.set
 def _flat(x: Any) -> Any:
     """Return all entries in one line, which may be written to."""
     return apply(declare("reshape"), (x,), FlatParams(shape=(int(x.size),)))
+
+
+ATTRIBUTES[np.ndarray.flat] = _flat
 
 
 def _put_entries(parent: Any, new: Any, params: Any) -> Any:
@@ -568,32 +573,6 @@ def _plain_out_error(name: str) -> TraceError:
     )
 
 
-@cache
-def find_out(function: Any) -> int:
-    """Return which of a function's arguments ``out`` is by its place; -1 for none."""
-    if function not in FUNCTIONS and not load_ops(function):
-        return -1
-    try:
-        names = inspect.signature(FUNCTIONS[function]).parameters
-    except (KeyError, ValueError):
-        return -1
-    found = names.get("out")
-    if found is None or found.kind is found.KEYWORD_ONLY:
-        return -1
-    return list(names).index("out")
-
-
-@hooks.has_out.set
-def has_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether a call names an array for its result."""
-    if kwargs.get("out") is not None:
-        return True
-    if len(args) < 3:
-        return False
-    place = find_out(function)
-    return 0 < place < len(args) and args[place] is not None
-
-
 def store_all(x: Any, y: Any, where: Any = True, name: str = "out=") -> None:
     """Write an array over all of another, where a condition holds."""
     where, y = resolve_nest(where), admit(resolve_nest(y))
@@ -715,19 +694,6 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     plain = np.zeros(a.shape, bool)  # host array: of the places
     np.fill_diagonal(plain, True, wrap)
     put(a, np.flatnonzero(plain), val)
-
-
-WRITERS = frozenset(
-    {np.copyto, np.put, np.place, np.putmask, np.put_along_axis, np.fill_diagonal}
-)
-
-
-@hooks.writes.set
-def writes(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether a call of a function of NumPy writes into an argument."""
-    # That of `np.nan_to_num`: a handle must arrive there, not the node behind it.
-    in_place = kwargs.get("copy", True) is False
-    return in_place or function in WRITERS or has_out(function, args, kwargs)
 
 
 # Methods

@@ -93,7 +93,7 @@ def find_op(
     )
 
 
-def find_function(name: str) -> Any:
+def find_function(name: str) -> Function | None:
     """Return the function of NumPy's that a name or an alias means, or None.
 
     >>> find_function("abs"), find_function("linalg.inv").__name__
@@ -136,17 +136,19 @@ def norm(
     is infinite. Dividing by a power of 2 changes no digit.
     """
     unknown = dims.has_dim(shape_of(x))  # of such a length nobody can ask yet
+    found: Array
     if not unknown and 0 in shape_of(x):
-        return np.linalg.norm(x, axis=axis, keepdims=keepdims)
+        found = np.linalg.norm(x, axis=axis, keepdims=keepdims)
+        return found
     none: dict[str, Any] = {"initial": 0} if unknown else {}
     largest = stop_gradient(np.max(np.abs(x), axis=axis, keepdims=True, **none))
     usual = np.logical_and(largest > 0, np.isfinite(largest))
     power = np.floor(np.log2(np.where(usual, largest, 1)))
     size = np.exp2(power - np.sign(power))  # the next one may be infinite
     found = np.linalg.norm(x / size, axis=axis, keepdims=True) * size
-    if keepdims:
-        return found
-    return np.reshape(found, ()) if axis is None else np.squeeze(found, axis)
+    if not keepdims:
+        found = np.reshape(found, ()) if axis is None else np.squeeze(found, axis)
+    return found
 
 
 def _einsum(*operands: Any, subscripts: str | None = None) -> Any:

@@ -12,11 +12,10 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.call import pull_through, push_through
+from workbench.autodiff.call import Call
 from workbench.autodiff.steps import Part, Rules, graphs_of
 from workbench.core import traces, types
 from workbench.core.graph import Graph
-from workbench.core.op import Op
 from workbench.core.tensor import NO_PARAMS, Tensor, apply, value_of
 from workbench.core.traces import reopen_trace
 from workbench.core.types import Params
@@ -81,50 +80,6 @@ def find_masks(
     return tuple(masks)
 
 
-class RegionOp(Op):
-    """The op of a region: what sweeps ask for at once, the rest when it is asked for.
-
-    There is one for each place where a pattern stands.
-    """
-
-    __slots__ = ("region",)
-
-    def __init__(self, region: Region) -> None:
-        self.name, self.region = region.layout.name, region
-
-    # Methods in the place of attributes: there are none to be set for each place.
-
-    def compute(self, *inputs: Any, **params: Any) -> Any:
-        """Return what the region computes of other inputs."""
-        made = self.region._run(inputs)
-        return tuple(made) if len(made) > 1 else made[0]
-
-    def pull(self, *args: Any) -> list[Any]:
-        """Return what the nodes of the region pass back."""
-        return self.region.pull(*args)
-
-    def push(self, *args: Any) -> Any:
-        """Return the tangent of what comes out of the region."""
-        return self.region.push(*args)
-
-    def graphs(self, inputs: Sequence[Any], params: Params) -> list[Graph]:
-        """Return the graphs that the nodes of the region hold."""
-        return [graph for node in self.region.nodes for graph in graphs_of(node)]
-
-    def __getattr__(self, attribute: str) -> Any:
-        if attribute not in Op.__slots__ or attribute == "name":
-            raise AttributeError(f"an op has no attribute {attribute!r}")
-        made = Op(self.name)
-        made.rule = "the rules of the ops inside"
-        made.custom = True
-        for slot in Op.__slots__:
-            try:
-                object.__getattribute__(self, slot)
-            except AttributeError:
-                setattr(self, slot, getattr(made, slot))
-        return object.__getattribute__(self, attribute)
-
-
 class Region(Part):
     """A part of a program, and its true rule, whatever holds at its nodes.
 
@@ -169,8 +124,13 @@ class Region(Part):
             if any(v is None for v in value):
                 value = None
         self.layout = layout
+        # The call of what its nodes compute, whose values are those of the run.
+        op = self.call = Call(layout.name, run=self._run)
+        op.single, op.custom = len(outputs) == 1, True
+        op.rule = "the rules of the ops inside"
+        op.pull, op.push, op.graphs = self.pull, self.push, self._graphs
         super().__init__(
-            RegionOp(self),
+            op,
             tuple(inputs),
             tuple(map(value_of, inputs)),
             NO_PARAMS if settings is None else dict(settings),
@@ -247,7 +207,11 @@ class Region(Part):
 
     # What it computes
 
-    def _run(self, inputs: Sequence[Any]) -> list[Any]:
+    def _graphs(self, inputs: Sequence[Any], params: Params) -> list[Graph]:
+        """Return the graphs that its nodes hold."""
+        return [graph for node in self.nodes for graph in graphs_of(node)]
+
+    def _run(self, inputs: Sequence[Any], **settings: Any) -> list[Any]:
         """Return its outputs for other inputs, arrays or Tensors."""
         values: list[Any] = list(inputs)
         for node, sources in self.steps:
@@ -351,19 +315,6 @@ class Region(Part):
         holds = any(node.op.graphs is not None for node in self.made)
         return rules if holds else None
 
-    def _bind_inputs(
-        self, inputs: Sequence[Any], chosen: Sequence[int]
-    ) -> Callable[[Sequence[Any]], list[Any]]:
-        """Return its outputs as a function of the inputs that are chosen."""
-
-        def run(leaves: Sequence[Any]) -> list[Any]:
-            filled = list(inputs)
-            for i, x in zip(chosen, leaves, strict=True):
-                filled[i] = x
-            return self._run(filled)
-
-        return run
-
     def pull(
         self,
         mask: int,
@@ -386,11 +337,9 @@ class Region(Part):
                 self.outputs, parts, wrt, only={}, steps=steps, nulls_pass=True
             )
         elif (options := self._sweep_options(y, chosen, rules)) is None:
-            run = self._bind_inputs(inputs, chosen)
+            inner = self._choose_inner(rules)
             with reopen_trace(inputs):
-                varying = [inputs[i] for i in chosen]
-                inner = self._choose_inner(rules)
-                made = pull_through(run, varying, parts, inner)
+                return self.call.pull_recorded(mask, g, y, inputs, params, inner)
         else:
             made = reverse.pull_back(self.outputs, parts, wrt, **options)
         passed: list[Any] = [None] * len(inputs)
@@ -408,15 +357,11 @@ class Region(Part):
     ) -> Any:
         """Return the tangent of what comes out; a tuple for several outputs."""
         chosen = [i for i, t in enumerate(tangents) if t is not None]
-        moving = [tangents[i] for i in chosen]
         options = self._sweep_options(y, chosen, rules)
         if options is None:
-            run = self._bind_inputs(inputs, chosen)
+            inner = self._choose_inner(rules)
             with reopen_trace(inputs):
-                varying = [inputs[i] for i in chosen]
-                inner = self._choose_inner(rules)
-                made = push_through(run, varying, moving, inner)
-        else:
-            wrt = [self.inputs[i] for i in chosen]
-            made = forward.push_forward(self.outputs, wrt, moving, **options)
+                return self.call.push_recorded(tangents, y, inputs, params, inner)
+        wrt, moving = ([of[i] for i in chosen] for of in (self.inputs, tangents))
+        made = forward.push_forward(self.outputs, wrt, moving, **options)
         return tuple(made) if len(made) > 1 else made[0]

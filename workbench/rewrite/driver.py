@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core import deferred, dims, hooks, types, walk
+from workbench.core import deferred, dims, types, walk
 from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
 from workbench.core.infer import infer_with_facts
@@ -51,11 +51,6 @@ from workbench.rewrite.text import format_node
 
 #: The tables, which fill `RULES` as they load.
 TABLES = (exact_rules, update_rules, stable_rules, probability_rules, contract_rules)
-
-
-@hooks.load_rewrites.set
-def _load_rewrites() -> None:
-    """Do nothing more: the tables have loaded with this module."""
 
 
 #: The steps that no rule of a table makes.

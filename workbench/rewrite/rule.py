@@ -20,12 +20,13 @@ from collections.abc import (
     Sequence,
 )
 from functools import cached_property, partial
+from importlib import import_module
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core import hooks, types
+from workbench.core import types
 from workbench.core.graph import Graph
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import record
@@ -154,11 +155,13 @@ class Rule:
         self.note = note
         frame = sys._getframe(depth)
         self.site = (frame.f_code.co_filename, frame.f_lineno)
+        #: The module of the table, which is loaded where the rule is read.
+        self.home = ""
 
     def __reduce__(self) -> Any:
         """Pickle a rule of a table by its name, a user's with its functions."""
         if RULES.get(self.name) is self:
-            return find_rule, (self.name,)
+            return find_rule, (self.name, self.home)
         kept = {
             key: value
             for key, value in self.__dict__.items()
@@ -512,9 +515,9 @@ class NodeRule(Rule):
 RULES: dict[str, Rule] = {}
 
 
-def find_rule(name: str) -> Rule:
-    """Return the rule of a table by its name, with all tables loaded."""
-    hooks.load_rewrites()
+def find_rule(name: str, home: str) -> Rule:
+    """Return the rule of a table by its name; ``home`` is the module of the table."""
+    import_module(home)
     return RULES[name]
 
 
@@ -557,6 +560,7 @@ def rule(
     )  # fmt: skip
     made.sides = sides
     made.positive = positive
+    made.home = str(sys._getframe(1).f_globals["__name__"])
     if name in RULES:
         raise RewriteError(f"there are two rewrite rules called {name!r}.")
     RULES[name] = made
@@ -586,6 +590,7 @@ def node_rule(
             name, ops, function, group=group, lhs=lhs, rhs=rhs, note=note, uses=uses,
             reads=reads,
         )  # fmt: skip
+        made.home = function.__module__
         RULES[name] = made
         return made
 

@@ -16,6 +16,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special
 
 import workbench as wb
 from workbench.autodiff.sparse import relations
@@ -287,6 +288,28 @@ def test_local_patterns_are_tight(name: str) -> None:
     np.testing.assert_array_equal(
         pattern.toarray(), np.atleast_2d(find_jacobian(LOCAL[name], x)) != 0
     )
+
+
+def test_constants_that_make_a_slope_zero() -> None:
+    exponents, x = np.array([[3.0], [0.0]]), np.array([0.5, 2.0])
+    powers = lambda x: (x**exponents).T  # noqa: E731
+    for f in (powers, lambda x: powers(np.flip(x)), lambda x: np.vander(x, 2)):
+        pattern = wb.sparsity(f, x)
+        np.testing.assert_array_equal(pattern.toarray(), find_jacobian(f, x) != 0)
+        assert pattern.nnz == 2
+    degrees = lambda n: special.eval_chebyt(np.array([0, 2]), n)  # noqa: E731
+    assert wb.sparsity(degrees, x).toarray().tolist() == [[False, False], [False, True]]
+    both = wb.sparsity(lambda x, n: x**n, x, np.zeros(2), argnums=(0, 1))
+    assert both.nnz == 4  # an exponent that varies is no constant
+    # A slope that is 0 at some points alone is a place: no value of x is looked at.
+    assert wb.sparsity(lambda x: np.maximum(x, 9.0) + x**2, 0 * x).nnz == 2
+
+
+def test_a_mask_that_decides_a_shape_is_known_by_its_value() -> None:
+    x = np.array([1.0, -2.0, 3.0])
+    pattern = wb.sparsity(lambda x: np.log(x[x > 0]), x)
+    assert pattern.toarray().tolist() == [[True, False, False], [False, False, True]]
+    assert pattern.notes
 
 
 def test_what_has_no_derivative_is_no_constant() -> None:

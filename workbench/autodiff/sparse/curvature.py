@@ -224,7 +224,8 @@ def _pair_operands(
         for j, right, _ in live[n:]:
             if not has_curvature(facts, i, j):
                 continue
-            listed = list_products(facts, i, j)
+            product = adds_products(facts.op)
+            listed = list_products(facts, i, j) if product else None
             if listed is not None:
                 out, one, two = listed
                 if entries is not None:
@@ -234,7 +235,7 @@ def _pair_operands(
                     left.dependence.terms, one, right.dependence.terms, two, len(one)
                 )
                 continue
-            if adds_products(facts.op) and record.node is not None:
+            if product and record.node is not None:
                 reason = "it has too many products to list them one by one"
                 yield DenseOp(facts.op.name, record.node.site, reason)
             if not composed:

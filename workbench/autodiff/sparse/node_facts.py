@@ -24,6 +24,11 @@ InsideFinder = Callable[
     "list[Any] | None",
 ]
 
+#: See `NodeFacts.relate_inside`.
+InsideRelater = Callable[
+    [Callable[..., Any], "NodeFacts", int, int], "Relations | None"
+]
+
 
 class NodeFacts:
     """A node as rules see it: an op, the shapes of its operands, constant values.
@@ -51,6 +56,10 @@ class NodeFacts:
         ``find_inside(run, operands, chosen)``, which entries of some operands the
         outputs of a program that the op holds depend on; None: it cannot be recorded
         without values.
+    relate_inside
+        ``relate_inside(body, node, i, most)``, for each output of a body (see
+        `Reading`) the `Relation` by operand i, None where there is none; None in place
+        of all: it cannot be recorded, or has more than ``most`` places to be listed.
     is_given
         Whether a user has said which entries the op reads.
     loose
@@ -70,6 +79,7 @@ class NodeFacts:
         specs: Sequence[Any] = (),
         dependences: Sequence[Dependence | None] = (),
         find_inside: InsideFinder | None = None,
+        relate_inside: InsideRelater | None = None,
     ) -> None:
         self.op = op
         self.params = params
@@ -81,6 +91,7 @@ class NodeFacts:
         self.specs = specs
         self.dependences = dependences
         self.find_inside = find_inside
+        self.relate_inside = relate_inside
         self.is_given = False
         self.loose: str | None = None
 
@@ -97,6 +108,15 @@ class NodeFacts:
         """Return whether some entries of an operand depend on no input."""
         found = self.dependences[i] if i < len(self.dependences) else None
         return found is not None and not found.reaches_all()
+
+    def name_operands(self) -> list[Any]:
+        """Return the value of each operand where it is known, else its spec."""
+        return [
+            spec if varies or value is None else value
+            for spec, varies, value in zip(
+                self.specs, self.varies, self.values, strict=True
+            )
+        ]
 
     def replace_op(self, op: Op) -> NodeFacts:
         """Let it be a node of another op; return itself."""

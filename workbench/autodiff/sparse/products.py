@@ -1,18 +1,17 @@
-"""Sums of products of entries: which entries meet, and where their product goes.
+"""Contractions: which entries meet, and where their products go.
 
-Contractions (`matmul`, `tensordot`, `einsum`) are described by letters for their
-indices; convolutions by the positions that overlap.
+`matmul`, `tensordot` and `einsum` are described by letters for their indices.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.sparse.node_facts import NodeFacts, Shape, relate_dense
+from workbench.autodiff.sparse.node_facts import NodeFacts, Shape
 from workbench.autodiff.sparse.relations import (
     Positions,
     Relation,
@@ -139,22 +138,6 @@ def _list_strides(shape: Sequence[int]) -> list[int]:
     return strides[::-1]
 
 
-# Convolutions
-
-
-def list_overlaps(n: int, m: int, mode: str) -> tuple[Positions, Positions, Positions]:
-    """Return result, first and second position of each product of a convolution."""
-    i = np.repeat(count_up(n), m)
-    j = np.tile(count_up(m), n)
-    start = {"full": 0, "same": (min(n, m) - 1) // 2, "valid": min(n, m) - 1}[mode]
-    length = {
-        "full": n + m - 1, "same": max(n, m), "valid": max(n, m) - min(n, m) + 1,
-    }[mode]  # fmt: skip
-    out = i + j - start
-    kept = (out >= 0) & (out < length)
-    return out[kept], i[kept], j[kept]
-
-
 # The rules of contractions
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -201,92 +184,6 @@ def relate_product(node: NodeFacts) -> list[Relation | None]:
     return found
 
 
-def relate_sparse_product(node: NodeFacts) -> list[Relation | None]:
-    """Relate ``S @ x``: row i to the stored entries of it, and to what they meet."""
-    rows, columns, more = _list_stored(node)
-    size = math.prod(node.shapes[0])
-    entries = (
-        count_up(len(rows))
-        if node.params["pattern"].entry_places is None
-        else (np.asarray(node.params["pattern"].entry_places))
-    )
-    out = rows[:, None] * more + count_up(more)
-    data = make_csr(out.reshape(-1), np.repeat(entries, more), (node.size, size))
-    source = columns[:, None] * more + count_up(more)
-    moved = make_csr(
-        out.reshape(-1), source.reshape(-1), (node.size, math.prod(node.shapes[1]))
-    )
-    return [Relation(matrix=data), Relation(matrix=moved)]
-
-
-def _list_stored(node: NodeFacts) -> tuple[Positions, Positions, int]:
-    pattern = node.params["pattern"]
-    rows = np.asarray(pattern.rows, np.int64)
-    columns = np.asarray(pattern.columns, np.int64)
-    x = node.shapes[1]
-    return rows, columns, math.prod(x[1:])
-
-
-def relate_sparse_sample(node: NodeFacts) -> list[Relation | None]:
-    """Relate stored entry k of ``g xᵀ`` to a row of g and one of x."""
-    rows, columns, more = _list_stored(node)
-    out = np.repeat(count_up(len(rows)), more)
-    return [
-        Relation(matrix=make_csr(
-            out,
-            (where[:, None] * more + count_up(more)).reshape(-1),
-            (node.size, math.prod(shape)),
-        ))
-        for where, shape in zip((rows, columns), node.shapes, strict=True)
-    ]  # fmt: skip
-
-
-# Convolutions
-
-
-def list_convolution(
-    node: NodeFacts,
-) -> tuple[Positions, Positions, Positions] | None:
-    """Return the products that a convolution adds up; None if there are too many."""
-    a, b = node.shapes
-    if math.prod(a) * math.prod(b) > MOST_PRODUCTS * 4:
-        return None
-    batch = node.params.get("batch", 0)
-    mode = node.params.get("mode", "full")
-    out, left, right = (np.zeros(1, np.int64) for _ in range(3))
-    for axis, (n, m, length) in enumerate(zip(a, b, node.outputs[0], strict=True)):
-        if axis < batch:
-            parts = (count_up(length),) * 3
-        else:
-            parts = list_overlaps(n, m, mode)
-        out = (out[:, None] * length + parts[0]).reshape(-1)
-        left = (left[:, None] * n + parts[1]).reshape(-1)
-        right = (right[:, None] * m + parts[2]).reshape(-1)
-    return out, left, right
-
-
-def relate_convolution(node: NodeFacts) -> list[Relation | None]:
-    """Relate a convolution to the entries whose products it adds up."""
-    listed = list_convolution(node)
-    if listed is None:
-        node.loose = "its operands are too long to list their products"
-        return relate_dense(node)
-    out, *sides = listed
-    found: list[Relation | None] = []
-    for i, side in enumerate(sides):
-        if not node.varies[i]:
-            found.append(None)
-            continue
-        rows, columns = out, side
-        other = node.values[1 - i]
-        if other is not None and not node.varies[1 - i]:
-            kept = read_array(other).reshape(-1)[sides[1 - i]] != 0
-            rows, columns = out[kept], side[kept]
-        shape = node.size, math.prod(node.shapes[i])
-        found.append(Relation(matrix=make_csr(rows, columns, shape)))
-    return found
-
-
 # The products themselves, for second derivatives
 
 Products = tuple[Positions, Positions, Positions]
@@ -294,18 +191,14 @@ Products = tuple[Positions, Positions, Positions]
 
 def adds_products(op: Op) -> bool:
     """Return whether the entries of an op's result are sums of products."""
-    return isinstance(op.pattern, str) and op.pattern in LISTERS
+    return op.pattern == "contraction"
 
 
 def list_products(node: NodeFacts, i: int, j: int) -> Products | None:
-    """Return the products that an op adds up: result, and an entry of two operands.
+    """Return the products that a contraction adds up.
 
-    None: it is no sum of products, or they are too many.
+    Entries of the result, and of two operands. None: they are too many.
     """
-    return LISTERS[node.op.pattern](node, i, j) if adds_products(node.op) else None
-
-
-def _list_contraction(node: NodeFacts, i: int, j: int) -> Products | None:
     product = describe_product(node)
     letters = "".join(
         dict.fromkeys(product.terms[i] + product.terms[j] + product.output)
@@ -318,40 +211,3 @@ def _list_contraction(node: NodeFacts, i: int, j: int) -> Products | None:
         product.locate(product.terms[i], product.shapes[i], letters),
         product.locate(product.terms[j], product.shapes[j], letters),
     )
-
-
-def _list_stored_products(node: NodeFacts, i: int, j: int) -> Products:
-    across, along, stored = _list_sparse_products(node)
-    return across[0], np.repeat(stored, len(along) // max(len(stored), 1)), across[1]
-
-
-def _list_stored_outer_products(node: NodeFacts, i: int, j: int) -> Products:
-    across, along, _ = _list_sparse_products(node)
-    return along, across[0], across[1]
-
-
-def _list_sparse_products(
-    node: NodeFacts,
-) -> tuple[list[Positions], Positions, Positions]:
-    """Return the entries of both operands, of each stored one, and where that lies."""
-    rows, columns, more = _list_stored(node)
-    places = node.params["pattern"].entry_places
-    stored = count_up(len(rows)) if places is None else np.asarray(places)
-    step = count_up(more)
-    across = [(where[:, None] * more + step).reshape(-1) for where in (rows, columns)]
-    return across, np.repeat(count_up(len(rows)), more), stored
-
-
-#: What the rows of ops say (`Op.pattern`), and how their products are listed.
-RELATIONS = {
-    "contraction": relate_product,
-    "convolution": relate_convolution,
-    "stored product": relate_sparse_product,
-    "stored outer product": relate_sparse_sample,
-}
-LISTERS: dict[Any, Callable[[NodeFacts, int, int], Products | None]] = {
-    "contraction": _list_contraction,
-    "convolution": lambda node, i, j: list_convolution(node),
-    "stored product": _list_stored_products,
-    "stored outer product": _list_stored_outer_products,
-}

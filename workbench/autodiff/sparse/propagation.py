@@ -32,6 +32,7 @@ from workbench.autodiff.sparse.relations import (
     Dependence,
     Relation,
     UnionTerm,
+    as_relation,
     make_csr,
     make_identity,
     unite,
@@ -44,6 +45,7 @@ from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.errors import UnknownLengthError, UsageError, WorkbenchError
 from workbench.ops.define import ITEM, shape_of
+from workbench.ops.lengths import is_mask
 from workbench.ops.makers import FULL_LIKE, MAKE_LIKE
 
 #: A loop is walked step by step if that is at most so many ops.
@@ -196,13 +198,14 @@ class Propagation:
             shapes,
             [_check_shape(s.shape, node) for s in parts],
             [not isinstance(x, Constant) for x in operands],
-            [x.value if isinstance(x, Constant) else None for x in operands],
+            _read_values(node, operands),
             is_complex=any(_is_complex(x) for x in node.inputs),
             specs=[types.spec_of(x) for x in node.inputs],
             dependences=[
                 x.dependence if isinstance(x, Value) else None for x in operands
             ],
             find_inside=self._find_inside,
+            relate_inside=self._relate_inside,
         )
         relations = rules.relate(facts)
         if facts.loose is not None:
@@ -269,23 +272,11 @@ class Propagation:
         """
         from scipy.sparse import vstack
 
-        leaves = [
-            make_leaf_like(x) if isinstance(x, types.Spec) else x for x in operands
-        ]
-        wrt = [x for x in leaves if isinstance(x, Tensor)]
-        try:
-            outputs = list(run(leaves))
-            walked = Propagation(wrt)
-            tables = [
-                x.dependence.make_csr()
-                if isinstance(x, Value)
-                else make_csr([], [], (count_entries(y), walked.width))
-                for y, x in zip(outputs, walked.visit(outputs), strict=True)
-            ]
-        except WorkbenchError:
+        walked = self._walk_inside(run, operands, range(len(operands)))
+        if walked is None:
             return None
-        self.dense_ops.update(walked.dense_ops)
-        whole = vstack(tables, format="csr")
+        leaves, parts = walked
+        whole = vstack([x.make_csr() for x in parts], format="csr")
         found, start = [], 0
         for i in chosen:
             size = count_entries(leaves[i])
@@ -296,14 +287,70 @@ class Propagation:
             start += size
         return found
 
+    def _walk_inside(
+        self, run: Any, operands: Sequence[Any], chosen: Sequence[int]
+    ) -> tuple[list[Any], list[Dependence]] | None:
+        """Return the operands of a program, and what outputs depend on by chosen ones.
+
+        Specs become leaves. None: it cannot be recorded.
+        """
+        leaves = [
+            make_leaf_like(x) if isinstance(x, types.Spec) else x for x in operands
+        ]
+        wrt = [leaves[i] for i in chosen if isinstance(leaves[i], Tensor)]
+        try:
+            outputs = list(run(leaves))
+            walked = Propagation(wrt)
+            parts = [
+                x.dependence
+                if isinstance(x, Value)
+                else Dependence(count_entries(y), walked.width, [])
+                for y, x in zip(outputs, walked.visit(outputs), strict=True)
+            ]
+        except WorkbenchError:
+            return None
+        self.dense_ops.update(walked.dense_ops)
+        return leaves, parts
+
+    def _relate_inside(
+        self, body: Any, node: NodeFacts, i: int, most: int
+    ) -> list[Relation | None] | None:
+        """Return how a body relates its outputs to an operand.
+
+        See `NodeFacts.relate_inside`.
+        """
+
+        def run(given: Sequence[Any]) -> list[Any]:
+            made = body(*given, **node.params)
+            if made is None:
+                raise UnknownLengthError("a body does not say what it reads")
+            outputs = made if isinstance(made, tuple) else (made,)
+            return [
+                np.zeros(shape) if y is None else np.broadcast_to(y, shape)
+                for y, shape in zip(outputs, node.outputs, strict=True)
+            ]
+
+        walked = self._walk_inside(run, node.name_operands(), [i])
+        if walked is None:
+            return None
+        found: list[Relation | None] = []
+        for part in walked[1]:
+            relation = as_relation(part, most) if part.terms else None
+            if part.terms and relation is None:
+                return None
+            found.append(relation)
+        return found
+
     def _visit_inside(self, node: Tensor, operands: Sequence[Known]) -> Known | None:
         """Walk through what a node holds; None: it holds nothing, or cannot say."""
         op = node.op
         if has_own_rule(op) or (op.custom and op.unfold is None):
             return None  # what it holds is not what its derivatives are of
         if op.graphs is None:
-            known = rules.find_rule(op) is not None
-            return None if known else self._unfold(node, operands)
+            body = rules.find_body(op)
+            if body is None and rules.find_rule(op) is not None:
+                return None
+            return self._unfold(node, operands, body or op.unfold)
         form = None if op.lower is None else op.lower(node, "compiled")
         if isinstance(form, Repetition):
             return self._visit_loop(node, form, operands)
@@ -315,10 +362,12 @@ class Propagation:
         made = self._run(graphs[0], operands)
         return made if isinstance(types.spec_of(node), tuple) else made[0]
 
-    def _unfold(self, node: Tensor, operands: Sequence[Known]) -> Known | None:
+    def _unfold(
+        self, node: Tensor, operands: Sequence[Known], unfold: Any
+    ) -> Known | None:
         """Walk through the ops that a node is made of; None: it cannot be recorded.
 
-        They are its body, or what its function records of itself.
+        They are what ``unfold`` gives, or what its function records of itself.
         """
         op, outputs = node.op, None
         given = [
@@ -329,8 +378,8 @@ class Propagation:
             )
         ]
         try:
-            if op.unfold is not None:
-                outputs = op.unfold(given, node.params)
+            if unfold is not None:
+                outputs = unfold(given, node.params)
             elif op.pull is not None or op.push is not None:
                 outputs = _record_value(node, given)
         except NOT_RECORDED:
@@ -528,6 +577,20 @@ class Propagation:
         shape = _check_shape(spec.shape, node)
         groups = np.tile(np.arange(math.prod(shape[1:]), dtype=np.int32), shape[0])
         return self._pick(x, Relation(groups), shape)
+
+
+def _read_values(node: Tensor, operands: Sequence[Known]) -> list[Any]:
+    """Return the values of operands that are known.
+
+    The mask of an index that has one has decided the shape: no pattern is that of
+    another one.
+    """
+    values = [x.value if isinstance(x, Constant) else None for x in operands]
+    if node.op.pattern == "indexed":
+        for i, x in enumerate(node.inputs):
+            if values[i] is None and is_mask(value_of(x)):
+                values[i] = value_of(x)
+    return values
 
 
 def _record_value(node: Tensor, given: Sequence[Any]) -> Sequence[Any] | None:

@@ -51,7 +51,7 @@ class Relation(NamedTuple):
     height
         The number of groups.
     matrix
-        A boolean CSR array, result by operand, in place of all that.
+        A boolean CSR array in place of ``members``: groups by operand.
     """
 
     groups: Positions | None = None
@@ -62,8 +62,9 @@ class Relation(NamedTuple):
     def pull_mask(self, mask: Mask, size: int) -> Mask:
         """Return which entries of the operand some marked entry of the result reads."""
         if self.matrix is not None:
+            rows = np.nonzero(mask)[0] if self.groups is None else self.groups[mask]
             found = np.zeros(size, bool)
-            found[self.matrix[np.nonzero(mask)[0]].indices] = True
+            found[self.matrix[np.unique(rows[rows >= 0])].indices] = True
             return found
         if self.groups is None:
             marked = mask
@@ -130,7 +131,7 @@ class Dependence:
         UsageError
             If it has more than `MOST_PLACES` entries.
         """
-        check_count(sum(self._count_places(term) for term in self.terms))
+        check_count(self.count_places())
         maps = [t.select_rows(self.size) for t in self.terms if t.table is None]
         made = None
         if maps:
@@ -145,7 +146,11 @@ class Dependence:
             made.sum_duplicates()
         return made
 
-    def _count_places(self, term: UnionTerm) -> int:
+    def count_places(self) -> int:
+        """Return how many places all terms have; those of several count again."""
+        return sum(map(self._count_term, self.terms))
+
+    def _count_term(self, term: UnionTerm) -> int:
         if term.table is None:
             return self.size
         counts = np.append(np.diff(term.table.indptr), 0)
@@ -172,7 +177,7 @@ class Dependence:
         """Return the terms of what a result depends on through a relation."""
         groups, members, height, matrix = relation
         if matrix is not None:
-            return [UnionTerm(None, self._multiply(matrix))]
+            return [UnionTerm(groups, self._multiply(matrix))]
         if members is None:
             if groups is None:
                 return list(self.terms)
@@ -225,6 +230,21 @@ class Dependence:
             return True
         theirs = other.make_csr()
         return bool((self.make_csr() + theirs).nnz == theirs.nnz)
+
+
+def as_relation(found: Dependence, most: int) -> Relation | None:
+    """Return what a result reads of the one input that a walk began with.
+
+    None where more than ``most`` places are to be written out.
+    """
+    if len(found.terms) == 1:
+        rows, table = found.terms[0]
+        return (
+            IDENTITY if rows is None and table is None else Relation(rows, matrix=table)
+        )
+    if found.count_places() > most:
+        return None
+    return Relation(matrix=found.make_csr())
 
 
 def make_identity(size: int, width: int, start: int) -> Dependence:

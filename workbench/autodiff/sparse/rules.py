@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.sparse import linear_algebra, products, solutions
+from workbench.autodiff.sparse import products, solutions
 from workbench.autodiff.sparse.node_facts import (
     NodeFacts,
     Shape,
@@ -37,7 +37,11 @@ from workbench.autodiff.sparse.relations import (
     make_csr,
 )
 from workbench.core.deferred import DeferredOp
-from workbench.core.op import Op
+from workbench.core.op import Op, Reading
+from workbench.core.tensor import Tensor, apply
+from workbench.core.trace import make_leaf_like
+from workbench.core.types import Spec
+from workbench.ops.define import unfold_by
 from workbench.ops.indexing import ARRAY, as_index
 from workbench.ops.reductions import reduced_axes
 
@@ -75,6 +79,8 @@ def find_rule(op: Op) -> Rule | None:
     """Return the rule of which entries an op reads; None: its row does not say it."""
     if isinstance(op, DeferredOp):
         op = op.base
+    if isinstance(op.pattern, Reading):
+        return _relate_reading
     if op.pattern is not None:
         return RELATIONS[op.pattern] if isinstance(op.pattern, str) else op.pattern
     if op.elementwise:
@@ -82,6 +88,39 @@ def find_rule(op: Op) -> Rule | None:
     if op.joins is not None:
         return _relate_joined
     return relate_moved if op.carries == (0,) else RELATIONS.get(op.kind)
+
+
+def find_body(op: Op) -> Callable[..., Any] | None:
+    """Return what stands in for an op in all derivatives, as `Op.unfold`."""
+    if isinstance(op.pattern, Reading) and op.pattern.is_same:
+        return unfold_by(op.pattern.body)
+    return None
+
+
+#: What is said where a matrix of which some entries never vary is taken as a whole.
+FIXED_ENTRIES = (
+    "it is taken to read each matrix as a whole, and some entries there never vary:"
+    " zeros among them are not followed"
+)
+TOO_MANY = "the places that it reads are too many to be listed"
+
+
+def _relate_reading(node: NodeFacts) -> list[list[Relation | None]] | None:
+    """Relate an op as plain NumPy that reads the same."""
+    reading = node.op.pattern
+    if node.op.kind == "matrix" and node.has_fixed_entries(0):
+        node.loose = FIXED_ENTRIES
+    columns: list[list[Relation | None]] = []
+    for i, varies in enumerate(node.varies):
+        found: list[Relation | None] | None = [None] * len(node.outputs)
+        if varies:
+            assert node.relate_inside is not None
+            found = node.relate_inside(reading.body, node, i, 4 * MOST_PRODUCTS)
+        if found is None:
+            node.loose = TOO_MANY
+            return _relate_matrices(node) if node.op.kind == "matrix" else None
+        columns.append(found)
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 # Elementwise
@@ -128,7 +167,41 @@ def _find_absent(node: NodeFacts, i: int) -> Any:
         return ~chosen if i == 1 else chosen
     if op.pairs is not None and values[1 - i] is not None:
         return read_array(values[1 - i]) == 0
+    reads = None if op.partial_reads is None else op.partial_reads[i]
+    if reads and not op.custom:
+        fixed = [j for j, varies in enumerate(node.varies) if not varies and j in reads]
+        if any(values[j] is not None for j in fixed):
+            return _find_constant_zeros(node, i)
     return None
+
+
+def _find_constant_zeros(node: NodeFacts, i: int) -> Any:
+    """Return where constants make a partial derivative 0, as the exponent 0 does.
+
+    The rule is recorded on them, and their zeros are followed through its products.
+    """
+    if len(node.specs) != len(node.shapes) or node.size > FEW_TRIED:
+        return None
+    given = tuple(
+        make_leaf_like(x) if isinstance(x, Spec) else x for x in node.name_operands()
+    )
+    try:
+        y = apply(node.op, given, node.params)
+        g = make_leaf_like(Spec(node.outputs[0], y.dtype))
+        assert node.op.pull is not None
+        passed = node.op.pull(1 << i, g, y, given, node.params)[i]
+    except Exception:  # a rule that looks at values
+        return None
+    return _find_zeros(passed)
+
+
+def _find_zeros(x: Any) -> Any:
+    """Return which entries of what a rule gives are 0 by its constants; None: none."""
+    if not isinstance(x, Tensor):
+        return read_array(x) == 0
+    parts = [_find_zeros(x.inputs[i]) for i in x.op.carries] if x.op.elementwise else []
+    found = [part for part in parts if part is not None]
+    return reduce(np.logical_or, found) if found else None
 
 
 def relate_broadcast(shape: Shape, node: NodeFacts, output: int = 0) -> Relation:
@@ -344,26 +417,44 @@ def _relate_short_lines(node: NodeFacts, axis: int) -> Relation | None:
     return Relation(matrix=make_csr(rows, columns, (node.size, math.prod(shape))))
 
 
-def _relate_filter(node: NodeFacts) -> list[Relation | None]:
-    """Relate a recursive filter of lines to all entries of each up to the same time.
+# Matrices of a stack
 
-    Coefficient k comes in at time k.
-    """
-    (count,), given, full = *node.shapes, node.outputs[0]
-    found = relate_dense(node)
-    if not full or 0 in full:
-        return found
-    if node.varies[0]:
-        time = np.broadcast_to(count_up(full[-1]), full).reshape(-1)
-        rows, columns = np.nonzero(time[:, None] >= count_up(count))
-        found[0] = Relation(matrix=make_csr(rows, columns, (node.size, count)))
-    if node.varies[1] and given == full:
-        inner = NodeFacts(
-            node.op, {"axis": len(given) - 1}, [given], node.outputs, [True], [None]
-        )
-        found[1] = _relate_running(inner)[0]
-        node.loose = inner.loose
+
+def _relate_matrices(node: NodeFacts) -> list[list[Relation | None]]:
+    """Relate each matrix of a stack to what is computed of it, and of its fellows."""
+    stack = max((s[:-2] for s in node.shapes if s is not None), key=math.prod)
+    if any(map(node.has_fixed_entries, range(len(node.shapes)))):
+        node.loose = FIXED_ENTRIES
+    count = math.prod(stack)
+    found = []
+    for place, output in enumerate(node.outputs):
+        if output[: len(stack)] != stack:
+            found.append(relate_dense(node, place))
+            continue
+        groups = np.repeat(count_up(count), math.prod(output) // max(count, 1))
+        row: list[Relation | None] = []
+        for shape, varies in zip(node.shapes, node.varies, strict=True):
+            size = 0 if shape is None else math.prod(shape)
+            fits = shape is not None and shape[: len(stack)] == stack
+            if not varies or shape is None:
+                row.append(None)
+            elif fits:
+                members = np.repeat(count_up(count), size // max(count, 1))
+                if not row and "UPLO" in node.params:
+                    members = np.where(_find_unread(node), -1, members)
+                row.append(Relation(groups, members, count))
+            else:
+                row.append(full_relation(size, math.prod(output)))
+        found.append(row)
     return found
+
+
+def _find_unread(node: NodeFacts) -> Any:
+    """Return which entries lie in the triangle that NumPy does not look at."""
+    shape = node.shapes[0]
+    over = np.triu(np.ones(shape[-2:], bool), 1)
+    unread = over if node.params["UPLO"] == "L" else over.T
+    return np.broadcast_to(unread, shape).reshape(-1)
 
 
 # Linear ops that say nothing else: unit vectors tell
@@ -456,8 +547,7 @@ RELATIONS: dict[str, Rule] = {
     "reduction": _relate_reduced,
     "running": _relate_running,
     "lines": _relate_lines,
-    "filter": _relate_filter,
-    **products.RELATIONS,
-    **linear_algebra.RELATIONS,
+    "matrix": _relate_matrices,
+    "contraction": products.relate_product,
     **solutions.RELATIONS,
 }

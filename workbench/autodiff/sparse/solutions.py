@@ -43,16 +43,6 @@ def _find_inside(node: NodeFacts, run: Run, operands: Sequence[Any]) -> Any:
     return found
 
 
-def _name_operands(node: NodeFacts) -> list[Any]:
-    """Return the value of each operand where it is known, else its spec."""
-    return [
-        spec if varies or value is None else value
-        for spec, varies, value in zip(
-            node.specs, node.varies, node.values, strict=True
-        )
-    ]
-
-
 def _stack(matrices: Sequence[Any]) -> Any:
     from scipy.sparse import hstack
 
@@ -91,7 +81,7 @@ def _relate_by_inverse(
 def relate_root(node: NodeFacts) -> list[Relations] | None:
     """Relate a root to the parameters of its equation, not to where it starts."""
     problem, count = node.params["problem"], len(node.outputs)
-    operands = _name_operands(node)
+    operands = node.name_operands()
     operands[len(operands) - count :] = problem.specs
     found = _find_inside(node, problem.residual, operands)
     rows = None
@@ -110,7 +100,7 @@ def relate_root(node: NodeFacts) -> list[Relations] | None:
 def relate_linear_solve(node: NodeFacts) -> list[Relations] | None:
     """Relate the solution of ``A x = b`` to what A reads, and to b."""
     system, count = node.params["system"], len(node.outputs)
-    operands = _name_operands(node)
+    operands = node.name_operands()
     operands[len(operands) - count :] = system.specs
     found = _find_inside(node, system.product, operands)
     if found is None:
@@ -192,7 +182,7 @@ def relate_matrix_function(node: NodeFacts) -> Relations:
 def relate_integral(node: NodeFacts) -> Relations | None:
     """Relate an integral to what the integrand reads, and to both ends."""
     integrand = node.params["integrand"]
-    *parameters, _, _ = _name_operands(node)
+    *parameters, _, _ = node.name_operands()
     x = node.specs[-1]
     found = _find_inside(node, integrand.value, [*parameters, x])
     if found is None:
@@ -216,7 +206,7 @@ def relate_states(node: NodeFacts) -> Relations | None:
     from scipy.sparse import csr_array, vstack
 
     problem = node.params["problem"]
-    *parameters, _, _ = _name_operands(node)
+    *parameters, _, _ = node.name_operands()
     y = node.specs[-1]
     (steps,), (n,) = node.shapes[-2], node.shapes[-1]
     time = Spec((), np.dtype(float))

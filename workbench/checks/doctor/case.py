@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse
+from workbench.checks.doctor.finding import Finding
 from workbench.checks.isolated_node import to_host
 from workbench.checks.progress import Progress, ProgressMeter, tick
 from workbench.core import source, types, walk
@@ -96,6 +97,13 @@ class Case:
     #: Results of `forms.py` and `equivalence.py`, so that each is computed once.
     forms: dict[Any, Any] = field(default_factory=dict, repr=False)
     proved: dict[Any, bool] = field(default_factory=dict, repr=False)
+    #: What the doctors have found so far.
+    found: list[Finding] = field(default_factory=list, repr=False)
+
+    @property
+    def blamed(self) -> set[int]:
+        """The serials of the nodes that were blamed so far, in a set of its own."""
+        return {one.node.serial for one in self.found}
 
     @cached_property
     def nodes(self) -> list[Tensor]:

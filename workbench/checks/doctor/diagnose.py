@@ -1,7 +1,7 @@
 """`diagnose`: finds the nodes to blame for wrong values and gradients of a program.
 
-The doctors run in the order of one list; each examines the same `Case` and knows which
-nodes were blamed before. Their findings are sorted, similar ones are folded into one,
+The doctors are a table, `DOCTORS`; each examines the same `Case` and knows which nodes
+were blamed before. Their findings are sorted, similar ones are folded into one,
 and all are returned as `Findings`.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from operator import index
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -233,24 +233,23 @@ def _check_outputs(outputs: Sequence[Any]) -> None:
 
 def examine(case: Case) -> Findings:
     """Run all doctors on a case; if it is stopped, return what was found until then."""
-    found: list[Finding] = []
-
-    def run_doctor(doctor: Callable[[], Iterator[Finding]]) -> None:
-        for finding in doctor():
-            found.append(_name_library_call(case, finding))
-
     with _open_meter(case) as meter, _IgnoreWarnings(), hold_on_host(case.nodes):
         case.seeds = [to_host(seed) for seed in case.seeds]
         try:
-            for what, doctor in _list_doctors(case, found):
-                meter.attempt(what, partial(run_doctor, doctor))
+            for doctor in DOCTORS:
+                meter.attempt(doctor.topic, partial(_run_doctor, case, doctor))
         except Exception as error:
             node = _failed_rule(error)
             if node is None:
                 raise
-            found += _explain_raised(case, error, node)
-    found = _sort_findings(_fold_similar(found))
-    return _make_findings(found, case, meter)
+            case.found += _explain_raised(case, error, node)
+    return _make_findings(_sort_findings(_fold_similar(case.found)), case, meter)
+
+
+def _run_doctor(case: Case, doctor: Doctor) -> None:
+    """Add the findings of one doctor to those of the case."""
+    for finding in doctor.find(case):
+        case.found.append(_name_library_call(case, finding))
 
 
 def _name_library_call(case: Case, finding: Finding) -> Finding:
@@ -326,74 +325,62 @@ def _get_notes(error: Exception) -> list[str]:
     return list(getattr(error, "__notes__", ()))
 
 
-def _list_doctors(
-    case: Case, found: list[Finding]
-) -> Iterator[tuple[str, Callable[[], Iterator[Finding]]]]:
-    """Yield each doctor and what it looks for; ``found`` holds what others found."""
-    singular: list[Finding] = []
-
-    def find_bad_slopes() -> Iterator[Finding]:
-        slopes = values.find_bad_slopes(case, [*_list_blamed(found)])
-        yield from inner_nodes.refine_findings(case, slopes)
-
-    def find_singular() -> Iterator[Finding]:
-        singular.extend(matrices.find_singular_matrices(case))
-        yield from singular
-
-    def nodes() -> list[Tensor]:
-        return [f.node for f in found]
-
-    yield (
-        "values that are not finite",
-        lambda: inner_nodes.refine_findings(case, values.find_bad_values(case)),
-    )
-    yield "gradients that are not finite", find_bad_slopes
-    yield "units that do not learn", lambda: vanishing.find_idle_units(case)
-    yield (
-        "vectors of repeated values",
-        lambda: vectors.find_undetermined_vectors(case, nodes()),
-    )
-    yield "gradients that are 0", lambda: zeros.find_zero_gradients(case, nodes())
-    yield (
-        "second derivatives that are conventions",
-        lambda: zeros.find_conventions(case, nodes()),
-    )
-    yield "singular matrices", find_singular
-    yield (
-        "vanishing and exploding gradients, lost digits",
-        lambda: _examine_sizes(case, found, singular),
-    )
-    yield (
-        "exponentials that soon overflow",
-        lambda: forms.find_near_overflow(case, nodes()),
-    )
+# The doctors
 
 
-def _examine_sizes(
-    case: Case, found: list[Finding], singular: list[Finding]
-) -> Iterator[Finding]:
-    """Yield findings on the sizes of gradients and the digits of values."""
+class Doctor(NamedTuple):
+    """An examiner of cases, in its place among the others.
+
+    Attributes
+    ----------
+    topic
+        What it looks for, as one reads where it was not looked at.
+    find
+        Yields its findings on a case; ``case.found`` and ``case.blamed`` tell what
+        those before it have found.
+    """
+
+    topic: str
+    find: Callable[[Case], Iterable[Finding]]
+
+
+def _examine_values(case: Case) -> Iterator[Finding]:
+    return inner_nodes.refine_findings(case, values.find_bad_values(case))
+
+
+def _examine_slopes(case: Case) -> Iterator[Finding]:
+    return inner_nodes.refine_findings(case, values.find_bad_slopes(case))
+
+
+def _examine_sizes(case: Case) -> list[Finding]:
+    """Return findings on the sizes of gradients and the digits of values."""
     # Values that are not finite have neither size nor digits to examine.
-    if all(f in singular or f.severity != "error" for f in found):
-        grown = [*vanishing.find_changing_gradients(case, [f.node for f in found])]
-        lost = [*digits.find_lost_digits(case, [f.node for f in singular])]
-        # Errors grow as gradients do, and what cancels is divided by what is small: one
-        # finding, not two. A difference that cancels is the cause, else the growth is.
-        if any(f.node.op.traits.symbol in ("+", "-") for f in lost):
-            wrong = any(f.severity == "error" for f in lost)
-            grown = [f for f in grown if f.kind != "exploding" and not wrong]
-        elif any(f.kind == "exploding" for f in grown):
-            lost = []
-        yield from grown
-        yield from lost
+    if any(f.kind != "lost-digits" and f.severity == "error" for f in case.found):
+        return []
+    grown = [*vanishing.find_changing_gradients(case)]
+    lost = [*digits.find_lost_digits(case)]
+    # Errors grow as gradients do, and what cancels is divided by what is small: one
+    # finding, not two. A difference that cancels is the cause, else the growth is.
+    if any(f.node.op.traits.symbol in ("+", "-") for f in lost):
+        wrong = any(f.severity == "error" for f in lost)
+        grown = [f for f in grown if f.kind != "exploding" and not wrong]
+    elif any(f.kind == "exploding" for f in grown):
+        lost = []
+    return grown + lost
 
 
-def _list_blamed(found: Sequence[Finding]) -> Iterator[Tensor]:
-    """Yield the nodes of findings, and the readers of what has cancelled."""
-    for one in found:
-        yield one.node
-        if one.kind == "cancellation":
-            yield from one.path[1:2]
+#: All doctors, in their order: a node is blamed by the first that finds fault with it.
+DOCTORS = (
+    Doctor("values that are not finite", _examine_values),
+    Doctor("gradients that are not finite", _examine_slopes),
+    Doctor("units that do not learn", vanishing.find_idle_units),
+    Doctor("vectors of repeated values", vectors.find_undetermined_vectors),
+    Doctor("gradients that are 0", zeros.find_zero_gradients),
+    Doctor("second derivatives that are conventions", zeros.find_conventions),
+    Doctor("singular matrices", matrices.find_singular_matrices),
+    Doctor("vanishing and exploding gradients, lost digits", _examine_sizes),
+    Doctor("exponentials that soon overflow", forms.find_near_overflow),
+)
 
 
 class _IgnoreWarnings:
@@ -465,16 +452,10 @@ def _diagnose_failure(
 ) -> Findings:
     """Explain a function that raised, from the values that it had computed."""
     case = Case(of, computed, [], leaves, progress=progress, budget=budget)
-    found: list[Finding] = []
     failed, site = _find_failed_op(error)
-
-    def find_bad_values() -> None:
-        bad = values.find_bad_values(case)
-        for finding in inner_nodes.refine_findings(case, bad):
-            found.append(_name_library_call(case, finding))
-
     with _open_meter(case) as meter, _IgnoreWarnings(), hold_on_host(case.nodes):
-        meter.attempt("values that are not finite", find_bad_values)
+        meter.attempt(DOCTORS[0].topic, partial(_run_doctor, case, DOCTORS[0]))
+    found = case.found
     text = f"{type(error).__name__}: {error}".strip()
     cause = (
         "The values that it had computed were no longer finite; see the finding above."

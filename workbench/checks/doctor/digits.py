@@ -19,7 +19,7 @@ Stability of Numerical Algorithms", 2nd ed., 2002, section 26.3), and only up to
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,12 +53,12 @@ class Jump(NamedTuple):
     text: str = ""
 
 
-def find_lost_digits(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
+def find_lost_digits(case: Case) -> Iterator[Finding]:
     """Yield a finding where the wider run contradicts the result or a gradient.
 
-    ``known`` are the nodes that were blamed for lost digits already: errors of what
-    depends on them come from there.
+    Errors of what depends on a matrix that is nearly singular come from there.
     """
+    known = [one.node for one in case.found if one.kind == "lost-digits"]
     for one in _compare_precisions(case):
         if not any(_is_connected(one.node, node) for node in known):
             yield one

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -298,9 +298,9 @@ def _write_code(
 NEAR = 0.5
 
 
-def find_near_overflow(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
+def find_near_overflow(case: Case) -> Iterator[Finding]:
     """Yield a note for each form that is near overflow, unless its node is blamed."""
-    blamed = {node.serial for node in known}
+    blamed = case.blamed
     for node in case.nodes:
         grows = node.op.traits.exponential
         if grows is None or node.serial in blamed:

@@ -10,7 +10,7 @@ a factorisation that stands at its edge succeeds or raises an error.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -404,22 +404,15 @@ CONDITIONS: dict[str, MatrixCheck] = {
 }
 
 
-def find_singular_matrices(
-    case: Case, known: Collection[Tensor] = ()
-) -> Iterator[Finding]:
-    """Yield a finding for each matrix that leaves too few digits.
-
-    ``known`` are the nodes that were blamed already.
-    """
-    blamed = {node.serial for node in known}
+def find_singular_matrices(case: Case) -> Iterator[Finding]:
+    """Yield a finding for each matrix that leaves too few digits."""
+    blamed: set[int] = set()
     for node in case.nodes:
-        if node.serial in blamed:
-            continue
         found = diagnose_matrix(case, node)
         if found is not None:
-            blamed.add(node.serial)
-            if not _is_blamed_factor(node, blamed - {node.serial}):
+            if not _is_blamed_factor(node, blamed):
                 yield found
+            blamed.add(node.serial)
         elif case.depth < inner_nodes.DEPTH and _has_conditioned_op(node):
             yield from _find_inside(case, node)
 

@@ -9,7 +9,7 @@ leads to them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -321,12 +321,15 @@ def explain_cancelled(
 # the slope, not on the product that shows NaN.
 
 
-def find_bad_slopes(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
+def find_bad_slopes(case: Case) -> Iterator[Finding]:
     """Yield a finding for each origin of gradients that are not finite.
 
-    ``known`` are the nodes that were blamed for values already.
+    None for nodes that were blamed for values, and for readers of what has cancelled.
     """
-    blamed = {node.serial for node in known}
+    blamed = case.blamed
+    for one in case.found:
+        if one.kind == "cancellation":
+            blamed.update(node.serial for node in one.path[1:2])
     for step, path in find_slope_origins(case):
         node = step.node
         if node.serial in blamed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -327,15 +327,13 @@ class Way(NamedTuple):
     reader: Tensor | None
 
 
-def find_changing_gradients(
-    case: Case, known: Collection[Tensor] = ()
-) -> Iterator[Finding]:
+def find_changing_gradients(case: Case) -> Iterator[Finding]:
     """Yield one finding for a vanishing gradient, and one for an exploding gradient.
 
-    ``known`` are the nodes that were blamed already: dead and saturated layers.
+    None for nodes that were blamed already: dead and saturated layers.
     """
     ways = _find_ways(case)
-    blamed = {node.serial for node in known}
+    blamed = case.blamed
     nearby: list[dict[Tensor, Any]] | None = None
     for sign in (-1, 1):
         found = []

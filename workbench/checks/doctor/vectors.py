@@ -13,7 +13,7 @@ Theory", 1990, theorem V.3.4.)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,11 +49,9 @@ class Group(NamedTuple):
     text: str
 
 
-def find_undetermined_vectors(
-    case: Case, known: Collection[Tensor] = ()
-) -> Iterator[Finding]:
+def find_undetermined_vectors(case: Case) -> Iterator[Finding]:
     """Yield a finding for each op with undetermined vectors that change the outputs."""
-    blamed = {node.serial for node in known}
+    blamed = case.blamed
     for node in case.nodes:
         if node.op.traits.basis is None or node.serial in blamed:
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,13 +37,12 @@ from workbench.ops.indexing import GETITEM
 COMMON = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 10.0}
 
 
-def find_zero_gradients(
-    case: Case, known: Collection[Tensor] = ()
-) -> Iterator[Finding]:
-    """Yield a finding for each input without a gradient, or for each node that cuts it.
+def find_zero_gradients(case: Case) -> Iterator[Finding]:
+    """Yield a finding for each input without a gradient, or each node that cuts it.
 
-    ``known`` are the nodes that were blamed already for zeros after them.
+    None for the zeros after a node that was blamed already.
     """
+    known = case.blamed
     case.steps  # noqa: B018  (which finds the gradients too)
     serials = {node.serial for node in case.nodes}
     reported: set[int] = set()
@@ -58,9 +57,9 @@ def find_zero_gradients(
         yield _explain_unread(case, x)
 
 
-def find_conventions(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
+def find_conventions(case: Case) -> Iterator[Finding]:
     """Yield a finding for each length of 0 whose second derivative is a convention."""
-    blamed = {node.serial for node in known}
+    blamed = case.blamed
     for node in conventions.find_conventions(case.outputs, case.wrt, case.rules):
         if node.serial in blamed:
             continue
@@ -266,7 +265,7 @@ def _explain_cut(case: Case, node: Tensor, title: str) -> Finding:
 
 
 def _explain_zero(
-    case: Case, x: Tensor, reported: set[int], known: Collection[Tensor]
+    case: Case, x: Tensor, reported: set[int], known: set[int]
 ) -> Iterator[Finding]:
     """Yield a finding for the node that makes an input's gradient 0 in all entries."""
     passers: dict[int, list[Any]] = {}
@@ -284,7 +283,7 @@ def _explain_zero(
                 found[step.node.serial] = step
             else:
                 stack.append(step.node)
-    skip = {node.serial for node in known} | reported
+    skip = known | reported
     if not found or any(s in skip for s in found):
         return
     step = found[min(found)]

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core.dims import is_same_shape, is_zero_length, smallest
-from workbench.core.op import implements
+from workbench.core.op import Reading, implements
 from workbench.core.tensor import admit, apply
 from workbench.core.traits import Basis
 from workbench.core.types import Array, Spec
 from workbench.ops.contraction import swap
-from workbench.ops.define import Parts, apply_and_split, op, shape_of
+from workbench.ops.define import Parts, apply_and_split, dtype_of, op, shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
     complete,
@@ -30,6 +30,7 @@ from workbench.ops.linalg.shared import (
     mirrored,
     noise,
     quotient,
+    read_columns_so_far,
     square,
     stacked,
 )
@@ -61,6 +62,13 @@ def _cholesky_push(tangents: tuple[Any, ...], y: Array, x: Array) -> Array:
     return y @ half_lower(hermitian(np.linalg.solve(y, hermitian(left))))
 
 
+def _read_leading_blocks(x: Array) -> Array:
+    """Read by entry (i, j) the lower triangle to (j, j), and of row i to j."""
+    lower = np.tril(x)
+    blocks = np.cumsum(np.sum(lower, axis=-1), axis=-1)
+    return np.tril(np.cumsum(lower, axis=-1) + blocks[..., None, :])
+
+
 CHOLESKY = stacked(
     op(
         "cholesky",
@@ -68,7 +76,7 @@ CHOLESKY = stacked(
         _cholesky_pull,
         push=_cholesky_push,
         rule="y⁻ᵀ Φ(yᵀ g) y⁻¹ on the lower triangle",
-        pattern="leading blocks",
+        pattern=Reading(_read_leading_blocks),
         condition="definite",
         reads=("y",),
         infer=square,
@@ -168,6 +176,26 @@ def _qr_pull(g: Parts, y: tuple[Any, ...], x: Array, *, mode: str) -> Array:
     return conjugate(made)
 
 
+def _read_columns(x: Array, *, mode: str) -> tuple[Array, Array]:
+    """Read the columns to j by Q[:, j], those to i, and j, by R[i, j].
+
+    The last column of a square Q stands at right angles to all others: of real numbers
+    only its sign is left, and it does not read its own column.
+    """
+    rows, columns = shape_of(x)[-2:]
+    before, so_far, each = read_columns_so_far(x)
+    few = min(rows, columns)
+    if rows == few and dtype_of(x).kind != "c":
+        so_far = np.concatenate([so_far[..., :-1], before[..., -1:]], axis=-1)
+    q, r = so_far[..., None, :], np.triu(so_far[..., None] + each[..., None, :])
+    if mode == "complete" and rows > few:
+        # What completes a basis turns with all columns before.
+        q = np.concatenate([q] + [q[..., -1:]] * (rows - few), axis=-1)
+        margins = [(0, 0)] * (len(shape_of(r)) - 2)
+        r = np.pad(r, [*margins, (0, rows - few), (0, 0)])
+    return q, r
+
+
 QR = stacked(
     op(
         "qr",
@@ -175,7 +203,7 @@ QR = stacked(
         _qr_pull,
         push=_qr_push,
         rule="(g of Q + Q copyltu(R gᵀ of R − gᵀ of Q Q)) R⁻ᵀ",
-        pattern="columns so far",
+        pattern=Reading(_read_columns),
         output_names=("Q", "R"),
         reads=(0, "y"),
         infer=_qr_infer,

@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.core.deferred import operand_shape
 from workbench.core.dims import broadcast_shapes, smallest, unify_lengths
-from workbench.core.op import Op, declare, implements
+from workbench.core.op import Op, Reading, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.traits import Traits
 from workbench.core.types import (
@@ -42,6 +42,7 @@ from workbench.ops.linalg.shared import (
     hermitian,
     matrices,
     peak,
+    read_system,
     real_dtype,
     reduced,
     square,
@@ -142,7 +143,7 @@ on_cupy(SOLVE)(_solve_on_cupy)
 SOLVE.pull, SOLVE.push = _solve_pull, _solve_push
 SOLVE.traits = Traits(condition="general", grows=True)
 SOLVE.rule, SOLVE.reads = "−(x₀⁻ᵀ g) yᵀ   x₀⁻ᵀ g", (0, "y")
-SOLVE.kind, SOLVE.pattern = "matrix", "solution"
+SOLVE.kind, SOLVE.pattern = "matrix", Reading(read_system)
 SOLVE.cure = "The right side has as many rows as the matrix; a vector has one axis."
 
 
@@ -331,7 +332,7 @@ LSTSQ = op(
     reads=(0, 1, "y"),
     infer=_lstsq_infer,
     batch="whole",
-    pattern="matrix and column",
+    pattern=Reading(read_system),
     cure="The right side has as many rows as the matrix.",
     kind="matrix",
     condition="least squares",
@@ -539,6 +540,12 @@ def _cofactor_body(x: Any) -> Any:
     return np.stack([np.stack(row, axis=-1) for row in made], axis=-2)
 
 
+def _read_minors(x: Array) -> Array:
+    """Read all but the row and the column of each entry."""
+    others = 1 - np.eye(shape_of(x)[-1])  # host array: factors of 0 and 1
+    return others @ x @ others
+
+
 COFACTOR = stacked(
     op(
         "cofactor",
@@ -558,7 +565,7 @@ def cofactor(x):
         reads=(0,),
         infer=square,
         unfold=_cofactor_body,
-        pattern="minors",
+        pattern=Reading(_read_minors),
     )
 )
 

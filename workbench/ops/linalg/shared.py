@@ -15,6 +15,28 @@ from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, list_positions, shape_of
 from workbench.ops.elementwise import conjugate
 
+# What sparsity patterns are told
+
+
+def read_system(a: Array, b: Array, **_: Any) -> Array:
+    """Read as a solution: the whole matrix, and its own column of the right side."""
+    whole = np.sum(a, axis=(-2, -1))
+    if len(shape_of(b)) == 1:
+        return whole[..., None] + np.sum(b)
+    return whole[..., None, None] + np.sum(b, axis=-2, keepdims=True)
+
+
+def read_columns_so_far(x: Array) -> tuple[Array, Array, Array]:
+    """Return sums over the columns before each one, and with it; and over each one.
+
+    Those before are no more than the rows.
+    """
+    each = np.sum(x, axis=-2)
+    so_far = np.cumsum(each[..., : min(shape_of(x)[-2:])], axis=-1)
+    nothing = np.zeros_like(so_far[..., :1])
+    return np.concatenate([nothing, so_far[..., :-1]], axis=-1), so_far, each
+
+
 # What `infer` says
 
 

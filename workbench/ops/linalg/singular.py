@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core.dims import smallest
-from workbench.core.op import Limit, Op, implements
+from workbench.core.op import Limit, Op, Reading, implements
 from workbench.core.tensor import admit, apply
 from workbench.core.traits import Basis
 from workbench.core.types import Array, Cotangent, Params, Spec, Tangent, as_spec
@@ -434,6 +434,14 @@ def _widen_tangent(moved: Array, whole: Array, few: int) -> Array:
     return np.concatenate([moved, -(first @ (hermitian(moved) @ last))], axis=-1)
 
 
+def _read_whole(x: Array, **_: Any) -> tuple[Array | None, Array, Array | None]:
+    """Read the whole matrix; of real numbers a basis of one axis has only a sign."""
+    real, (rows, columns) = dtype_of(x).kind != "c", shape_of(x)[-2:]
+    s = np.sum(x, axis=(-2, -1))[..., None]
+    u = None if real and rows == 1 else s[..., None]
+    return u, s, None if real and columns == 1 else s[..., None]
+
+
 SVD = stacked(
     op(
         "svd",
@@ -442,6 +450,7 @@ SVD = stacked(
         push=_svd_push,
         rule="U (turns of U and V over the gaps of s + diag(g of s)) Vᴴ",
         output_names=("U", "S", "Vh"),
+        pattern=Reading(_read_whole),
         reads=("y",),
         infer=_svd_infer,
         limit=Limit(1, _svd_coincide, _svd_turn, _svd_limit_pull, _svd_limit_push),

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg
 
 from workbench.core.dims import broadcast_shapes, smallest, unify_lengths
-from workbench.core.op import declare
+from workbench.core.op import Reading, declare
 from workbench.core.tensor import apply
 from workbench.core.traits import Traits
 from workbench.core.types import Array, Params, Spec, Tangent, as_spec
@@ -37,6 +37,7 @@ from workbench.ops.linalg.shared import (
     eye_like,
     hermitian,
     matrices,
+    read_columns_so_far,
     real_dtype,
     square,
     stacked,
@@ -101,12 +102,23 @@ def _triangular_push(
     return triangular(inputs[0], moved, lower, unit)
 
 
+def _read_triangle(a: Array, b: Array, *, lower: bool, unit: bool) -> Array:
+    """Read as x: of the triangle and the right side, what stands before it there.
+
+    ``∂x[i] = -Σ a⁻¹[i, k] ∂a[k, l] x[l]``, and the inverse is a triangle too.
+    """
+    rows = np.sum(_part(a, lower, unit), axis=-1)[..., None] + b
+    if lower:
+        return np.cumsum(rows, axis=-2)
+    return np.flip(np.cumsum(np.flip(rows, axis=-2), axis=-2), axis=-2)
+
+
 TRIANGULAR = declare("solve_triangular")
 TRIANGULAR.compute, TRIANGULAR.infer = _triangular_compute, _triangular_infer
 on_cupy(TRIANGULAR)(_triangular_on_cupy)
 TRIANGULAR.pull, TRIANGULAR.push = _triangular_pull, _triangular_push
 TRIANGULAR.batch, TRIANGULAR.kind = "aligned", "matrix"
-TRIANGULAR.pattern = "triangular solution"
+TRIANGULAR.pattern = Reading(_read_triangle)
 TRIANGULAR.traits = Traits(condition="triangular")
 TRIANGULAR.template = (
     "linalg.solve_triangular({0}, {1}, lower={lower}, unit_diagonal={unit})"
@@ -190,6 +202,17 @@ def _lu_pull(g: Parts, y: tuple[Any, ...], x: Array) -> Array:
     return p @ conjugate(made)
 
 
+def _read_before_pivots(x: Array) -> tuple[None, Array, Array]:
+    """Read the columns to j by L[i, j], before i, and j, by U[i, j].
+
+    Which rows depends on how they are swapped: values decide it, so all may be read.
+    """
+    before, so_far, each = read_columns_so_far(x)
+    rows = np.ones((shape_of(x)[-2], 1))  # host array: factors of 1
+    lower = np.tril(so_far[..., None, :] * rows, -1)
+    return None, lower, np.triu(before[..., None] + each[..., None, :])
+
+
 LU = stacked(
     op(
         "lu",
@@ -197,7 +220,7 @@ LU = stacked(
         _lu_pull,
         push=_lu_push,
         rule="P L⁻ᵀ (tril(Lᵀ g of L) + triu(g of U Uᵀ)) U⁻ᵀ",
-        pattern="columns before a pivot",
+        pattern=Reading(_read_before_pivots),
         template="linalg.lu({0})",
         output_names=("P", "L", "U"),
         reads=("y",),

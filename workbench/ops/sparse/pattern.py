@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
 
-from workbench.core import blame, dims, hooks
+from workbench.core import blame, dims
 from workbench.core.dims import unify_lengths
-from workbench.core.op import Op
+from workbench.core.op import Op, Reading, declare
 from workbench.core.tensor import Tensor, apply
 from workbench.core.tree import is_sparse
 from workbench.core.types import Array, Batched, Params, Spec, as_spec, is_device_array
@@ -367,6 +367,16 @@ def _product(data: Array, x: Array, *, pattern: SparseStructure) -> Array:
     return out
 
 
+def _write_product(data: Array, x: Array, *, pattern: SparseStructure) -> Array:
+    """Write a product as multiples of rows, added up."""
+    places = pattern.entry_places
+    stored = data if places is None else data[places]
+    wide = stored if len(shape_of(x)) == 1 else stored[:, None]
+    terms = wide * x[pattern.columns]
+    out = np.zeros((pattern.shape[0], *shape_of(x)[1:]))  # host array: of no value
+    return apply(declare("index_add"), (out, terms, pattern.rows), {"key": (ARRAY,)})
+
+
 def _product_infer(data: Array, x: Array, *, pattern: SparseStructure) -> Spec:
     spec = as_spec(x)
     if len(spec.shape) not in (1, 2):
@@ -441,7 +451,7 @@ PRODUCT: Op = multilinear(
     template=_product_text,
     batch=_product_batch,
     infer=_product_infer,
-    pattern="stored product",
+    pattern=Reading(_write_product, is_same=True),
     cure="The sparse array has as many columns as the other operand has rows.",
 )
 
@@ -459,6 +469,12 @@ def _sample(g: Array, x: Array, *, pattern: SparseStructure) -> Array:
         for i in range(0, max(1, len(pattern.rows)), step)
     ]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _write_sample(g: Array, x: Array, *, pattern: SparseStructure) -> Array:
+    """Write a sample of an outer product as products of rows."""
+    products = g[pattern.rows] * x[pattern.columns]
+    return products if len(shape_of(g)) == 1 else np.sum(products, axis=1)
 
 
 def _sample_infer(g: Array, x: Array, *, pattern: SparseStructure) -> Spec:
@@ -487,7 +503,7 @@ SAMPLE: Op = multilinear(
     template=_sample_text,
     batch=_sample_batch,
     infer=_sample_infer,
-    pattern="stored outer product",
+    pattern=Reading(_write_sample, is_same=True),
     cure="Both have as many columns; the array has a row for each row of the first.",
 )
 
@@ -507,10 +523,12 @@ def split_sparse(s: Any) -> tuple[Any, SparseStructure]:
     return data, pattern
 
 
-def make_sparse(data: Array, pattern: SparseStructure) -> Any:
-    """Return the sparse array of these values: ours around a Tensor, else SciPy's."""
-    if isinstance(data, Tensor):
-        return hooks.sparse_tensor(data, pattern)
+@singledispatch
+def make_sparse(data: Any, pattern: SparseStructure) -> Any:
+    """Return the sparse array of these values: ours around a Tensor, else SciPy's.
+
+    `tensor.py` adds what it is of Tensors.
+    """
     return pattern.matrix(data, own=True)
 
 

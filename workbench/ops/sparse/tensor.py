@@ -15,8 +15,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from workbench.core import blame, hooks, types
+from workbench.core import blame, types
+from workbench.core.op import implements
 from workbench.core.tensor import Tensor
+from workbench.core.tree import KINDS, Kind, Stored
 from workbench.core.types import Array, Axis
 from workbench.errors import ShapeError, TraceError, UsageError
 from workbench.ops.define import shape_of
@@ -495,7 +497,7 @@ for _name in KEEPING_ZERO:
 for _name in ("csr", "csc", "coo", "dia", "lil", "dok"):
     setattr(SparseTensor, f"to{_name}", _answer_converted(_name))
 SparseTensor.tobsr = _convert_to_blocks  # type: ignore[attr-defined]
-hooks.sparse_tensor.set(SparseTensor)
+make_sparse.register(Tensor, SparseTensor)
 
 
 # A sparse array as part of a nest of arguments: what `core/tree.py` asks for.
@@ -520,6 +522,15 @@ def build(data: Array, pattern: SparseStructure) -> Any:
     return data
 
 
-hooks.build_sparse.set(build)
-hooks.take_sparse.set(split_sparse)
-hooks.operate_sparse.set(operate)
+def _take(value: Any) -> tuple[list[Any], list[str], SparseStructure]:
+    data, pattern = split_sparse(value)
+    return [data], ["data"], pattern
+
+
+KINDS[Stored] = Kind(
+    _take,
+    lambda tree, parts: build(parts[0], tree.needs),
+    "",  # the stored values have the array's name
+    Stored,
+)
+implements(Stored)(operate)

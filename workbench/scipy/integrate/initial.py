@@ -27,13 +27,13 @@ import numpy as np
 
 from workbench.autodiff.batch import run_batch
 from workbench.autodiff.call import (
-    derive_by_running,
+    Call,
     run_and_pull,
     run_and_push,
     run_examples,
 )
 from workbench.core import blame
-from workbench.core.op import declare
+from workbench.core.op import OPS, declare
 from workbench.core.tensor import apply, value_of
 from workbench.core.trace import record
 from workbench.core.types import (
@@ -51,7 +51,10 @@ from workbench.scipy.integrate.rates import Function, RateSystem, solve
 
 FLOW = declare("initial_value_problem")
 FLOW.pattern = "states"
-ADJOINT = declare("initial_value_adjoint")
+ADJOINT = OPS["initial_value_adjoint"] = Call(
+    "initial_value_adjoint",
+    run=lambda inputs, **params: _run_adjoint(inputs, **params),
+)
 
 #: Reverse mode solves for the sensitivities of so many numbers at most, states and
 #: sensitivities together: implicit solvers factor matrices of that many rows.
@@ -475,7 +478,6 @@ FLOW.calls_back = True
 
 ADJOINT.compute = _compute_adjoint
 ADJOINT.infer = _infer_adjoint
-derive_by_running(ADJOINT, lambda inputs, **params: _run_adjoint(inputs, **params))
 ADJOINT.batch = None  # example by example, as the op whose adjoint it is
 ADJOINT.hoist = _hoist_adjoint
 ADJOINT.rule = "the derivatives of the adjoint equation, a′ = −(∂f/∂y)ᵀ a"
