@@ -11,12 +11,14 @@ import pytest
 
 import workbench as wb
 from tests.backends.texts import run_text
+from workbench.backends import Executable
 from workbench.backends.numpy import compile
 from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.schedule import Schedule
 from workbench.core.tensor import apply
 from workbench.errors import ShapeError, UsageError
+from workbench.symbolic.function import BACKENDS
 
 W = np.arange(12.0).reshape(3, 4) / 10
 
@@ -284,3 +286,29 @@ def test_shapes_that_do_not_fit_name_the_line() -> None:
     text = str(caught.value)
     assert "add(float64[2], float64[3])" in text
     assert "return z + y  # shapes meet here" in text
+
+
+def test_a_backend_needs_what_its_protocol_names_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Least:
+        """What `Executable` names, taken from NumPy's."""
+
+        def __init__(self, graph: Graph, own: bool = False) -> None:
+            made = BACKENDS["numpy"](graph, own)
+            for name in vars(Executable):
+                if not name.startswith("_"):
+                    setattr(self, name, getattr(made, name))
+
+    monkeypatch.setitem(BACKENDS, "least", Least)
+    x = wb.vector("x", shape=2)
+    f = wb.function([x], np.sum(np.sin(x) * x), backend="least")
+    at = np.array([0.5, 1.0])
+    assert f(at) == np.sum(np.sin(at) * at)
+    assert "np.sin" in f.source
+    assert f.wait()
+    assert f.is_ready()
+    assert f.profile(at).backend == "numpy"
+    f.release()
+    compiled = wb.compile(lambda x: np.sin(x) * x, backend="least")
+    np.testing.assert_array_equal(compiled(at), np.sin(at) * at)

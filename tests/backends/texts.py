@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.backends.numpy import Function
+from workbench.backends.numpy import NumpyFunction
 
 
-def run_text(function: Function, *arrays: Any) -> Any:
+def run_text(function: NumpyFunction, *arrays: Any) -> Any:
     """What the text computes, in a namespace of its own."""
     namespace = dict(function.constants)
     exec(function.source, namespace)

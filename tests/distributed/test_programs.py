@@ -13,7 +13,7 @@ from tests.backends.cupy.standin import DeviceArray, Standin
 from workbench.backends.cupy import devices
 from workbench.distributed import programs
 from workbench.distributed.pieces import PER_TASK, choose_count, split
-from workbench.distributed.programs import Program, load_program, pack
+from workbench.distributed.programs import WorkerProgram, load_program, pack
 from workbench.errors import ClusterError
 
 A = np.arange(40000.0).reshape(200, 200) / 1e4
@@ -46,7 +46,7 @@ def test_chunks_on_a_gpu_are_computed_there(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(devices, "_RUNTIME", device := Standin())
     monkeypatch.setattr(programs, "is_device_array", is_standin)
     w, X = np.ones(3), np.arange(15.0).reshape(5, 3) / 10
-    (found,) = Program(graph).run([w, wb.to_gpu(X)])
+    (found,) = WorkerProgram(graph).run([w, wb.to_gpu(X)])
     assert device.log
     assert type(found) in (float, np.float64, np.ndarray)
     np.testing.assert_allclose(found, np.mean(np.tanh(X @ w)), rtol=1e-12)

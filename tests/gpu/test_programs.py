@@ -18,7 +18,7 @@ from tests.gpu.device import cupy, needed
 from tests.ops.samples import SAMPLES, Sample
 from tests.ops.test_foreign_arrays import PROGRAMS, B, W
 from workbench.backends.compiled.steps import LoopStep
-from workbench.backends.compiled.tiers import Function
+from workbench.backends.compiled.tiers import TieredFunction
 from workbench.core import tree
 from workbench.errors import DeviceError, UsageError
 
@@ -27,7 +27,7 @@ pytestmark = needed()
 
 def find_program(f: Any) -> Any:
     """The compiled program of the last call; the reason where there is none."""
-    run: Function = f._last.function if hasattr(f, "_last") else f._compiled
+    run: TieredFunction = f._last.function if hasattr(f, "_last") else f._compiled
     assert run._last is not None
     return run._last.program or run._last.reason
 

@@ -7,14 +7,13 @@ walk, and what the results look like.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypedDict, Unpack
 
 from workbench.autodiff import deferred, derivatives
 from workbench.autodiff.derivatives import link_results
 from workbench.autodiff.forward import push_forward
-from workbench.autodiff.grad import is_expression
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode, Sweep, dtype_between
 from workbench.autodiff.steps import drop_cut_parts
 from workbench.core import dims, hooks, source, types, walk
@@ -22,7 +21,7 @@ from workbench.core.dims import Atom, Dim, Length, atoms_of
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override, OverrideRules
 from workbench.core.tensor import IDENTITY, Tensor, make_leaf, next_serial, value_of
-from workbench.core.trace import is_live, record
+from workbench.core.trace import is_expression, is_live, record
 from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError, UsageError
 from workbench.ops import define, gradients
@@ -527,22 +526,18 @@ def jacobian(
     wrt: object,
     *,
     mode: str = "auto",
-    sparse: Any = None,
+    sparse: Callable[..., Any] | None = None,
     **settings: Unpack[GradientOptions],
 ) -> Any:
     """Return all blocks, nested as the expressions, and in each as ``wrt``.
 
-    With the ``sparse`` settings of `sparse/evaluation.py`: one sparse matrix.
+    ``sparse`` makes one sparse matrix of the linear map, or None where that is dense.
     """
     request = DerivativeRequest(expression, wrt, "jacobian", "expression", **settings)
     request.check_reached()
     linear = request.find_map(request.targets.tensors, request.sources.tensors)
-    if sparse is not None:
-        from workbench.autodiff.sparse.evaluation import make_expression
-
-        found = make_expression(linear, sparse)
-        if found is not None:
-            return found
+    if sparse is not None and (found := sparse(linear)) is not None:
+        return found
     rows = linear.make_rows_or_node(MODES[mode])
     return request.targets.tree([request.nest(request.sources, row) for row in rows])
 
@@ -552,12 +547,12 @@ def hessian(
     wrt: object,
     *,
     cross: bool = True,
-    sparse: Any = None,
+    sparse: Callable[..., Any] | None = None,
     **settings: Unpack[GradientOptions],
 ) -> Any:
     """Return all blocks, nested as ``wrt`` twice; or those of the diagonal alone.
 
-    With the ``sparse`` settings of `sparse/evaluation.py`: one sparse matrix.
+    ``sparse`` makes one sparse matrix of the linear map, or None where that is dense.
     """
     cost = derivatives.check_scalar(cost, "hessian")
     request = DerivativeRequest(cost, wrt, "hessian", **settings)
@@ -568,12 +563,8 @@ def hessian(
     def find_map(wrt: Sequence[Tensor]) -> Expressions:
         return Expressions(request.find_gradient(wrt), wrt, request.constant, rules)
 
-    if sparse is not None:
-        from workbench.autodiff.sparse.evaluation import make_expression
-
-        found = make_expression(find_map(wanted), sparse, cost)
-        if found is not None:
-            return found
+    if sparse is not None and (found := sparse(find_map(wanted), cost)) is not None:
+        return found
     some = [wanted] if cross else [[x] for x in wanted]
     rows = [row for xs in some for row in find_map(xs).make_rows_or_node("forward")]
     if not cross:

@@ -591,15 +591,6 @@ def zeros_like(value: ArrayLike) -> Array:
 # (`expressions.py`) loads when there is one.
 
 
-def is_expression(x: object) -> bool:
-    """Return whether an argument is an expression, or a nest that holds one."""
-    if isinstance(x, Tensor):
-        return True
-    return isinstance(x, (list, tuple, dict)) and any(
-        isinstance(part, Tensor) for part in tree.flatten(x)[0]
-    )
-
-
 def refuse_settings(name: str, **settings: Any) -> None:
     """Refuse the settings of a function's derivative beside an expression."""
     for key, value in settings.items():

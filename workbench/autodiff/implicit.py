@@ -458,7 +458,7 @@ def root(
         Spec(out.shape, out.dtype if types.is_weak(x) else types.spec_of(x).dtype)
         for x, out in zip(flat, closed.specs, strict=False)
     ]
-    problem = Problem(closed, structure, specs, solve, tangent_solve, name)
+    problem = Equation(closed, structure, specs, solve, tangent_solve, name)
     made = define.apply_and_split(ROOT, closed.inputs, {"problem": problem})
     return structure(list(made))
 
@@ -475,7 +475,7 @@ def _find_root(solve: Function, f: Function, start: object, name: str) -> Any:
     return found
 
 
-class Problem:
+class Equation:
     """An equation as a program of its parameters and unknowns."""
 
     def __init__(
@@ -500,10 +500,10 @@ class Problem:
     def __repr__(self) -> str:
         return f"<an equation in {', '.join(map(repr, self.specs))}>"
 
-    def tighten(self) -> Problem:
+    def tighten(self) -> Equation:
         """Return the same equation, whose root is found to the last digits."""
         other = self.tangent_solve
-        made = Problem(
+        made = Equation(
             self.closed, self.structure, self.specs, self.solve,
             None if other is None else make_correcting(other), self.name,
         )  # fmt: skip
@@ -575,7 +575,7 @@ class Problem:
         return [np.reshape(c, s.shape) for c, s in zip(parts, self.specs, strict=True)]
 
 
-def _compute(*inputs: Any, problem: Problem) -> tuple[Any, ...]:
+def _compute(*inputs: Any, problem: Equation) -> tuple[Any, ...]:
     parameters, x0 = split_inputs(inputs, len(problem.specs))
 
     def f(x: object) -> Any:
@@ -589,7 +589,7 @@ def _compute(*inputs: Any, problem: Problem) -> tuple[Any, ...]:
 
 
 def _correct_root(
-    problem: Problem, parameters: Sequence[Any], x: Sequence[Any]
+    problem: Equation, parameters: Sequence[Any], x: Sequence[Any]
 ) -> Sequence[Any]:
     """Return a root after Newton's steps, as long as they help."""
     best, least = x, np.inf
@@ -612,7 +612,7 @@ def _correct_root(
 def _push(
     tangents: tuple[Any, ...], y: Sequence[Any], inputs: tuple[Any, ...], params: Params
 ) -> tuple[Any, ...]:
-    problem: Problem = params["problem"]
+    problem: Equation = params["problem"]
     parameters, _ = split_inputs(inputs, len(problem.specs))
     moving, _ = split_inputs(tangents, len(problem.specs))
     moved: list[Any] = [None] * len(y)
@@ -631,7 +631,7 @@ def _pull(
     inputs: tuple[Any, ...],
     params: Params,
 ) -> list[Any]:
-    problem: Problem = params["problem"]
+    problem: Equation = params["problem"]
     parameters, x0 = split_inputs(inputs, len(problem.specs))
     nothing = [None] * len(x0)  # the root does not depend on where it starts
     if not mask & ((1 << len(parameters)) - 1):
@@ -644,7 +644,7 @@ def _pull(
     )
 
 
-def _infer(*inputs: Any, problem: Problem) -> tuple[Any, ...]:
+def _infer(*inputs: Any, problem: Equation) -> tuple[Any, ...]:
     return tuple(problem.specs)
 
 

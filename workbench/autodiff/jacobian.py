@@ -7,7 +7,7 @@ The first two record a function and run one sweep, the others ask the matrix of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +22,6 @@ from workbench.autodiff.grad import (
     copy_arrays,
     ensure_owned,
     grad,
-    is_expression,
     refuse_options,
     refuse_settings,
     wrt_of,
@@ -32,7 +31,7 @@ from workbench.core import blame, dims, tree, types
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, admit, gather_argument
-from workbench.core.trace import detach
+from workbench.core.trace import detach, is_expression
 from workbench.core.types import ArrayLike
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.ops.define import shape_of
@@ -316,7 +315,7 @@ def jacobian(
         from workbench.autodiff import expressions
 
         if sparse is not False:
-            options["sparse"] = _sparse_settings("jacobian", sparse, options, mode)
+            options["sparse"] = _sparse_maker("jacobian", sparse, options, mode)
         wrt = wrt_of("jacobian", argnums, options)
         return expressions.jacobian(f, wrt, overrides=overrides, mode=mode, **options)
     settings = None
@@ -457,7 +456,7 @@ def hessian(
         from workbench.autodiff import expressions
 
         if sparse is not False:
-            options["sparse"] = _sparse_settings("hessian", sparse, options)
+            options["sparse"] = _sparse_maker("hessian", sparse, options)
         wrt = wrt_of("hessian", argnums, options)
         return expressions.hessian(f, wrt, overrides=overrides, **options)
     sparse_settings = None
@@ -501,6 +500,20 @@ def _sparse_settings(
     if mode != "auto":
         options.setdefault("colouring", COLOURING_MODES[mode])
     return check_settings(name, sparse, options)
+
+
+def _sparse_maker(
+    name: Literal["jacobian", "hessian"],
+    sparse: Any,
+    options: dict[str, Any],
+    mode: str = "auto",
+) -> Function:
+    """Take those settings for an expression, and return what makes its matrix."""
+    from workbench.autodiff.sparse.evaluation import make_expression
+
+    return partial(
+        make_expression, settings=_sparse_settings(name, sparse, options, mode)
+    )
 
 
 def refuse_aux(name: str, has_aux: bool) -> None:

@@ -500,13 +500,16 @@ class Sweep:
         place: int | None = None,
         across: Sequence[int] | None = None,
     ) -> None:
-        self.linear, self.mode, self.place = linear, mode, place
+        self.linear, self.place = linear, place
         self.is_reverse = mode == "reverse"
         starts, ends = linear.find_ends(mode)
+        self.count = len(starts)
         self.ends = ends if across is None else [ends[k] for k in across]
         chosen = range(len(starts)) if place is None else [place]
         self.places = [k for k in chosen if is_varying(starts[k])]
         self.starts: list[Any] = [starts[k] for k in self.places]
+        #: Which of these are complex.
+        self.complex = [x.dtype.kind == "c" for x in self.starts]
         #: What it starts at if it is one, be it a constant.
         self.start: Any = None if place is None else starts[place]
         #: What arrives at each end for the seeds; None for zero.
@@ -539,9 +542,9 @@ class Sweep:
 
     def _walk(self, seeds: Sequence[Array]) -> list[Any]:
         """Return what arrives at the ends for one seed at each start."""
-        given = dict(zip(self.places, seeds, strict=True))
-        count = len(self.linear.find_ends(self.mode)[0])
-        filled = [given.get(k) for k in range(count)]
+        filled: list[Any] = [None] * self.count
+        for k, seed in zip(self.places, seeds, strict=True):
+            filled[k] = seed
         if self.is_reverse:
             return self.linear.pull(filled, self.ends)
         ends = [y if is_varying(y) else None for y in self.ends]
@@ -569,14 +572,15 @@ class Sweep:
         `Structured` form of it.
         """
         made = self._run_vectors(vectors, count)
-        split = any(x.dtype.kind == "c" for x in self.starts)
-        if split and any(y.dtype.kind != "c" for y in self.ends if is_varying(y)):
+        if any(self.complex) and any(
+            y.dtype.kind != "c" for y in self.ends if is_varying(y)
+        ):
             # A complex number reaches a real one by its real part alone.
             unit = -1j if self.is_reverse else 1j
             turned = self._run_vectors(
                 [
-                    _scale(x, unit if y.dtype.kind == "c" else 0)
-                    for x, y in zip(vectors, self.starts, strict=True)
+                    _scale(x, unit if is_complex else 0)
+                    for x, is_complex in zip(vectors, self.complex, strict=True)
                 ],
                 count,
             )

@@ -16,7 +16,6 @@ from workbench.autodiff.grad import (
     copy_arrays,
     ensure_owned,
     grad,
-    is_expression,
     refuse_settings,
     wrt_of,
 )
@@ -27,7 +26,7 @@ from workbench.core.dims import broadcast_shapes
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor
-from workbench.core.trace import detach, make_leaf_like
+from workbench.core.trace import detach, is_expression, make_leaf_like
 from workbench.errors import ShapeError
 from workbench.ops.define import shape_of
 

@@ -37,7 +37,7 @@ class Executable(Protocol):
         """Return the outputs for these inputs; an observer as for `Graph.run`."""
 
     def run_ready(self, arrays: Sequence[Any]) -> list[Any] | None:
-        """Return the outputs by code that is in place; None where there is none."""
+        """Return the outputs by what is ready for such arrays; None: use `run`."""
 
     def is_ready(self) -> bool:
         """Return whether code for the last shapes is in place, or refused."""

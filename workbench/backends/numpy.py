@@ -1,7 +1,7 @@
 """The backend that is the definition: a graph runs op by op, as NumPy.
 
-Nothing is compiled, so a `Function` answers at once, however large its graph.
-`Function.source` is the same program as readable text (see `text.py`).
+Nothing is compiled, so a `NumpyFunction` answers at once, however large its graph.
+`NumpyFunction.source` is the same program as readable text (see `text.py`).
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def describe_operands(node: Tensor) -> str:
 # The function of a graph
 
 
-class Function:
+class NumpyFunction:
     """A graph that runs: ``function(*arrays) -> [outputs]``.
 
     It takes one array per input of the graph, in order, and returns one per
@@ -298,9 +298,9 @@ class Function:
         return self._text.constants
 
 
-def compile(graph: Graph, own: bool = False) -> Function:
+def compile(graph: Graph, own: bool = False) -> NumpyFunction:
     """Return the graph as a function; at once, in time linear in its size.
 
     With ``own`` it has a copy of each constant, which others may then write into.
     """
-    return Function(graph, own)
+    return NumpyFunction(graph, own)

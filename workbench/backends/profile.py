@@ -44,7 +44,7 @@ MOST_CALLS, ENOUGH = 20, 0.2
 LEAST_CALLS = 3
 
 
-class Row(NamedTuple):
+class ProfileRow(NamedTuple):
     """What one step costs.
 
     Attributes
@@ -74,7 +74,7 @@ class Row(NamedTuple):
 
     def __reduce__(self) -> Any:
         """Pickle with what is told of the nodes, not with their program."""
-        return Row, (self.step, tuple(map(NodeText, self.nodes)), *self[2:])
+        return ProfileRow, (self.step, tuple(map(NodeText, self.nodes)), *self[2:])
 
     @property
     def ops(self) -> str:
@@ -147,7 +147,7 @@ class Profile:
     [16000]
     """
 
-    def __init__(self, backend: str, rows: Sequence[Row], peak: int) -> None:
+    def __init__(self, backend: str, rows: Sequence[ProfileRow], peak: int) -> None:
         self.backend = backend
         self.rows = sorted(rows, key=lambda row: -row.time)
         self.peak = peak
@@ -166,7 +166,7 @@ class Profile:
             for node, part in zip(row.nodes, row.parts, strict=True)
         }
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[ProfileRow]:
         return iter(self.rows)
 
     def __len__(self) -> int:
@@ -195,7 +195,7 @@ def measure(function: Executable, arrays: Sequence[Any]) -> Profile:
 
     Code that is still being compiled for such arrays is waited for.
     """
-    if isinstance(function, tiers.Function):
+    if isinstance(function, tiers.TieredFunction):
         function.run(arrays)
         function.wait()
         try:
@@ -229,14 +229,14 @@ class _Clock:
 
     def make_rows(
         self, steps: Sequence[tuple[str, tuple[Tensor, ...], int]]
-    ) -> list[Row]:
+    ) -> list[ProfileRow]:
         """Return the rows of steps: of each its name, its nodes and its traffic."""
         total = math.fsum(self.least) or 1.0
         rows = []
         for (name, nodes, traffic), time in zip(steps, self.least, strict=True):
             weights = [max(1, _count_work(x)) for x in nodes]
             parts = tuple([w / sum(weights) for w in weights])
-            rows.append(Row(name, nodes, time, time / total, traffic, parts))
+            rows.append(ProfileRow(name, nodes, time, time / total, traffic, parts))
         return rows
 
 
@@ -256,9 +256,7 @@ def _count_work(node: Tensor) -> int:
 # NumPy: a step is a node
 
 
-def _measure_numpy(
-    function: Executable, arrays: Sequence[Any]
-) -> Profile:
+def _measure_numpy(function: Executable, arrays: Sequence[Any]) -> Profile:
     steps = function.schedule.steps
     places = {step.node.serial: i for i, step in enumerate(steps)}
     clock = _Clock(len(steps))

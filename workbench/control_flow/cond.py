@@ -18,7 +18,7 @@ from workbench.autodiff.higher_order import (
     push_graph,
 )
 from workbench.autodiff.steps import Rules
-from workbench.backends.numpy import Function
+from workbench.backends.numpy import NumpyFunction
 from workbench.control_flow import lowering  # noqa: F401  (what backends see)
 from workbench.control_flow.signature import check_callable, check_condition
 from workbench.core import blame, traces, tree, types
@@ -215,11 +215,11 @@ def _unfold(values: Sequence[Any], params: Params) -> list[Any] | None:
     return body.run(inputs)
 
 
-def compile_graph(graph: Graph) -> Function:
+def compile_graph(graph: Graph) -> NumpyFunction:
     """Return a graph compiled to a function of arrays, cached with the graph."""
     if "numpy" not in graph.lowered:
-        graph.lowered["numpy"] = Function(graph)
-    found: Function = graph.lowered["numpy"]
+        graph.lowered["numpy"] = NumpyFunction(graph)
+    found: NumpyFunction = graph.lowered["numpy"]
     return found
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.backends.numpy import Function
+from workbench.backends.numpy import NumpyFunction
 from workbench.control_flow.loop import Loop, count_uses, find_sums, find_term
 from workbench.core import blame, dims, types
 from workbench.core.graph import Graph
@@ -496,7 +496,7 @@ class Runner:
         body = self.loop.body
         entries = [make_zeros(x, x.shape[1:]) for x in seqs]
         with np.errstate(all="ignore"):
-            function = Function(Graph(body.leaves, [body.outputs[output]]))
+            function = NumpyFunction(Graph(body.leaves, [body.outputs[output]]))
             (y,) = function(*consts, *entries, *inits)
         return np.shape(y)
 

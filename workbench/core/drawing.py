@@ -183,7 +183,7 @@ SWEEPS = 8
 PASSAGE = 14.0
 
 
-class Rows(NamedTuple):
+class LayoutRows(NamedTuple):
     """Where everything is.
 
     Attributes
@@ -209,7 +209,7 @@ def lay_out(
     widths: Sequence[float],
     gap: float,
     rows: Sequence[int] | None = None,
-) -> Rows:
+) -> LayoutRows:
     """Place the nodes of a graph.
 
     Parameters
@@ -254,7 +254,7 @@ def lay_out(
     x = [v - left for v in x]
     width = max((x[p] + w / 2 for p, w in enumerate(place_width)), default=0.0)
     passages = [[x[p] for p in chain] for chain in crossed]
-    return Rows(row, x[:count], passages, width)
+    return LayoutRows(row, x[:count], passages, width)
 
 
 def assign_rows(inputs: Sequence[Sequence[int]]) -> list[int]:

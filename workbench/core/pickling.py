@@ -1,10 +1,10 @@
 """Programs as plain data: what pickle sends of a Graph to another process.
 
-What many nodes share (op, settings, spec, line) is a `Form`, which travels once; a node
-is the number of its form and the places of its operands, in the order of the program,
-so nothing follows a chain from node to node. A Tensor by itself goes on refusing: it
-is a place in a program. What tells of nodes, as a finding does, sends a `NodeText` of
-each.
+What many nodes share (op, settings, spec, line) is a `NodeForm`, which travels once; a
+node is the number of its form and the places of its operands, in the order of the
+program, so nothing follows a chain from node to node. A Tensor by itself goes on
+refusing: it is a place in a program. What tells of nodes, as a finding does, sends a
+`NodeText` of each.
 `lift_constants` takes large arrays out of a program, for who sends many programs.
 """
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 LARGE = 2**16
 
 
-class Place(NamedTuple):
+class NodePlace(NamedTuple):
     """Which of the nodes of the program is meant."""
 
     position: int
@@ -55,7 +55,7 @@ class PlacedLength(dims.Atom):
         return PlacedLength, (self.place, self.axis, self.part)
 
 
-class Form(NamedTuple):
+class NodeForm(NamedTuple):
     """What a node is, but for its operands."""
 
     #: None of a leaf.
@@ -84,7 +84,7 @@ def reduce_graph(graph: Graph) -> tuple[Any, ...]:
         For what does not travel: a shared value, a symbol that is no input, an op that
         a function has made in passing.
     """
-    writer = _Writer(graph)
+    writer = _GraphPacker(graph)
     for node in writer.nodes:
         writer.write(node)
     outputs = [*map(writer.refer, graph.outputs)]
@@ -95,7 +95,7 @@ def reduce_graph(graph: Graph) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-class _Writer:
+class _GraphPacker:
     """Gathers what is sent of a graph."""
 
     def __init__(self, graph: Graph) -> None:
@@ -103,7 +103,7 @@ class _Writer:
         varying = walk.find_dependents(graph.nodes, graph.leaves)
         self.nodes = [x for x in graph.nodes if x.serial in varying or x._value is None]
         self.places = {x.serial: i for i, x in enumerate(self.nodes)}
-        self.forms: list[Form] = []
+        self.forms: list[NodeForm] = []
         self.constants: list[Any] = []
         #: For each node its form, its operands (-1 for the first constant, -2 for the
         #: second, ...), and in a gradient the place of its forward node.
@@ -151,7 +151,7 @@ class _Writer:
             if line not in self._sites:
                 self._sites[line] = source.decode(*line)
             self.forms.append(
-                Form(
+                NodeForm(
                     None if is_leaf else node.op,
                     params or {},
                     _replace_in_specs(spec, self._place) if has_dim else spec,
@@ -186,7 +186,7 @@ class _Writer:
 
     def _tell(self, x: Tensor) -> Any:
         place = self.places.get(x.serial)
-        return NodeText(x) if place is None else Place(place)
+        return NodeText(x) if place is None else NodePlace(place)
 
     def _place(self, atom: Any) -> Any:
         if not isinstance(atom, Length):
@@ -219,7 +219,7 @@ def _replace_in_specs(spec: Any, new: Callable[[Any], Any]) -> Any:
 
 def build_graph(
     kind: type[Graph],
-    forms: Sequence[Form],
+    forms: Sequence[NodeForm],
     constants: Sequence[Any],
     numbers: Any,
     notes: Sequence[tuple[int, Any, Any]],
@@ -267,7 +267,9 @@ def build_graph(
                 for a, b in facts
             ]
         if origin is not None:
-            of = [nodes[x.position] if isinstance(x, Place) else x for x in origin.of]
+            of = [
+                nodes[x.position] if isinstance(x, NodePlace) else x for x in origin.of
+            ]
             forward = origin.forward
             if forward is None:
                 forward = node.origin.forward
@@ -278,7 +280,7 @@ def build_graph(
 
 
 def _build_node(
-    form: Form, inputs: tuple[Any, ...], context: source.Context | None
+    form: NodeForm, inputs: tuple[Any, ...], context: source.Context | None
 ) -> Tensor:
     kind = MaskedTensor if form.is_masked else Tensor
     args = tuple([None if isinstance(x, Tensor) else x for x in inputs])
@@ -423,7 +425,7 @@ def build_text(
     inputs = tuple([build_text(x) for x in operands])
     name, spec, label, site, scope = told
     op = OPS.get(name) or Op(name)
-    form = Form(op, {}, spec, label, site, scope, False, len(inputs), None, False)
+    form = NodeForm(op, {}, spec, label, site, scope, False, len(inputs), None, False)
     context = None if scope is None else source.Context(scope)
     node = _build_node(form, inputs, context)
     if origin is not None:

@@ -294,6 +294,15 @@ def is_live(x: object) -> bool:
     return isinstance(x, Tensor) and (x._value is None or traces.is_active(x))
 
 
+def is_expression(x: object) -> bool:
+    """Return whether an argument is an expression, or a nest that holds one."""
+    if isinstance(x, Tensor):
+        return True
+    return isinstance(x, (list, tuple, dict)) and any(
+        isinstance(part, Tensor) for part in tree.flatten(x)[0]
+    )
+
+
 def detach(x: Any) -> Any:
     """Return the value of a Tensor, unless what is computed from it is recorded."""
     if isinstance(x, Tensor):

@@ -29,7 +29,7 @@ from workbench.custom.from_graph_rules import (
     read_rules,
     trace_inputs,
 )
-from workbench.custom.registry import Entry, enter, get_gradient
+from workbench.custom.registry import RegisteredOp, enter, get_gradient
 from workbench.custom.running import BatchedOp, OpRunner
 from workbench.errors import ShapeError
 from workbench.ops import define
@@ -135,7 +135,7 @@ class OpFromGraph(Call):
             raise missing_symbol_error(name, lost[0], self.inputs)
         check_unused(name, self.inputs, needed, on_unused_input)
         super().__init__(name, Graph([*self.inputs, *implicit], self.outputs))
-        self.entry = Entry(
+        self.entry = RegisteredOp(
             name,
             ("OpFromGraph", name),
             None

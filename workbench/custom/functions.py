@@ -23,7 +23,7 @@ from workbench.core.recorder import is_array
 from workbench.core.tensor import Tensor, admit, next_serial, value_of
 from workbench.core.trace import is_live, record
 from workbench.core.types import Spec
-from workbench.custom.registry import Entry, enter_function, home_of
+from workbench.custom.registry import RegisteredOp, enter_function, home_of
 from workbench.custom.running import BatchedOp, OpRunner
 from workbench.errors import TraceError, UnknownLengthError, UsageError
 from workbench.ops import define
@@ -461,7 +461,9 @@ class CustomFunction:
         self.linear: set[Any] = set()
         self._calls: dict[Any, FunctionCall] = {}
         name = getattr(f, "__name__", type(f).__name__)
-        self.__op__ = enter_function(Entry(name, home_of(f), f"{name}'s own rule"))
+        self.__op__ = enter_function(
+            RegisteredOp(name, home_of(f), f"{name}'s own rule")
+        )
         try:
             self.signature: inspect.Signature | None = inspect.signature(f)
         except (TypeError, ValueError):

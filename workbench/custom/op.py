@@ -19,7 +19,7 @@ from workbench.core.blame import format_count
 from workbench.core.op import Op as Core
 from workbench.core.tensor import Tensor, admit
 from workbench.core.types import Spec
-from workbench.custom.registry import Entry, enter, home_of
+from workbench.custom.registry import RegisteredOp, enter, home_of
 from workbench.custom.running import BatchedOp, OpRunner
 from workbench.errors import (
     DtypeError,
@@ -399,20 +399,20 @@ class Op:
 
 #: What is known of each class, and its ops by their settings: beside the classes, which
 #: can be pickled then.
-ENTRIES: WeakKeyDictionary[type[Op], Entry] = WeakKeyDictionary()
+ENTRIES: WeakKeyDictionary[type[Op], RegisteredOp] = WeakKeyDictionary()
 BOUNDS: WeakKeyDictionary[type[Op], WeakValueDictionary[Any, BoundOp]] = (
     WeakKeyDictionary()
 )
 
 
-def entry_of(cls: type[Op]) -> Entry:
+def entry_of(cls: type[Op]) -> RegisteredOp:
     """Return the entry of a class in the list of user's ops, entered if it is not."""
     found = ENTRIES.get(cls)
     if found is None:
         brings = next((n for n in ("vjp", "jvp") if cls._gives(n)), None)
         declared = cls.__dict__.get("n_outputs")
         found = ENTRIES[cls] = enter(
-            Entry(
+            RegisteredOp(
                 cls.name,
                 home_of(cls),
                 None if brings is None else f"{cls.__name__}.{brings}",

@@ -30,7 +30,7 @@ Home = tuple[str, str]
 
 
 @dataclass
-class Entry:
+class RegisteredOp:
     """What is known of an op that a user has made.
 
     Attributes
@@ -83,7 +83,7 @@ def home_of(made: Any) -> Home:
     return str(getattr(made, "__module__", "")), name
 
 
-def enter(entry: Entry, cure: str = "") -> Entry:
+def enter(entry: RegisteredOp, cure: str = "") -> RegisteredOp:
     """Enter an op in the list of user's ops, under its name.
 
     The same definition again replaces the one before; if it brings a gradient of its
@@ -142,7 +142,7 @@ def enter(entry: Entry, cure: str = "") -> Entry:
     return entry
 
 
-def enter_function(entry: Entry) -> str:
+def enter_function(entry: RegisteredOp) -> str:
     """Return the name of the op of a function with a gradient of its own.
 
     Functions of one name are many, in many modules: that of an op gets a prefix.
@@ -157,7 +157,7 @@ def enter_function(entry: Entry) -> str:
     return name
 
 
-def is_alive(entry: Entry) -> bool:
+def is_alive(entry: RegisteredOp) -> bool:
     """Return whether the class of an op still exists, so that somebody may use it."""
     if entry.maker is None:
         return True
@@ -220,7 +220,9 @@ def register_gradient(op: Any) -> Callable[[F], F]:
     name = getattr(op, "__op__", op)
     entry = CUSTOM.get(name) if isinstance(name, str) else None
     own = getattr(op, "entry", None)
-    entry = own if isinstance(own, Entry) else entry  # of several of one name, this one
+    entry = (
+        own if isinstance(own, RegisteredOp) else entry
+    )  # of several of one name, this one
     if entry is None and (told := describe_unknown(name)):
         raise RegistrationError(told)
     if entry is not None and entry.brings is not None:
@@ -267,7 +269,7 @@ def _is_same_rule(known: Any, rule: Any) -> bool:
     return home_of(known) == home_of(rule)
 
 
-def _describe_own_gradient(entry: Entry) -> str:
+def _describe_own_gradient(entry: RegisteredOp) -> str:
     """Return the message for an op that has a gradient of its own."""
     return (
         f"the op {entry.name!r} has a gradient of its own, {entry.brings}. Change that,"

@@ -28,7 +28,7 @@ from workbench.core.types import Spec
 from workbench.distributed.pieces import choose_count, run_pieces, split
 from workbench.distributed.programs import (
     Packed,
-    Program,
+    WorkerProgram,
     count_workers,
     find_client,
     find_library,
@@ -230,16 +230,16 @@ class SharedMatrix(SharedWork):
         values = [x for x in args.leaves if is_input(x)]
         count = seeds if isinstance(seeds, int) else len(seeds)
 
-        def make_plan() -> Plan:
+        def make_plan() -> ProductPlan:
             def make(width: int) -> Graph:
                 return self._trace(args, forward, width)
 
             seconds = time_vectors(make, count, values)
             parts = self._choose_parts(client, seconds)
             if parts <= 1 and self._pieces is None:
-                return Plan(seconds, [], None)
+                return ProductPlan(seconds, [], None)
             spans = split(count, parts)
-            return Plan(seconds, spans, pack(make(spans[0][1])))
+            return ProductPlan(seconds, spans, pack(make(spans[0][1])))
 
         plan = self._find_plan([*args.leaves, forward, count], make_plan, args.nest)
         self._told = describe_choice(plan.seconds, len(plan.spans), what)
@@ -296,7 +296,7 @@ class SharedMatrix(SharedWork):
         return f"<{self.name} of {name}, on a cluster>"
 
 
-class Plan(NamedTuple):
+class ProductPlan(NamedTuple):
     """How some products are shared out; no program: they are computed here."""
 
     seconds: float
@@ -304,7 +304,7 @@ class Plan(NamedTuple):
     program: Packed | None
 
 
-def multiply(program: Program, values: Sequence[Any], piece: Any) -> Any:
+def multiply(program: WorkerProgram, values: Sequence[Any], piece: Any) -> Any:
     """Run on a worker: products with some vectors, one in a row."""
     vectors, count = piece
     spec = program.graph.inputs[-1].spec
@@ -481,7 +481,9 @@ def describe_examples(spans: Sequence[tuple[int, int]], place: int) -> str:
     return f"examples {spans[place][0]} to {spans[place][1]}"
 
 
-def run_examples(program: Program, values: Sequence[Any], piece: Sequence[Any]) -> Any:
+def run_examples(
+    program: WorkerProgram, values: Sequence[Any], piece: Sequence[Any]
+) -> Any:
     """Run on a worker: the results of some examples."""
     return program.run([*values, *piece])
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from workbench.checks.progress import Progress
 from workbench.distributed.programs import (
-    Program,
+    WorkerProgram,
     check_workers,
     find_library,
     place_array,
@@ -107,7 +107,7 @@ def run_pieces(
     Parameters
     ----------
     program
-        What `pack` has made; a worker gets the `Program`.
+        What `pack` has made; a worker gets the `WorkerProgram`.
     shared
         Arrays that all pieces read; the constants of the program come before them.
     name
@@ -132,7 +132,7 @@ def run_pieces(
     return [found[i] for i in range(len(pieces))]
 
 
-def run_piece(piece: Any, function: Any, program: Program, shared: Any) -> Any:
+def run_piece(piece: Any, function: Any, program: WorkerProgram, shared: Any) -> Any:
     """Run on a worker: one piece."""
     return function(program, shared, piece)
 

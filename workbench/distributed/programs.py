@@ -116,7 +116,7 @@ def check_workers(client: Any) -> None:
 # What lies on a worker
 
 
-class Program:
+class WorkerProgram:
     """A Graph on a worker, and what is made of it there."""
 
     def __init__(self, graph: Graph) -> None:
@@ -125,7 +125,7 @@ class Program:
         self._functions: dict[str, Any] = {}
 
     def __reduce__(self) -> Any:
-        return Program, (self.graph,)
+        return WorkerProgram, (self.graph,)
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """Return the outputs by compiled code, which is waited for.
@@ -154,9 +154,9 @@ class Program:
             return made
 
 
-def load_program(data: bytes) -> Program:
+def load_program(data: bytes) -> WorkerProgram:
     """Run on a worker: the task whose result is a program."""
-    return Program(pickle.loads(data))
+    return WorkerProgram(pickle.loads(data))
 
 
 def read(x: Any) -> Any:

@@ -23,7 +23,7 @@ from workbench.core.types import Spec
 from workbench.distributed.pieces import Sent, drive, send_sum
 from workbench.distributed.programs import (
     Packed,
-    Program,
+    WorkerProgram,
     find_library,
     pack,
     place_array,
@@ -290,7 +290,7 @@ def scale_loss(f: Callable[..., Any], share: float) -> Callable[..., Any]:
 
 
 def pull_chunk(
-    program: Program,
+    program: WorkerProgram,
     constants: Sequence[Any],
     sources: Sequence[tuple[bool, int]],
     others: Sequence[Any],

@@ -29,8 +29,8 @@ from workbench.errors import (
     UsageError,
 )
 from workbench.optimize.variables import (
-    Layout,
     Vector,
+    VectorLayout,
     check_order,
     flatten_outputs,
     stretch,
@@ -59,7 +59,7 @@ class Evaluation:
     """
 
     def __init__(
-        self, layout: Layout, bounds: tuple[Vector, Vector] | None, sparse: Sparse
+        self, layout: VectorLayout, bounds: tuple[Vector, Vector] | None, sparse: Sparse
     ) -> None:
         self._layout = layout
         self._sparse = sparse
@@ -211,7 +211,7 @@ class Objective(Evaluation):
     def __init__(
         self,
         f: Function,
-        layout: Layout,
+        layout: VectorLayout,
         bounds: tuple[Vector, Vector] | None,
         constraints: list[tuple[Function, Any, Any]],
         sparse: Sparse,
@@ -412,7 +412,7 @@ class Equations(Evaluation):
     def __init__(
         self,
         f: Function,
-        layout: Layout,
+        layout: VectorLayout,
         bounds: tuple[Vector, Vector] | None,
         t0: float | None,
         sparse: Sparse,

@@ -25,7 +25,7 @@ from workbench.optimize.derivatives import (
     Sparse,
     try_call,
 )
-from workbench.optimize.variables import Layout, read_bounds
+from workbench.optimize.variables import VectorLayout, read_bounds
 
 #: What SciPy calls constraints of its dicts: ``g(x) = 0``, ``g(x) >= 0``.
 KINDS = ("eq", "ineq")
@@ -103,7 +103,7 @@ def problem(
             " expression pass wb.function([x], expression)."
         )
     sparse = _read_sparse(sparse)
-    layout = Layout(x0)
+    layout = VectorLayout(x0)
     limits = read_bounds(bounds, layout)
     if t0 is not None:
         _refuse_constraints(constraints, "solve_ivp")

@@ -16,7 +16,7 @@ from workbench.errors import DtypeError, ShapeError, UsageError
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 
-class Layout:
+class VectorLayout:
     """Where each array of a nest stands in one flat vector.
 
     Attributes
@@ -141,7 +141,7 @@ def describe_tree(value: Any) -> Tree:
     return tree.flatten(value)[1]
 
 
-def read_bounds(bounds: Any, layout: Layout) -> tuple[Vector, Vector] | None:
+def read_bounds(bounds: Any, layout: VectorLayout) -> tuple[Vector, Vector] | None:
     """Return the lower and the upper bounds of the flat vector, checked."""
     if bounds is None:
         return None

@@ -32,7 +32,7 @@ from workbench.overrides.patterns import (
     describe_value,
     write_function,
 )
-from workbench.overrides.regions import Layout, Region
+from workbench.overrides.regions import Region, RegionLayout
 from workbench.overrides.targets import UNSEEN, ByPart, Nodes, WriteFunction
 from workbench.rewrite.forms import (
     is_equal_constant,
@@ -543,7 +543,7 @@ def make_region(one: Match, target: ByLinear) -> Region:
     letters = Subscripts(one.weight.axes, one.input.axes, product.output).rename_axes()
     made, sources = zip(*steps, strict=True)
     return Region(
-        Layout(target.label, ROLES, sources, (len(steps) - 1,)),
+        RegionLayout(target.label, ROLES, sources, (len(steps) - 1,)),
         role_values(one),
         made,
         [root],

@@ -16,9 +16,9 @@ from workbench.core import blame, types
 from workbench.core.op import Op
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
-from workbench.overrides.regions import Layout, Region, Sources
+from workbench.overrides.regions import Region, RegionLayout, Sources
 from workbench.overrides.targets import UNSEEN, ByPart, Nodes, WriteFunction
-from workbench.rewrite.forms import Form, Forms, is_same_value
+from workbench.rewrite.forms import Forms, PatternForm, is_same_value
 from workbench.rewrite.patterns import Match, Matches, find_matches, fit_ranks
 
 # What a function is called where it is shown: a lambda by its source.
@@ -163,13 +163,13 @@ class ByPattern(ByPart):
     def find_regions(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> list[Region]:
         """Return the parts of a program that it matches."""
         label, names = self.label, tuple(self.names)
-        layouts: dict[Sources, Layout] = {}
+        layouts: dict[Sources, RegionLayout] = {}
         regions = []
         for match in self.find_matches(nodes).found:
             sources = match.sources
             layout = layouts.get(sources)
             if layout is None:
-                layout = Layout(label, names, sources, (len(sources) - 1,))
+                layout = RegionLayout(label, names, sources, (len(sources) - 1,))
                 layouts[sources] = layout
             unclear = self.explain_ambiguity(match) if match.other else ""
             regions.append(
@@ -403,7 +403,7 @@ def describe_value(x: object) -> str:
     return f"an array of shape {shape}" if shape else repr(x)
 
 
-def describe_difference(node: Tensor, form: Form) -> str:
+def describe_difference(node: Tensor, form: PatternForm) -> str:
     """Return the first setting in which a node differs from a pattern, in words."""
     for name in sorted({*node.params, *form.root.params}):
         have, want = node.params.get(name), form.root.params.get(name)

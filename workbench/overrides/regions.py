@@ -25,7 +25,7 @@ from workbench.core.types import Params
 Sources = tuple[tuple[int, ...], ...]
 
 
-class Layout(NamedTuple):
+class RegionLayout(NamedTuple):
     """How regions of one structure are built; all places of a pattern share it.
 
     Attributes
@@ -106,7 +106,7 @@ class Region(Part):
 
     def __init__(
         self,
-        layout: Layout,
+        layout: RegionLayout,
         inputs: Sequence[Any],
         made: Sequence[Tensor],
         outputs: Sequence[Tensor],

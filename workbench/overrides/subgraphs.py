@@ -10,7 +10,7 @@ from workbench.core import blame
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
 from workbench.ops import define
-from workbench.overrides.regions import Layout, Region
+from workbench.overrides.regions import Region, RegionLayout
 from workbench.overrides.targets import ByPart, Nodes
 
 #: A Tensor, its name, or (in a session) its id.
@@ -335,7 +335,7 @@ def cut_region(
     made, sources = zip(*steps, strict=True)
     places = tuple([kept[x.serial] for x in outputs])
     return Region(
-        Layout(name, tuple(names), sources, places),
+        RegionLayout(name, tuple(names), sources, places),
         inputs,
         made,
         outputs,

@@ -20,7 +20,7 @@ from workbench.core import dims, types
 from workbench.core.tensor import Tensor
 from workbench.ops.contraction import parse_subscripts, swap, tensordot_subscripts
 from workbench.ops.reductions import reduced_axes
-from workbench.rewrite.contraction import Plan, Term, contract
+from workbench.rewrite.contraction import ContractionPlan, Factor, contract
 from workbench.rewrite.forms import is_value, own_inputs, skip_identities
 from workbench.rewrite.rule import Replacement, Uses, node_rule
 
@@ -84,7 +84,7 @@ def _is_one(n: Any) -> bool:
 # Sums of products
 
 
-def _read_term(x: Any, full: tuple[Any, ...]) -> Term | None:
+def _read_term(x: Any, full: tuple[Any, ...]) -> Factor | None:
     """Return a factor, before the ops that spread it, and which axes it runs along.
 
     None where that is not known of unknown lengths.
@@ -103,7 +103,7 @@ def _read_term(x: Any, full: tuple[Any, ...]) -> Term | None:
         if not isinstance(x, Tensor) or (moved := _read_view(x, places)) is None:
             break
         x, places = moved
-    return Term(x, tuple(places))
+    return Factor(x, tuple(places))
 
 
 def _read_view(
@@ -163,7 +163,7 @@ class _Product:
         self.sign = 1
         self.count = 0
         self.numbers: list[Any] = []
-        self.terms: list[Term] = []
+        self.terms: list[Factor] = []
         self.uses = uses
         self.dtype = _dtype_of(node)
         self.fits = self._add(node, True)
@@ -280,7 +280,7 @@ def _contract(
             return None
         over = math.prod(total)
     scale = product.sign * math.prod(lengths)
-    plan = Plan(
+    plan = ContractionPlan(
         tuple(term.places for term in product.terms),
         len(product.full),
         axes,
@@ -327,7 +327,7 @@ def sum_broadcast(node: Tensor) -> Replacement | None:
     if count is None or not copies:
         return None
     keepdims = bool(node.params.get("keepdims"))
-    plan = Plan((term.places,), len(full), axes, keepdims, count, 1)
+    plan = ContractionPlan((term.places,), len(full), axes, keepdims, count, 1)
     shape = _shape_of(node)
     return Replacement(
         (term.x,), lambda x: np.broadcast_to(contract(plan, x), shape), (plan, shape)
@@ -388,7 +388,7 @@ def sum_matrix_product(node: Tensor, uses: Uses) -> Replacement | None:
         return None
     places = tuple(tuple(order.index(c) for c in term) for term in (first, second))
     over = (*axes, *range(len(output), len(order)))
-    plan = Plan(places, len(order), over, False, 1, 1)
+    plan = ContractionPlan(places, len(order), over, False, 1, 1)
     if node.params.get("keepdims"):
         where = tuple(axes)
         return Replacement(

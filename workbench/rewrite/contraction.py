@@ -17,7 +17,7 @@ from workbench.ops.define import shape_of
 WORTH_BLAS = 64
 
 
-class Term(NamedTuple):
+class Factor(NamedTuple):
     """A factor, and for each of its axes that of the product; None for a length of 1.
 
     Attributes
@@ -32,13 +32,13 @@ class Term(NamedTuple):
     places: tuple[int | None, ...]
 
 
-class Plan(NamedTuple):
+class ContractionPlan(NamedTuple):
     """What is to be computed of some arrays and numbers.
 
     Attributes
     ----------
     places
-        The axes of each array, as of a `Term`.
+        The axes of each array, as of a `Factor`.
     rank
         How many axes the product has.
     axes
@@ -61,7 +61,7 @@ class Plan(NamedTuple):
 Lettered = tuple[Any, str]
 
 
-def contract(plan: Plan, *operands: Any) -> Any:
+def contract(plan: ContractionPlan, *operands: Any) -> Any:
     """Return the sum over some axes of the product of arrays and numbers."""
     arrays, numbers = operands[: len(plan.places)], operands[len(plan.places) :]
     terms = [_drop_ones(x, p) for x, p in zip(arrays, plan.places, strict=True)]

@@ -68,7 +68,7 @@ MOST_REWRITES = 1_000
 Key = tuple[int, int]
 
 
-class Step(NamedTuple):
+class RewriteStep(NamedTuple):
     """One rewrite: which rule, what stood there, and what stands there now.
 
     Attributes
@@ -217,7 +217,7 @@ class _Driver:
         self.known: dict[Any, Tensor] = {}
         #: Whether nodes of the program are copied: a name may come to any of them.
         self.copies = any(x.name is not None for x in self.program.interior)
-        self.steps: list[Step] = []
+        self.steps: list[RewriteStep] = []
         #: What tells each node from all others, at all steps, if anybody asks.
         self.keys: dict[int, Key] = {}
         #: Whether overrides set a part of it, which stays marked.
@@ -436,7 +436,7 @@ class _Driver:
 
     def _log(self, name: str, rule: Rule | None, before: Tensor, after: Any) -> None:
         number = len(self.steps) + 1
-        self.steps.append(Step(number, name, rule, before, after, self.replay))
+        self.steps.append(RewriteStep(number, name, rule, before, after, self.replay))
 
 
 def _is_marked(x: Tensor) -> bool:

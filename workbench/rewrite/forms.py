@@ -41,7 +41,7 @@ UNFIT = (WorkbenchError, ValueError, TypeError, IndexError, ArithmeticError,
          NotImplementedError)  # fmt: skip
 
 
-class Form:
+class PatternForm:
     """A pattern as a graph, for values of some shapes and dtypes.
 
     Attributes
@@ -111,10 +111,10 @@ class Forms:
         #: What errors call it.
         self.text = text
         self.names = find_wildcards(function)
-        self.exact: dict[Any, Form | None] = {}
+        self.exact: dict[Any, PatternForm | None] = {}
         #: The same by shape and dtype of arrays and the class of Python numbers.
-        self.usual_exact: dict[Any, Form | None] = {}
-        self.known: dict[Any, list[Form]] = {}
+        self.usual_exact: dict[Any, PatternForm | None] = {}
+        self.known: dict[Any, list[PatternForm]] = {}
         self.failed: Exception | None = None
         #: The structures that it has for arrays of one rank.
         self.usual: set[Any] = set()
@@ -130,7 +130,7 @@ class Forms:
                 if rank:
                     self.usual.add(form.structure)
 
-    def record_form(self, specs: Sequence[Any]) -> Form | None:
+    def record_form(self, specs: Sequence[Any]) -> PatternForm | None:
         """Return the form for such values; None where the function cannot take them."""
         try:
             with np.errstate(all="ignore"):
@@ -158,10 +158,10 @@ class Forms:
             self.refuse(
                 "it returns a constant", "Return what it computes from its parameters."
             )
-        form = Form(made.leaves, root)
+        form = PatternForm(made.leaves, root)
         return form
 
-    def forms_for(self, kinds: Iterable[Kind]) -> list[Form]:
+    def forms_for(self, kinds: Iterable[Kind]) -> list[PatternForm]:
         """Return one form of each structure that it has for values of these kinds.
 
         None where it cannot be computed for any of them: `failed` says why.
@@ -169,7 +169,7 @@ class Forms:
         kinds = sorted(set(kinds) or {(0, "f")}, key=lambda k: ("fcbiu".find(k[1]), k))
         key = tuple(kinds)
         if key not in self.known:
-            found: dict[Any, Form] = {}
+            found: dict[Any, PatternForm] = {}
             arrays = set(self.usual)
             for chosen in self.combinations(kinds):
                 form = self.record_form([make_spec(kind) for kind in chosen])
@@ -201,7 +201,7 @@ class Forms:
             )
         return product(floats, repeat=count)
 
-    def form_at(self, bound: Sequence[Any]) -> Form | None:
+    def form_at(self, bound: Sequence[Any]) -> PatternForm | None:
         """Return the form for the exact shapes and dtypes of the wildcards' values."""
         held = [x._value if isinstance(x, Tensor) else x for x in bound]
         usual = tuple(

@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.core import types
 from workbench.core.tensor import Tensor
-from workbench.rewrite.forms import Form, own_inputs, skip_identities
+from workbench.rewrite.forms import PatternForm, own_inputs, skip_identities
 
 #: What an operand is to a rule: a number that a rule names, `NUMBER`, None of another
 #: constant, or the name of its op and what its own operands are, if these are few.
@@ -87,7 +87,7 @@ def number_of(x: Any) -> complex | None:
 
 
 def fits_operands(
-    form: Form, scalars: Collection[str], kinds: Sequence[Operand]
+    form: PatternForm, scalars: Collection[str], kinds: Sequence[Operand]
 ) -> bool:
     """Return whether the operands of a form's last op may be of these kinds."""
     wild = {x.serial: x.name in scalars for x in form.leaves}

@@ -23,8 +23,8 @@ from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
 from workbench.rewrite.forms import (
     MISSING,
-    Form,
     Forms,
+    PatternForm,
     has_same_settings,
     is_equal_constant,
     is_same_value,
@@ -116,8 +116,8 @@ class Matches(NamedTuple):
 
     found: list[Match]
     refused: int
-    unlike: list[tuple[Tensor, Form]]
-    forms: list[Form]
+    unlike: list[tuple[Tensor, PatternForm]]
+    forms: list[PatternForm]
     misfits: list[tuple[Any, ...]]
 
 
@@ -159,7 +159,7 @@ def find_matches(
     known = forms.forms_for(kinds_of(nodes, allowed))
     found: dict[int, Match] = {}
     exact = Exact(forms, allowed)
-    unlike: dict[int, tuple[Tensor, Form]] = {}
+    unlike: dict[int, tuple[Tensor, PatternForm]] = {}
     refused: set[int] = set()
     for form in known:
         search = Search(form, allowed, forms.text, exact=False)
@@ -216,7 +216,7 @@ class Exact:
         #: The last one that matched.
         self.last: Search | None = None
 
-    def form(self, bound: tuple[Any, ...]) -> Form | None:
+    def form(self, bound: tuple[Any, ...]) -> PatternForm | None:
         """Return the form for some values."""
         return self.forms.form_at(bound)
 
@@ -284,7 +284,7 @@ class Search:
     """The search for one form of a pattern in one program."""
 
     def __init__(
-        self, form: Form, allowed: Collection[int], text: str, *, exact: bool
+        self, form: PatternForm, allowed: Collection[int], text: str, *, exact: bool
     ) -> None:
         self.form = form
         self.allowed = allowed

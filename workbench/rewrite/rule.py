@@ -34,8 +34,8 @@ from workbench.core.trace import record
 from workbench.errors import RewriteError
 from workbench.ops.define import RULE_NAMES
 from workbench.rewrite.forms import (
-    Form,
     Forms,
+    PatternForm,
     is_same_value,
     make_spec,
     name_wildcards,
@@ -249,14 +249,14 @@ class PairRule(Rule):
         self.unfit: frozenset[str] = frozenset()
 
     @cached_property
-    def patterns(self) -> list[tuple[Forms, list[Form]]]:
+    def patterns(self) -> list[tuple[Forms, list[PatternForm]]]:
         """Each left side, with one form of each structure that it has.
 
         Those of a table are trusted, and elementwise ops are the same for all ranks and
         numbers: with 50 rules the first program would wait for what is recorded.
         """
         made = []
-        known: dict[Any, Form] = {}
+        known: dict[Any, PatternForm] = {}
         is_trusted = self.group != "user"
         text = f"the left side of the rewrite rule {self.name!r}"
         for side in self.sides:
@@ -274,7 +274,7 @@ class PairRule(Rule):
         return made
 
     @property
-    def forms(self) -> list[Form]:
+    def forms(self) -> list[PatternForm]:
         """One form of each structure that the left sides have."""
         return [form for _, forms in self.patterns for form in forms]
 

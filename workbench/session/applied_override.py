@@ -33,7 +33,7 @@ from workbench.overrides.targets import (
     suggest_scope,
     target_of,
 )
-from workbench.session.history import Entry
+from workbench.session.history import NumberedOverride
 from workbench.session.nodes import Nodes
 from workbench.session.state import HasState, State
 from workbench.session.statistics import Effect
@@ -94,7 +94,9 @@ class AppliedOverride:
     def code(self) -> str:
         """The line of Python that attaches it."""
         nodes = self._state.objective.nodes
-        return write_code_line(nodes.session, Entry(self.id, self.override), nodes)
+        return write_code_line(
+            nodes.session, NumberedOverride(self.id, self.override), nodes
+        )
 
     @property
     def _resolution(self) -> Resolution:
@@ -371,7 +373,7 @@ def join_lines(lines: list[str]) -> str:
     return "\n".join(reversed(kept))
 
 
-def write_code_line(session: str, entry: Entry, nodes: Nodes) -> str:
+def write_code_line(session: str, entry: NumberedOverride, nodes: Nodes) -> str:
     """Return the line of Python that attaches an override to a session.
 
     A lambda is written out, another function is named; one without source and name

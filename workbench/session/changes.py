@@ -20,7 +20,7 @@ from workbench.overrides import override as overriding
 from workbench.overrides.override import Override
 from workbench.session import applied_override, storage
 from workbench.session.applied_override import AppliedOverride, attached_overrides
-from workbench.session.history import Entry, find_entry
+from workbench.session.history import NumberedOverride, find_entry
 from workbench.session.state import FairLock, HasState, State, with_lock
 
 
@@ -104,7 +104,7 @@ def override(
         for one in attached_overrides(state):
             if applied_override.is_equal(one.override, new):
                 return one
-    entries = (*state.entries, Entry(state.next_id, new))
+    entries = (*state.entries, NumberedOverride(state.next_id, new))
     session._change(state.edit(f"{new.label} on {where}", entries), "overrides")
     return attached_overrides(session._state)[-1]
 
@@ -300,12 +300,14 @@ def exchange(
     """Replace an override by another one under the same number."""
     old = find_override(session, which)
     entries, place = [*session._state.entries], session._state.entries.index(old)
-    entries[place] = Entry(old.id, new)
+    entries[place] = NumberedOverride(old.id, new)
     session._change(session._state.edit(text, tuple(entries)), "overrides")
     return attached_overrides(session._state)[place]
 
 
-def find_override(session: HasOverrides, which: int | AppliedOverride) -> Entry:
+def find_override(
+    session: HasOverrides, which: int | AppliedOverride
+) -> NumberedOverride:
     """Return an override, given itself or its number."""
     number = which.id if isinstance(which, AppliedOverride) else which
     return find_entry(session._state.entries, number)

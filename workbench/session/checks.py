@@ -35,7 +35,7 @@ from workbench.session.applied_override import (
     write_code_line,
 )
 from workbench.session.derivative import find_active
-from workbench.session.history import Entry
+from workbench.session.history import NumberedOverride
 from workbench.session.nodes import Node, Nodes, check_one_array, copy_for_user, to_list
 from workbench.session.stages import Values
 from workbench.session.state import HasState, State
@@ -462,7 +462,7 @@ def _attach_code(session: HasState, state: State, finding: Finding) -> Finding:
     if find_fix is None or find_fix.rule is None or i is None:
         return finding
     target = ByOp(finding.node.op.name) if find_fix.everywhere else ByNode(i)
-    entry = Entry(0, override(target, find_fix.rule))
+    entry = NumberedOverride(0, override(target, find_fix.rule))
     line = write_code_line(session.name, entry, session.nodes)
     return replace(finding, fix=replace(find_fix, code=line))
 

@@ -12,17 +12,17 @@ from workbench.overrides.override import Override
 MOST_STEPS = 1000
 
 
-class Entry(NamedTuple):
+class NumberedOverride(NamedTuple):
     """One override of a session and its number, which stays when it is edited."""
 
     id: int
     override: Override
 
 
-Entries = tuple[Entry, ...]
+Entries = tuple[NumberedOverride, ...]
 
 
-def find_entry(entries: Entries, number: int) -> Entry:
+def find_entry(entries: Entries, number: int) -> NumberedOverride:
     """Return the override of this number.
 
     Raises

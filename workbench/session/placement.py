@@ -10,12 +10,12 @@ from weakref import WeakKeyDictionary
 from workbench.backends.compiled.steps import KernelStep
 from workbench.backends.cupy.actions import LaunchAction
 from workbench.backends.cupy.devices import find_runtime
-from workbench.backends.cupy.functions import Function
+from workbench.backends.cupy.functions import CupyFunction
 from workbench.backends.cupy.program import Program
 from workbench.core.blame import format_count
 from workbench.errors import DeviceError
 from workbench.session.device_statistics import is_on_device
-from workbench.session.profile import Place, find_place
+from workbench.session.profile import ProfiledNode, find_place
 from workbench.session.state import State
 
 #: What computes on a GPU before kernels are ready, and where there are none.
@@ -35,7 +35,7 @@ def find_device(state: State) -> str | None:
     if there is None:
         return None
     function = _find_function(state)
-    if isinstance(function, Function):
+    if isinstance(function, CupyFunction):
         return function.device
     try:
         return find_runtime().name
@@ -62,7 +62,9 @@ def _find_program(state: State) -> Program | None:
     return program if isinstance(program, Program) else None
 
 
-_known: WeakKeyDictionary[Program, dict[Place, DeviceKernel]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Program, dict[ProfiledNode, DeviceKernel]] = (
+    WeakKeyDictionary()
+)
 
 
 def list_kernels(state: State, node: int) -> list[DeviceKernel]:
@@ -73,7 +75,7 @@ def list_kernels(state: State, node: int) -> list[DeviceKernel]:
         return []
     if program not in _known:
         _known[program] = _index_kernels(program, recorded.ids)
-    places = (Place(node, False), Place(node, True))
+    places = (ProfiledNode(node, False), ProfiledNode(node, True))
     found = [_known[program].get(place) for place in places]
     return [
         kernel._replace(title=f"{what}: {kernel.title}")
@@ -84,13 +86,13 @@ def list_kernels(state: State, node: int) -> list[DeviceKernel]:
 
 def _index_kernels(
     program: Program, ids: Mapping[int, int]
-) -> dict[Place, DeviceKernel]:
+) -> dict[ProfiledNode, DeviceKernel]:
     """Return the kernel of each value and each rule of a program."""
     plan, texts = program.plan, dict[int, list[str]]()
     for action in program.actions:
         if isinstance(action, LaunchAction):
             texts.setdefault(action.step, []).append(action.launch.source)
-    index: dict[Place, DeviceKernel] = {}
+    index: dict[ProfiledNode, DeviceKernel] = {}
     number = 0
     for k, step in enumerate(plan.steps):
         if not isinstance(step, KernelStep):

@@ -16,7 +16,7 @@ from workbench.overrides.override import override
 from workbench.overrides.regions import Region
 from workbench.overrides.resolution import Resolution
 from workbench.session.applied_override import AppliedOverride, resolve_target
-from workbench.session.history import Entry, find_entry
+from workbench.session.history import NumberedOverride, find_entry
 from workbench.session.nodes import Node
 from workbench.session.stages import to_array
 from workbench.session.state import HasState, State
@@ -84,7 +84,7 @@ def preview_override(
     state.require_backward()
     node = session.nodes.find(at)
     found = resolve_target(session.nodes, state.forward.program, target)
-    made = Entry(0, override(found, vjp, steps=steps))
+    made = NumberedOverride(0, override(found, vjp, steps=steps))
     entries, place = [*state.entries], len(state.entries)
     if replacing is not None:
         number = replacing if isinstance(replacing, int) else replacing.id
@@ -105,7 +105,7 @@ class _Reached(Exception):
     """The node has passed on what it passes on: the rest of the sweep is not needed."""
 
 
-def _sweep_to(state: State, node: int, entries: list[Entry]) -> Passed:
+def _sweep_to(state: State, node: int, entries: list[NumberedOverride]) -> Passed:
     """Return what a node passes on to its inputs under some overrides."""
     forward, objective = state.forward, state.objective
     nodes, passed = forward.graph.nodes, Passed()

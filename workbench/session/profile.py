@@ -37,14 +37,16 @@ class SessionProfile(Profile):
                 costs[i] = add_costs(costs.get(i), cost)
 
 
-class Place(NamedTuple):
+class ProfiledNode(NamedTuple):
     """What a node of a program computes: the value or the rule of which node."""
 
     id: int
     backward: bool
 
 
-def find_place(node: Tensor, ids: Mapping[int, int], has_origins: bool) -> Place | None:
+def find_place(
+    node: Tensor, ids: Mapping[int, int], has_origins: bool
+) -> ProfiledNode | None:
     """Return what a node computes; None if that is unknown.
 
     Origins lead to the nodes of ``ids``; with ``has_origins`` those of the values too.
@@ -54,7 +56,7 @@ def find_place(node: Tensor, ids: Mapping[int, int], has_origins: bool) -> Place
         if node.origin is None:
             return None
         node, steps = node.origin.forward, steps + 1
-    return Place(ids[node.serial], steps > has_origins)
+    return ProfiledNode(ids[node.serial], steps > has_origins)
 
 
 def add_costs(one: Cost | None, other: Cost) -> Cost:

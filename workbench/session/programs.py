@@ -37,7 +37,7 @@ class Recorded(NamedTuple):
         The ids of the nodes that the origins of its nodes lead to, by serial.
     """
 
-    function: tiers.Function | None
+    function: tiers.TieredFunction | None
     refusal: str | None
     ids: Mapping[int, int]
 
@@ -65,7 +65,7 @@ class Programs:
         """Return programs of the same backend, none of them made yet."""
         return Programs(self.backend, self._tell)
 
-    def find(self, key: Hashable) -> tiers.Function | None:
+    def find(self, key: Hashable) -> tiers.TieredFunction | None:
         """Return the program of some overrides; None before it is made, or refused."""
         found = self._known.get(key)
         return None if found is None else found.function
@@ -106,7 +106,7 @@ class Programs:
         def tell(_: Program) -> None:
             self._tell()
 
-        assert isinstance(function, tiers.Function)
+        assert isinstance(function, tiers.TieredFunction)
         function.on_compiled = tell
         function.has_warned = True  # the session does, in its own words
         return Recorded(function, None, ids)

@@ -46,7 +46,7 @@ from workbench.session.profile import SessionProfile
 from workbench.session.programs import Programs
 from workbench.session.repeats import scope_stores
 from workbench.session.stages import Backward, Values
-from workbench.session.state import FairLock, State, Step, with_lock
+from workbench.session.state import FairLock, LoopView, State, with_lock
 from workbench.session.timeline import Timeline
 from workbench.symbolic.function import check_backend
 
@@ -156,7 +156,7 @@ class Session:
         #: The thread that ran it last; None once its loop is over.
         self._runner: int | None = None
         #: What that thread reads until its next run; None: the last state.
-        self._step: Step | None = None
+        self._step: LoopView | None = None
         #: Its current state.
         owned = stages.own_arrays(graph, lent) if copy else graph
         if copy:
@@ -631,7 +631,7 @@ class Session:
         runner = self._runner
         if self._step is None and runner is not None:
             if runner != threading.get_ident():
-                self._step = Step(runner, self._last)
+                self._step = LoopView(runner, self._last)
 
     def end_step(self) -> None:
         """Let all threads see the last state: the loop that ran it is over.

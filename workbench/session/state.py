@@ -3,7 +3,8 @@
 A state never changes, though some of it is computed when it is first asked for. A
 change of a session makes another state, and the session takes it when its gradients are
 computed: what fails or is interrupted leaves the last one. A `FairLock` lets one thread
-at a time change it, and a `Step` is what a loop reads of it from one run to the next.
+at a time change it, and a `LoopView` is what a loop reads of it from one run to the
+next.
 """
 
 from __future__ import annotations
@@ -620,7 +621,7 @@ class FairLock:
         return self._lock
 
 
-class Step(NamedTuple):
+class LoopView(NamedTuple):
     """What a loop reads of a session from one run to the next.
 
     A step of a loop is several calls: ``run``, then ``grads``. A change that the page

@@ -28,7 +28,7 @@ from workbench.overrides.override import Override
 from workbench.overrides.subgraphs import BySubgraph, subgraph
 from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session import applied_override
-from workbench.session.history import Entry
+from workbench.session.history import NumberedOverride
 from workbench.session.nodes import Nodes
 
 if TYPE_CHECKING:
@@ -58,7 +58,10 @@ class StoredOverride:
 
 
 def serialize(
-    session: str, entries: Iterable[Entry], nodes: Nodes, tensors: Sequence[Tensor]
+    session: str,
+    entries: Iterable[NumberedOverride],
+    nodes: Nodes,
+    tensors: Sequence[Tensor],
 ) -> tuple[str, list[str]]:
     """Return the text of a file of overrides, and a line for each that is not data."""
     stored, skipped = [], []
@@ -262,7 +265,7 @@ def _check_target(target: dict[str, Any], where: str) -> None:
 
 def make_entries(
     stored: Sequence[StoredOverride], state: State, nodes: Nodes, strict: bool
-) -> tuple[list[Entry], list[str]]:
+) -> tuple[list[NumberedOverride], list[str]]:
     """Return the overrides of a file that are new to a session, and lines on misfits.
 
     Raises
@@ -270,7 +273,10 @@ def make_entries(
     OverrideError
         If one does not fit, with ``strict``.
     """
-    added, problems = dict[int, Entry](), dict[int, str]()  # by the place in the file
+    added, problems = (
+        dict[int, NumberedOverride](),
+        dict[int, str](),
+    )  # by the place in the file
     next_id = state.next_id
     overrides = [entry.override for entry in state.entries]
     for place, one in enumerate(stored):
@@ -282,7 +288,7 @@ def make_entries(
             override = replace(override, target=target)
             if any(applied_override.is_equal(override, other) for other in overrides):
                 continue
-            added[place] = Entry(next_id, override)
+            added[place] = NumberedOverride(next_id, override)
             overrides.append(override)
             next_id += 1
         except WorkbenchError as error:
@@ -303,14 +309,14 @@ def make_entries(
 
 
 def _sift(
-    added: dict[int, Entry], problems: dict[int, str], state: State
-) -> dict[int, Entry]:
+    added: dict[int, NumberedOverride], problems: dict[int, str], state: State
+) -> dict[int, NumberedOverride]:
     """Return the overrides that fit together; add the errors of the others.
 
     All are tried at once, then halves of those that fail: one by one would take a
     sweep for each, and a file is not trusted.
     """
-    good = dict[int, Entry]()
+    good = dict[int, NumberedOverride]()
     stack = [list(added)]
     while stack:
         part = stack.pop()

@@ -291,7 +291,7 @@ class CompiledFunction:
         bare = len(args) == len(places) == len(leaves) and flat and not shared
         form = made.tree.kind
         if (
-            isinstance(run, tiers.Function)
+            isinstance(run, tiers.TieredFunction)
             and bare
             and (form is None or all(c.kind is None for c in made.tree.children))
             and form in (None, tuple, list)

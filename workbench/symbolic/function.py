@@ -338,7 +338,7 @@ class Function:
         self._compiled = BACKENDS[backend](self.simplified, own=True)
         form = structure.kind if structure is not None else None
         if (
-            isinstance(self._compiled, tiers.Function)
+            isinstance(self._compiled, tiers.TieredFunction)
             and signature.bare
             and structure is not None
             and not (shared or changed)

@@ -17,12 +17,12 @@ import workbench as wb
 from tests.backends.compiled.programs import check_equal, trace
 from tests.gpu.stand_in import Foreign
 from workbench.backends.compiled import memory, tiers
-from workbench.backends.compiled.tiers import Function
+from workbench.backends.compiled.tiers import TieredFunction
 from workbench.errors import CompilerError
 
 
-def make(f: Any, *args: Any, **options: Any) -> Function:
-    return Function(trace(f, list(args)), **options)
+def make(f: Any, *args: Any, **options: Any) -> TieredFunction:
+    return TieredFunction(trace(f, list(args)), **options)
 
 
 def test_the_first_call_is_numpys_and_a_later_one_compiled(
@@ -176,7 +176,7 @@ def test_a_bug_of_the_compiler_is_no_error_of_the_users(
 def test_dtypes_that_depend_on_values_run_as_numpy() -> None:
     """NumPy's eigvals gives floats or complex numbers, as they come out."""
     graph = wb.trace(lambda a: np.linalg.eigvals(a))(np.eye(3))
-    f = Function(graph)
+    f = TieredFunction(graph)
     f(np.eye(3))
     f.wait(60)
     with pytest.warns(RuntimeWarning, match="eigvals gave float64"):

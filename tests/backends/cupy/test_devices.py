@@ -18,7 +18,7 @@ from tests.backends.cupy.standin import DeviceArray, Reading, Standin
 from tests.gpu.stand_in import Foreign
 from workbench.backends.cupy import devices
 from workbench.backends.cupy.devices import find_problem
-from workbench.backends.cupy.functions import Function
+from workbench.backends.cupy.functions import CupyFunction
 from workbench.backends.cupy.launches import Launch
 from workbench.backends.cupy.runtime import CupyRuntime
 from workbench.errors import DeviceError, DeviceMemoryError, DtypeError, UsageError
@@ -214,7 +214,9 @@ class There(Standin):
 
 def test_compute_follows_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "_RUNTIME", There())
-    monkeypatch.setattr(Function, "patience", 0.0)  # its kernels have no such arrays
+    monkeypatch.setattr(
+        CupyFunction, "patience", 0.0
+    )  # its kernels have no such arrays
     f = wb.compile(wb.grad(lambda x: np.sum(np.tanh(x) ** 2)))
     made = f(Foreign(np.ones(3)))
     assert isinstance(made, Foreign)

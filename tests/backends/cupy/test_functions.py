@@ -19,7 +19,7 @@ from tests.backends.cupy.host import COMPILER
 from tests.backends.cupy.standin import DeviceArray, Standin
 from workbench.backends.compiled.tiers import MOST_TRIES
 from workbench.backends.cupy.actions import HostAction, LoopAction
-from workbench.backends.cupy.functions import Function
+from workbench.backends.cupy.functions import CupyFunction
 from workbench.backends.cupy.matrices import WORKSPACE
 from workbench.backends.cupy.obstacles import INSTEAD, OTHERWISE, WIDER
 from workbench.backends.cupy.program import WARM
@@ -39,11 +39,13 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs g++")
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Standin:
-    monkeypatch.setattr(Function, "patience", 0.0)  # first calls are op by op
+    monkeypatch.setattr(CupyFunction, "patience", 0.0)  # first calls are op by op
     return Standin()
 
 
-def make(f: Callable[..., Any], args: tuple[Any, ...], runtime: Standin) -> Function:
+def make(
+    f: Callable[..., Any], args: tuple[Any, ...], runtime: Standin
+) -> CupyFunction:
     """A function on the device that is compiled for these arguments."""
     names = [*inspect.signature(f).parameters] if f is not np.sin else ["x"]
     symbols = [
@@ -51,7 +53,7 @@ def make(f: Callable[..., Any], args: tuple[Any, ...], runtime: Standin) -> Func
         for name, a in zip(names, args, strict=True)
     ]
     outputs, _ = tree.flatten(f(*symbols))
-    function = Function(wb.Graph(symbols, outputs), runtime=runtime)
+    function = CupyFunction(wb.Graph(symbols, outputs), runtime=runtime)
     function.run([runtime.upload(a) for a in args])
     assert function.wait(120)
     assert function.reason is None, function.reason
@@ -60,7 +62,7 @@ def make(f: Callable[..., Any], args: tuple[Any, ...], runtime: Standin) -> Func
 
 def check(
     f: Callable[..., Any], args: tuple[Any, ...], runtime: Standin, calls: int = 5
-) -> Function:
+) -> CupyFunction:
     """The same as NumPy gives, in calls that are captured and that are not."""
     expected = [np.asarray(y) for y in tree.flatten(f(*args))[0]]
     function = make(f, args, runtime)
@@ -75,7 +77,7 @@ def check(
     return function
 
 
-def program_of(function: Function) -> Any:
+def program_of(function: CupyFunction) -> Any:
     assert function._last is not None
     return function._last.program
 
@@ -134,8 +136,8 @@ def test_a_first_call_waits_a_moment_for_its_kernels(
 
     monkeypatch.setattr(runtime, "load", load_late)
     for patience in (0.01, 60.0):  # in the first round they are not there in time
-        monkeypatch.setattr(Function, "patience", patience)
-        function = Function(graph, runtime=runtime)
+        monkeypatch.setattr(CupyFunction, "patience", patience)
+        function = CupyFunction(graph, runtime=runtime)
         runtime.log.clear()
         (made,) = function.run([runtime.upload(x)])
         launched = any(name.startswith("entries_") for name in runtime.log)
@@ -653,7 +655,7 @@ def test_what_an_op_gives_back_is_an_array_of_its_own(
 def test_outputs_op_by_op_are_not_the_constants(runtime: Standin) -> None:
     x = wb.tensor("x", dtype=float, shape=(3,))
     C = np.arange(3.0)
-    function = Function(wb.Graph([x], [x * 2, x * 0 + C, wb.constant(C)]),
+    function = CupyFunction(wb.Graph([x], [x * 2, x * 0 + C, wb.constant(C)]),
                         runtime=runtime)  # fmt: skip
     given = runtime.upload(np.ones(3))
     for y in function.run_uncompiled([given]):
@@ -674,7 +676,7 @@ def test_a_constant_of_the_device_is_copied(runtime: Standin) -> None:
 def test_numbers_of_the_host_become_arrays_without_a_transfer(
     runtime: Standin, rng: np.random.Generator
 ) -> None:
-    function = Function(
+    function = CupyFunction(
         wb.trace(lambda x, k: chain(x * k))(Spec((4, 3), np.dtype(float)), 2.0),
         runtime=runtime,
     )
@@ -714,7 +716,7 @@ def test_a_captured_program_takes_what_lies_at_odd_places(
 
 def test_ops_run_on_the_device_of_their_arrays(runtime: Standin) -> None:
     x = wb.tensor("x", dtype=float, shape=(3,))
-    function = Function(wb.Graph([x], [x * 2]), runtime=runtime)
+    function = CupyFunction(wb.Graph([x], [x * 2]), runtime=runtime)
     depths = []
 
     def run(arrays: Any, observer: Any = None) -> list[Any]:
@@ -824,7 +826,7 @@ def test_what_the_device_refuses_to_compile_is_tried_again(
     runtime: Standin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = wb.tensor("x", dtype=float, shape=(3,))
-    function = Function(wb.Graph([x], [np.sin(x)]), runtime=runtime)
+    function = CupyFunction(wb.Graph([x], [np.sin(x)]), runtime=runtime)
     given = [runtime.upload(np.ones(3))]
 
     def refuse(*args: Any) -> Any:
@@ -839,7 +841,7 @@ def test_what_the_device_refuses_to_compile_is_tried_again(
     assert function.wait(60)
     assert program_of(function) is not None
 
-    function = Function(wb.Graph([x], [np.cos(x)]), runtime=runtime)
+    function = CupyFunction(wb.Graph([x], [np.cos(x)]), runtime=runtime)
     monkeypatch.setattr(runtime, "load", refuse)
     for _ in range(MOST_TRIES):
         function.run(given)

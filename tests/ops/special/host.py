@@ -24,7 +24,7 @@ from workbench.ops.special.device import (
     HEADERS,
     ROWS,
     DeviceFunction,
-    Loop,
+    DeviceLoop,
     list_options,
 )
 
@@ -53,7 +53,7 @@ def by_header(names: Iterable[str] = ROWS) -> dict[str, list[str]]:
     return found
 
 
-def _source(name: str, loop: Loop) -> str:
+def _source(name: str, loop: DeviceLoop) -> str:
     params = [f"const {_C[c]}* x{i}" for i, c in enumerate(loop.inputs)]
     params += [f"{_C[c]}* y{i}" for i, c in enumerate(loop.outputs)]
     ins = "".join(f"const {_C[c]} in{i} = x{i}[k]; " for i, c in enumerate(loop.inputs))
@@ -88,7 +88,7 @@ class HostLibrary:
         assert done.returncode == 0, done.stderr[:4000]
         self._library = ctypes.CDLL(str(path))
 
-    def call(self, name: str, loop: Loop, args: list[np.ndarray]) -> list[Any]:
+    def call(self, name: str, loop: DeviceLoop, args: list[np.ndarray]) -> list[Any]:
         """Return the outputs of a loop, one element after the other."""
         pairs = zip(args, loop.inputs, strict=True)
         ins = [np.ascontiguousarray(a, _NUMPY[c]) for a, c in pairs]

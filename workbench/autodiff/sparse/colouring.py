@@ -494,7 +494,7 @@ def _colour_both(pattern: Places, order: str, seed: int) -> Colouring:
             )
         return Colouring(pattern, "both", "natural", own[0], np.full_like(own[1], -1))
     starts, ends, _ = pattern.csc
-    graph = Graph(
+    graph = Adjacency(
         np.concatenate([pattern.indptr, starts[1:] + pattern.nnz]),
         np.concatenate([columns + height, ends]),
     )
@@ -573,22 +573,22 @@ def _colour_symmetric(
     return Colouring(pattern, mode, order, found)
 
 
-class Graph(NamedTuple):
+class Adjacency(NamedTuple):
     """The neighbours of vertex v are ``ends[starts[v]:starts[v + 1]]``."""
 
     starts: Integers
     ends: Integers
 
 
-def _make_graph(pattern: Places) -> Graph:
+def _make_graph(pattern: Places) -> Adjacency:
     """Return the graph of a symmetric pattern: an edge for each two entries."""
     off = pattern.rows != pattern.columns
     before = np.concatenate([[0], np.cumsum(off)])
     starts = before[pattern.indptr].astype(pattern.indptr.dtype)
-    return Graph(starts, pattern.columns[off])
+    return Adjacency(starts, pattern.columns[off])
 
 
-def _colour_forest(graph: Graph) -> Integers | None:
+def _colour_forest(graph: Adjacency) -> Integers | None:
     """Return the depth of each vertex in its tree, modulo 3; None: there is a cycle.
 
     In a tree each path of four vertices has three neighbouring depths.
@@ -617,7 +617,7 @@ def _colour_forest(graph: Graph) -> Integers | None:
     return np.asarray((depths - 1) % 3, np.int32)
 
 
-def _assign_star(graph: Graph, sequence: Integers, is_proper: bool) -> Integers:
+def _assign_star(graph: Adjacency, sequence: Integers, is_proper: bool) -> Integers:
     count, size, kind = len(graph.starts) - 1, len(graph.ends), graph.starts.dtype
     colours = np.full(count, -1, kind)
     run_loop(
@@ -628,7 +628,7 @@ def _assign_star(graph: Graph, sequence: Integers, is_proper: bool) -> Integers:
     return colours
 
 
-def _assign_acyclic(graph: Graph, sequence: Integers) -> Integers:
+def _assign_acyclic(graph: Adjacency, sequence: Integers) -> Integers:
     count, size, kind = len(graph.starts) - 1, len(graph.ends), graph.starts.dtype
     colours = np.full(count, -1, kind)
     run_loop(
@@ -655,18 +655,18 @@ def _order_columns(
     """Return the columns in an order for a greedy colouring."""
     if order in ("smallest_last", "incidence"):
         starts, rows, _ = pattern.csc
-        lines = Graph(pattern.indptr, pattern.indices)
-        return _order_greedily(Graph(starts, rows), lines, met, order)
+        lines = Adjacency(pattern.indptr, pattern.indices)
+        return _order_greedily(Adjacency(starts, rows), lines, met, order)
     return _order_by_degrees(met, order, seed)
 
 
-def _order_vertices(graph: Graph, order: str, seed: int) -> Integers:
+def _order_vertices(graph: Adjacency, order: str, seed: int) -> Integers:
     """Return the vertices of a graph in an order for a greedy colouring."""
     degrees = np.diff(graph.starts)
     if order in ("smallest_last", "incidence"):
         count, kind = len(degrees), graph.starts.dtype
         # The row of each vertex has that vertex alone: it stands for the other end.
-        own = Graph(np.arange(count + 1, dtype=kind), np.arange(count, dtype=kind))
+        own = Adjacency(np.arange(count + 1, dtype=kind), np.arange(count, dtype=kind))
         return _order_greedily(graph, own, degrees, order)
     return _order_by_degrees(degrees, order, seed)
 
@@ -681,7 +681,7 @@ def _order_by_degrees(degrees: npt.NDArray[Any], order: str, seed: int) -> Integ
 
 
 def _order_greedily(
-    graph: Graph, lines: Graph, degrees: npt.NDArray[Any], order: str
+    graph: Adjacency, lines: Adjacency, degrees: npt.NDArray[Any], order: str
 ) -> Integers:
     """Return the order of the fewest neighbours that are left, or most that have come.
 

@@ -24,7 +24,7 @@ from workbench.autodiff.sparse.relations import (
     Mask,
     Positions,
     Relation,
-    Term,
+    UnionTerm,
     make_csr,
     multiply,
 )
@@ -94,9 +94,9 @@ class PairCollector:
 
     def pair(
         self,
-        left: Sequence[Term],
+        left: Sequence[UnionTerm],
         left_entries: Positions | None,
-        right: Sequence[Term],
+        right: Sequence[UnionTerm],
         right_entries: Positions | None,
         size: int,
     ) -> None:
@@ -137,9 +137,9 @@ class PairCollector:
 
     def _multiply(
         self,
-        left: Sequence[Term],
+        left: Sequence[UnionTerm],
         left_entries: Positions | None,
-        right: Sequence[Term],
+        right: Sequence[UnionTerm],
         right_entries: Positions | None,
         size: int,
     ) -> None:
@@ -165,11 +165,11 @@ class PairCollector:
         return self.total + self.total.T.tocsr()
 
 
-def _identify(terms: Sequence[Term]) -> frozenset[tuple[int, int]]:
+def _identify(terms: Sequence[UnionTerm]) -> frozenset[tuple[int, int]]:
     return frozenset((id(t.rows), id(t.table)) for t in terms)
 
 
-def _pick_rows(term: Term, entries: Positions | None, size: int) -> Positions:
+def _pick_rows(term: UnionTerm, entries: Positions | None, size: int) -> Positions:
     """Return the row of a term's table for each of some entries."""
     if entries is None:
         return term.select_rows(size)
@@ -177,12 +177,12 @@ def _pick_rows(term: Term, entries: Positions | None, size: int) -> Positions:
 
 
 def _merge(
-    terms: Sequence[Term], entries: Positions | None, size: int, width: int
+    terms: Sequence[UnionTerm], entries: Positions | None, size: int, width: int
 ) -> tuple[Any, Positions]:
     """Return a table of what entries depend on, and the row of each entry."""
     if len(terms) == 1 and terms[0].table is not None:
         return terms[0].table, _pick_rows(terms[0], entries, size)
-    picked = [Term(_pick_rows(t, entries, size), t.table) for t in terms]
+    picked = [UnionTerm(_pick_rows(t, entries, size), t.table) for t in terms]
     return Dependence(size, width, picked).make_csr(), np.arange(size)
 
 
@@ -219,7 +219,7 @@ def _pair_operands(
         for i, (x, relation) in enumerate(zip(record.operands, row, strict=True))
         if x is not None and relation is not None
     ]
-    composed: dict[int, list[Term]] = {}
+    composed: dict[int, list[UnionTerm]] = {}
     for n, (i, left, _) in enumerate(live):
         for j, right, _ in live[n:]:
             if not has_curvature(facts, i, j):

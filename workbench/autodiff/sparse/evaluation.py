@@ -679,7 +679,7 @@ def order_entries(pattern: SparsityPattern, format: str) -> Any:
 
 
 def make_expression(
-    linear: LinearMap, settings: Settings, cost: Any = None
+    linear: LinearMap, cost: Any = None, *, settings: Settings
 ) -> Any | None:
     """Return the sparse matrix of an expression; None where a dense one is better.
 

@@ -19,7 +19,7 @@ from workbench.autodiff.sparse.pattern import SparsityPattern
 from workbench.core import blame
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
-from workbench.ops.sparse.pattern import Pattern, make_array, to_host
+from workbench.ops.sparse.pattern import SparseStructure, make_array, to_host
 
 #: So many copies of the index arrays are kept: one is mostly still held by the caller.
 MOST_COPIES = 2
@@ -124,14 +124,14 @@ class MatrixMaker:
             )
 
 
-def make_tensor(entries: Any, layout: Pattern) -> Any:
+def make_tensor(entries: Any, layout: SparseStructure) -> Any:
     """Return the sparse array of entries that are recorded."""
     from workbench.ops.sparse.tensor import SparseTensor
 
     return SparseTensor(entries, layout)
 
 
-def make_layout(pattern: SparsityPattern, format: str) -> Pattern:
+def make_layout(pattern: SparsityPattern, format: str) -> SparseStructure:
     """Return the class and index arrays of SciPy's array of a pattern."""
     import scipy.sparse
 
@@ -142,7 +142,7 @@ def make_layout(pattern: SparsityPattern, format: str) -> Pattern:
     else:
         index = pattern.indices, pattern.indptr
     kind = getattr(scipy.sparse, f"{format}_array")
-    return Pattern(kind, format, pattern.shape, index, (pattern.nnz,))
+    return SparseStructure(kind, format, pattern.shape, index, (pattern.nnz,))
 
 
 def list_indices(matrix: Any) -> tuple[Any, ...]:

@@ -31,7 +31,7 @@ from workbench.autodiff.sparse.relations import (
     IDENTITY,
     Dependence,
     Relation,
-    Term,
+    UnionTerm,
     as_relation,
     make_csr,
     make_identity,
@@ -609,9 +609,9 @@ def stack_dependences(parts: Sequence[Dependence], each: int, width: int) -> Dep
 
     if all(len(p.terms) == 1 and p.terms[0].table is None for p in parts):
         rows = np.concatenate([p.terms[0].select_rows(each) for p in parts])
-        return Dependence(len(rows), width, [Term(rows, None)])
+        return Dependence(len(rows), width, [UnionTerm(rows, None)])
     table = vstack([p.make_csr() for p in parts], format="csr")
-    return Dependence(each * len(parts), width, [Term(None, table)])
+    return Dependence(each * len(parts), width, [UnionTerm(None, table)])
 
 
 def _compose(x: Value, relation: Relation, size: int) -> Dependence:

@@ -82,7 +82,7 @@ class Relation(NamedTuple):
 IDENTITY = Relation()
 
 
-class Term(NamedTuple):
+class UnionTerm(NamedTuple):
     """One matrix of a union: for each entry the row of a table, or -1.
 
     Attributes
@@ -116,12 +116,12 @@ class Dependence:
 
     __slots__ = ("size", "terms", "width")
 
-    def __init__(self, size: int, width: int, terms: Sequence[Term]) -> None:
+    def __init__(self, size: int, width: int, terms: Sequence[UnionTerm]) -> None:
         self.size = size
         self.width = width
         self.terms = merge_terms(terms)
         if len(self.terms) > MOST_TERMS:
-            self.terms = [Term(None, self.make_csr())]
+            self.terms = [UnionTerm(None, self.make_csr())]
 
     def make_csr(self) -> Any:
         """Return it as one boolean CSR array, sorted and free of duplicates.
@@ -150,7 +150,7 @@ class Dependence:
         """Return how many places all terms have; those of several count again."""
         return sum(map(self._count_term, self.terms))
 
-    def _count_term(self, term: Term) -> int:
+    def _count_term(self, term: UnionTerm) -> int:
         if term.table is None:
             return self.size
         counts = np.append(np.diff(term.table.indptr), 0)
@@ -173,15 +173,15 @@ class Dependence:
         """Return what a result of ``size`` entries depends on through a relation."""
         return Dependence(size, self.width, self.compose_terms(relation))
 
-    def compose_terms(self, relation: Relation) -> list[Term]:
+    def compose_terms(self, relation: Relation) -> list[UnionTerm]:
         """Return the terms of what a result depends on through a relation."""
         groups, members, height, matrix = relation
         if matrix is not None:
-            return [Term(groups, self._multiply(matrix))]
+            return [UnionTerm(groups, self._multiply(matrix))]
         if members is None:
             if groups is None:
                 return list(self.terms)
-            return [Term(pick(t.rows, groups), t.table) for t in self.terms]
+            return [UnionTerm(pick(t.rows, groups), t.table) for t in self.terms]
         kept = members >= 0
         entries = np.nonzero(kept)[0] if not kept.all() else None
         left = members if entries is None else members[entries]
@@ -203,7 +203,7 @@ class Dependence:
                 (height, self.width),
             )
             reduced = part if reduced is None else reduced + part
-        return [] if reduced is None else [Term(groups, reduced)]
+        return [] if reduced is None else [UnionTerm(groups, reduced)]
 
     def _multiply(self, matrix: Any) -> Any:
         made = None
@@ -250,7 +250,7 @@ def as_relation(found: Dependence, most: int) -> Relation | None:
 def make_identity(size: int, width: int, start: int) -> Dependence:
     """Return the dependence of an input: entry i on input ``start + i`` alone."""
     rows = None if size == width else count_up(size) + start
-    return Dependence(size, width, [Term(rows, None)])
+    return Dependence(size, width, [UnionTerm(rows, None)])
 
 
 def unite(parts: Iterable[Dependence]) -> Dependence:
@@ -262,18 +262,18 @@ def unite(parts: Iterable[Dependence]) -> Dependence:
     return Dependence(first.size, first.width, terms)
 
 
-def merge_terms(terms: Sequence[Term]) -> list[Term]:
+def merge_terms(terms: Sequence[UnionTerm]) -> list[UnionTerm]:
     """Return terms of which no two are equal, nor all of whose rows are -1."""
     if len(terms) < 2:
         return list(terms)
-    kept: list[Term] = []
+    kept: list[UnionTerm] = []
     for term in terms:
         if not any(_is_same_term(term, other) for other in kept):
             kept.append(term)
     return kept
 
 
-def _is_same_term(a: Term, b: Term) -> bool:
+def _is_same_term(a: UnionTerm, b: UnionTerm) -> bool:
     if a.table is not b.table:
         return False
     if a.rows is b.rows:

@@ -8,7 +8,6 @@ from workbench.autodiff.grad import (
     Argnums,
     RecordedCall,
     chosen_arguments,
-    is_expression,
 )
 from workbench.autodiff.sparse.pattern import SparsityPattern
 from workbench.autodiff.sparse.propagation import (
@@ -17,7 +16,7 @@ from workbench.autodiff.sparse.propagation import (
 )
 from workbench.core import tree
 from workbench.core.graph import Graph
-from workbench.core.trace import trace
+from workbench.core.trace import is_expression, trace
 from workbench.core.types import Spec, spec_of
 from workbench.errors import UsageError
 

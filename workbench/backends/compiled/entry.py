@@ -186,7 +186,7 @@ def make_entry(
         outputs.append(y.buffer)
     if len(set(outputs)) < len(outputs) or (form is None and len(outputs) != 1):
         return None
-    writer = _Writer(plan, inputs, outputs, form, len(addresses))
+    writer = _EntryWriter(plan, inputs, outputs, form, len(addresses))
     writer.guarded, writer.empty = context is not None, len(empty)
     writer.numbers, writer.raises = numbers, raises
     library = machine.compile(writer.write(), ["entry"], [], quick=False)
@@ -210,7 +210,7 @@ def make_entry(
     return entry
 
 
-def _fill_table(writer: _Writer, addresses: Sequence[int], block: int) -> Table:
+def _fill_table(writer: _EntryWriter, addresses: Sequence[int], block: int) -> Table:
     """Return the table of an entry, but for what is its owner's."""
     plan, api = writer.plan, ctypes.pythonapi
     table = np.zeros(writer.size, np.uint64).view(Table)
@@ -368,7 +368,7 @@ nothing:
 """
 
 
-class _Writer:
+class _EntryWriter:
     """The text of an entry, and the places of what it finds in its table."""
 
     def __init__(

@@ -49,7 +49,7 @@ def write_kernel(machine: Machine, name: str, kernel: Kernel) -> Builder:
     CompilerError
         If an entry of some node cannot be computed.
     """
-    return _Writer(machine, name, kernel).write()
+    return _KernelWriter(machine, name, kernel).write()
 
 
 def write_zeros(machine: Machine, name: str, buffer: int, size: int) -> Builder:
@@ -75,7 +75,7 @@ MOST_SIDE_BY_SIDE = 8
 BLOCK = 32
 
 
-class _Writer:
+class _KernelWriter:
     """The text of one kernel while it is being written."""
 
     def __init__(self, machine: Machine, name: str, kernel: Kernel) -> None:

@@ -52,7 +52,7 @@ from workbench.ops.shaping import RESHAPE
 ROWS = 10_007
 
 
-class Layout(NamedTuple):
+class MemoryLayout(NamedTuple):
     """Where a node's entries lie: in the memory of which node, and an example array."""
 
     root: int
@@ -98,7 +98,7 @@ class Roles:
         self.graph = graph
         self.nodes = nodes
         self.of: dict[int, str] = {}
-        self.layouts: dict[int, Layout] = {}
+        self.layouts: dict[int, MemoryLayout] = {}
         self.nested: dict[int, list[Plan]] = {}
         self._leaves = {x.serial for x in graph.leaves}
         #: The results that somebody takes out of a node that has several.
@@ -356,10 +356,10 @@ class Roles:
                 or _find_row_bytes(made) != row
             ):
                 return False
-        self.layouts[node.serial] = Layout(whole.root, whole.offset + moved, made)
+        self.layouts[node.serial] = MemoryLayout(whole.root, whole.offset + moved, made)
         return True
 
-    def _find_layout(self, x: Tensor) -> Layout | None:
+    def _find_layout(self, x: Tensor) -> MemoryLayout | None:
         found = self.layouts.get(x.serial)
         if found is None:
             spec = read_spec(x)
@@ -373,7 +373,7 @@ class Roles:
             strides = self._strides.get(x.serial)
             if strides is not None:
                 array = np.lib.stride_tricks.as_strided(array, spec.shape, strides)
-            found = Layout(x.serial, 0, array)
+            found = MemoryLayout(x.serial, 0, array)
             self.layouts[x.serial] = found
         return found
 

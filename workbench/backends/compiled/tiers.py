@@ -1,4 +1,4 @@
-"""`Function`: NumPy answers at once, compiled code when it is ready.
+"""`TieredFunction`: NumPy answers at once, compiled code when it is ready.
 
 A program is compiled once for each set of shapes and dtypes that it is called with, by
 one thread in the background. Until then, and where it cannot be compiled, NumPy runs
@@ -80,7 +80,7 @@ class Attempt:
         return not self.begun or (self.refused > 0 and self.done.is_set())
 
 
-class Function:
+class TieredFunction:
     """A graph that runs on NumPy, and compiled when that is ready.
 
     Attributes
@@ -308,7 +308,7 @@ def describe_form(x: Any) -> tuple[Any, ...]:
 
 def _compile_wanted(
     reference: weakref.ref[Attempt],
-    function: numpy_backend.Function,
+    function: numpy_backend.NumpyFunction,
     make: Callable[[Graph], Any],
     tell: Callable[[Program], None] | None,
     kinds: Collection[str],
@@ -320,7 +320,7 @@ def _compile_wanted(
 
 
 def _compile(
-    function: numpy_backend.Function,
+    function: numpy_backend.NumpyFunction,
     attempt: Attempt,
     make: Callable[[Graph], Any],
     tell: Callable[[Program], None] | None,
@@ -381,14 +381,14 @@ def install_entry(
     owner.__class__ = type(base.__name__, (base,), members)
 
 
-def compile(graph: Graph, own: bool = False) -> Function:
+def compile(graph: Graph, own: bool = False) -> TieredFunction:
     """Return the graph as a function that is compiled at its first call."""
-    return Function(graph, own)
+    return TieredFunction(graph, own)
 
 
-def compile_when_worthwhile(graph: Graph, own: bool = False) -> Function:
+def compile_when_worthwhile(graph: Graph, own: bool = False) -> TieredFunction:
     """Return the graph as a function that is compiled once it has run for a while."""
-    return Function(graph, own, eager=False)
+    return TieredFunction(graph, own, eager=False)
 
 
 # The background

@@ -50,7 +50,7 @@ class _Ufunc(ctypes.Structure):
     ]
 
 
-class Loop(NamedTuple):
+class UfuncLoop(NamedTuple):
     """A loop of a ufunc of one result.
 
     Attributes
@@ -69,7 +69,7 @@ class Loop(NamedTuple):
 
 
 @cache
-def find_loop(ufunc: np.ufunc, kinds: tuple[str, ...]) -> Loop | None:
+def find_loop(ufunc: np.ufunc, kinds: tuple[str, ...]) -> UfuncLoop | None:
     """Return the loop of a ufunc that takes such kinds; None: there is none."""
     if sys.implementation.name != "cpython":  # an id is no address
         return None
@@ -93,7 +93,7 @@ def find_loop(ufunc: np.ufunc, kinds: tuple[str, ...]) -> Loop | None:
         names = name, f"{name}_data"
         if any(ADDRESSES.setdefault(*x) != x[1] for x in zip(names, at, strict=True)):
             return None  # another ufunc of this name is known by it
-        return Loop(*names, kinds, output)
+        return UfuncLoop(*names, kinds, output)
     return None
 
 
@@ -141,7 +141,7 @@ def call_ufunc(b: EntryBuilder, ufunc: np.ufunc, *values: Entry) -> Entry:
 # The function of vectors that calls a loop
 
 
-def _define_caller(machine: Machine, loop: Loop, lanes: int) -> str:
+def _define_caller(machine: Machine, loop: UfuncLoop, lanes: int) -> str:
     """Write the function for so many lanes, once; return its symbol.
 
     It takes both parts of complex values, and gives them as a structure.

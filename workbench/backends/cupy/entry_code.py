@@ -78,7 +78,7 @@ class Total(NamedTuple):
         return COMBINATIONS[self.ufunc]
 
 
-class Function:
+class FunctionText:
     """The text of one function while it is being written."""
 
     def __init__(self) -> None:
@@ -163,7 +163,7 @@ class KernelWriter:
 
     def write_entries(self, stores: Sequence[tuple[int, View, list[int]]]) -> Launch:
         """Return the launch that computes and stores each entry."""
-        f = Function()
+        f = FunctionText()
         b, size = f.b, math.prod(self.lengths)
         needed = self._find_needed(serial for serial, _, _ in stores)
         lanes = self._count_lanes(needed, stores)
@@ -325,7 +325,7 @@ class KernelWriter:
         return [serial for serial in order if serial in found]
 
     def locate(
-        self, f: Function, view: View, steps: Sequence[int], at: Sequence[str]
+        self, f: FunctionText, view: View, steps: Sequence[int], at: Sequence[str]
     ) -> str:
         """Return the pointer to an entry of a view, at these indices."""
         terms = [f.point(view.buffer, view.offset)]
@@ -333,7 +333,7 @@ class KernelWriter:
         return " + ".join(terms)
 
     def compute(
-        self, f: Function, needed: Sequence[int], at: Sequence[str],
+        self, f: FunctionText, needed: Sequence[int], at: Sequence[str],
         packed: dict[int, str],
     ) -> dict[int, Entry]:  # fmt: skip
         """Write the loads and nodes that are needed; return their values."""
@@ -365,7 +365,7 @@ class KernelWriter:
         return values
 
     def write_index(
-        self, f: Function, axis: IndexAxis, values: dict[int, Entry]
+        self, f: FunctionText, axis: IndexAxis, values: dict[int, Entry]
     ) -> str:
         """Return an index value, counted from the start; 0 if it is out of bounds."""
         b = f.b
@@ -381,7 +381,7 @@ class KernelWriter:
         return b.emit(f"{good.text} ? {i.text} : 0", "i8").text
 
     def write_offset(
-        self, f: Function, address: Address, values: dict[int, Entry]
+        self, f: FunctionText, address: Address, values: dict[int, Entry]
     ) -> str:
         """Return what index values add to a pointer."""
         return "".join(
@@ -400,7 +400,7 @@ class KernelWriter:
         Several threads share a result; where there are few results, several blocks do,
         and a second launch reduces what these have found.
         """
-        f = Function()
+        f = FunctionText()
         b = f.b
         lengths = self.lengths
         results, entries, along, team, side, pieces = self._share_results(
@@ -576,7 +576,7 @@ class KernelWriter:
             b.assign(part, new)
 
     def _meet_in_warps(
-        self, f: Function, totals: Sequence[Total], sums: Sequence[list[Value]],
+        self, f: FunctionText, totals: Sequence[Total], sums: Sequence[list[Value]],
         team: int,
     ) -> None:  # fmt: skip
         """Combine the totals of neighbouring threads into those of the first."""
@@ -609,7 +609,7 @@ class KernelWriter:
         b.line("}")
 
     def _meet_in_columns(
-        self, f: Function, totals: Sequence[Total], sums: Sequence[list[Value]],
+        self, f: FunctionText, totals: Sequence[Total], sums: Sequence[list[Value]],
         team: int, side: int,
     ) -> None:  # fmt: skip
         """Combine the totals of threads that lie so many apart."""
@@ -635,7 +635,7 @@ class KernelWriter:
         b.line("}")
 
     def _share(
-        self, f: Function, sums: Sequence[list[Value]], count: int
+        self, f: FunctionText, sums: Sequence[list[Value]], count: int
     ) -> list[list[str]]:
         """Declare memory that a block shares for each part of each total."""
         shared = []

@@ -1,4 +1,4 @@
-"""`Function`: CuPy answers op by op, the compiled program when it is ready.
+"""`CupyFunction`: CuPy answers op by op, the compiled program when it is ready.
 
 The first call waits a moment for that. It is the compiled backend's function with
 another kind of program. Compute follows data: what it is given lies on the GPU, and so
@@ -26,7 +26,7 @@ from workbench.errors import DeviceMemoryError
 _T = TypeVar("_T")
 
 
-class Function(tiers.Function):
+class CupyFunction(tiers.TieredFunction):
     """A graph that runs on the GPU, and compiled when that is ready."""
 
     library = "CuPy"
@@ -78,7 +78,7 @@ class Function(tiers.Function):
         """
         check_places(self.runtime, arrays, self._names)
         with self.runtime.use():
-            return self._retry(lambda: super(Function, self).run(arrays, observer))
+            return self._retry(lambda: super(CupyFunction, self).run(arrays, observer))
 
     def run_uncompiled(
         self, arrays: Sequence[Any], observer: Observer | None = None
@@ -147,7 +147,7 @@ class Function(tiers.Function):
         return self.runtime.name
 
 
-def compile(graph: Graph, own: bool = False) -> Function:
+def compile(graph: Graph, own: bool = False) -> CupyFunction:
     """Return the graph as a function that runs on the GPU.
 
     Raises
@@ -155,4 +155,4 @@ def compile(graph: Graph, own: bool = False) -> Function:
     DeviceError
         If there is none.
     """
-    return Function(graph, own)
+    return CupyFunction(graph, own)

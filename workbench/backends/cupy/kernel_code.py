@@ -34,7 +34,7 @@ from workbench.backends.cupy.entry_code import (
     LEAST_IN_PIECE,
     THREADS,
     WARP,
-    Function,
+    FunctionText,
     KernelWriter,
     Total,
     index_type,
@@ -61,10 +61,10 @@ def write_launches(kernel: Kernel, plan: Plan, device: Device) -> list[Launch]:
     """
     if not math.prod(kernel.lengths):
         return []
-    return _Writer(kernel, plan, device).write()
+    return _LaunchWriter(kernel, plan, device).write()
 
 
-class _Writer(KernelWriter):
+class _LaunchWriter(KernelWriter):
     """The launches of one kernel while they are being written."""
 
     def write(self) -> list[Launch]:
@@ -158,7 +158,7 @@ class _Writer(KernelWriter):
         side = min(MOST_THREADS, raise_to_power(columns))
         threads = max(WARP, side, min(MOST_THREADS, raise_to_power(entries)))
         team = threads // side
-        f = Function()
+        f = FunctionText()
         b = f.b
         whole = index_type(math.prod(lengths) + MOST_THREADS)
         f.share("long long", "offsets", threads)
@@ -248,7 +248,7 @@ class _Writer(KernelWriter):
         groups = -(-columns // side)
         length = -(-entries // pieces)
         pieces = -(-entries // length)
-        f = Function()
+        f = FunctionText()
         b = f.b
         whole = index_type(max(math.prod(self.lengths), targets * columns) + THREADS)
         b.line(f"const {whole} m = (blockIdx.x % {groups}u) * {side}u + threadIdx.x"
@@ -309,7 +309,7 @@ class _Writer(KernelWriter):
 
     def _write_distinct(self, one: Scatter, steps: list[int]) -> Launch:
         """Return the launch that puts values to places of which no two are one."""
-        f = Function()
+        f = FunctionText()
         size = math.prod(self.lengths)
         whole = index_type(size)
         operands = {axis.operand for axis in one.address.axes}
@@ -372,7 +372,7 @@ class _Writer(KernelWriter):
         flat = partial._replace(shape=(lines,), strides=partial.strides[1:])
         running = Running(one.ufunc, pieces, (step, step))
         sums = Kernel((lines,), (), {-1: flat}, [(-1, flat)], (), running=running)
-        writer = _Writer(sums, self.plan, self.device, self.owner)
+        writer = _LaunchWriter(sums, self.plan, self.device, self.owner)
         return [
             self._write_lines(one, team, partial, pieces, length, False),
             *writer._write_running(running),
@@ -387,7 +387,7 @@ class _Writer(KernelWriter):
 
         It stores what is found on the way, or the total of the piece alone.
         """
-        f = Function()
+        f = FunctionText()
         b = f.b
         ((serial, source),) = self.kernel.loads.items()
         ((_, target),) = self.kernel.stores

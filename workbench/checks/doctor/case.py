@@ -32,7 +32,7 @@ AFTER = 0.5
 
 
 @dataclass(slots=True)
-class Step:
+class SweepStep:
     """One step of the backward sweep, in numbers.
 
     Attributes
@@ -148,9 +148,9 @@ class Case:
         return found
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[SweepStep]:
         """The steps of the backward sweep, in its order."""
-        found: list[Step] = []
+        found: list[SweepStep] = []
         total = len(self.nodes)
 
         def visit(node: Tensor, cotangent: Any, parts: list[Any]) -> None:
@@ -162,7 +162,7 @@ class Case:
                 for x, c in zip(node.inputs, parts, strict=False)
                 if c is not None and isinstance(x, Tensor)
             ]
-            step = Step(node, norm, whole, passed)
+            step = SweepStep(node, norm, whole, passed)
             if whole:
                 step.strain = _measure_strain(node, parts)
             if whole and not all(ok for _, _, ok in passed):
@@ -184,7 +184,7 @@ class Case:
     gradients: list[Any] = field(default_factory=list, init=False)
 
     @cached_property
-    def step_of(self) -> dict[int, Step]:
+    def step_of(self) -> dict[int, SweepStep]:
         """The step of each node, by its serial."""
         return {step.node.serial: step for step in self.steps}
 

@@ -61,7 +61,7 @@ ROOTS = 30.0
 SLOT = re.compile(r"_\d+")
 
 
-class Form(NamedTuple):
+class EquivalentLine(NamedTuple):
     """A line that replaces a part of a program.
 
     Attributes
@@ -149,7 +149,7 @@ class Operands:
 
 
 def prove(
-    case: Case, draft: Form, operands: Operands, with_slopes: bool = False
+    case: Case, draft: EquivalentLine, operands: Operands, with_slopes: bool = False
 ) -> Any:
     """Return a form in the user's words if it is proved, else None.
 
@@ -209,7 +209,9 @@ def offer_fix(
     o = Operands()
     source = node if of is None else of
     names = [o(source, k) for k in range(len(source.inputs))]
-    draft = Form(text, code.format(*names), node, changes=changes, mends=mends)
+    draft = EquivalentLine(
+        text, code.format(*names), node, changes=changes, mends=mends
+    )
     form = prove(case, draft, o)
     return None if form is None else Fix(form.name, form.code, edit=form.edit)
 
@@ -227,7 +229,7 @@ def is_finite_in_float64(node: Tensor) -> bool:
 class _Part:
     """The part of a program that a line replaces, cut at the operands it names."""
 
-    def __init__(self, draft: Form, slots: dict[str, Slot]) -> None:
+    def __init__(self, draft: EquivalentLine, slots: dict[str, Slot]) -> None:
         self.draft = draft
         self.slots = slots
         self.line = compile(draft.code, "<advice>", "eval")

@@ -22,7 +22,11 @@ from workbench.checks.doctor.case import (
     name_nonfinite,
 )
 from workbench.checks.doctor.edits import widen_operand
-from workbench.checks.doctor.equivalence import Form, is_finite_in_float64, offer_fix
+from workbench.checks.doctor.equivalence import (
+    EquivalentLine,
+    is_finite_in_float64,
+    offer_fix,
+)
 from workbench.checks.doctor.finding import Fix
 from workbench.checks.doctor.forms import find_form
 from workbench.checks.doctor.singular import (
@@ -537,7 +541,11 @@ def _find_infinite_slope(node: Tensor, g: Any) -> tuple[int | None, Any]:
 
 
 def offer_rule(
-    case: Case, node: Tensor, text: str, rules: list[str], form: Form | None = None
+    case: Case,
+    node: Tensor,
+    text: str,
+    rules: list[str],
+    form: EquivalentLine | None = None,
 ) -> Fix | None:
     """Return a fix with the first rule that mends a node, or with the form; or None."""
     rule = choose_rule(case, node, rules)

@@ -19,7 +19,7 @@ import numpy as np
 
 from workbench.checks.doctor.case import WIDER, WIDEST, Case, find_first, rerun_wider
 from workbench.checks.doctor.edits import widen_operand
-from workbench.checks.doctor.equivalence import Form, Operands, is_same, prove
+from workbench.checks.doctor.equivalence import EquivalentLine, Operands, is_same, prove
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.spelling import LEFT_OUT, quote_operand
 from workbench.core import walk
@@ -56,7 +56,9 @@ def constant_value(x: Any) -> float | None:
     return None
 
 
-def find_form(case: Case, node: Tensor, with_slopes: bool = False) -> Form | None:
+def find_form(
+    case: Case, node: Tensor, with_slopes: bool = False
+) -> EquivalentLine | None:
     """Return a stable form of an expression that a node is part of; None if none is.
 
     ``with_slopes`` requires that its gradient is finite at these values too.
@@ -72,7 +74,7 @@ def find_form(case: Case, node: Tensor, with_slopes: bool = False) -> Form | Non
         }
         proved = (prove(case, draft, o, with_slopes) for draft in drafts.values())
         case.forms[key] = next((form for form in proved if form is not None), None)
-    found: Form | None = case.forms[key]
+    found: EquivalentLine | None = case.forms[key]
     return found
 
 
@@ -236,7 +238,7 @@ def format_indexing(x: Any, o: Operands) -> str:
 
 def write_drafts(
     rule: PairRule, root: Tensor, node: Tensor, o: Operands
-) -> Iterator[Form]:
+) -> Iterator[EquivalentLine]:
     """Yield the lines that a row has for an op and what is below it, a node too."""
     for found in _Reader(rule, root, o).find_readings():
         if node.serial not in found.nodes or not found.axes.keys() <= AXES:
@@ -251,7 +253,7 @@ def write_drafts(
             code = _write_code(rule.rhs, texts, settings)
             if code is not None:
                 code = f"({code}){found.indices}" if found.indices else code
-                yield Form(rule.name, code, root, rule.positive)
+                yield EquivalentLine(rule.name, code, root, rule.positive)
 
 
 def _list_axes(rule: PairRule, axes: Mapping[str, Any]) -> list[dict[str, Any]]:

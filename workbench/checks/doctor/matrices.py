@@ -250,7 +250,7 @@ def _get_lapack(name: str, of: Any) -> Any:
 # The condition that counts for each op.
 
 
-class Row(NamedTuple):
+class MatrixCheck(NamedTuple):
     """The conditions of an op's matrices: ``measure(node, *args)`` returns them."""
 
     measure: Callable[..., Any]
@@ -381,26 +381,26 @@ def _function_conditions(node: Tensor, *args: Any) -> Any:
 
 
 #: How a condition is measured, by its name (`Traits.condition`).
-CONDITIONS: dict[str, Row] = {
-    "banded": Row(_banded_conditions),
-    "columns": Row(_qr_conditions),
-    "definite": Row(_definite_conditions, shift=True),
-    "determinant": Row(_general_conditions, shift=True, exact=True),
-    "eigenvectors": Row(_eigenvector_conditions),
-    "factors": Row(_lu_conditions),
-    "function": Row(_function_conditions),
-    "general": Row(_general_conditions, shift=True),
-    "least squares": Row(
+CONDITIONS: dict[str, MatrixCheck] = {
+    "banded": MatrixCheck(_banded_conditions),
+    "columns": MatrixCheck(_qr_conditions),
+    "definite": MatrixCheck(_definite_conditions, shift=True),
+    "determinant": MatrixCheck(_general_conditions, shift=True, exact=True),
+    "eigenvectors": MatrixCheck(_eigenvector_conditions),
+    "factors": MatrixCheck(_lu_conditions),
+    "function": MatrixCheck(_function_conditions),
+    "general": MatrixCheck(_general_conditions, shift=True),
+    "least squares": MatrixCheck(
         _truncated_conditions,
         truncated=("np.linalg.lstsq({{0}}, {{1}}, rcond={limit})[0]", "A", "b"),
     ),
-    "pseudoinverse": Row(
+    "pseudoinverse": MatrixCheck(
         _pseudoinverse_conditions,
         truncated=("np.linalg.pinv({{0}}, rcond={limit})", "A"),
     ),
-    "sparse": Row(_sparse_conditions),
-    "sylvester": Row(_sylvester_conditions),
-    "triangular": Row(_triangular_conditions),
+    "sparse": MatrixCheck(_sparse_conditions),
+    "sylvester": MatrixCheck(_sylvester_conditions),
+    "triangular": MatrixCheck(_triangular_conditions),
 }
 
 

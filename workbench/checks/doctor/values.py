@@ -17,7 +17,7 @@ import numpy as np
 from workbench.checks.doctor import explanation, forms, zeros
 from workbench.checks.doctor.case import (
     Case,
-    Step,
+    SweepStep,
     count_nonfinite,
     is_finite,
     is_leaf,
@@ -352,10 +352,10 @@ def find_bad_slopes(case: Case) -> Iterator[Finding]:
         yield explain_slope(case, step, path)
 
 
-def find_slope_origins(case: Case) -> Iterator[tuple[Step, tuple[Tensor, ...]]]:
+def find_slope_origins(case: Case) -> Iterator[tuple[SweepStep, tuple[Tensor, ...]]]:
     """Yield the steps where it began, in the order of the sweep, each with its path."""
     steps = case.steps
-    passers: dict[int, list[Step]] = {}
+    passers: dict[int, list[SweepStep]] = {}
     for step in steps:
         for serial, _, whole in step.passed:
             if not whole:
@@ -366,7 +366,7 @@ def find_slope_origins(case: Case) -> Iterator[tuple[Step, tuple[Tensor, ...]]]:
         if g is not None and not is_finite(g) and x.serial not in parents:
             parents[x.serial] = None
             stack.append(x)
-    found: dict[int, Step] = {}
+    found: dict[int, SweepStep] = {}
     while stack:
         x = stack.pop()
         makers = passers.get(x.serial, [])
@@ -391,7 +391,7 @@ def find_slope_origins(case: Case) -> Iterator[tuple[Step, tuple[Tensor, ...]]]:
         yield found[serial], tuple(path)
 
 
-def explain_slope(case: Case, step: Step, path: tuple[Tensor, ...]) -> Finding:
+def explain_slope(case: Case, step: SweepStep, path: tuple[Tensor, ...]) -> Finding:
     """Return the finding for one origin."""
     node, name = step.node, case.name_node(step.node)
     if step.arrays is None:

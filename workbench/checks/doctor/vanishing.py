@@ -10,7 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.checks.doctor.case import Case, Step, is_finite, is_leaf, measure_norm
+from workbench.checks.doctor.case import (
+    Case,
+    SweepStep,
+    is_finite,
+    is_leaf,
+    measure_norm,
+)
 from workbench.checks.doctor.equivalence import offer_fix
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import constant_value, skip_reshapes
@@ -513,7 +519,7 @@ def _find_ways(case: Case) -> dict[int, Way]:
     return ways
 
 
-def _is_scaling(step: Step) -> bool:
+def _is_scaling(step: SweepStep) -> bool:
     """Return whether the factor of a step is harmless.
 
     A product with one constant number is a change of units; a square near 0 may be a
@@ -529,7 +535,7 @@ def _is_scaling(step: Step) -> bool:
     )
 
 
-def _is_cancelling(step: Step, factor: float) -> bool:
+def _is_cancelling(step: SweepStep, factor: float) -> bool:
     """Return whether the cotangents of a linear node are small since its terms cancel.
 
     At an optimum residuals are at right angles to the data: the cotangents of a product

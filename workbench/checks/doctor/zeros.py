@@ -9,7 +9,12 @@ import numpy as np
 
 from workbench.checks import conventions
 from workbench.checks.doctor.case import Case, measure_norm
-from workbench.checks.doctor.equivalence import Form, Operands, offer_fix, prove
+from workbench.checks.doctor.equivalence import (
+    EquivalentLine,
+    Operands,
+    offer_fix,
+    prove,
+)
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import constant_value
 from workbench.checks.doctor.spelling import (
@@ -491,7 +496,7 @@ def _offer_taking_first(case: Case, origin: Tensor, node: Tensor) -> Fix | None:
         return None
     o = Operands()
     code = f"np.{name}({o(origin, 0)}[{o.name_index(node)}])"
-    form = prove(case, Form("take the entries first", code, node), o)
+    form = prove(case, EquivalentLine("take the entries first", code, node), o)
     return None if form is None else Fix(form.name, form.code, edit=form.edit)
 
 

@@ -28,7 +28,7 @@ from workbench.custom.kernels.cuda import (
     plan_launch,
 )
 from workbench.custom.kernels.native import Native, load_native
-from workbench.custom.kernels.signature import Bound, Pattern, Signature
+from workbench.custom.kernels.signature import Bound, KernelArray, Signature
 from workbench.custom.kernels.toolchain import MissingCompiler
 from workbench.custom.kernels.units import SETTINGS, THROWN, Home, Text
 from workbench.custom.op import Op
@@ -153,10 +153,10 @@ def read_flags(cls: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def read_threads(cls: Any, signature: Signature) -> Pattern:
+def read_threads(cls: Any, signature: Signature) -> KernelArray:
     """Return the text of ``threads`` as a length of the declaration's letters."""
     told = "1" if cls.threads is None else cls.threads
-    made = Pattern.of(cls.name, "threads", f"int64[{told}]")
+    made = KernelArray.of(cls.name, "threads", f"int64[{told}]")
     known = {*signature.letters, *signature.settings, "size"}
     free = [x for x in made.letters() if x not in known]
     if free or len(made.dims) != 1:

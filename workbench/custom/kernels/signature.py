@@ -52,8 +52,8 @@ RESERVED = frozenset(
 
 
 @dataclass(frozen=True)
-class Pattern:
-    """One array of a kernel: ``Pattern.of("zero_out", "x", "float64[n]")``.
+class KernelArray:
+    """One array of a kernel: ``KernelArray.of("zero_out", "x", "float64[n]")``.
 
     ``dims`` holds the text of each axis; ``"..."`` stands for any number of them.
     """
@@ -64,7 +64,7 @@ class Pattern:
     dims: tuple[str, ...]
 
     @classmethod
-    def of(cls, op: str, name: object, text: object) -> Pattern:
+    def of(cls, op: str, name: object, text: object) -> KernelArray:
         """Read a pattern, or raise an error that says what is wrong with it."""
         if not isinstance(name, str) or not name.isidentifier() or name in RESERVED:
             raise KernelError(
@@ -175,8 +175,8 @@ class Signature:
         settings: Sequence[str] = (),
     ) -> None:
         self.op = op
-        self.inputs = [Pattern.of(op, k, v) for k, v in inputs.items()]
-        self.outputs = [Pattern.of(op, k, v) for k, v in outputs.items()]
+        self.inputs = [KernelArray.of(op, k, v) for k, v in inputs.items()]
+        self.outputs = [KernelArray.of(op, k, v) for k, v in outputs.items()]
         self.types = self._expand_types(types)
         self.settings = tuple(settings)
         #: The letters of lengths, in the order in which the kernel is told them.
@@ -321,7 +321,7 @@ class Signature:
             if spec.weak:
                 self._check_fit(pattern, spec, value, bound.dtypes[pattern.name])
 
-    def _choose_weak_dtype(self, pattern: Pattern, spec: Spec, value: Any) -> str:
+    def _choose_weak_dtype(self, pattern: KernelArray, spec: Spec, value: Any) -> str:
         """Return the dtype of a letter that only Python numbers determine."""
         allowed = self.types[pattern.dtype]
         if str(spec.dtype) in allowed:
@@ -331,7 +331,7 @@ class Signature:
         return wider[-1] if wider else allowed[-1]
 
     def _check_fit(
-        self, pattern: Pattern, spec: Spec, value: Any, dtype: np.dtype[Any]
+        self, pattern: KernelArray, spec: Spec, value: Any, dtype: np.dtype[Any]
     ) -> None:
         """Raise an error if a Python number does not fit the dtype of its pattern."""
         fits = np.result_type(dtype, spec.dtype.type(0).item()) == dtype
@@ -350,7 +350,7 @@ class Signature:
         self, bound: Bound, specs: Sequence[Spec], settings: Mapping[str, Any]
     ) -> None:
         first: dict[str, str] = {}
-        later: list[tuple[Pattern, str, Any, str]] = []
+        later: list[tuple[KernelArray, str, Any, str]] = []
         for pattern, spec in zip(self.inputs, specs, strict=True):
             for dim, have, place in self._axes(pattern, spec):
                 if dim in self.settings or not (dim == "..." or NAME.fullmatch(dim)):
@@ -376,7 +376,7 @@ class Signature:
                     f" asks for {dim}{f' = {want}' * (dim != str(want))}."
                 ) from None
 
-    def _axes(self, pattern: Pattern, spec: Spec) -> list[tuple[str, Any, str]]:
+    def _axes(self, pattern: KernelArray, spec: Spec) -> list[tuple[str, Any, str]]:
         """Return each axis of an input: its text, its length, how an error names it."""
         shape, dims = spec.shape, pattern.dims
         short = len(shape) - len(dims)
@@ -412,7 +412,7 @@ class Signature:
         )
 
     def evaluate_length(
-        self, pattern: Pattern, dim: str, bound: Bound, settings: Mapping[str, Any]
+        self, pattern: KernelArray, dim: str, bound: Bound, settings: Mapping[str, Any]
     ) -> Any:
         """Return the length that the text of an axis stands for."""
         known = {**{k: settings[k] for k in self.settings}, **bound.lengths}

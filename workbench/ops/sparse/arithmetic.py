@@ -19,7 +19,7 @@ from workbench.errors import ShapeError, TraceError
 from workbench.ops.define import shape_of
 from workbench.ops.sparse.pattern import (
     PRODUCT,
-    Pattern,
+    SparseStructure,
     gather_values,
     list_entries,
     make_sparse,
@@ -90,11 +90,11 @@ def _sparse_sum(a: Any, b: Any, together: Callable[[Any, Any], Any]) -> Any:
 
 
 def find_structure(
-    p: Pattern,
-    q: Pattern,
+    p: SparseStructure,
+    q: SparseStructure,
     function: Callable[[Any, Any], Any],
     shape: Shape | None = None,
-) -> Pattern:
+) -> SparseStructure:
     """Return the pattern that SciPy finds for arrays of ones: nothing cancels."""
     ones = [
         x.matrix(np.ones(x.stored, np.int64))  # host array: a pattern
@@ -137,7 +137,7 @@ def divide(a: Any, b: Any) -> Any:
     return _scale_entries(a, b, np.true_divide)
 
 
-def _gather_at(values: Array, have: Pattern, wanted: Pattern) -> Array:
+def _gather_at(values: Array, have: SparseStructure, wanted: SparseStructure) -> Array:
     """Gather the entries of one pattern at the places of another; stretch axes of 1."""
     rows = wanted.rows if have.plane[0] > 1 else np.zeros_like(wanted.rows)
     columns = wanted.columns if have.plane[1] > 1 else np.zeros_like(wanted.columns)

@@ -28,7 +28,7 @@ from workbench.ops.device import leave_device
 from workbench.ops.sparse.pattern import (
     PRODUCT,
     SAMPLE,
-    Pattern,
+    SparseStructure,
     array_text,
     list_entries,
     to_host,
@@ -46,7 +46,9 @@ def _find_dtype(data: Any) -> np.dtype[Any]:
     return np.dtype(dtype if dtype == np.float32 else np.float64)
 
 
-def _compute(data: Array, *, pattern: Pattern, **settings: Any) -> tuple[Array, Array]:
+def _compute(
+    data: Array, *, pattern: SparseStructure, **settings: Any
+) -> tuple[Array, Array]:
     linalg = import_module("scipy.sparse.linalg")
     matrix = pattern.matrix(data).tocsc().astype(np.float64)
     # A change of one entry alone is half a change of its mirror image, as in the rules.
@@ -64,14 +66,16 @@ def _compute(data: Array, *, pattern: Pattern, **settings: Any) -> tuple[Array, 
     return values.astype(dtype), vectors.astype(dtype)
 
 
-def _infer(data: Array, *, pattern: Pattern, k: int, **_: Any) -> tuple[Spec, Spec]:
+def _infer(
+    data: Array, *, pattern: SparseStructure, k: int, **_: Any
+) -> tuple[Spec, Spec]:
     dtype = _find_dtype(data)
     return Spec((k,), dtype), Spec((pattern.shape[0], k), dtype)
 
 
-def _find_border(pattern: Pattern) -> Pattern:
+def _find_border(pattern: SparseStructure) -> SparseStructure:
     """Return the pattern of λ - A with a last row and a last column for v."""
-    found: Pattern | None = pattern.__dict__.get("bordered")
+    found: SparseStructure | None = pattern.__dict__.get("bordered")
     if found is None:
         n = pattern.shape[0]
         each = np.arange(n)  # host array: indices
@@ -80,12 +84,14 @@ def _find_border(pattern: Pattern) -> Pattern:
         rows = np.concatenate([down, right, each, each, last])
         columns = np.concatenate([right, down, each, last, each])
         kind, shape = pattern.family("coo"), (n + 1, n + 1)
-        found = Pattern(kind, "coo", shape, (rows, columns), rows.shape)
+        found = SparseStructure(kind, "coo", shape, (rows, columns), rows.shape)
         pattern.__dict__["bordered"] = found
     return found
 
 
-def _turn(data: Array, y: tuple[Array, Array], right: Array, pattern: Pattern) -> Array:
+def _turn(
+    data: Array, y: tuple[Array, Array], right: Array, pattern: SparseStructure
+) -> Array:
     """Return what solves ``(λ - A) u = r - v vᵀ r`` with ``vᵀ u = 0``, by columns."""
     values, vectors = y
     params = {"pattern": _find_border(pattern), "transposed": False}
@@ -112,7 +118,7 @@ def _turn(data: Array, y: tuple[Array, Array], right: Array, pattern: Pattern) -
 def _pull(
     g: tuple[Any, Any], y: tuple[Array, Array], data: Array, **settings: Any
 ) -> Array:
-    pattern: Pattern = settings["pattern"]
+    pattern: SparseStructure = settings["pattern"]
     _, vectors = y
     left: Any = 0.0 if g[0] is None else vectors * g[0]
     if g[1] is not None:
@@ -125,7 +131,7 @@ def _pull(
 def _push(
     tangents: tuple[Any, ...], y: tuple[Array, Array], data: Array, **settings: Any
 ) -> tuple[Array, Array]:
-    pattern: Pattern = settings["pattern"]
+    pattern: SparseStructure = settings["pattern"]
     _, vectors = y
     moved = apply(PRODUCT, (tangents[0], vectors), {"pattern": pattern})
     other = apply(PRODUCT, (tangents[0], vectors), {"pattern": pattern.T})

@@ -18,7 +18,7 @@ from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.ops.define import shape_of
 from workbench.ops.sparse.arithmetic import find_structure, to_dense
 from workbench.ops.sparse.pattern import (
-    Pattern,
+    SparseStructure,
     gather_values,
     make_sparse,
     split_sparse,
@@ -106,7 +106,7 @@ def find_extreme(
         shape = (1, width) if axis == 0 else (height, 1)
     else:
         places, shape = (kept,), (width if axis == 0 else height,)
-    own = Pattern(pattern.family("coo"), "coo", shape, places, kept.shape)
+    own = SparseStructure(pattern.family("coo"), "coo", shape, places, kept.shape)
     return make_sparse(made, own)
 
 
@@ -187,7 +187,9 @@ def _combine_sparse(a: Any, b: Any, extreme: Extreme) -> Any:
     )
 
 
-def _gather_or_zero(values: Array, have: Pattern, wanted: Pattern) -> Array:
+def _gather_or_zero(
+    values: Array, have: SparseStructure, wanted: SparseStructure
+) -> Array:
     """Return the values at the places of another pattern, 0 where there is none."""
     order = np.argsort(have.keys, kind="stable")
     found = np.searchsorted(have.keys, wanted.keys, sorter=order)

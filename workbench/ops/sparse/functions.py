@@ -24,7 +24,7 @@ from workbench.ops.sparse import arithmetic
 from workbench.ops.sparse.pattern import (
     PRODUCT,
     SAMPLE,
-    Pattern,
+    SparseStructure,
     array_text,
     gather_values,
     list_entries,
@@ -39,7 +39,7 @@ MOST_SHARE = 0.25
 MOST_ROWS = 1000
 
 
-def _is_full(wanted: Pattern) -> bool:
+def _is_full(wanted: SparseStructure) -> bool:
     return wanted.stored > MOST_SHARE * wanted.shape[0] ** 2
 
 
@@ -48,12 +48,16 @@ def _find_dtype(data: Any) -> np.dtype[Any]:
     return found if found.char in "fdFD" else np.dtype(float)
 
 
-def _infer(data: Array, *, pattern: Pattern, wanted: Pattern) -> Spec:
+def _infer(data: Array, *, pattern: SparseStructure, wanted: SparseStructure) -> Spec:
     return Spec((wanted.stored,), _find_dtype(data))
 
 
 def _compute_parts(
-    function: Any, data: Array, pattern: Pattern, wanted: Pattern, labels: Any
+    function: Any,
+    data: Array,
+    pattern: SparseStructure,
+    wanted: SparseStructure,
+    labels: Any,
 ) -> Array:
     """Return the entries of a function of each part, as stacks of dense matrices.
 
@@ -82,7 +86,11 @@ def _compute_parts(
 
 
 def _compute_function(
-    dense: Any, sparse: Any, data: Array, pattern: Pattern, wanted: Pattern
+    dense: Any,
+    sparse: Any,
+    data: Array,
+    pattern: SparseStructure,
+    wanted: SparseStructure,
 ) -> Array:
     """Compute a function by parts, or where they are large and mostly empty by SciPy.
 
@@ -113,13 +121,17 @@ def _compute_function(
     return np.reshape(flat, -1).astype(dtype, copy=False)
 
 
-def _compute_expm(data: Array, *, pattern: Pattern, wanted: Pattern) -> Array:
+def _compute_expm(
+    data: Array, *, pattern: SparseStructure, wanted: SparseStructure
+) -> Array:
     dense = import_module("scipy.linalg").expm
     sparse = import_module("scipy.sparse.linalg").expm
     return _compute_function(dense, sparse, data, pattern, wanted)
 
 
-def _compute_inverse(data: Array, *, pattern: Pattern, wanted: Pattern) -> Array:
+def _compute_inverse(
+    data: Array, *, pattern: SparseStructure, wanted: SparseStructure
+) -> Array:
     sparse = import_module("scipy.sparse.linalg").inv
     return _compute_function(np.linalg.inv, sparse, data, pattern, wanted)
 
@@ -128,8 +140,8 @@ def _compute_inverse(data: Array, *, pattern: Pattern, wanted: Pattern) -> Array
 
 
 def _place_blocks(
-    pattern: Pattern, corner: Pattern
-) -> tuple[Pattern, Pattern, np.ndarray[Any, Any]]:
+    pattern: SparseStructure, corner: SparseStructure
+) -> tuple[SparseStructure, SparseStructure, np.ndarray[Any, Any]]:
     """Return the pattern of ``[[A, C], [0, A]]``, of its exponential, and its corner.
 
     The corner are the places of the upper right among the latter.
@@ -143,12 +155,20 @@ def _place_blocks(
     return whole, wanted, upper
 
 
-def _make_pattern(like: Pattern, rows: Any, columns: Any, n: int) -> Pattern:
-    return Pattern(like.family("coo"), "coo", (n, n), (rows, columns), rows.shape)
+def _make_pattern(
+    like: SparseStructure, rows: Any, columns: Any, n: int
+) -> SparseStructure:
+    return SparseStructure(
+        like.family("coo"), "coo", (n, n), (rows, columns), rows.shape
+    )
 
 
 def _differentiate(
-    data: Array, moved: Array, pattern: Pattern, corner: Pattern, ask: Pattern
+    data: Array,
+    moved: Array,
+    pattern: SparseStructure,
+    corner: SparseStructure,
+    ask: SparseStructure,
 ) -> Array:
     """Return the entries asked for of the exponential's derivative along a matrix."""
     whole, wanted, upper = _place_blocks(pattern, corner)
@@ -159,7 +179,7 @@ def _differentiate(
     return _take_entries(gather_values(made, upper), have, ask)
 
 
-def _take_entries(values: Array, have: Pattern, ask: Pattern) -> Array:
+def _take_entries(values: Array, have: SparseStructure, ask: SparseStructure) -> Array:
     """Return the entries asked for of a matrix; where it has none, zeros."""
     order = np.argsort(have.keys, kind="stable")
     keys = have.keys[order]
@@ -177,8 +197,8 @@ def _pull_expm(mask: int, g: Array, y: Array, inputs: Any, params: Params) -> li
 
 
 def _push_expm(
-    tangents: tuple[Any, ...], y: Array, data: Array, *, pattern: Pattern,
-    wanted: Pattern,
+    tangents: tuple[Any, ...], y: Array, data: Array, *, pattern: SparseStructure,
+    wanted: SparseStructure,
 ) -> Array:  # fmt: skip
     return _differentiate(data, tangents[0], pattern, pattern, wanted)
 
@@ -187,7 +207,11 @@ def _push_expm(
 
 
 def _sandwich(
-    outer: Array, middle: Array, wanted: Pattern, between: Pattern, ask: Pattern
+    outer: Array,
+    middle: Array,
+    wanted: SparseStructure,
+    between: SparseStructure,
+    ask: SparseStructure,
 ) -> Array:
     """Return the entries of ``Y M Y`` asked for; Y and M are given by theirs."""
     if _is_full(wanted):
@@ -211,8 +235,8 @@ def _pull_inverse(
 
 
 def _push_inverse(
-    tangents: tuple[Any, ...], y: Array, data: Array, *, pattern: Pattern,
-    wanted: Pattern,
+    tangents: tuple[Any, ...], y: Array, data: Array, *, pattern: SparseStructure,
+    wanted: SparseStructure,
 ) -> Array:  # fmt: skip
     return -_sandwich(y, tangents[0], wanted, pattern, wanted)
 
@@ -269,13 +293,13 @@ leave_device(EXPM, "the exponential of a sparse array")
 leave_device(INVERSE, "the inverse of a sparse array")
 
 
-def find_wanted(pattern: Pattern, *, inverse: bool = False) -> Pattern:
+def find_wanted(pattern: SparseStructure, *, inverse: bool = False) -> SparseStructure:
     """Return where the exponential, or the inverse, of a matrix can differ from zero.
 
     In CSC. Of a matrix that is singular whatever its values, everywhere.
     """
     key = "inverse_structure" if inverse else "reach"
-    found: Pattern | None = pattern.__dict__.get(key)
+    found: SparseStructure | None = pattern.__dict__.get(key)
     if found is None:
         from scipy.sparse import csc_array, csr_array
 
@@ -289,12 +313,14 @@ def find_wanted(pattern: Pattern, *, inverse: bool = False) -> Pattern:
         made = csc_array(made)
         made.sort_indices()
         index = made.indices, made.indptr
-        found = Pattern(pattern.family("csc"), "csc", (n, n), index, made.indices.shape)
+        found = SparseStructure(
+            pattern.family("csc"), "csc", (n, n), index, made.indices.shape
+        )
         pattern.__dict__[key] = found
     return found
 
 
-def apply_function(name: str, data: Array, pattern: Pattern) -> Any:
+def apply_function(name: str, data: Array, pattern: SparseStructure) -> Any:
     """Return ``expm`` or ``inv`` of the matrix of some stored entries, sparse."""
     wanted = find_wanted(pattern, inverse=name == "inv")
     params = {"pattern": pattern, "wanted": wanted}

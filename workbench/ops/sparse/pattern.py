@@ -1,7 +1,7 @@
 """Where the entries of a sparse array stand, and the ops that need only that.
 
-A `Pattern` is fixed while its values vary. It knows the class the values came in,
-builds an array of that class around other values, and tells the row and column of
+A `SparseStructure` is fixed while its values vary. It knows the class the values came
+in, builds an array of that class around other values, and tells the row and column of
 each stored entry. SciPy's classes are known by what they have (`format`, `indices`,
 ...), so CuPy's, which have the same, do as well.
 """
@@ -39,7 +39,7 @@ INDEX = {
 SWAPPED = {"csr": "csc", "csc": "csr"}
 
 
-class Pattern:
+class SparseStructure:
     """The class, shape and indices of a sparse array.
 
     Attributes
@@ -78,7 +78,7 @@ class Pattern:
     def __reduce__(self) -> Any:
         """Pickle without what was made of it: SuperLU's factors cannot be pickled."""
         told = self.kind, self.format, self.shape, self.index, self.data_shape
-        return Pattern, told
+        return SparseStructure, told
 
     # Two patterns are the same if the same entries stand in the same order.
 
@@ -86,7 +86,7 @@ class Pattern:
         if self is other:
             return True
         return (
-            isinstance(other, Pattern)
+            isinstance(other, SparseStructure)
             and self.kind is other.kind
             and self.shape == other.shape
             and self.data_shape == other.data_shape
@@ -243,18 +243,18 @@ class Pattern:
     # Patterns made from this one
 
     @cached_property
-    def T(self) -> Pattern:
+    def T(self) -> SparseStructure:
         """The pattern of the transpose; the values keep their order."""
         name = SWAPPED.get(self.format, self.format)
         if not self.exact or len(self.shape) == 1:
             return flatten_pattern(self).T
         index = self.index[::-1] if self.format == "coo" else self.index
         shape = self.shape[::-1]
-        made = Pattern(self.family(name), name, shape, index, self.data_shape)
+        made = SparseStructure(self.family(name), name, shape, index, self.data_shape)
         made.__dict__["T"] = self
         return made
 
-    def repeated(self, count: int) -> Pattern:
+    def repeated(self, count: int) -> SparseStructure:
         """Return the pattern of a block diagonal of ``count`` copies."""
         height, width = self.plane
         step = np.arange(count)[:, None]  # host array: indices
@@ -264,8 +264,12 @@ class Pattern:
         if self.format == "csr":
             pointers = (to_host(self.index[1])[:-1] + step * self.stored).ravel()
             pointers = np.append(pointers, count * self.stored)
-            return Pattern(self.kind, "csr", shape, (columns, pointers), rows.shape)
-        return Pattern(self.family("coo"), "coo", shape, (rows, columns), rows.shape)
+            return SparseStructure(
+                self.kind, "csr", shape, (columns, pointers), rows.shape
+            )
+        return SparseStructure(
+            self.family("coo"), "coo", shape, (rows, columns), rows.shape
+        )
 
 
 def to_host(part: Any) -> np.ndarray[Any, Any]:
@@ -273,7 +277,7 @@ def to_host(part: Any) -> np.ndarray[Any, Any]:
     return part if isinstance(part, np.ndarray) else part.get()
 
 
-def pattern_of(s: Any) -> tuple[Pattern, Any]:
+def pattern_of(s: Any) -> tuple[SparseStructure, Any]:
     """Return the pattern and the values of a sparse array."""
     kind, name, shape = type(s), s.format, tuple(s.shape)
     if len(shape) > 2:
@@ -290,20 +294,20 @@ def pattern_of(s: Any) -> tuple[Pattern, Any]:
         index = tuple(s.coords) if hasattr(s, "coords") else (s.row, s.col)
         if name in INDEX:
             name, kind = "coo", type(s)
-    made = Pattern(kind, name, shape, index, tuple(s.data.shape))
+    made = SparseStructure(kind, name, shape, index, tuple(s.data.shape))
     if type(s) is kind:
         made.built = (s.data, s)
     return made, s.data
 
 
-def flatten_pattern(pattern: Pattern) -> Pattern:
+def flatten_pattern(pattern: SparseStructure) -> SparseStructure:
     """Return the same entries with two axes, as a flat list in CSR, CSC or COO."""
     if len(pattern.shape) == 2 and pattern.exact:
         return pattern
-    found: Pattern | None = pattern.__dict__.get("simple")
+    found: SparseStructure | None = pattern.__dict__.get("simple")
     if found is None:
         rows, columns = pattern.rows, pattern.columns
-        found = Pattern(
+        found = SparseStructure(
             pattern.family("coo"), "coo", pattern.plane, (rows, columns), rows.shape
         )
         pattern.__dict__["simple"] = found
@@ -329,7 +333,7 @@ def match_library(array: Any, like: Any) -> Any:
     return array if value is None else np.asarray(array, like=value)
 
 
-def make_array(data: Array, pattern: Pattern) -> Any:
+def make_array(data: Array, pattern: SparseStructure) -> Any:
     """Return the sparse array around these values; None if their library has none."""
     if isinstance(data, np.ndarray):
         if all(isinstance(part, np.ndarray) for part in pattern.index):
@@ -337,7 +341,9 @@ def make_array(data: Array, pattern: Pattern) -> Any:
     elif is_device_array(data):
         kind = getattr(find_library(data, "sparse"), f"{pattern.format}_matrix")
         index = tuple(match_library(part, data) for part in pattern.index)
-        own = Pattern(kind, pattern.format, pattern.shape, index, pattern.data_shape)
+        own = SparseStructure(
+            kind, pattern.format, pattern.shape, index, pattern.data_shape
+        )
         return own.matrix(data)
     return None
 
@@ -345,7 +351,7 @@ def make_array(data: Array, pattern: Pattern) -> Any:
 # sparse @ dense
 
 
-def _product(data: Array, x: Array, *, pattern: Pattern) -> Array:
+def _product(data: Array, x: Array, *, pattern: SparseStructure) -> Array:
     s = make_array(data, pattern)
     if s is not None:
         # SciPy makes a number of one row in COO.
@@ -361,7 +367,7 @@ def _product(data: Array, x: Array, *, pattern: Pattern) -> Array:
     return out
 
 
-def _write_product(data: Array, x: Array, *, pattern: Pattern) -> Array:
+def _write_product(data: Array, x: Array, *, pattern: SparseStructure) -> Array:
     """Write a product as multiples of rows, added up."""
     places = pattern.entry_places
     stored = data if places is None else data[places]
@@ -371,7 +377,7 @@ def _write_product(data: Array, x: Array, *, pattern: Pattern) -> Array:
     return apply(declare("index_add"), (out, terms, pattern.rows), {"key": (ARRAY,)})
 
 
-def _product_infer(data: Array, x: Array, *, pattern: Pattern) -> Spec:
+def _product_infer(data: Array, x: Array, *, pattern: SparseStructure) -> Spec:
     spec = as_spec(x)
     if len(spec.shape) not in (1, 2):
         raise ValueError(f"a product with an array of {len(spec.shape)} axes")
@@ -390,8 +396,8 @@ def _fold_batch(x: Array) -> Array:
 
 
 def block_diagonal(
-    inputs: tuple[Any, ...], batched: Batched, pattern: Pattern
-) -> tuple[list[Any], Pattern, int]:
+    inputs: tuple[Any, ...], batched: Batched, pattern: SparseStructure
+) -> tuple[list[Any], SparseStructure, int]:
     """Return the operands of a batch as those of one block-diagonal array."""
     count = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
     tall = []
@@ -403,7 +409,7 @@ def block_diagonal(
 
 
 def _product_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
-    pattern: Pattern = params["pattern"]
+    pattern: SparseStructure = params["pattern"]
     data, x = inputs
     height = pattern.shape[0]
     if not batched[0]:
@@ -415,7 +421,7 @@ def _product_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) ->
     return np.reshape(y, (count, height, *shape_of(y)[1:]))
 
 
-def array_text(pattern: Pattern) -> tuple[str, Params]:
+def array_text(pattern: SparseStructure) -> tuple[str, Params]:
     """Return the template of the array whose stored values are the first operand."""
     name = pattern.format if pattern.format in ("csr", "csc", "bsr", "dia") else "coo"
     labels = {"dia": ["offsets"], "coo": ["rows", "columns"][: len(pattern.index)]}
@@ -453,7 +459,7 @@ PRODUCT: Op = multilinear(
 # (g xᵀ) where entries are stored
 
 
-def _sample(g: Array, x: Array, *, pattern: Pattern) -> Array:
+def _sample(g: Array, x: Array, *, pattern: SparseStructure) -> Array:
     rows, columns = match_library(pattern.rows, g), match_library(pattern.columns, g)
     if len(shape_of(g)) == 1:
         return g[rows] * x[columns]
@@ -465,13 +471,13 @@ def _sample(g: Array, x: Array, *, pattern: Pattern) -> Array:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _write_sample(g: Array, x: Array, *, pattern: Pattern) -> Array:
+def _write_sample(g: Array, x: Array, *, pattern: SparseStructure) -> Array:
     """Write a sample of an outer product as products of rows."""
     products = g[pattern.rows] * x[pattern.columns]
     return products if len(shape_of(g)) == 1 else np.sum(products, axis=1)
 
 
-def _sample_infer(g: Array, x: Array, *, pattern: Pattern) -> Spec:
+def _sample_infer(g: Array, x: Array, *, pattern: SparseStructure) -> Spec:
     return Spec(pattern.rows.shape, product_dtype(as_spec(g), as_spec(x)))
 
 
@@ -509,16 +515,16 @@ SAMPLE: Op = multilinear(
 # are the numbers 1, 2, 3, ...; the numbers that come out say which value goes where.
 
 
-def split_sparse(s: Any) -> tuple[Any, Pattern]:
+def split_sparse(s: Any) -> tuple[Any, SparseStructure]:
     """Return the stored values and the pattern of a sparse array, ours or SciPy's."""
-    if isinstance(getattr(s, "pattern", None), Pattern):
+    if isinstance(getattr(s, "pattern", None), SparseStructure):
         return s.data, s.pattern
     pattern, data = pattern_of(s)
     return data, pattern
 
 
 @singledispatch
-def make_sparse(data: Any, pattern: Pattern) -> Any:
+def make_sparse(data: Any, pattern: SparseStructure) -> Any:
     """Return the sparse array of these values: ours around a Tensor, else SciPy's.
 
     `tensor.py` adds what it is of Tensors.
@@ -526,7 +532,7 @@ def make_sparse(data: Any, pattern: Pattern) -> Any:
     return pattern.matrix(data, own=True)
 
 
-def list_entries(s: Any) -> tuple[Any, Pattern]:
+def list_entries(s: Any) -> tuple[Any, SparseStructure]:
     """Return the entries of a sparse array as a vector, with a pattern of two axes."""
     data, pattern = split_sparse(s)
     flat = flatten_pattern(pattern)
@@ -539,14 +545,14 @@ def list_entries(s: Any) -> tuple[Any, Pattern]:
     return data, flat
 
 
-def sum_duplicates(s: Any) -> tuple[Any, Pattern]:
+def sum_duplicates(s: Any) -> tuple[Any, SparseStructure]:
     """List the entries of a sparse array; add up those in one place."""
     data, pattern = list_entries(s)
     if pattern.distinct:
         return data, pattern
     keys, where = np.unique(pattern.keys, return_inverse=True)
     rows, columns = np.divmod(keys, max(pattern.plane[1], 1))
-    alone = Pattern(
+    alone = SparseStructure(
         pattern.family("coo"), "coo", pattern.shape, (rows, columns), keys.shape
     )
     return scatter_values(data, where, len(keys)), alone

@@ -24,7 +24,7 @@ from workbench.ops.sparse.arithmetic import to_dense
 from workbench.ops.sparse.pattern import (
     PRODUCT,
     SAMPLE,
-    Pattern,
+    SparseStructure,
     array_text,
     block_diagonal,
     list_entries,
@@ -37,7 +37,9 @@ def _dtype(*operands: Any) -> np.dtype[Any]:
     return found if found.kind in "fc" else np.dtype(float)
 
 
-def _compute(data: Array, b: Any, *, pattern: Pattern, transposed: bool) -> Array:
+def _compute(
+    data: Array, b: Any, *, pattern: SparseStructure, transposed: bool
+) -> Array:
     if not isinstance(data, np.ndarray):
         return _solve_elsewhere(data, b, pattern.T if transposed else pattern)
     splu = import_module("scipy.sparse.linalg").splu
@@ -55,7 +57,7 @@ def _compute(data: Array, b: Any, *, pattern: Pattern, transposed: bool) -> Arra
     return kept[1].solve(b.astype(dtype, copy=False), "T" if transposed else "N")
 
 
-def _solve_elsewhere(data: Array, b: Any, pattern: Pattern) -> Array:
+def _solve_elsewhere(data: Array, b: Any, pattern: SparseStructure) -> Array:
     """Solve by CuPy's own solver; with a library that has none, densely."""
     if is_device_array(data):
         spsolve = find_library(data, "sparse.linalg").spsolve
@@ -66,7 +68,7 @@ def _solve_elsewhere(data: Array, b: Any, pattern: Pattern) -> Array:
 class _Plain:
     """The stored values and pattern of a sparse array, with its shape."""
 
-    def __init__(self, data: Array, pattern: Pattern) -> None:
+    def __init__(self, data: Array, pattern: SparseStructure) -> None:
         self.data, self.pattern, self.shape = data, pattern, pattern.shape
 
 
@@ -87,7 +89,7 @@ def _push(
     data: Array,
     b: Any,
     *,
-    pattern: Pattern,
+    pattern: SparseStructure,
     transposed: bool,
 ) -> Any:
     moved, right = tangents
@@ -99,7 +101,7 @@ def _push(
     return apply(SOLVE, (data, right), params)
 
 
-def _infer(data: Array, b: Any, *, pattern: Pattern, transposed: bool) -> Spec:
+def _infer(data: Array, b: Any, *, pattern: SparseStructure, transposed: bool) -> Spec:
     data, b = as_spec(data), as_spec(b)
     return Spec(b.shape, _dtype(data, b))
 

@@ -21,7 +21,7 @@ from workbench.errors import ShapeError, TraceError
 from workbench.ops.define import shape_of
 from workbench.ops.sparse.arithmetic import add
 from workbench.ops.sparse.pattern import (
-    Pattern,
+    SparseStructure,
     list_entries,
     make_sparse,
     move_entries,
@@ -119,7 +119,7 @@ def _as_sparse(block: Any, array: bool = True) -> Any:
     height, width = ((1, 1) + shape_of(block))[-2:]
     rows, columns = map(np.ravel, np.indices((height, width)))
     kind = scipy_sparse.coo_array
-    pattern = Pattern(kind, "coo", (height, width), (rows, columns), rows.shape)
+    pattern = SparseStructure(kind, "coo", (height, width), (rows, columns), rows.shape)
     return make_sparse(np.reshape(block, -1), pattern)
 
 
@@ -192,7 +192,9 @@ def kron(A: Any, B: Any, format: str | None = None) -> Any:
     rows = (p.rows[:, None] * q.shape[0] + q.rows).ravel()
     columns = (p.columns[:, None] * q.shape[1] + q.columns).ravel()
     shape = (p.shape[0] * q.shape[0], p.shape[1] * q.shape[1])
-    pattern = Pattern(p.family("coo"), "coo", shape, (rows, columns), rows.shape)
+    pattern = SparseStructure(
+        p.family("coo"), "coo", shape, (rows, columns), rows.shape
+    )
     data = np.reshape(left[:, None] * right, -1)
     return _finish_array(make_sparse(data, pattern), format, None)
 

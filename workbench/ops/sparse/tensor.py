@@ -27,7 +27,7 @@ from workbench.ops.shaping import lay_out
 from workbench.ops.sparse import arithmetic, extremes
 from workbench.ops.sparse.pattern import (
     INDEX,
-    Pattern,
+    SparseStructure,
     list_entries,
     make_sparse,
     move_entries,
@@ -76,7 +76,7 @@ class SparseTensor:
     __array_priority__ = 1000
     __hash__ = object.__hash__
 
-    def __init__(self, data: Array, pattern: Pattern) -> None:
+    def __init__(self, data: Array, pattern: SparseStructure) -> None:
         self.data = data
         self.pattern = pattern
 
@@ -503,7 +503,7 @@ make_sparse.register(Tensor, SparseTensor)
 # A sparse array as part of a nest of arguments: what `core/tree.py` asks for.
 
 
-def build(data: Array, pattern: Pattern) -> Any:
+def build(data: Array, pattern: SparseStructure) -> Any:
     """Return a sparse array of a nest, around what has come for its values.
 
     What has another shape stays dense: the block of a Jacobian, a batch.
@@ -522,7 +522,7 @@ def build(data: Array, pattern: Pattern) -> Any:
     return data
 
 
-def _take(value: Any) -> tuple[list[Any], list[str], Pattern]:
+def _take(value: Any) -> tuple[list[Any], list[str], SparseStructure]:
     data, pattern = split_sparse(value)
     return [data], ["data"], pattern
 

@@ -90,7 +90,7 @@ _RAISED: set[int] = set()
 _TYPES = {"l": np.int64, "d": np.float64, "D": np.complex128}
 
 
-class Loop(NamedTuple):
+class DeviceLoop(NamedTuple):
     """A loop of a ufunc in double precision: SciPy's letters, and the C++ of it."""
 
     inputs: str
@@ -107,16 +107,18 @@ class DeviceFunction:
     def __init__(self, name: str, ufunc: np.ufunc) -> None:
         self.name, self.ufunc = name, ufunc
         self.header, self.function, self.heap, self.recursive = ROWS[name]
-        self._kernels: dict[Loop, Any] = {}
+        self._kernels: dict[DeviceLoop, Any] = {}
 
     @cached_property
-    def loops(self) -> dict[str, Loop]:
-        """The loops by their types: ``{"dd->d": Loop(...)}``."""
+    def loops(self) -> dict[str, DeviceLoop]:
+        """The loops by their types: ``{"dd->d": DeviceLoop(...)}``."""
         found = {}
         for types in self.ufunc.types:
             inputs, outputs = types.split("->")
             if set(types) <= {*_TYPES, *"->"}:
-                found[types] = Loop(inputs, outputs, self._statement(inputs, outputs))
+                found[types] = DeviceLoop(
+                    inputs, outputs, self._statement(inputs, outputs)
+                )
         return found
 
     def _statement(self, inputs: str, outputs: str) -> str:
@@ -152,7 +154,7 @@ class DeviceFunction:
         out = [y.astype(t, copy=False) for y, t in zip(results, last, strict=True)]
         return out[0] if nout == 1 else tuple(out)
 
-    def _kernel(self, loop: Loop) -> Any:
+    def _kernel(self, loop: DeviceLoop) -> Any:
         if loop not in self._kernels:
             self._kernels[loop] = import_module("cupy").ElementwiseKernel(
                 _parameters(loop.inputs, "in"),
@@ -164,7 +166,9 @@ class DeviceFunction:
             )
         return self._kernels[loop]
 
-    def _launch(self, kernel: Any, args: list[Any], loop: Loop) -> tuple[Array, ...]:
+    def _launch(
+        self, kernel: Any, args: list[Any], loop: DeviceLoop
+    ) -> tuple[Array, ...]:
         cupy: Any = import_module("cupy")
         if self.recursive:
             _ensure_stack(cupy.cuda, self.name)

@@ -36,7 +36,7 @@ from workbench.scipy.integrate.quadrature import (
     simpson,
     trapezoid,
 )
-from workbench.scipy.integrate.rates import Problem, explain_plain, solve, watch
+from workbench.scipy.integrate.rates import RateSystem, explain_plain, solve, watch
 
 __all__ = [
     "cumulative_trapezoid",
@@ -130,7 +130,7 @@ def odeint(
     y0, t = _convert_state(y0), _convert_times(t)
     closed = _record_rate(rate, t[0], y0, args, "odeint")
     settings = {"method": "LSODA", "rtol": DEFAULT, "atol": DEFAULT, **settings}
-    problem = Problem(closed, _solve_lsoda, settings, "odeint")
+    problem = RateSystem(closed, _solve_lsoda, settings, "odeint")
     return integrate_states(problem, closed.inputs[:-2], t, y0)
 
 
@@ -236,7 +236,7 @@ def solve_ivp(
     if callable(jac := settings.get("jac")):
         # It only helps the solver on; what it reads need not vary.
         settings["jac"] = lambda t, y: value_of(admit(jac(t, y)))
-    problem = Problem(closed, _solve_stepwise, settings, "solve_ivp")
+    problem = RateSystem(closed, _solve_stepwise, settings, "solve_ivp")
     if t_eval is None:
         values = [value_of(x) for x in (first, last, y0, *closed.inputs[:-2])]
         if any(x is None for x in values):

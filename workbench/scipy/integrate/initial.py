@@ -47,7 +47,7 @@ from workbench.core.types import (
 from workbench.errors import ConvergenceError
 from workbench.ops.define import apply_and_split, dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
-from workbench.scipy.integrate.rates import Function, Problem, solve
+from workbench.scipy.integrate.rates import Function, RateSystem, solve
 
 FLOW = declare("initial_value_problem")
 FLOW.pattern = "states"
@@ -73,13 +73,13 @@ BACKWARD = (
 
 
 def integrate(
-    problem: Problem, parameters: Sequence[Any], times: ArrayLike, y0: ArrayLike
+    problem: RateSystem, parameters: Sequence[Any], times: ArrayLike, y0: ArrayLike
 ) -> Array:
     """Return the states at all times, the first of which is ``y0``: one row each."""
     return apply(FLOW, (*parameters, times, y0), {"problem": problem})
 
 
-def _compute(*inputs: Any, problem: Problem) -> Array:
+def _compute(*inputs: Any, problem: RateSystem) -> Array:
     *parameters, times, y0 = inputs
     times = np.asarray(times)
     # Solvers take no time twice; some rows stand for the same.
@@ -101,7 +101,7 @@ def _compute(*inputs: Any, problem: Problem) -> Array:
 
 
 def _solve(
-    problem: Problem,
+    problem: RateSystem,
     parameters: Sequence[Any],
     function: Function,
     times: Array,
@@ -120,7 +120,7 @@ def _solve(
     return solve(problem.name, function, partial(problem.explain, parameters), run)
 
 
-def describe_failure(problem: Problem, last: float, message: str) -> str:
+def describe_failure(problem: RateSystem, last: float, message: str) -> str:
     """Return the error's words for a solve that did not reach its last time."""
     return (
         f"{problem.name}{blame.user_line()}: the differential equation was not solved"
@@ -129,7 +129,7 @@ def describe_failure(problem: Problem, last: float, message: str) -> str:
     )
 
 
-def _infer(*inputs: Any, problem: Problem) -> Spec:
+def _infer(*inputs: Any, problem: RateSystem) -> Spec:
     times, y0 = inputs[-2:]
     return Spec((*shape_of(times), *shape_of(y0)), np.dtype(y0.dtype))
 
@@ -140,7 +140,7 @@ def _hoist(values: Sequence[Any], params: Params) -> Sequence[Any]:
 
 
 def _compute_rates(
-    problem: Problem, parameters: Sequence[Any], times: Array, y: Array
+    problem: RateSystem, parameters: Sequence[Any], times: Array, y: Array
 ) -> Array:
     """Return the rate of change at all times."""
     values = [*parameters, times, y]
@@ -151,7 +151,7 @@ def _compute_rates(
 def _push(
     tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
 ) -> Tangent:
-    problem: Problem = params["problem"]
+    problem: RateSystem = params["problem"]
     *parameters, times, y0 = inputs
     *moving, dt, dy0 = tangents
     n, count = shape_of(y0)[0], len(parameters)
@@ -189,7 +189,7 @@ def _push(
 def _pull(
     mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
-    problem: Problem = params["problem"]
+    problem: RateSystem = params["problem"]
     *parameters, times, y0 = inputs
     n, count = shape_of(y0)[0], len(parameters)
     which = tuple(
@@ -228,7 +228,7 @@ def _pull(
 
 
 def _pull_by_sensitivities(
-    problem: Problem,
+    problem: RateSystem,
     which: tuple[int, ...],
     first: Any,
     by_start: bool,
@@ -294,7 +294,7 @@ def _pull_by_sensitivities(
 
 
 def _rate_back(
-    problem: Problem,
+    problem: RateSystem,
     which: tuple[int, ...],
     fixed: Sequence[Any],
     t: Any,
@@ -323,7 +323,7 @@ def _count_entries(parameters: Sequence[Any], which: tuple[int, ...]) -> int:
 
 
 def _compute_adjoint(
-    *inputs: Any, problem: Problem, which: tuple[int, ...]
+    *inputs: Any, problem: RateSystem, which: tuple[int, ...]
 ) -> tuple[Any, Any]:
     *parameters, times, y0, g = inputs
     y0, times = np.asarray(y0), np.asarray(times)
@@ -363,7 +363,7 @@ def _compute_adjoint(
 
 
 def _solve_densely(
-    problem: Problem, parameters: Sequence[Any], times: Array, y0: Array
+    problem: RateSystem, parameters: Sequence[Any], times: Array, y0: Array
 ) -> Any:
     """Return SciPy's result of one solve, with its steps and what lies between them."""
     integrators: Any = import_module("scipy.integrate")
@@ -384,7 +384,7 @@ def _solve_densely(
 
 
 def _infer_adjoint(
-    *inputs: Any, problem: Problem, which: tuple[int, ...]
+    *inputs: Any, problem: RateSystem, which: tuple[int, ...]
 ) -> tuple[Spec, Spec]:
     *parameters, _, y0, _ = inputs
     dtype = np.dtype(y0.dtype)
@@ -397,7 +397,7 @@ def _hoist_adjoint(values: Sequence[Any], params: Params) -> Sequence[Any]:
 
 
 def _run_adjoint(
-    inputs: Sequence[Any], *, problem: Problem, which: tuple[int, ...]
+    inputs: Sequence[Any], *, problem: RateSystem, which: tuple[int, ...]
 ) -> list[Any]:
     """Return the same as the op by solves of states and adjoint together.
 
@@ -438,7 +438,7 @@ def _run_adjoint(
     return [total, adjoint]
 
 
-def _find_checkpoints(problem: Problem, values: Sequence[Any]) -> list[Array] | None:
+def _find_checkpoints(problem: RateSystem, values: Sequence[Any]) -> list[Array] | None:
     """Return where the solver stops between the times; None without values."""
     if any(x is None for x in values):
         return None

@@ -41,7 +41,7 @@ MOST_FAILURES = 1000
 MOST_CALLS = 20
 
 
-class Problem:
+class RateSystem:
     """A system of equations as a flat program ``rate([*parameters, t, y]) -> [y']``.
 
     ``solver(function, times, y0, settings)`` is SciPy's, on plain arrays; it
@@ -84,10 +84,10 @@ class Problem:
         self.backward = 0
         #: What to write instead where it is not solved.
         self.advice = ""
-        self._derived: dict[Any, Problem] = {}
+        self._derived: dict[Any, RateSystem] = {}
         self._make: Function | None = None
         self._is_compiled = False
-        self._compiled: Problem | None = None
+        self._compiled: RateSystem | None = None
 
     def __repr__(self) -> str:
         return f"<a rate of change{', ' if self.settings else ''}{self._set_to()}>"
@@ -97,7 +97,7 @@ class Problem:
 
     def derive(
         self, key: Any, rate: Rate, parameters: Sequence[Any], *states: Spec
-    ) -> Problem:
+    ) -> RateSystem:
         """Return a larger system made of this one, recorded once for each ``key``.
 
         Its rate takes parameters like these, the time, and arrays of the specs.
@@ -108,7 +108,7 @@ class Problem:
             settings = {k: v for k, v in self.settings.items() if k in COMMON}
             if np.ndim(settings.get("atol", 0)):
                 settings["atol"] = float(np.min(settings["atol"]))
-            self._derived[key] = Problem(
+            self._derived[key] = RateSystem(
                 made, self.solver, settings, self.name,
                 "A derivative of the rate of change",
                 len(states),
@@ -124,12 +124,12 @@ class Problem:
         except TraceError:
             return rate
 
-    def compile(self) -> Problem:
+    def compile(self) -> RateSystem:
         """Return the same system, whose rate is compiled: for programs that are."""
         if self.graph is None or self._is_compiled:
             return self
         if self._compiled is None:
-            made = Problem(self.rate, self.solver, self.settings, self.name)
+            made = RateSystem(self.rate, self.solver, self.settings, self.name)
             made.graph, made.of_rate = self.graph, self.of_rate
             made.backward, made.advice = self.backward, self.advice
             made._is_compiled = True

@@ -17,7 +17,7 @@ from workbench.core import walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, value_of
 from workbench.errors import UsageError
-from workbench.rewrite.driver import Key, Step
+from workbench.rewrite.driver import Key, RewriteStep
 from workbench.rewrite.text import format_node
 from workbench.session.rewriting import Rewriting, find_rewriting
 from workbench.session.stages import Values
@@ -45,7 +45,7 @@ MOST_OPERATIONS, MOST_CODE = 60, 400
 MOST_LABEL, MOST_SIDE = 20, 300
 
 
-class Program(NamedTuple):
+class ShownProgram(NamedTuple):
     """A program at one step, as the page gets it.
 
     Attributes
@@ -85,7 +85,9 @@ def list_rewrites(session: Session, without: Collection[str]) -> dict[str, Any]:
     }
 
 
-def take_program(session: Session, without: Collection[str], number: int) -> Program:
+def take_program(
+    session: Session, without: Collection[str], number: int
+) -> ShownProgram:
     """Return the derivative of a session as a program after so many steps.
 
     Raises
@@ -129,7 +131,7 @@ def take_program(session: Session, without: Collection[str], number: int) -> Pro
         "went": list(range(len(reached), len(keys))),
         "text": _write_program(session, after),
     }
-    return Program(snapshot, fields)
+    return ShownProgram(snapshot, fields)
 
 
 def _find_rewriting(session: Session, without: Collection[str]) -> Rewriting:
@@ -148,7 +150,7 @@ def _find_rewriting(session: Session, without: Collection[str]) -> Rewriting:
     return find_rewriting(session, without=without)
 
 
-def _encode_step(step: Step) -> RewriteData:
+def _encode_step(step: RewriteStep) -> RewriteData:
     rule = step.rule
     return RewriteData(
         rule=clean_text(step.name),

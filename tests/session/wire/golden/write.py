@@ -23,7 +23,7 @@ from typing import Any, cast
 import numpy as np
 
 import workbench as wb
-from workbench.backends.profile import Cost, Profile, Row
+from workbench.backends.profile import Cost, Profile, ProfileRow
 from workbench.checks.doctor.finding import Edit, Finding, Findings, Fix
 from workbench.checks.report import Comparison, Entry, Identity, NodeCheck, Report
 from workbench.core import hooks
@@ -190,9 +190,9 @@ def profiled(
 ) -> SessionProfile:
     """A profile of two kernels and a product, with what falls to some rules."""
     rows = [
-        Row("kernel 1", (ops["exp"], ops["log"]), 3e-5, 0.6, 640, (0.5, 0.5)),
-        Row("product 1", (ops["matmul"],), 1.5e-5, 0.3, 320, (1.0,)),
-        Row("kernel 2", (node["h"], ops["mean"]), 5e-6, 0.1, 160, (0.75, 0.25)),
+        ProfileRow("kernel 1", (ops["exp"], ops["log"]), 3e-5, 0.6, 640, (0.5, 0.5)),
+        ProfileRow("product 1", (ops["matmul"],), 1.5e-5, 0.3, 320, (1.0,)),
+        ProfileRow("kernel 2", (node["h"], ops["mean"]), 5e-6, 0.1, 160, (0.75, 0.25)),
     ]
     found = SessionProfile(Profile("compiled", rows, 4096), made.forward.ids, False)
     found.rules = {
