@@ -213,18 +213,6 @@ call_deferred: Hook[[Any, Any, dict[str, Any]], Any] = Hook(
     "Return the node that calls a function once lengths are known.",
     "workbench.autodiff.deferred",
 )
-#: Set by `autodiff.deferred`; called by `autodiff.reverse`.
-pull_deferred: Hook[[Any, int, Any, Any, tuple[Any, ...]], list[Any]] = Hook(
-    "pull_deferred",
-    "Return what a node passes on, by a node that runs its reverse rule.",
-    "workbench.autodiff.deferred",
-)
-#: Set by `autodiff.deferred`; called by `autodiff.forward`.
-push_deferred: Hook[[Any, tuple[Any, ...], Any, tuple[Any, ...]], Any] = Hook(
-    "push_deferred",
-    "Return the tangent of a node, by a node that runs its forward rule.",
-    "workbench.autodiff.deferred",
-)
 #: Set by `autodiff.limits`; called by `autodiff.reverse`.
 pull_limit: Hook[[Any, int, Any], list[Any] | None] = Hook(
     "pull_limit",
@@ -236,14 +224,6 @@ push_limit: Hook[[Any, tuple[Any, ...], Sequence[Any], bool], list[Any] | None] 
     "push_limit",
     "Return what equal values among a node's outputs add to tangents that follow it.",
     "workbench.autodiff.limits",
-)
-#: Set by `autodiff.deferred`; called by `autodiff.batch`.
-batch_deferred: Hook[[Any, tuple[Any, ...], tuple[bool, ...], dict[str, Any]], Any] = (
-    Hook(
-        "batch_deferred",
-        "Return an op on a batch, by a node that runs its rule for batches.",
-        "workbench.autodiff.deferred",
-    )
 )
 
 #: The modules of ops that load when the first function of a module of NumPy or SciPy
