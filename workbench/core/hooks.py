@@ -180,12 +180,6 @@ swap_function: Hook[[Any], Any] = Hook(
     "Return the function that takes Tensors, in the place of one of SciPy's.",
     "workbench.numpy.swap",
 )
-#: Set by `numpy.swap`; called for the arguments that nothing is differentiated by.
-join_given: Hook[[Any], Any] = Hook(
-    "join_given",
-    "Return an argument so that a function may store Tensors in it.",
-    "workbench.numpy.swap",
-)
 
 # Arrays that are written to, and rules that are looked for
 
