@@ -28,7 +28,7 @@ import numpy as np
 
 from workbench.autodiff.call import push_through
 from workbench.autodiff.higher_order import outer_specs
-from workbench.autodiff.steps import outputs_of
+from workbench.autodiff.steps import defer_pull, outputs_of
 from workbench.core import deferred, hooks, types, walk
 from workbench.core.graph import Graph
 from workbench.core.op import Limit, Op, declare
@@ -142,7 +142,7 @@ def _pull_limit(node: Tensor, mask: int, g: Any) -> list[Any] | None:
     try:
         passed = list(_limit_of(of).pull(None, g, y, inputs, settings))
     except UnknownLengthError:
-        passed = hooks.pull_deferred(node, mask, g, _OpenPull(_limit_of(of)), ())
+        passed = defer_pull(node, mask, g, _OpenPull(_limit_of(of)), ())
     params = {
         "of": of,
         "graph": graph,
