@@ -40,7 +40,7 @@ INDEX_MODULES = {
     *(
         f"workbench.autodiff.sparse.{name}"
         for name in (
-            "accumulation colouring curvature greedy linear_algebra node_facts"
+            "accumulation colouring curvature greedy node_facts"
             " nonlinearity pattern places products propagation relations rules"
             " solutions"
         ).split()

@@ -248,6 +248,7 @@ def _triangle(name: str, function: Callable[..., Any]) -> Op:
         lengths=spec_of_first,
         batch="whole",
         unfold=body,
+        pattern="moved",
     )
 
 

@@ -40,6 +40,7 @@ from workbench.core.op import Op, Reading
 from workbench.core.tensor import Tensor, apply
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec
+from workbench.errors import WorkbenchError
 from workbench.ops.define import unfold_by
 from workbench.ops.indexing import ARRAY, as_index
 from workbench.ops.reductions import reduced_axes
@@ -49,6 +50,10 @@ MOST_TRIED = 2**20
 #: The same of a line of an array, of which there may be many.
 FEW_TRIED = 2**16
 
+#: What the function of an op may raise of Tensors that have no values.
+NOT_RECORDED = (
+    WorkbenchError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError
+)  # fmt: skip
 #: What rule of an op: the relation by each operand, for several outputs a list of them.
 Rule = Callable[["NodeFacts"], Any]
 
@@ -200,7 +205,7 @@ def _find_constant_zeros(node: NodeFacts, i: int) -> Any:
         g = make_leaf_like(Spec(node.outputs[0], y.dtype))
         assert node.op.pull is not None
         passed = node.op.pull(1 << i, g, y, given, node.params)[i]
-    except Exception:  # a rule that looks at values
+    except NOT_RECORDED:
         return None
     return _find_zeros(passed)
 
