@@ -22,7 +22,8 @@ are equal. The derivative of the limit itself is NaN where some are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -121,7 +122,8 @@ def _with_values(limit: Limit, parts: Sequence[Any], of_values: Any) -> Parts:
 # Reverse mode
 
 
-class _OpenPull(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _OpenPull:
     """The reverse rule of an op without what goes through equal values."""
 
     limit: Limit
