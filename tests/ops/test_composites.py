@@ -138,6 +138,24 @@ def test_symbols_of_unknown_lengths(sumsq: Any, soft: Any) -> None:
         np.testing.assert_allclose(gradient, 0.75 * sigmoid(0.75 * b))
 
 
+def test_a_length_as_a_setting() -> None:
+    def share(x: Any, *, n: Any) -> Any:
+        return np.reshape(x * x, (n, -1)) / n
+
+    row = composite("test_share", share)
+    try:
+        f = lambda x, y: apply(row, (x,), {"n": y.shape[0]})  # noqa: E731
+        x, y = wb.matrix("x", shape=(2, None)), wb.matrix("y", shape=(2, None))
+        many = wb.vmap(f)(x, y)
+        run = wb.function([x, y], [many, wb.grad(np.sum(many), x)])
+        a = np.arange(12.0).reshape(2, 6)
+        value, gradient = run(a, np.ones((2, 3)))
+        np.testing.assert_allclose(value, (a**2 / 3).reshape(2, 3, 2))
+        np.testing.assert_allclose(gradient, 2 * a / 3)
+    finally:
+        del OPS["test_share"]
+
+
 def test_kernels_without_a_step_of_numpy(
     sumsq: Any, soft: Any, rng: np.random.Generator
 ) -> None:

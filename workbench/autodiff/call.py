@@ -26,7 +26,7 @@ from workbench.autodiff.higher_order import (
 )
 from workbench.autodiff.steps import Rules, plan_steps, reach_inside
 from workbench.core import blame, hooks, residuals, source, types, walk
-from workbench.core.dims import Dim, Length, atoms_of
+from workbench.core.dims import Dim, Length, atoms_of, has_dim
 from workbench.core.graph import Graph
 from workbench.core.op import OPS, Lowering, Op
 from workbench.core.recorder import Recorder
@@ -321,7 +321,9 @@ def batch_by_body(
 ) -> Any:
     """Return an op for many examples: one node, which runs its body on all of them.
 
-    NotImplemented where the body says nothing of such operands.
+    Where a setting is a length that only the run tells, which no operand of the node
+    may have, the ops of the body stand for themselves. NotImplemented where the body
+    says nothing of such operands.
     """
     taken = [
         i
@@ -329,14 +331,19 @@ def batch_by_body(
         if b or isinstance(x, Tensor)
     ]
 
-    def run_all(leaves: Sequence[Tensor]) -> list[Any]:
+    def run_all(leaves: Sequence[Any]) -> list[Any]:
         given = list(inputs)
         for i, x in zip(taken, leaves, strict=True):
             given[i] = x
         return run_examples(lambda xs: run_body(op, body, xs, params), given, batched)
 
-    leaves = make_leaves_like([make_leaf_like(types.spec_of(inputs[i])) for i in taken])
     try:
+        if has_dim(params):
+            made = run_all([inputs[i] for i in taken])
+            return made[0] if len(made) == 1 else tuple(made)
+        leaves = make_leaves_like(
+            [make_leaf_like(types.spec_of(inputs[i])) for i in taken]
+        )
         many = Call(op.name, Graph(leaves, run_all(leaves)))
     except BodyError:
         return NotImplemented
