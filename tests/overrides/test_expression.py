@@ -282,6 +282,16 @@ def test_a_shape_that_depends_on_values_is_refused() -> None:
         wb.grad(lambda x: np.sum(np.tanh(x)), overrides=[rule])(X)
 
 
+def test_an_axis_that_is_not_there_is_told_at_the_node() -> None:
+    rule = wb.override("tanh", "d * sum(x, axis=2)")
+    with pytest.raises(
+        OverrideError, match=r"rule 'd \* sum.* out of bounds"
+    ) as caught:
+        wb.grad(lambda x: np.sum(np.tanh(x)), overrides=[rule])(X)
+    assert "np.sum(np.tanh(x))" in str(caught.value)
+    assert not str(caught.value).endswith("..")
+
+
 def test_a_text_is_pickled_as_a_text() -> None:
     rule = pickle.loads(pickle.dumps(parse("2 * t", "t")))
     assert rule({"t": 3.0}) == 6

@@ -72,11 +72,13 @@ def test_each_line_warns_once_in_the_life_of_a_session() -> None:
 
 
 def test_an_override_warns_at_the_line_of_its_node() -> None:
-    session = make_session(np.array([1.0, 4.0, 1.0]))
-    with catching() as found:
-        session.override("sqrt", "d / (g - g)")
-    ((text, line),) = lines(found)
-    assert (text.split(" encountered in ")[1], line) == ("the gradient of sqrt", 1)
+    nodes = [(["z"], "subtract", ["g", "g"]), (["dx"], "divide", ["g", "z"])]
+    for rule in ("d / (g - g)", wb.graph_rule(["x", "g"], ["dx"], nodes)):
+        session = make_session(np.array([1.0, 4.0, 1.0]))
+        with catching() as found:
+            session.override("sqrt", rule)
+        ((text, line),) = lines(found)
+        assert (text.split(" encountered in ")[1], line) == ("the gradient of sqrt", 1)
 
 
 def test_a_rule_of_the_users_warns_at_its_own_line() -> None:

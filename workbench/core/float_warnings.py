@@ -35,6 +35,8 @@ KINDS = {
 SWEEPS = ("workbench.autodiff.reverse", "workbench.autodiff.forward")
 #: The interpreters of programs: their local ``node`` is the one that is computed.
 INTERPRETERS = ("workbench.core.schedule", "workbench.autodiff.batch")
+#: What runs a rule that is data: its own nodes are nothing of the user's.
+DATA_RULES = "workbench.autodiff.budget"
 
 #: The places that have had their warning: the file and the line.
 Warned = set[tuple[str, int]]
@@ -136,8 +138,10 @@ def _warn_once(what: str, frame: FrameType | None, warned: Warned | None) -> Non
     in_sweep = False
     first = frame
     while frame is not None and _is_internal(frame):
+        module = frame.f_globals.get("__name__", "")
+        if module == DATA_RULES:
+            node = op = None  # the node is meant whose rule it is
         if node is None:
-            module = frame.f_globals.get("__name__", "")
             found = frame.f_locals.get("node")
             if found is None and frame.f_code.co_name == "_compute":
                 found = _find_step(module, frame.f_locals)

@@ -605,7 +605,8 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 #: a length that is not known yet. None in place of a length: it is measured.
 LENGTHS: dict[Any, Callable[..., Any]] = {}
 
-#: What answers a method or attribute of an array, by NumPy's own: ``np.ndarray.flat``.
+#: What answers a method or attribute of an array, by NumPy's own: ``np.ndarray.flat``;
+#: and an operator with an array of another class, by that.
 ATTRIBUTES: dict[Any, Callable[..., Any]] = {}
 
 #: What makes an operand of an object beside Tensors, by its class: of an object array,

@@ -17,7 +17,7 @@ import numpy as np
 from workbench.core import source
 from workbench.core.inplace import make_in_place
 from workbench.core.memory import METHODS
-from workbench.core.op import FUNCTIONS, Op, declare, load_ops_of
+from workbench.core.op import ATTRIBUTES, Op, declare, load_ops_of
 from workbench.core.plain import complete_classes
 from workbench.core.tensor import (
     ANSWERING,
@@ -127,7 +127,7 @@ def _apply_other(op: Op, operands: tuple[Any, Any], other: object) -> Any:
         return NotImplemented  # it asks to be given the operator, as NumPy has it
     if is_sparse(other):
         load_ops_of("scipy.sparse")
-        return FUNCTIONS[Stored](op.name, *operands)
+        return ATTRIBUTES[Stored](op.name, *operands)
     return apply(op, operands)
 
 

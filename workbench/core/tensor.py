@@ -281,7 +281,7 @@ class Tensor(ArrayMethods, Conversions):
             if not ANSWERING.isdisjoint(map(type, inputs)):
                 return NotImplemented
             return apply(op, inputs)
-        answer = FUNCTIONS.get((ufunc, method)) or FUNCTIONS[np.ufunc]
+        answer = FUNCTIONS.get((ufunc, method)) or ATTRIBUTES[np.ufunc.__call__]
         try:
             with source.pin_line():
                 return answer(ufunc, method, inputs, kwargs)

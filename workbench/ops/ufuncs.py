@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core import blame
-from workbench.core.op import CALLS, UFUNCS, implements, load_ops
+from workbench.core.op import ATTRIBUTES, CALLS, UFUNCS, implements, load_ops
 from workbench.core.refusals import unsupported_error
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, ArrayLike, Axis, is_weak
@@ -309,7 +309,6 @@ def apply_over_axes(
 # Every other use of a ufunc
 
 
-@implements(np.ufunc)
 def _answer(
     ufunc: Ufunc, method: str, inputs: tuple[Any, ...], settings: dict[str, Any]
 ) -> Any:
@@ -329,6 +328,8 @@ def _answer(
         raise unsupported_error(ufunc, f".{method}")
     return answer(ufunc, name, *inputs, **settings)
 
+
+ATTRIBUTES[np.ufunc.__call__] = _answer
 
 # A call: with keyword arguments, or of a ufunc that is written with other ops
 

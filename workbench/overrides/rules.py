@@ -398,7 +398,8 @@ class Runner:
         except BudgetError as error:
             self.refuse(rule, f"makes {error}", "Write a function rule(node, g).")
         except (TypeError, ValueError, ArithmeticError) as error:
-            self.refuse(rule, f"failed: {error}", "", cause=error)
+            told = str(error).rstrip(".")
+            self.refuse(rule, f"failed: {told}", "", cause=error)
 
     def operand_values(self, rule: Expression, inputs: Sequence[Any]) -> dict[str, Any]:
         """Return ``x0``, ``x1``, ... of a node, as far as an expression reads them."""

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core import blame, types
-from workbench.core.op import implements
+from workbench.core.op import ATTRIBUTES
 from workbench.core.tensor import Tensor
 from workbench.core.tree import KINDS, Kind, Stored
 from workbench.core.types import Array, Axis
@@ -533,4 +533,4 @@ KINDS[Stored] = Kind(
     "",  # the stored values have the array's name
     Stored,
 )
-implements(Stored)(operate)
+ATTRIBUTES[Stored] = operate
