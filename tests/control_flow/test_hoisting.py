@@ -215,11 +215,13 @@ def test_loops_on_arrays_of_all_kinds(
 ) -> None:
     args = [rng.normal(size=(K, K)), rng.normal(size=K)]
     made = []
-    for cut in (10**9, -1):
+    for cut, most in ((10**9, 2**28), (-1, 2**28), (-1, 0)):  # the last stacks nothing
         monkeypatch.setattr(hoisting, "CUT", cut)
+        monkeypatch.setattr(hoisting, "MOST_BYTES", most)
         made.append(np.asarray(LOOPS[name](*args)))
-    assert made[0].dtype == made[1].dtype
-    np.testing.assert_allclose(made[1], made[0], rtol=1e-11, atol=1e-11)
+    for other in made[1:]:
+        assert other.dtype == made[0].dtype
+        np.testing.assert_allclose(other, made[0], rtol=1e-11, atol=1e-11)
 
 
 def test_draws_stay_where_they_are(rng: np.random.Generator) -> None:

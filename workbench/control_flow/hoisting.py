@@ -265,7 +265,8 @@ class Cut:
             factors = _find_factors(term) if term.serial in inside else None
             if factors is not None and uses[term.serial] == 1:
                 # Factors that depend on no step are none of a sum over the steps.
-                if all(x.serial in whole.schedule.varying for x in factors):
+                varying = all(x.serial in whole.schedule.varying for x in factors)
+                if varying and self._count_bytes(factors) <= MOST_BYTES:
                     found[i] = factors
         return found
 
@@ -276,8 +277,7 @@ class Cut:
 
         They are computed after the loop, of all steps at once.
         """
-        loop, steps = self.loop, self.steps
-        assert steps is not None
+        loop = self.loop
         ends = len(self.outputs) - loop.until
         if ends == loop.carries:
             return {}
@@ -311,14 +311,18 @@ class Cut:
                         waiting.append(x)
                     elif x.serial in varying:
                         cuts[x.serial] = x
-            sizes = [
-                x.spec.dtype.itemsize * math.prod(x.spec.shape)
-                for x in cuts.values()
-                if x.serial not in self.values
-            ]
-            if steps * sum(sizes) <= MOST_BYTES:
+            if self._count_bytes(list(cuts.values())) <= MOST_BYTES:
                 found[i] = list(cuts.values())
         return found
+
+    def _count_bytes(self, values: Sequence[Tensor]) -> int:
+        """Return how many bytes a stack of values of the steps takes more."""
+        sizes = [
+            x.spec.dtype.itemsize * math.prod(x.spec.shape)
+            for x in values
+            if x.serial not in self.values
+        ]
+        return (self.steps or 0) * sum(sizes)
 
 
 def _make_leaf(spec: Spec, like: Tensor) -> Tensor:

@@ -82,6 +82,8 @@ class Tree:
         parts = []
         for child in self.children:
             parts.append(next(leaves) if child.kind is None else child._filled(leaves))
+        if self.kind is tuple:
+            return tuple(parts)
         return KINDS[self.kind].build(self, parts)
 
     def leaves(self, value: object) -> list[Any]:
@@ -125,7 +127,7 @@ class Tree:
         elif kind is dict:
             if value.keys() != self.needs.keys():
                 return False
-            parts = [value[key] for key in self.entries]
+            parts = map(value.__getitem__, self.entries)
         else:
             parts, entries, needs = KINDS[kind].take(value)
             if tuple(entries) != self.entries or needs != self.needs:

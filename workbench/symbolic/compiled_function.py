@@ -198,9 +198,6 @@ class CompiledFunction:
         Inside a trace (`grad`, `vmap`, another compiled function), or while a block of
         overrides is open, the function itself runs.
         """
-        return self._run(*args, **kwargs)
-
-    def _run(self, *args: Any, **kwargs: Any) -> Any:
         last = self._last
         if last is not None and not (traces.LOCAL.stack or blocks_in_force()):
             inputs = last.find_inputs(args, kwargs)
@@ -214,6 +211,9 @@ class CompiledFunction:
             return self.function(*args, **kwargs)
         found, given = self._find_program(args, kwargs, leaves, structure)
         return found.tree(copy_aliases(found.function.run(given), given))
+
+    #: The same, where `__call__` is an entry of machine code.
+    _run = __call__
 
     def _find_program(
         self,

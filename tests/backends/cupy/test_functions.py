@@ -122,6 +122,17 @@ def test_launches_that_follow_each_other_are_one_graph(
         np.testing.assert_allclose(made.view(np.ndarray), chain(x), rtol=1e-12)
 
 
+def test_a_call_of_a_gpu_goes_the_whole_way(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    """Where its arguments lie is looked at in each call."""
+    x = rng.standard_normal((4, 33))
+    function = make(chain, (x,), runtime)
+    assert function.run_ready([runtime.upload(x)]) is None
+    assert function.run_ready([x]) is None
+    assert function.run([runtime.upload(x)])
+
+
 def test_a_first_call_waits_a_moment_for_its_kernels(
     runtime: Standin, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -638,14 +638,14 @@ class Program:
             table[i] = find_start(array)
 
 
-#: An array one entry after the other, aligned: as flags of NumPy's.
-PLAIN = 0x1 | 0x100
+#: An array one entry after the other, aligned: as flags of NumPy's. And one with memory
+#: of its own, which may be written to.
+PLAIN, OWN = 0x1 | 0x100, 0x1 | 0x100 | 0x4 | 0x400
 
 
 def _is_own(array: Array, operands: Sequence[Any]) -> bool:
     """Return whether what NumPy has given is nobody else's, and laid out plainly."""
-    flags = array.flags
-    if array.base is not None or not (flags.carray and flags.owndata):
+    if array.flags.num & OWN != OWN:
         return False
     for x in operands:
         if type(x) is np.ndarray:

@@ -80,6 +80,8 @@ class Program:
 
     #: The code is in CuPy's own cache, which does not tell.
     cached = False
+    #: Results may be views of one array, which `copy_aliases` tells apart.
+    is_fresh = False
 
     def __init__(self, graph: Graph, runtime: Runtime) -> None:
         self.runtime = runtime
