@@ -127,6 +127,14 @@ def test_symbols_have_them_with_an_unknown_length() -> None:
     np.testing.assert_allclose(hessian(np.zeros(2)), -2 * I + SPREAD, atol=1e-15)
 
 
+def test_lengths_go_through_a_shape_that_is_measured() -> None:
+    a, t = wb.matrix("a"), wb.matrix("t")
+    rows = np.linalg.norm(np.reshape(a, (a.shape[0], -1, 1)), axis=1)
+    gradient = wb.grad(np.sum(np.reshape(rows, (1, -1)) ** 2), a)
+    second = wb.function([a, t], wb.grad(np.sum(gradient * t), a))
+    np.testing.assert_array_equal(second(np.zeros((2, 3)), np.ones((2, 3))), 2)
+
+
 def test_a_kernel_at_equal_points() -> None:
     points = np.array([[0.5, 1.0], [0.5, 1.0], [2.0, 0.0]])
 

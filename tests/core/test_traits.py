@@ -103,8 +103,8 @@ def test_a_logistic_op_lies_between_its_bounds(name: str) -> None:
 def test_a_symbol_is_pythons_operator(name: str) -> None:
     op, symbol = OPS[name], OPS[name].traits.symbol
     a, b = np.array([5, 3, 2]), np.array([2, 3, 4])
-    if op.compute in (np.negative,) or op.template == "-{0}":
-        np.testing.assert_array_equal(run(op, a), -a)
+    if symbol.endswith("x"):
+        np.testing.assert_array_equal(run(op, a), eval(symbol, {"x": a}))
     else:
         np.testing.assert_array_equal(run(op, a, b), eval(f"a {symbol} b"))
 

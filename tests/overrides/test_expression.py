@@ -233,6 +233,40 @@ def test_it_is_recorded_once_for_values_of_a_kind() -> None:
     assert len(parse("2 * d").program.known) == 1
 
 
+def write(rng: np.random.Generator, depth: int) -> str:
+    """A random expression of arrays of one shape, continuous but where data are 0."""
+    if depth == 0 or rng.random() < 0.1:
+        names = ["d", "g", "x", "y", "x1", "0.5", "2", "1e-3"]
+        return names[int(rng.integers(len(names)))]
+    a, b, c = (write(rng, depth - 1) for _ in range(3))
+    forms = [
+        f"({a} + {b})", f"({a} - {b} * {c})", f"({a}) / (1 + abs({b}))", f"-({a})",
+        f"({a}) ** 2", f"where(x < y, {b}, {c})", f"clip({a}, -1, 1)",
+        f"maximum({a}, {b})", f"tanh({a})", f"sqrt(1 + abs({a}))", f"hypot({a}, {b})",
+        f"where(logical_and(g > 0, x != 0.9), {c}, 0)", f"({a}) + sum(d, axis=0)",
+        f"({a}) * mean(d + {b}, keepdims=True)", f"cumsum(d * {a}, axis=1)",
+        f"flip(x + {a}, axis=-1)", f"({a}) - min({b})",
+    ]  # fmt: skip
+    return forms[int(rng.integers(len(forms)))]
+
+
+def test_random_texts_mean_what_python_means(rng: np.random.Generator) -> None:
+    """NumPy's functions, called by Python; of arrays, and of Tensors."""
+    scope = {n: getattr(np, n) for n in FUNCTIONS if n != "norm"} | {"flip": np.flip}
+    near = {"rtol": 1e-9, "atol": 1e-9}
+    for _ in range(60):
+        text = write(rng, 3)
+        expected = eval(text, scope | NAMES)
+        rule = parse(text)
+        np.testing.assert_allclose(rule(NAMES), expected, **near, err_msg=text)
+        leaves = [*rule.names]
+        if leaves:
+            specs = [wb.Spec(NAMES[n].shape, float) for n in leaves]
+            run = lambda *xs, r=rule, ns=leaves: r(dict(zip(ns, xs, strict=True)))  # noqa: E731
+            (again,) = wb.trace(run)(*specs).run([NAMES[n] for n in leaves])
+            np.testing.assert_allclose(again, expected, **near, err_msg=text)
+
+
 def test_what_it_holds_at_a_time_is_weighed_and_not_all_it_makes() -> None:
     """400 sums of 1.6 MB one after the other, of which two are there at a time."""
     d = np.ones(200_000)

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import dims, hooks, source, walk
+from workbench.autodiff.steps import defer_batch
+from workbench.core import dims, source, walk
 from workbench.core.deferred import DeferredOp, OperandLength, operand_shape
 from workbench.core.dims import Atom, Dim
 from workbench.core.graph import Graph
@@ -93,7 +94,7 @@ def run_batch(graph: Graph, values: Sequence[Any], size: int | Dim) -> list[Any]
         except UnknownLengthError:
             if isinstance(op, DeferredOp):
                 raise
-            result = hooks.batch_deferred(op, inputs, batched, params)
+            result = defer_batch(op, inputs, batched, params)
         if recording and isinstance(result, Tensor) and node.origin is None:
             if result.serial > before + 1:
                 _mark_helpers(result, node.op, before)
@@ -170,7 +171,7 @@ def apply_to_examples(
             return apply_rule(op, inputs, batched, params, size)
         except UnknownLengthError:
             if dims.has_dim(size) or any(dims.has_dim(shape_of(x)) for x in inputs):
-                return hooks.batch_deferred(op, inputs, batched, params)
+                return defer_batch(op, inputs, batched, params)
             raise
     made = apply(op, inputs, params)
     parts = define.split_outputs(made) if isinstance(made, Tensor) else made

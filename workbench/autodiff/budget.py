@@ -375,7 +375,7 @@ def _count_peak(graph: Graph) -> float:
 
 def _is_view(op: Op, params: dict[str, Any], size: int, read: int) -> bool:
     """Return whether a result is a view of the first operand, and no larger."""
-    return op.view is not None and size <= read and bool(op.view(params))
+    return op.view is not None and size <= read and op.view.shares(params)
 
 
 def list_arrays(operands: Sequence[Any]) -> list[Any]:

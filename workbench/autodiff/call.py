@@ -257,13 +257,16 @@ class BodyError(NotDifferentiableError):
 
 
 def run_body(
-    body: Callable[..., Any], values: Sequence[Any], params: Params
+    op: Op, body: Callable[..., Any], values: Sequence[Any], params: Params
 ) -> Sequence[Any]:
     """Return what the body of an op gives, one output or several, in a list."""
     made = body(*values, **params)
     if made is None:
         operands = ", ".join(map(blame.describe, values))
-        raise BodyError(f"an op has no derivative by {operands}: its body does not say")
+        raise BodyError(
+            f"{op.name} of {operands} has no derivative: its body does not say what it"
+            " is. Give its row a pull."
+        )
     return made if isinstance(made, tuple) else [made]
 
 
@@ -271,14 +274,12 @@ def run_body(
 def derive_from_body(op: Op, body: Callable[..., Any]) -> None:
     """Give an op the derivatives of its body, which runs again with each of them."""
 
-    def run_with(
-        values: Sequence[Any], moving: Sequence[int], params: Params
-    ) -> Callable[[Sequence[Any]], list[Any]]:
-        def run(xs: Sequence[Any]) -> list[Any]:
+    def run_with(values: Sequence[Any], moving: Sequence[int], params: Params) -> Run:
+        def run(xs: Sequence[Any]) -> Sequence[Any]:
             given = list(values)
             for i, x in zip(moving, xs, strict=True):
                 given[i] = x
-            return run_body(body, given, params)
+            return list(run_body(op, body, given, params))
 
         return run
 
@@ -332,7 +333,7 @@ def batch_by_body(
         given = list(inputs)
         for i, x in zip(taken, leaves, strict=True):
             given[i] = x
-        return run_examples(lambda xs: run_body(body, xs, params), given, batched)
+        return run_examples(lambda xs: run_body(op, body, xs, params), given, batched)
 
     leaves = make_leaves_like([make_leaf_like(types.spec_of(inputs[i])) for i in taken])
     try:

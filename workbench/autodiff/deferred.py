@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -19,32 +18,26 @@ import numpy as np
 from workbench.autodiff import batch as batching
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.call import Call
-from workbench.autodiff.steps import outputs_of
-from workbench.core import deferred, dims, hooks, types
+from workbench.autodiff.steps import KIND, Settings
+from workbench.core import dims, hooks, types
 from workbench.core.op import LENGTHS, OPS, Op
 from workbench.core.refusals import name_of
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
-from workbench.core.types import Array, Batched, Params, Spec, Tangent
+from workbench.core.types import Batched, Params, Spec
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.ops import define
 from workbench.ops.define import dtype_of, shape_of
 
-#: The settings of an op that a node runs, hashable.
-Settings = tuple[tuple[str, Any], ...]
-
-#: What the last call (or batch) returned, for how it nests.
-_KIND: ContextVar[Any] = ContextVar("kind", default=None)
-
 
 @contextmanager
 def _keep_kind() -> Iterator[None]:
-    """Leave `_KIND` as it was after the block, also where the block fails."""
-    token = _KIND.set(None)
+    """Leave `KIND` as it was after the block, also where the block fails."""
+    token = KIND.set(None)
     try:
         yield
     finally:
-        _KIND.reset(token)
+        KIND.reset(token)
 
 
 def declare_run(
@@ -156,50 +149,6 @@ VJP = declare_run(
 )
 
 
-def _rule_of(
-    node: Tensor, rule: define.Rule, inside: tuple[Any, ...]
-) -> tuple[Op, Any, tuple[Any, ...], Params]:
-    """Return the op, the rule of an override (or None), operands and settings.
-
-    ``inside`` is what the rule is given besides: rules of overrides for nodes inside.
-    """
-    if not inside:
-        of, inputs, settings = deferred.unwrap_deferred(node)
-        return of, None, inputs, settings
-
-    def run(*arguments: Any) -> object:
-        return rule(*arguments, *inside)
-
-    return node.op, run, node.inputs, node.params
-
-
-def _pull_deferred(
-    node: Tensor, mask: int, g: Any, pull: define.Rule, inside: tuple[Any, ...]
-) -> list[Any]:
-    """Return what `pull` of a node would give, by a node that runs the rule."""
-    of, rule, inputs, settings = _rule_of(node, pull, inside)
-    mask = sum(
-        1 << i
-        for i, x in enumerate(inputs)
-        if mask >> i & 1 and types.is_differentiable(dtype_of(x))
-    )
-    y = outputs_of(node)
-    given = None
-    operands: list[Any] = [g, y]
-    if isinstance(y, tuple):
-        given = tuple(part is not None for part in g)
-        operands = [*(part for part in g if part is not None), *y]
-    params = {
-        "of": of,
-        "rule": rule,
-        "mask": mask,
-        "given": given,
-        "settings": tuple(settings.items()),
-    }
-    cotangents = iter(define.apply_and_split(VJP, (*operands, *inputs), params))
-    return [next(cotangents) if mask >> i & 1 else None for i in range(len(inputs))]
-
-
 # A forward rule
 
 
@@ -248,29 +197,6 @@ JVP = declare_run(
 )
 
 
-def _push_deferred(
-    node: Tensor, tangents: tuple[Any, ...], push: define.Rule, inside: tuple[Any, ...]
-) -> Tangent | tuple[Tangent, ...]:
-    """Return what `push` of a node would give, by a node that runs the rule."""
-    of, rule, inputs, settings = _rule_of(node, push, inside)
-    tangents = tangents[: len(inputs)]
-    if all(t is None for t in tangents):
-        return None
-    y = outputs_of(node)
-    many = isinstance(y, tuple)
-    params = {
-        "of": of,
-        "rule": rule,
-        "moving": tuple(t is not None for t in tangents),
-        "count": len(y) if many else None,
-        "settings": tuple(settings.items()),
-    }
-    moved = [t for t in tangents if t is not None]
-    operands = (*moved, *(y if many else (y,)), *inputs)
-    made = define.apply_and_split(JVP, operands, params)
-    return tuple(made) if many else made[0]
-
-
 # A rule for batches
 
 
@@ -285,7 +211,7 @@ def _run_batch(
         )
         if isinstance(outputs, Tensor):
             outputs = define.split_outputs(outputs)
-    _KIND.set(outputs)
+    KIND.set(outputs)
     return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
@@ -293,17 +219,6 @@ BATCH = declare_run(
     "batch", _run_batch, None, "the rule of the op, as the program runs"
 )
 BATCH.infer = _infer_by_tracing(_run_batch)
-
-
-def _batch_deferred(
-    of: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
-) -> Array | tuple[Array, ...]:
-    outputs = define.apply_and_split(
-        BATCH,
-        inputs,
-        {"of": of, "batched": batched, "settings": tuple(params.items())},
-    )
-    return outputs if isinstance(_KIND.get(), tuple) else outputs[0]
 
 
 # A function
@@ -377,7 +292,7 @@ def _run_call(
         made = function(
             *_fill_operands(args, arrays), **_fill_operands(settings, arrays)
         )
-    _KIND.set(made)
+    KIND.set(made)
     return list(made) if isinstance(made, (tuple, list)) else [made]
 
 
@@ -455,7 +370,7 @@ def _call_deferred(
         "settings": _as_setting(dict(settings), operands),
     }
     parts = define.apply_and_split(CALL, tuple(operands), params)
-    result_kind = _KIND.get()
+    result_kind = KIND.get()
     if isinstance(result_kind, list):
         return list(parts)
     if isinstance(result_kind, tuple):
@@ -469,7 +384,4 @@ def _call_deferred(
     return parts[0]
 
 
-hooks.pull_deferred.set(_pull_deferred)
-hooks.push_deferred.set(_push_deferred)
-hooks.batch_deferred.set(_batch_deferred)
 hooks.call_deferred.set(_call_deferred)

@@ -13,6 +13,7 @@ from workbench.autodiff.roots import RootTangent, find_roots
 from workbench.autodiff.steps import (
     Rule,
     Rules,
+    defer_push,
     drop_cut_parts,
     ends_of,
     inner_rules,
@@ -224,7 +225,7 @@ def record_push(
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
         if not reverse.needs_length(node, error, bool(inside)):
             raise
-        return hooks.push_deferred(node, incoming, push, inside)
+        return defer_push(node, incoming, push, inside)
 
 
 def push_of(op: Op) -> PushRule | None:

@@ -24,6 +24,7 @@ from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override, OverrideRules
 from workbench.core.memory import adopt, resolve
+from workbench.core.plain import join_given
 from workbench.core.tensor import (
     IDENTITY,
     Tensor,
@@ -377,7 +378,7 @@ def record_argument(x: Any) -> object:
     if its code fills arrays.
     """
     if type(x) is np.ndarray:
-        return hooks.join_given.call(x) if traces.LOCAL.stack[-1].fills else x
+        return join_given(x) if traces.LOCAL.stack[-1].fills else x
     if type(x).__module__ != "numpy.random._generator":
         return x
     from workbench.random import Generator

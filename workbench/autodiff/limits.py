@@ -22,13 +22,14 @@ are equal. The derivative of the limit itself is NaN where some are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from workbench.autodiff.call import push_through
 from workbench.autodiff.higher_order import outer_specs
-from workbench.autodiff.steps import outputs_of
+from workbench.autodiff.steps import defer_pull, outputs_of
 from workbench.core import deferred, hooks, types, walk
 from workbench.core.graph import Graph
 from workbench.core.op import Limit, Op, declare
@@ -121,7 +122,8 @@ def _with_values(limit: Limit, parts: Sequence[Any], of_values: Any) -> Parts:
 # Reverse mode
 
 
-class _OpenPull(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _OpenPull:
     """The reverse rule of an op without what goes through equal values."""
 
     limit: Limit
@@ -142,7 +144,7 @@ def _pull_limit(node: Tensor, mask: int, g: Any) -> list[Any] | None:
     try:
         passed = list(_limit_of(of).pull(None, g, y, inputs, settings))
     except UnknownLengthError:
-        passed = hooks.pull_deferred(node, mask, g, _OpenPull(_limit_of(of)), ())
+        passed = defer_pull(node, mask, g, _OpenPull(_limit_of(of)), ())
     params = {
         "of": of,
         "graph": graph,

@@ -18,6 +18,7 @@ from workbench.autodiff.steps import (
     Part,
     Rule,
     Rules,
+    defer_pull,
     drop_cut_parts,
     ends_of,
     inner_rules,
@@ -646,7 +647,7 @@ def record_pull(
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
         if not needs_length(node, error, bool(inside)):
             raise
-        made = hooks.pull_deferred(node, mask, g, pull, inside)
+        made = defer_pull(node, mask, g, pull, inside)
     return made
 
 

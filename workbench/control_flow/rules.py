@@ -340,39 +340,11 @@ def _pull(
         if mask >> i & 1 and is_differentiable(x.spec.dtype)
     )
     moving = find_moving_leaves(loop, asked, "pull", rules)
-    varies = smooth_reads(body, rules, "pull")
-    ends = len(body.outputs) - loop.until
-    arrived = [i for i in range(ends) if g[i] is not None and varies[i] & moving]
-    # The carries whose cotangents go from step to step.
-    live = make_bitmask(i for i in arrived if i < loop.carries)
-    stacks = [i for i in arrived if i >= loop.carries]
-    read = 0
-    for i in stacks:
-        read |= varies[i]
-    grown = -1
-    while grown != live:
-        grown = live
-        total = read
-        for i in range(loop.carries):
-            if live >> i & 1:
-                total |= varies[i]
-        live |= (total & moving) >> first
-    flows = [
-        i for i in range(loop.carries) if live >> i & 1 and moving >> first + i & 1
-    ]
-    arriving = [*flows, *stacks]
+    flows, stacks = _find_flows(loop, g, moving, rules)
     wanted = [i for i in range(first) if asked >> i & 1]
-    wrt = [*wanted, *(first + i for i in flows)]
-    flags = {i for i in (*flows, *stacks) if is_masked(g[i])}
-    while True:  # a cotangent that leaves a mask stays one in all further steps
-        fresh, results = pull_graph(body, arriving, wrt, flags, rules)
-        back = results[len(wanted) :]
-        more = {i for i, c in zip(flows, back, strict=True) if is_masked(c)} - flags
-        if not more:
-            break
-        flags |= more
-    for i, leaf in zip(flows, fresh, strict=False):
-        name_after(leaf, body.leaves[first + i])
+    masked = {i for i in (*flows, *stacks) if is_masked(g[i])}
+    fresh, results = _pull_step(loop, flows, stacks, wanted, masked, rules)
+    back = results[len(wanted) :]
     saved, again = _collect_saved(loop, inputs, y, fresh, results)
     if loop.until:
         count = y[-1]
@@ -414,6 +386,62 @@ def _pull(
             x = seqs[place - loop.consts]
             made[start + place] = pad_rows(row, x) if loop.until else row
     return made
+
+
+def _find_flows(
+    loop: Loop, g: Any, moving: int, rules: Rules
+) -> tuple[list[int], list[int]]:
+    """Return the carries whose cotangents go from step to step; stacks that have one.
+
+    ``moving`` is the bitmask of the leaves that a derivative is asked by.
+    """
+    first = loop.consts + loop.seqs
+    varies = smooth_reads(loop.body, rules, "pull")
+    ends = len(loop.body.outputs) - loop.until
+    arrived = [i for i in range(ends) if g[i] is not None and varies[i] & moving]
+    live = make_bitmask(i for i in arrived if i < loop.carries)
+    stacks = [i for i in arrived if i >= loop.carries]
+    read = 0
+    for i in stacks:
+        read |= varies[i]
+    grown = -1
+    while grown != live:
+        grown = live
+        total = read
+        for i in range(loop.carries):
+            if live >> i & 1:
+                total |= varies[i]
+        live |= (total & moving) >> first
+    flows = [
+        i for i in range(loop.carries) if live >> i & 1 and moving >> first + i & 1
+    ]
+    return flows, stacks
+
+
+def _pull_step(
+    loop: Loop,
+    flows: Sequence[int],
+    stacks: Sequence[int],
+    wanted: Sequence[int],
+    masked: set[int],
+    rules: Rules,
+) -> tuple[Sequence[Tensor], Sequence[Any]]:
+    """Return the leaves of cotangents that arrive at a step, and what it makes of them.
+
+    First by the ``wanted`` leaves, then by the carries whose cotangents flow.
+    """
+    first = loop.consts + loop.seqs
+    wrt = [*wanted, *(first + i for i in flows)]
+    while True:  # a cotangent that leaves a mask stays one in all further steps
+        fresh, results = pull_graph(loop.body, [*flows, *stacks], wrt, masked, rules)
+        back = results[len(wanted) :]
+        more = {i for i, c in zip(flows, back, strict=True) if is_masked(c)} - masked
+        if not more:
+            break
+        masked = masked | more
+    for i, leaf in zip(flows, fresh, strict=False):
+        name_after(leaf, loop.body.leaves[first + i])
+    return fresh, results
 
 
 def _collect_saved(

@@ -67,6 +67,14 @@ class DeferredOp(Op):
         self.push = None if base.push is None else self._push
         self.view, self.traits = base.view, base.traits
         self.kind, self.combines = base.kind, base.combines
+        # Not ``joins``: lengths may come from further operands, which are no parts.
+        self.carries, self.passes, self.pattern = (
+            base.carries,
+            base.passes,
+            base.pattern,
+        )
+        self.unfold = None if base.unfold is None else self._unfold
+        self.pairs = None if base.pairs is None else self._pairs
         self.rule, self.reads = base.rule, base.reads
         self.graphs, self.inner_sources = base.graphs, base.inner_sources
         self.repeats = base.repeats
@@ -87,6 +95,16 @@ class DeferredOp(Op):
 
         own: Params = dims.replace_dims(params, length)
         return self.base, tuple(inputs[: self.count]), own
+
+    def _unfold(self, values: Sequence[Any], params: Params) -> Sequence[Any] | None:
+        base, own, settings = self.measure_lengths(values, params)
+        assert base.unfold is not None
+        return base.unfold(own, settings)
+
+    def _pairs(self, inputs: tuple[Any, ...], params: Params) -> bool:
+        base, own, settings = self.measure_lengths(inputs, params)
+        assert base.pairs is not None
+        return base.pairs(own, settings)
 
     def _compute(self, *arrays: Any, **params: Any) -> Any:
         base, own, settings = self.measure_lengths(arrays, params)

@@ -180,12 +180,6 @@ swap_function: Hook[[Any], Any] = Hook(
     "Return the function that takes Tensors, in the place of one of SciPy's.",
     "workbench.numpy.swap",
 )
-#: Set by `numpy.swap`; called for the arguments that nothing is differentiated by.
-join_given: Hook[[Any], Any] = Hook(
-    "join_given",
-    "Return an argument so that a function may store Tensors in it.",
-    "workbench.numpy.swap",
-)
 
 # Arrays that are written to, and rules that are looked for
 
@@ -213,18 +207,6 @@ call_deferred: Hook[[Any, Any, dict[str, Any]], Any] = Hook(
     "Return the node that calls a function once lengths are known.",
     "workbench.autodiff.deferred",
 )
-#: Set by `autodiff.deferred`; called by `autodiff.reverse`.
-pull_deferred: Hook[[Any, int, Any, Any, tuple[Any, ...]], list[Any]] = Hook(
-    "pull_deferred",
-    "Return what a node passes on, by a node that runs its reverse rule.",
-    "workbench.autodiff.deferred",
-)
-#: Set by `autodiff.deferred`; called by `autodiff.forward`.
-push_deferred: Hook[[Any, tuple[Any, ...], Any, tuple[Any, ...]], Any] = Hook(
-    "push_deferred",
-    "Return the tangent of a node, by a node that runs its forward rule.",
-    "workbench.autodiff.deferred",
-)
 #: Set by `autodiff.limits`; called by `autodiff.reverse`.
 pull_limit: Hook[[Any, int, Any], list[Any] | None] = Hook(
     "pull_limit",
@@ -250,14 +232,6 @@ batch_by_body: Hook[
     "batch_by_body",
     "Return an op for many examples, by its body.",
     "workbench.autodiff.call",
-)
-#: Set by `autodiff.deferred`; called by `autodiff.batch`.
-batch_deferred: Hook[[Any, tuple[Any, ...], tuple[bool, ...], dict[str, Any]], Any] = (
-    Hook(
-        "batch_deferred",
-        "Return an op on a batch, by a node that runs its rule for batches.",
-        "workbench.autodiff.deferred",
-    )
 )
 
 #: The modules of ops that load when the first function of a module of NumPy or SciPy

@@ -102,7 +102,7 @@ def _infer_large(op: Op, specs: list[Any], params: dict[str, Any]) -> Specs | No
     The rule tells lengths, one entry of each operand the dtypes. None where the rule
     does not tell, or refuses small operands: NumPy says what does not fit.
     """
-    if len(specs) == 1 and op.view is not None and op.view(params):
+    if len(specs) == 1 and op.view is not None and op.view.shares(params):
         return None  # a view of an example takes no memory
     given = [tuple(x.shape) for x in specs if isinstance(x, Spec)]
     widest = max(map(prod, given), default=0)

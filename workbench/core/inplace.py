@@ -35,7 +35,7 @@ from workbench.core.memory import (
     latest_of,
     resolve,
 )
-from workbench.core.op import CopyParams, ViewParams, declare
+from workbench.core.op import CopyParams, View, ViewParams, declare
 from workbench.core.sharing import (
     COPY,
     find_layout,
@@ -250,7 +250,7 @@ def _check_writeable(
             f" {what} shows a plain array, which others may see. {cure}"
         )
     for view in path or [x]:  # one without entries has no memory to be found by
-        if view.op.read_only or type(view.params) is ViewParams:
+        if (view.op.view or View()).read_only or type(view.params) is ViewParams:
             raise TraceError(
                 f"{name}{blame.user_line()}: x is a view by {view.op.name}"
                 f"{blame.quote_site(view.site)}, which NumPy does not let anybody write"

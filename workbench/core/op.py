@@ -173,6 +173,25 @@ class Limit(NamedTuple):
     push: Callable[..., tuple[Any, ...]]
 
 
+def is_always_view(params: dict[str, Any]) -> bool:
+    """Return the `View.shares` of an op that never copies."""
+    return True
+
+
+class View(NamedTuple):
+    """An op whose result in NumPy is a view of its operand."""
+
+    #: ``shares(params) -> bool``, whether the result shares memory with the operand.
+    shares: Callable[[dict[str, Any]], bool] = is_always_view
+    #: ``put(x, part, params) -> x``: the operand whose view is ``part``. None: found by
+    #: the places that the view shows.
+    put: Callable[[Any, Any, dict[str, Any]], Any] | None = None
+    #: Nobody may write to it.
+    read_only: bool = False
+    #: NumPy copies where the layout of the operand wants it.
+    may_copy: bool = False
+
+
 class Reading(NamedTuple):
     """Which entries an op reads, as plain NumPy that reads the same (`Op.pattern`).
 
@@ -326,8 +345,8 @@ class Op:
         ``compute`` runs functions of users, or a solver on them: what these raise is
         theirs, and says nothing of the op's operands.
     view
-        ``view(params) -> bool``, whether NumPy's result shares memory with the
-        operand. None: it has memory of its own.
+        How NumPy's result shares memory with the operand (`View`). None: it has memory
+        of its own.
     root
         What it is where its result is the root of something smooth (`Root`): a length,
         which has a kink at 0 that its even powers have not. None: it is none.
@@ -347,13 +366,6 @@ class Op:
     maker
         What the user calls, of an op whose name others may have too. None: the name
         tells it.
-    put
-        ``put(operand, part, params) -> operand``, the operand of which the result, a
-        view, is ``part``: how it is written through. None: by the places that it shows.
-    read_only
-        NumPy lets nobody write through its result.
-    may_copy
-        Its result is a view only where the order of entries in memory allows.
     compute_into
         ``compute_into(*arrays, **params) -> array``, the same as ``compute``, written
         into the first operand, an array of the shape and dtype of the result that
@@ -395,7 +407,6 @@ class Op:
         "lower",
         "maker",
         "masked",
-        "may_copy",
         "name",
         "output_names",
         "pairs",
@@ -406,8 +417,6 @@ class Op:
         "pull",
         "pull_into",
         "push",
-        "put",
-        "read_only",
         "reads",
         "repeats",
         "root",
@@ -445,9 +454,7 @@ class Op:
         self.compute_into: ComputeRule | None = None
         self.pull_into: Callable[[int, int], PullRule] | None = None
         self.tighten: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-        self.view: Callable[[dict[str, Any]], bool] | None = None
-        self.put: Callable[[Any, Any, dict[str, Any]], Any] | None = None
-        self.read_only = self.may_copy = False
+        self.view: View | None = None
         self.pattern: str | Reading | Callable[[Any], Any] | None = None
         self.cure = self.helper = self.scalar = self.kind = ""
         self.partials: tuple[str, ...] = ()
@@ -498,6 +505,11 @@ class Op:
                 setattr(self, attribute, value)
 
     @property
+    def chooses(self) -> bool:
+        """True if each entry of it is that of one of its operands, as of `where`."""
+        return self.elementwise and self.joins is not None
+
+    @property
     def has_own_rule(self) -> bool:
         """True if a rule of its own stands in for the derivatives of its graphs.
 
@@ -542,11 +554,6 @@ RULE_DEFAULTS: dict[str, Any] = {
     "reads": None,
     "partial_reads": None,
 }
-
-
-def is_always_view(params: dict[str, Any]) -> bool:
-    """Return the ``view`` of an op that never copies."""
-    return True
 
 
 def connect_nothing(

@@ -288,6 +288,22 @@ def join_program(made: Any, *, is_given: bool = False) -> Any:
     return joined
 
 
+def join_given(x: Any) -> Any:
+    """Return an array that a function was given, so that it may store Tensors in it.
+
+    Its caller's array never shows them.
+    """
+    if type(x) is not np.ndarray or x.dtype.kind not in "fc":
+        return x
+    trace = traces.LOCAL.stack[-1]
+    given = trace.given_arrays
+    if given is None:
+        given = trace.given_arrays = {}
+    if id(x) not in given:  # which its view holds: one given twice is one array
+        given[id(x)] = join_program(x, is_given=True)
+    return given[id(x)]
+
+
 # What is recorded of one
 
 

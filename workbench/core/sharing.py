@@ -37,7 +37,7 @@ def _may_be_view(x: Tensor, base: object) -> bool:
     """Return whether a Tensor is a view, or may be one where values are not known."""
     unknown = isinstance(base, Tensor) and READ(x) is None
     if unknown and type(x.params) is not CopyParams:
-        return x.op.view is not None and x.op.view(x.params)
+        return x.op.view is not None and x.op.view.shares(x.params)
     return is_view(x, base)
 
 
@@ -54,14 +54,14 @@ def is_view(x: Tensor, base: object) -> bool:
         return a is b or bool(np.may_share_memory(a, b))
     if a is None and x._value is None:
         return _is_symbolic_view(x, base)
-    return x.op.view is not None and x.op.view(x.params)
+    return x.op.view is not None and x.op.view.shares(x.params)
 
 
 def _is_symbolic_view(x: Tensor, base: Tensor) -> bool:
     """Return whether NumPy would give a view, found at stand-ins of known lengths."""
-    if x.op.view is None or not x.op.view(x.params):
+    if x.op.view is None or not x.op.view.shares(x.params):
         return False
-    if not x.op.may_copy:
+    if not x.op.view.may_copy:
         return True
     if (example := find_layout(base)) is not None:
         made = x.op.compute(example, **x.params)

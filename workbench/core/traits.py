@@ -131,7 +131,7 @@ class Traits(NamedTuple):
     sums
         Its result is a sum of entries of its operands, or of their products.
     symbol
-        Python's operator for it.
+        Python's operator for it: ``"-"`` of two operands, ``"-x"`` of one.
     undefined
         Where its value is infinite or NaN for finite operands.
     """

@@ -15,10 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any, Self
 
-import numpy as np
-
-from workbench.core import hooks, traces
-from workbench.core.plain import join_program
+from workbench.core import hooks
 from workbench.errors import UsageError
 from workbench.numpy.namespaces import (
     ACTIVE,
@@ -399,22 +396,5 @@ def _bind_packages() -> None:
         _LOADED[0] = len(sys.modules)
 
 
-def join_given(x: Any) -> Any:
-    """Return an array that a function was given, so that it may store Tensors in it.
-
-    Its caller's array never shows them.
-    """
-    if type(x) is not np.ndarray or x.dtype.kind not in "fc":
-        return x
-    trace = traces.LOCAL.stack[-1]
-    given = trace.given_arrays
-    if given is None:
-        given = trace.given_arrays = {}
-    if id(x) not in given:  # which its view holds: one given twice is one array
-        given[id(x)] = join_program(x, is_given=True)
-    return given[id(x)]
-
-
 hooks.swap_names.set(find_swap)
 hooks.swap_function.set(swap_scipy)
-hooks.join_given.set(join_given)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from workbench.core import blame
 from workbench.core.deferred import operand_shape
 from workbench.core.dims import Dim, has_dim, is_zero_length, largest, smallest
-from workbench.core.op import Op, ViewParams, declare, implements, is_always_view
+from workbench.core.op import Op, View, ViewParams, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import (
     Array,
@@ -58,12 +58,11 @@ FLIP = linear(
     rule="g flipped",
     carries=(0,),
     lengths=lambda x, *, axis: Spec(shape_of(x), dtype_of(x)),
-    view=is_always_view,
+    view=View(put=lambda x, part, params: np.flip(part, params["axis"])),
     batch="shifted",
     moves=True,
     analytic=True,
 )
-FLIP.put = lambda x, part, params: np.flip(part, params["axis"])
 
 
 @implements(np.flip)
@@ -249,6 +248,7 @@ def _triangle(name: str, function: Callable[..., Any]) -> Op:
         lengths=spec_of_first,
         batch="whole",
         unfold=body,
+        pattern="moved",
     )
 
 

@@ -363,7 +363,7 @@ OPERATOR = re.compile(r"\{0\} (\S+) \{1\}|(\S)\{0\}")
 def _set_settings(new_op: Op, more: dict[str, Any]) -> None:
     traits = {key: more.pop(key) for key in TRAITS & more.keys()}
     if written := OPERATOR.fullmatch(str(more.get("template"))):
-        traits["symbol"] = written[1] or written[2]
+        traits["symbol"] = written[1] or f"{written[2]}x"
     if traits:
         new_op.traits = new_op.traits._replace(**traits)
     for key, value in more.items():

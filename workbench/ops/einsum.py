@@ -21,7 +21,7 @@ from workbench.core.dims import (
     broadcast_lengths,
     is_same_shape,
 )
-from workbench.core.op import Op, declare, implements
+from workbench.core.op import Op, View, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, mask_cotangent
 from workbench.core.traits import Traits
 from workbench.core.types import (
@@ -349,7 +349,7 @@ def _multiply_matrices(
 EINSUM = declare("einsum")
 EINSUM.compute, EINSUM.infer = _einsum_compute, _einsum_infer
 EINSUM.unfold = unfold_by(_einsum_body)
-EINSUM.view, EINSUM.pairs = _einsum_view, _pairs_same_letters
+EINSUM.view, EINSUM.pairs = View(_einsum_view), _pairs_same_letters
 EINSUM.pull, EINSUM.push, EINSUM.batch = _einsum_pull, _einsum_push, _einsum_batch
 EINSUM.pattern = "contraction"
 EINSUM.template = "np.einsum({subscripts}, {all}{more})"

@@ -19,10 +19,10 @@ from workbench.core import blame
 from workbench.core.inplace import write
 from workbench.core.op import (
     UFUNCS,
+    View,
     connect_nothing,
     declare,
     implements,
-    is_always_view,
     note_traits,
 )
 from workbench.core.tensor import (
@@ -548,8 +548,8 @@ note_traits(
 elementwise("identity", lambda x: x, "1", template="{0}", passes=True)
 STOP = elementwise("stop_gradient", lambda x: x, "0", template="{0}", passes=True,
     flat="stop", purpose="stops the gradient")  # fmt: skip
-STOP.connection, STOP.view = connect_nothing, is_always_view
-STOP.put = lambda x, part, params: part
+STOP.connection = connect_nothing
+STOP.view = View(put=lambda x, part, params: part)
 elementwise("strong", np.asarray, "1", template="np.asarray({0})", carries=(0,),
     passes=True, moves=True)  # fmt: skip
 
@@ -793,15 +793,14 @@ _imag = op(
     reads=(),
 )
 _imag.elementwise = True
-_real.view = _imag.view = is_always_view
 
 
 def _put_real(x: Array, part: Array, params: dict[str, Any]) -> Array:
     return np.imag(x) * 1j + part if dtype_of(x).kind == "c" else part
 
 
-_real.put = _put_real
-_imag.put = lambda x, part, params: np.real(x) + part * 1j
+_real.view = View(put=_put_real)
+_imag.view = View(put=lambda x, part, params: np.real(x) + part * 1j)
 
 
 def conjugate(x: Array) -> Array:

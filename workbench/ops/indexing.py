@@ -18,7 +18,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from workbench.core import blame, dims, source, traces
 from workbench.core.dims import Dim, bounds_of, broadcast_shapes, largest, smallest
 from workbench.core.memory import resolve_nest
-from workbench.core.op import ViewParams, declare
+from workbench.core.op import View, ViewParams, declare
 from workbench.core.tensor import (
     ANSWERING,
     Tensor,
@@ -444,6 +444,10 @@ def _take_view(params: Params) -> bool:
     return (whole and "order" not in params) or type(params) is ViewParams
 
 
+def _put_entries(x: Array, part: Array, params: Params) -> Array:
+    return apply(declare("index_set"), (x, part), {"key": params["key"]})
+
+
 GETITEM = linear(
     "getitem",
     _take,
@@ -453,7 +457,7 @@ GETITEM = linear(
     carries=(0,),
     template="{0}[{index:1}]",
     lengths=_take_lengths,
-    view=_take_view,
+    view=View(_take_view, _put_entries),
     moves=True,
     analytic=True,
 )

@@ -19,9 +19,9 @@ from workbench.core.methods import check_order
 from workbench.core.op import (
     CopyParams,
     RavelParams,
+    View,
     declare,
     implements,
-    is_always_view,
 )
 from workbench.core.sharing import find_layout
 from workbench.core.tensor import Tensor, admit, apply, value_of
@@ -204,6 +204,10 @@ def _reshape_lengths(
     return Spec(_fill_free_length(shape, entries), dtype_of(x))
 
 
+def _put_reshaped(x: Array, part: Array, params: Params) -> Array:
+    return np.reshape(part, shape_of(x), order=params.get("order", "C"))
+
+
 RESHAPE = linear(
     "reshape",
     _reshape_compute,
@@ -212,19 +216,12 @@ RESHAPE = linear(
     template="np.reshape({0}, {shape}{more})",
     carries=(0,),
     batch=_reshape_batch,
-    view=is_always_view,
+    view=View(put=_put_reshaped, may_copy=True),
     lengths=_reshape_lengths,
     cure="The new shape must hold as many entries; one length may be -1.",
     moves=True,
     analytic=True,
 )
-
-
-def _put_reshaped(x: Array, part: Array, params: Params) -> Array:
-    return np.reshape(part, shape_of(x), order=params.get("order", "C"))
-
-
-RESHAPE.put, RESHAPE.may_copy = _put_reshaped, True
 
 
 @implements(np.reshape)
@@ -394,20 +391,6 @@ def _transpose_lengths(x: Array, *, axes: tuple[int, ...] | None = None) -> Spec
     return Spec(tuple(shape[n] for n in order), dtype_of(x))
 
 
-TRANSPOSE = linear(
-    "transpose",
-    _transpose_compute,
-    _transpose_transpose,
-    rule="gᵀ",
-    carries=(0,),
-    batch=_transpose_batch,
-    view=is_always_view,
-    lengths=_transpose_lengths,
-    moves=True,
-    analytic=True,
-)
-
-
 def _put_transposed(x: Array, part: Array, params: Params) -> Array:
     axes = params.get("axes")
     if axes is None:
@@ -416,7 +399,18 @@ def _put_transposed(x: Array, part: Array, params: Params) -> Array:
     return np.transpose(part, [places.index(i) for i in range(len(axes))])
 
 
-declare("transpose").put = _put_transposed
+TRANSPOSE = linear(
+    "transpose",
+    _transpose_compute,
+    _transpose_transpose,
+    rule="gᵀ",
+    carries=(0,),
+    batch=_transpose_batch,
+    view=View(put=_put_transposed),
+    lengths=_transpose_lengths,
+    moves=True,
+    analytic=True,
+)
 
 
 @implements(np.transpose, np.permute_dims)
@@ -494,12 +488,11 @@ BROADCAST = linear(
     carries=(0,),
     template="np.broadcast_to({0}, {shape})",
     batch=_broadcast_batch,
-    view=is_always_view,
+    view=View(read_only=True),
     lengths=lambda x, *, shape: Spec(shape, dtype_of(x)),
     moves=True,
     analytic=True,
 )
-BROADCAST.read_only = True
 
 
 @implements(np.broadcast_to)
@@ -578,7 +571,7 @@ _op = linear(
     rule="g",
     carries=(0,),
     lengths=_infer,
-    view=is_always_view,
+    view=View(put=lambda x, part, params: part),
     helper='''\
 def specify_shape(x, shape):
     """x, which has these lengths; None is any."""
@@ -596,7 +589,6 @@ def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -
 
 
 _op.batch = _batch
-_op.put = lambda x, part, params: part
 
 
 def specify_shape(x: Array, shape: int | Shape) -> Array:

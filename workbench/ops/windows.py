@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.dims import is_always_less
-from workbench.core.op import implements, is_always_view
+from workbench.core.op import View, implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, Axis, Spec, as_spec
 from workbench.ops.define import linear, shape_of
@@ -81,9 +81,8 @@ WINDOWS = linear(
     carries=(0,),
     template="np.lib.stride_tricks.sliding_window_view({0}, {window}, {axis})",
     infer=_windows_infer,
-    view=is_always_view,
+    view=View(read_only=True),
 )
-WINDOWS.read_only = True
 OVERLAP = linear(
     "overlap_add",
     _overlap_compute,

@@ -404,9 +404,8 @@ def write_view(memory: Memory, path: Sequence[Tensor], new: Any) -> None:
 
 def _put_view(view: Tensor, parent: Any, new: Any) -> Any:
     """Return a parent whose view has other entries."""
-    put = view.op.put
-    if put is not None:
-        return put(parent, new, view.params)
+    if view.op.view is not None and view.op.view.put is not None:
+        return view.op.view.put(parent, new, view.params)
     # By the places that the view shows.
     size = parent.size
     whole = np.arange(size).reshape(parent.shape)  # host array: of the places
@@ -421,13 +420,6 @@ def _flat(x: Any) -> Any:
 
 
 ATTRIBUTES[np.ndarray.flat] = _flat
-
-
-def _put_entries(parent: Any, new: Any, params: Any) -> Any:
-    return apply(SET, (parent, new), {"key": params["key"]})
-
-
-GETITEM.put = _put_entries
 
 
 # Ufuncs

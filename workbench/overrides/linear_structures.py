@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core import blame, types
+from workbench.core.deferred import unwrap_deferred
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.types import Array, Cotangent
 from workbench.errors import OverrideError
@@ -36,7 +37,6 @@ from workbench.overrides.targets import UNSEEN, ByPart, Nodes, WriteFunction
 from workbench.rewrite.forms import (
     is_equal_constant,
     name_wildcards,
-    own_op,
     skip_identities,
 )
 
@@ -371,7 +371,7 @@ class Analysis:
         for x in self.nodes:
             if not (x.op.elementwise and x.op.traits.sums):
                 continue
-            operands = own_op(x)[1]
+            operands = unwrap_deferred(x)[1]
             for one, other in (operands, operands[::-1]):
                 one = skip_identities(one)
                 serial = getattr(one, "serial", None)
@@ -386,7 +386,7 @@ class Analysis:
             letters = self.contractions.get(node.serial)
             if letters is None:
                 continue
-            pair = own_op(node)[1]
+            pair = unwrap_deferred(node)[1]
             operands = tuple(
                 self.strip_transposes(x, term)
                 for x, term in zip(pair, letters[:2], strict=True)
@@ -421,7 +421,7 @@ class Analysis:
             and not (self.data is None and node.serial in self.wrt)
         ):
             transposes.append(node)
-            _, operands, params = own_op(node)
+            _, operands, params = unwrap_deferred(node)
             axes = params.get("axes") or range(len(letters))[::-1]
             stored = [""] * len(letters)
             for letter, axis in zip(letters, axes, strict=True):
@@ -494,10 +494,9 @@ class Analysis:
         node = skip_identities(operand.value)
         if not isinstance(node, Tensor):
             return False
-        chooses = node.op.elementwise and node.op.joins is not None
-        if not chooses and node.op.traits.symbol not in ("*", "/"):
+        if not node.op.chooses and node.op.traits.symbol not in ("*", "/"):
             return False  # neither masked nor scaled
-        found = [self.find_dependence(x) for x in own_op(node)[1]]
+        found = [self.find_dependence(x) for x in unwrap_deferred(node)[1]]
         return any(b & WEIGHT and not b & DATA for b in found) and any(
             b & DATA and not b & WEIGHT for b in found
         )
@@ -537,7 +536,7 @@ def make_region(one: Match, target: ByLinear) -> Region:
     root, sign, bias_sign = product.node, 1, 1
     if product.add is not None:
         root, step = product.add, 2 + len(steps)
-        first = skip_identities(own_op(root)[1][0]) is product.node
+        first = skip_identities(unwrap_deferred(root)[1][0]) is product.node
         steps.append((root, pad_sources(root, (step, 2) if first else (2, step))))
         if root.op.traits.symbol == "-":
             sign, bias_sign = (1, -1) if first else (-1, 1)
@@ -560,7 +559,7 @@ def pad_sources(node: Tensor, sources: tuple[int, ...]) -> tuple[int, ...]:
 
 def read_subscripts(node: Tensor) -> Subscripts | None:
     """Return the axes of a node that multiplies two operands; None for another node."""
-    op, operands, params = own_op(node)
+    op, operands, params = unwrap_deferred(node)
     if op.traits.subscripts is None or len(operands) != 2:
         return None
     if any(

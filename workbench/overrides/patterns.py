@@ -110,7 +110,7 @@ def _list_families(op: Op) -> set[str]:
     found = {
         "product": traits.contracts or symbol == "*",
         "quotient": symbol in ("*", "/") or traits.safe == "safe_divide",
-        "difference": symbol in ("+", "-"),
+        "difference": symbol in ("+", "-", "-x"),
         "sum": traits.sums and not (traits.contracts or op.elementwise),
         "power": symbol == "*" or op.even is not None or root is not None,
         "size": root is not None,

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.core import deferred, types, walk
-from workbench.core.op import Op, declare
+from workbench.core.op import declare
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import record
 from workbench.core.types import Spec
@@ -272,11 +272,6 @@ def find_wildcards(function: Callable[..., Any]) -> tuple[str, ...]:
 def make_spec(kind: Kind) -> Spec:
     """Return an example spec for a rank and a kind of numbers."""
     return Spec((LENGTH,) * kind[0], np.dtype(DTYPES.get(kind[1], "f8")))
-
-
-def own_op(node: Tensor) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
-    """Return the op, operands and settings of a node, also where lengths wait."""
-    return deferred.unwrap_deferred(node)
 
 
 def own_inputs(node: Tensor) -> tuple[Any, ...]:

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from workbench.core import types
+from workbench.core.deferred import unwrap_deferred
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
 from workbench.rewrite.forms import (
@@ -31,7 +32,6 @@ from workbench.rewrite.forms import (
     kinds_of,
     name_wildcards,
     own_inputs,
-    own_op,
     skip_identities,
 )
 
@@ -362,9 +362,9 @@ class Search:
         return found
 
     def _orders(self, p: Tensor, x: Tensor) -> list[Pairs]:
-        op, inputs, params = own_op(p)
+        op, inputs, params = unwrap_deferred(p)
         inputs = tuple(map(skip_identities, inputs))
-        other, operands, settings = own_op(x)
+        other, operands, settings = unwrap_deferred(x)
         if len(inputs) != len(operands):
             return []
         if self.exact and not (
@@ -438,8 +438,8 @@ class Search:
                     return None
                 if p.op is not x.op and p.op.name != x.op.name:
                     return None
-                op, inputs, params = own_op(p)
-                other, read, settings = own_op(x)
+                op, inputs, params = unwrap_deferred(p)
+                other, read, settings = unwrap_deferred(x)
                 if (
                     len(inputs) != len(read)
                     or not (op is other or (op.maker == other.maker and not op.custom))
@@ -494,7 +494,7 @@ class Search:
         if exact is None or exact.form.structure != self.form.structure:
             return False
         for k, parts in self.turns:
-            operands = own_op(match.nodes[k])[1]
+            operands = unwrap_deferred(match.nodes[k])[1]
             for i, name in parts:
                 x = skip_identities(operands[i])
                 if not isinstance(x, Tensor) or x.op.name != name:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import dims
+from workbench.core.deferred import unwrap_deferred
 from workbench.core.tensor import Tensor, apply
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.indexing import GETITEM, SCATTER
@@ -23,7 +24,6 @@ from workbench.ops.reductions import logsumexp, reduced_axes
 from workbench.rewrite.forms import (
     is_same_value,
     own_inputs,
-    own_op,
     skip_identities,
 )
 from workbench.rewrite.rule import Replacement, node_rule
@@ -93,7 +93,7 @@ def log_of_entries(node: Tensor) -> Replacement | None:
     if not _is_softmax(quotient):
         return None
     exp, total = map(skip_identities, quotient.inputs)
-    settings, params = total.params, own_op(entries)[2]
+    settings, params = total.params, unwrap_deferred(entries)[2]
 
     def build(x: Any, *places: Any) -> Any:
         y = x - logsumexp(x, **settings)
@@ -280,13 +280,13 @@ def _multiply_by_share(x: Any, share: Tensor, values: list[Any]) -> Part | None:
         if not isinstance(quotient, Tensor) or quotient.op.name != "divide":
             return None
         entries = skip_identities(quotient.inputs[1])
-        params = own_op(x)[2]
+        params = unwrap_deferred(x)[2]
         if not isinstance(entries, Tensor) or entries.op.name != "getitem":
             return None
         source, *others = own_inputs(entries)
         if not is_same_value(source, share) or len(others) != len(places):
             return None
-        if own_op(entries)[2]["key"] != params["key"]:
+        if unwrap_deferred(entries)[2]["key"] != params["key"]:
             return None
         if not all(map(is_same_value, places, others)):
             return None

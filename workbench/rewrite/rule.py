@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core import types
+from workbench.core.deferred import unwrap_deferred
 from workbench.core.graph import Graph
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import record
@@ -39,7 +40,6 @@ from workbench.rewrite.forms import (
     make_spec,
     name_wildcards,
     own_inputs,
-    own_op,
 )
 from workbench.rewrite.lookup import Operand, fits_operands, number_of
 from workbench.rewrite.patterns import Exact, Search
@@ -458,7 +458,7 @@ class ReductionRule(PairRule):
         level: list[Any] = [node]
         for _ in range(DEPTH):
             for x in level:
-                op, _, params = own_op(x)
+                op, _, params = unwrap_deferred(x)
                 if op.name in self.reductions and params.keys() <= AXES:
                     if params not in found:
                         found.append(params)

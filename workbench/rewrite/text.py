@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import types
+from workbench.core.deferred import unwrap_deferred
 from workbench.core.spelling import (
     ATOM,
     Expression,
@@ -16,7 +17,7 @@ from workbench.core.spelling import (
     format_literal,
 )
 from workbench.core.tensor import Tensor
-from workbench.rewrite.forms import own_op, skip_identities
+from workbench.rewrite.forms import skip_identities
 
 
 def format_node(x: Any, depth: int = 3) -> str:
@@ -42,7 +43,7 @@ def _write(x: Any, depth: int) -> Expression:
         return Expression(x.name or x.op.name, ATOM)
     if depth == 0:
         return Expression(x.name or "…", ATOM)
-    op, inputs, params = own_op(x)
+    op, inputs, params = unwrap_deferred(x)
     operands = [_write(y, depth - 1) for y in inputs]
     template = op.template
     if isinstance(template, str) and template:

@@ -238,7 +238,7 @@ def own_arrays(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
         elif isinstance(value, tuple):
             value = tuple([copy(x) if is_shared(x) else x for x in value])
         elif is_shared(value):
-            if node.op.view is not None and node.op.view(node.params):
+            if node.op.view is not None and node.op.view.shares(node.params):
                 args = [
                     values.get(x.serial, x._value) if isinstance(x, Tensor) else copy(x)
                     for x in node.inputs

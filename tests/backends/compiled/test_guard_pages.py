@@ -21,8 +21,9 @@ import workbench as wb
 from tests.backends.compiled.programs import check_equal, compile_graph, largest, trace
 from workbench.backends.compiled import program as compiled
 from workbench.backends.compiled.machine import Machine
-from workbench.backends.compiled.memory import LINE, Pool
+from workbench.backends.compiled.memory import Pool
 from workbench.backends.compiled.program import Retreat
+from workbench.backends.compiled.steps import LINE
 from workbench.backends.numpy import compile
 
 PAGE = mmap.PAGESIZE

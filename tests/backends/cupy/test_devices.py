@@ -285,7 +285,7 @@ def test_modules_go_with_their_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
             assert "--fmad=false" in options
 
         def get_function(self, name: str) -> Any:
-            return types.SimpleNamespace(max_dynamic_shared_size_bytes=0)
+            return types.SimpleNamespace()
 
     monkeypatch.setattr(CupyRuntime, "__init__", lambda self: None)
     runtime = CupyRuntime()
@@ -293,13 +293,8 @@ def test_modules_go_with_their_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime._lock = threading.Lock()
     runtime._modules = weakref.WeakValueDictionary()
     launches = [Launch(f"f{k}", f"void f{k}();", (), 1, 1) for k in range(3)]
-    launches[1] = launches[1]._replace(shared=60_000)
     first, second = runtime.load(launches), runtime.load(launches)
     assert len(runtime._modules) == 1
-    # CUDA refuses what asks for more than usual and has not said so.
-    functions: list[Any] = [kernel._function for kernel in first]  # type: ignore[attr-defined]
-    assert [x.max_dynamic_shared_size_bytes for x in functions] == [0, 60_000, 0]
-    del functions
     del first
     assert len(runtime._modules) == 1
     del second

@@ -475,7 +475,7 @@ def find_step(op: Op) -> Step | None:
     if op.custom:
         return None
     if op.elementwise:
-        return _combine_entries if op.joins is None else _choose
+        return _choose if op.chooses else _combine_entries
     if op.joins is not None or (op.pattern is None and op.carries == (0,)):
         return _sum_places
     if op.kind == "reduction" and op.combines is np.add:

@@ -56,10 +56,6 @@ MOST_COUNTED = 4_000_000
 FEW = 4096
 #: What is said of an op of which a user has given the pattern.
 GIVEN = "which entries it reads is given with it"
-#: What the function of an op may raise of Tensors that have no values.
-NOT_RECORDED = (
-    WorkbenchError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError
-)  # fmt: skip
 #: What these make depends on the shape of their operand alone.
 SHAPED = FULL_LIKE, MAKE_LIKE
 
@@ -382,7 +378,7 @@ class Propagation:
                 outputs = unfold(given, node.params)
             elif op.pull is not None or op.push is not None:
                 outputs = _record_value(node, given)
-        except NOT_RECORDED:
+        except rules.NOT_RECORDED:
             return None
         if outputs is None:
             return None

@@ -1,11 +1,11 @@
 """For each op which entries of its operands an entry of its result depends on.
 
-The op's row says it (`Op.pattern`): a word, of which `RELATIONS` has the rule, or a
-function. A rule takes the `NodeFacts` of a node, and returns one `Relation` for each
-operand (None: no derivative flows through it), or a list of such lists for an op of
-several outputs. Elementwise ops need no word. Ops that move entries about run on the
-positions of the entries, linear ones on unit vectors. What says nothing is taken as
-dense, and reports it.
+The op's row says it (`Op.pattern`): plain NumPy that reads the same (`Reading`), a
+word, of which `RELATIONS` has the rule, or a function. A rule takes the `NodeFacts` of
+a node, and returns one `Relation` for each operand (None: no derivative flows through
+it), or a list of such lists for an op of several outputs. Elementwise ops need no word.
+Ops that move entries about run on the positions of the entries, linear ones on unit
+vectors. What says nothing is taken as dense, and reports it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from workbench.autodiff.sparse.relations import (
     IDENTITY,
     Mask,
     Relation,
-    count_up,
     make_csr,
 )
 from workbench.core.deferred import DeferredOp
@@ -41,6 +40,7 @@ from workbench.core.op import Op, Reading
 from workbench.core.tensor import Tensor, apply
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec
+from workbench.errors import WorkbenchError
 from workbench.ops.define import unfold_by
 from workbench.ops.indexing import ARRAY, as_index
 from workbench.ops.reductions import reduced_axes
@@ -50,6 +50,10 @@ MOST_TRIED = 2**20
 #: The same of a line of an array, of which there may be many.
 FEW_TRIED = 2**16
 
+#: What the function of an op may raise of Tensors that have no values.
+NOT_RECORDED = (
+    WorkbenchError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError
+)  # fmt: skip
 #: What rule of an op: the relation by each operand, for several outputs a list of them.
 Rule = Callable[["NodeFacts"], Any]
 
@@ -107,18 +111,29 @@ TOO_MANY = "the places that it reads are too many to be listed"
 
 def _relate_reading(node: NodeFacts) -> list[list[Relation | None]] | None:
     """Relate an op as plain NumPy that reads the same."""
-    reading = node.op.pattern
-    if node.op.kind == "matrix" and node.has_fixed_entries(0):
+    reading, is_matrix = node.op.pattern, node.op.kind == "matrix"
+    assert isinstance(reading, Reading)
+    if is_matrix and node.has_fixed_entries(0):
         node.loose = FIXED_ENTRIES
-    columns: list[list[Relation | None]] = []
+    found = _relate_as(node, reading.body)
+    if found is None:
+        node.loose = TOO_MANY
+        return _relate_matrices(node) if is_matrix else None
+    return found
+
+
+def _relate_as(
+    node: NodeFacts, body: Callable[..., Any]
+) -> list[list[Relation | None]] | None:
+    """Return how a body relates the outputs to each operand; None: it cannot tell."""
+    columns: list[Any] = []
     for i, varies in enumerate(node.varies):
-        found: list[Relation | None] | None = [None] * len(node.outputs)
+        found: Any = [None] * len(node.outputs)
         if varies:
             assert node.relate_inside is not None
-            found = node.relate_inside(reading.body, node, i, 4 * MOST_PRODUCTS)
+            found = node.relate_inside(body, node, i, 4 * MOST_PRODUCTS)
         if found is None:
-            node.loose = TOO_MANY
-            return _relate_matrices(node) if node.op.kind == "matrix" else None
+            return None
         columns.append(found)
     return [list(row) for row in zip(*columns, strict=True)]
 
@@ -162,7 +177,7 @@ def relate_elementwise(node: NodeFacts) -> list[Relation | None]:
 def _find_absent(node: NodeFacts, i: int) -> Any:
     """Return where a constant operand removes another one; None: nowhere."""
     op, values = node.op, node.values
-    if op.joins == 1 and values[0] is not None and not node.varies[0]:  # a condition
+    if op.chooses and values[0] is not None and not node.varies[0]:  # a condition
         chosen = read_array(values[0]) != 0
         return ~chosen if i == 1 else chosen
     if op.pairs is not None and values[1 - i] is not None:
@@ -190,7 +205,7 @@ def _find_constant_zeros(node: NodeFacts, i: int) -> Any:
         g = make_leaf_like(Spec(node.outputs[0], y.dtype))
         assert node.op.pull is not None
         passed = node.op.pull(1 << i, g, y, given, node.params)[i]
-    except Exception:  # a rule that looks at values
+    except NOT_RECORDED:
         return None
     return _find_zeros(passed)
 
@@ -420,41 +435,28 @@ def _relate_short_lines(node: NodeFacts, axis: int) -> Relation | None:
 # Matrices of a stack
 
 
-def _relate_matrices(node: NodeFacts) -> list[list[Relation | None]]:
+def _relate_matrices(node: NodeFacts) -> list[list[Relation | None]] | None:
     """Relate each matrix of a stack to what is computed of it, and of its fellows."""
-    stack = max((s[:-2] for s in node.shapes if s is not None), key=math.prod)
+    stack = max((shape[:-2] for shape in node.shapes), key=math.prod)
     if any(map(node.has_fixed_entries, range(len(node.shapes)))):
         node.loose = FIXED_ENTRIES
-    count = math.prod(stack)
-    found = []
-    for place, output in enumerate(node.outputs):
-        if output[: len(stack)] != stack:
-            found.append(relate_dense(node, place))
-            continue
-        groups = np.repeat(count_up(count), math.prod(output) // max(count, 1))
-        row: list[Relation | None] = []
-        for shape, varies in zip(node.shapes, node.varies, strict=True):
-            size = 0 if shape is None else math.prod(shape)
-            fits = shape is not None and shape[: len(stack)] == stack
-            if not varies or shape is None:
-                row.append(None)
-            elif fits:
-                members = np.repeat(count_up(count), size // max(count, 1))
-                if not row and "UPLO" in node.params:
-                    members = np.where(_find_unread(node), -1, members)
-                row.append(Relation(groups, members, count))
-            else:
-                row.append(full_relation(size, math.prod(output)))
-        found.append(row)
-    return found
 
+    def read(x: Any, *others: Any, UPLO: str = "", **_: Any) -> tuple[Any, ...]:
+        if UPLO:  # NumPy does not look at the other triangle
+            x = np.tril(x) if UPLO == "L" else np.triu(x)
+        total = np.zeros(stack)
+        for y in (x, *others):
+            fits = y.shape[: len(stack)] == stack
+            axes = tuple(range(len(stack), y.ndim)) if fits else None
+            total = total + np.sum(y, axis=axes)
+        return tuple(
+            np.reshape(total, stack + (1,) * (len(shape) - len(stack)))
+            if shape[: len(stack)] == stack
+            else np.sum(total)
+            for shape in node.outputs
+        )
 
-def _find_unread(node: NodeFacts) -> Any:
-    """Return which entries lie in the triangle that NumPy does not look at."""
-    shape = node.shapes[0]
-    over = np.triu(np.ones(shape[-2:], bool), 1)
-    unread = over if node.params["UPLO"] == "L" else over.T
-    return np.broadcast_to(unread, shape).reshape(-1)
+    return _relate_as(node, read)
 
 
 # Linear ops that say nothing else: unit vectors tell

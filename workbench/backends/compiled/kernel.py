@@ -237,13 +237,6 @@ class Kernel:
         return found | {self.flag} if self.flag >= 0 else found
 
     @property
-    def written_buffers(self) -> set[int]:
-        """The buffers that the kernel writes, but for the flag."""
-        views = [view for _, view in self.stores]
-        views += [x.view for x in self.reductions]
-        return {v.buffer for v in (*views, *(x.address.view for x in self.scatters))}
-
-    @property
     def addressed(self) -> set[int]:
         """The buffers that index values say the place of an entry in."""
         views = [address.view for address in self.gathers.values()]

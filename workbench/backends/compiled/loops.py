@@ -18,10 +18,11 @@ from workbench.backends.compiled.builder import Builder
 from workbench.backends.compiled.kernel import View
 from workbench.backends.compiled.kernel_code import write_kernel, write_zeros
 from workbench.backends.compiled.machine import Machine
-from workbench.backends.compiled.memory import LINE, place_buffers
+from workbench.backends.compiled.memory import place_buffers
 from workbench.backends.compiled.products import ProductStep, write_product
 from workbench.backends.compiled.steps import (
     INTERRUPTED,
+    LINE,
     ChoiceStep,
     InnerProgram,
     KernelStep,
@@ -30,7 +31,10 @@ from workbench.backends.compiled.steps import (
     NestedStep,
     Plan,
     Step,
+    Targets,
     count_work,
+    plan_choice,
+    plan_loop,
 )
 from workbench.backends.compiled.systems import SystemStep, write_system
 from workbench.core.types import Spec
@@ -244,9 +248,10 @@ class _ChoiceWriter(_Writer):
         pred = b.load(self.locate(condition), condition.kind, 0, None)
         yes = b.convert(pred, "b1")
         given = [self.locate(view) for view in step.operands[1:]]
+        kinds = [self.plan.buffers[i].kind for i in step.results]
         results = [
-            None if self.plan.buffers[i].kind == "absent" else self.read_table(i)
-            for i in step.results
+            "" if kind == "absent" else self.read_table(i)
+            for i, kind in zip(step.results, kinds, strict=True)
         ]
         labels, after = [self.label(), self.label()], self.label()
         self.branch(yes.text, *labels)  # type: ignore[union-attr]
@@ -260,21 +265,15 @@ class _ChoiceWriter(_Writer):
             inputs = [i for i, x in enumerate(buffers) if x.kind == "input"]
             for i, pointer in zip(inputs, given, strict=True):
                 self.write_table(i, pointer, table)
-            copies = []
-            filled: dict[int, str] = {}
-            for y, target in zip(program.plan.outputs, results, strict=True):
-                if y.buffer in filled:
-                    if target is not None:
-                        copies.append((target, filled[y.buffer], buffers[y.buffer]))
-                    continue
-                if target is None:
-                    at = self.reserve(buffers[y.buffer].size)
-                    target = self.move(self.frame, at)
-                filled[y.buffer] = target
-                self.write_table(y.buffer, target, table)
+            targets = plan_choice(program, kinds, self.reserve)
+            for place, number in targets.results.items():
+                self.write_table(place, results[number], table)
+            for place, spot in targets.spots.items():
+                self.write_table(place, self.move(self.frame, spot), table)
             self.call_program(calls, table)
-            for target, source, buffer in copies:
-                self.copy(target, source, buffer.size)
+            for number, place in targets.copies:
+                source = results[targets.results[place]]
+                self.copy(results[number], source, buffers[place].size)
             b.line(f"br label %{after}")
         self.begin(after)
         return self.finish()
@@ -297,7 +296,10 @@ class _LoopWriter(_Writer):
         what, step, b = self.what, self.step, self.b
         if step.flag >= 0:
             self._stop_if_flagged()
-        targets = self._plan_outputs()
+        kinds = [self.plan.buffers[i].kind for i in step.results]
+        targets = plan_loop(step, kinds, self.reserve, is_in_place=self._is_in_place)
+        for carry in targets.in_place:
+            self._drop_copy(carry, self._output(carry))
         calls = self.write_program(step.program, f"{self.function}_s")
         inner_size = place_buffers(self.body)
         table = self.make_table(step.program, self.reserve(inner_size))
@@ -309,7 +311,7 @@ class _LoopWriter(_Writer):
         finals = [self.locate(view) for view in operands[first:]]
         carried = self.leaves[first:]
         for i, leaf in enumerate(carried):
-            if targets.in_place[i]:
+            if i in targets.in_place:
                 spot = self.move(self.frame, targets.spots[self._output(i)])
                 self.copy(spot, finals[i], self.body.buffers[leaf].size)
                 finals[i] = spot
@@ -449,36 +451,6 @@ class _LoopWriter(_Writer):
         place: int = self.body.outputs[k].buffer
         return place
 
-    def _plan_outputs(self) -> _Targets:
-        """Choose for each output of the step which memory it fills."""
-        what, buffers = self.what, self.body.buffers
-        made = _Targets([False] * what.carries)
-        for number, (kind, k) in enumerate(what.results):
-            result = self.plan.buffers[self.step.results[number]].kind
-            if kind == "rows" and result != "absent":
-                place = self._output(k)
-                if result == "growing" or place in made.rows:
-                    made.copies.append((number, place))
-                else:
-                    made.rows[place] = number
-        users: dict[int, list[int]] = {}
-        for k in range(what.carries):
-            users.setdefault(self._output(k), []).append(k)
-        for y in self.body.outputs:
-            place = y.buffer
-            if place in made.rows or place in made.spots:
-                continue
-            size = -(-max(buffers[place].size, 1) // LINE) * LINE
-            mine = users.get(place, [])
-            if len(mine) == 1 and self._is_in_place(mine[0], place):
-                made.in_place[mine[0]] = True
-                self._drop_copy(mine[0], place)
-            elif mine:  # the value before and the value after, in turns
-                made.turns[place] = size
-                size *= 2
-            made.spots[place] = self.reserve(size)
-        return made
-
     def _is_in_place(self, carry: int, place: int) -> bool:
         """Return whether a step may write a value over the one before it."""
         leaf = self.leaves[self.what.consts + self.what.seqs + carry]
@@ -562,12 +534,12 @@ class _LoopWriter(_Writer):
             self._fail_if(self.emit(f"xor i1 {room}, true"))
 
     def _write_targets(
-        self, targets: _Targets, k: str, t: str, table: str, fixed: dict[int, str]
+        self, targets: Targets, k: str, t: str, table: str, fixed: dict[int, str]
     ) -> list[tuple[str, str, int]]:
         """Fill in where outputs go; return what is to be copied after the step."""
         buffers = self.body.buffers
         pointers: dict[int, str] = {}
-        for place, number in targets.rows.items():
+        for place, number in targets.results.items():
             pointers[place] = self._row(fixed[number], t, buffers[place].size)
         turn = self.emit(f"and i64 {k}, 1") if targets.turns else ""
         for place, spot in targets.spots.items():
@@ -620,28 +592,3 @@ class _LoopWriter(_Writer):
                 state = self.read_table(self.step.states[number])
                 rows = self.emit(f"load ptr, ptr {state}, align 8")
                 self.write_table(i, rows)
-
-
-class _Targets:
-    """Which memory the outputs of a step fill, by their buffers.
-
-    Attributes
-    ----------
-    in_place
-        For each carry whether a step writes over the value before.
-    rows
-        The result whose rows an output is.
-    spots
-        The place in the frame that another output fills.
-    turns
-        The size of a place that is one of two, in turns.
-    copies
-        Results that get a copy of an output after each step.
-    """
-
-    def __init__(self, in_place: list[bool]) -> None:
-        self.in_place = in_place
-        self.rows: dict[int, int] = {}
-        self.spots: dict[int, int] = {}
-        self.turns: dict[int, int] = {}
-        self.copies: list[tuple[int, int]] = []

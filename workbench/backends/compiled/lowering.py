@@ -1,9 +1,7 @@
 """A graph of fixed shapes becomes steps: kernels, products, moves, loops, calls.
 
-Nodes are cut into levels, so that no two kernels wait for each other: a node stands on
-the level of an operand that its own kernel computes, and on the next one where it must
-wait for an operand. Nodes of one level and one domain are one kernel. A loop or a
-choice holds a plan of its own for each of its programs.
+`grouping` says which nodes are one kernel. A loop or a choice holds a plan of its own
+for each of its programs.
 """
 
 from __future__ import annotations
@@ -16,6 +14,11 @@ import numpy as np
 
 from workbench.backends.compiled.addresses import find_index_address, has_checks
 from workbench.backends.compiled.builder import kind_of
+from workbench.backends.compiled.grouping import (
+    ALIASES,
+    IN_REGISTERS,
+    Groups,
+)
 from workbench.backends.compiled.kernel import (
     Address,
     Kernel,
@@ -67,19 +70,6 @@ from workbench.ops.indexing import ARRAY, SCATTER, as_index
 from workbench.ops.joining import CONCATENATE, STACK
 from workbench.ops.shaping import RESHAPE
 
-#: What a kernel computes, and of this what has a value for each entry of the domain.
-FUSED = ("entry", "gather", "reduction")
-IN_REGISTERS = ("entry", "gather")
-
-#: A kernel computes at most so many nodes: code generation takes more than linear time.
-MOST_NODES = 256
-#: From so many entries on, a kernel is of nodes that share operands.
-LARGE_DOMAIN = 4096
-#: What has memory that nobody else writes to.
-OWNERS = ("entry", "gather", "reduction", "product", "system", "move")
-#: What has no memory of its own.
-ALIASES = ("view", "part", "window")
-
 
 def lower(graph: Graph, target: Target) -> Plan:
     """Return the plan of a graph at fixed shapes, for a target."""
@@ -101,9 +91,6 @@ class _Lowering(Plan):
         self.nodes = [step.node for step in schedule.steps]
         #: The buffer of each node that has memory of its own.
         self._places: dict[int, int] = {}
-        self._levels: dict[int, int] = {}
-        #: The kernel of each node that is computed in one.
-        self._groups: dict[int, int] = {}
         self._constants: dict[int, int] = {}
         self._held: list[Any] = []
         #: Where a join lies in the memory of another one, and in which operand of it.
@@ -114,8 +101,6 @@ class _Lowering(Plan):
         self._placed: set[tuple[int, int]] = set()
         self._targets: dict[int, list[View]] = {}
         self._beside: dict[int, list[tuple[Any, View]]] = {}
-        #: What changes entries of its first operand, which nobody reads later.
-        self._updates: set[int] = set()
         for i, x in enumerate(graph.leaves):
             self._places[x.serial] = self._add(Buffer("input", read_spec(x), i))
         self._target = target
@@ -124,163 +109,12 @@ class _Lowering(Plan):
             graph, self.nodes, target, self._strides,
             lambda graph, strides: _Lowering(graph, target, True, strides),
         )  # fmt: skip
-        self._find_updates()
-        self._find_levels()
+        self._order = Groups(graph, self.nodes, self.roles)
         self._write_steps()
         self.outputs = [self._read(y) for y in graph.outputs]
         if nested:
             self._own_outputs()
         self._find_lifetimes()
-
-    # Updates
-
-    def _find_updates(self) -> None:
-        """Find the updates of entries that read last what they change."""
-        last = {
-            self._root(x): order
-            for order, node in enumerate(self.nodes)
-            for x in node.inputs
-            if isinstance(x, Tensor)
-        }
-        for y in self.graph.outputs:
-            if isinstance(y, Tensor):
-                last[self._root(y)] = len(self.nodes)
-        for order, node in enumerate(self.nodes):
-            updates = node.op.compute_into is not None
-            if not updates or self.roles.of[node.serial] != "move":
-                continue
-            x, *others = node.inputs
-            if not isinstance(x, Tensor) or last[self._root(x)] != order:
-                continue
-            roots = [self._root(y) for y in others if isinstance(y, Tensor)]
-            if self._root(x) not in roots or self._is_entry(node):
-                self._updates.add(node.serial)
-
-    def _is_entry(self, node: Tensor) -> bool:
-        """Return whether an update sets one entry, once its value has been read."""
-        key = node.params["key"]
-        return len(key) == len(node.shape) and all(type(k) is int for k in key)
-
-    def _is_in_place(self, node: Tensor) -> bool:
-        """Return whether an update needs no copy of what it changes.
-
-        Nobody reads that later, and its memory is the program's own: it is what one
-        step makes, no output and no input. (The loop around a program inside knows
-        whether the step may write over an input of that.)
-        """
-        if node.serial not in self._updates:
-            return False
-        x = node.inputs[0]
-        while self.roles.of.get(x.serial) == "view" and base_op(x) is RESHAPE:
-            x = x.inputs[0]
-        return self.roles.of.get(x.serial) in OWNERS
-
-    # Levels and groups
-
-    def _find_levels(self) -> None:
-        """Give each node a level, and nodes of one level and domain a group."""
-        ready: dict[int, int] = {}
-        #: When all have read a value that have done so up to a node.
-        read: dict[int, int] = {}
-        groups: dict[Any, list[tuple[int, Tensor]]] = {}
-        self._ordered: list[tuple[int, int, Any]] = []
-        for order, node in enumerate(self.nodes):
-            role = self.roles.of[node.serial]
-            fused = role in FUSED
-            domain = find_domain(node, role)
-            level = 0
-            for k, x in enumerate(node.inputs):
-                if not isinstance(x, Tensor) or x.serial not in self.roles.of:
-                    continue
-                if (
-                    fused
-                    and not (role == "gather" and k == 0)
-                    and self.roles.of[x.serial] in IN_REGISTERS
-                    and read_spec(x).shape == domain
-                ):
-                    level = max(level, self._levels[x.serial])
-                else:
-                    level = max(level, ready[x.serial])
-            if node.serial in self._updates:
-                # It may write over what others have to read first.
-                level = max(level, read.get(self._root(node.inputs[0]), 0))
-            self._levels[node.serial] = level
-            ready[node.serial] = level if role in ALIASES else level + 1
-            for x in node.inputs:
-                if isinstance(x, Tensor) and role not in ALIASES:
-                    root = self._root(x)
-                    read[root] = max(read.get(root, 0), ready[node.serial])
-            if not fused:
-                if role not in ALIASES:
-                    self._ordered.append((level, order, node))
-                continue
-            groups.setdefault((level, domain), []).append((order, node))
-        for (level, domain), members in groups.items():
-            for part in self._split_group(members, domain):
-                kernel = [node for _, node in part]
-                self._ordered.append((level, part[0][0], kernel))
-        self._ordered.sort(key=lambda entry: entry[:2])
-        for number, (_, _, group) in enumerate(self._ordered):
-            for node in group if type(group) is list else (group,):
-                self._groups[node.serial] = number
-
-    def _split_group(
-        self, members: list[tuple[int, Tensor]], domain: tuple[int, ...]
-    ) -> list[list[tuple[int, Tensor]]]:
-        """Return the nodes of one level and domain as kernels.
-
-        Over a large domain, those that share no operand are apart: together they
-        would only read from more places at a time.
-        """
-        parts = [members]
-        if math.prod(domain) >= LARGE_DOMAIN:
-            parts = self._connect(members)
-        return [
-            part[k : k + MOST_NODES]
-            for part in parts
-            for k in range(0, len(part), MOST_NODES)
-        ]
-
-    def _connect(
-        self, members: list[tuple[int, Tensor]]
-    ) -> list[list[tuple[int, Tensor]]]:
-        """Return nodes in parts that share no operand."""
-        heads: dict[int, int] = {}
-
-        def find(key: int) -> int:
-            while heads.setdefault(key, key) != key:
-                heads[key] = key = heads[heads[key]]
-            return key
-
-        for _, node in members:
-            for x in node.inputs:
-                if not is_number(x):
-                    key = self._root(x) if isinstance(x, Tensor) else -id(x)
-                    heads[find(key)] = find(node.serial)
-        parts: dict[int, list[tuple[int, Tensor]]] = {}
-        for order, node in members:
-            parts.setdefault(find(node.serial), []).append((order, node))
-        return list(parts.values())
-
-    def _find_kept(self) -> set[int]:
-        """Return the nodes whose entries are needed outside of their kernel."""
-        kept = set()
-        for node in self.nodes:
-            role = self.roles.of[node.serial]
-            group = self._groups.get(node.serial)
-            for k, x in enumerate(node.inputs):
-                if isinstance(x, Tensor) and x.serial in self.roles.of:
-                    if (node.serial, k) in self._placed:
-                        continue
-                    fused = role in FUSED and not (role == "gather" and k == 0)
-                    if not fused or self._groups.get(x.serial) != group:
-                        kept.add(self._root(x))
-                    elif fused and read_spec(x).shape != find_domain(node, role):
-                        kept.add(self._root(x))
-        for y in self.graph.outputs:
-            if isinstance(y, Tensor):
-                kept.add(self._root(y))
-        return kept
 
     def _find_placed(self) -> None:
         """Find what kernels write to where a join has it, and joins inside of joins."""
@@ -334,7 +168,7 @@ class _Lowering(Plan):
             writer = None
             views = self._locate_operands(node)
             for k, x in enumerate(node.inputs):
-                if (node.serial, k) in self._placed and x.serial in self._groups:
+                if (node.serial, k) in self._placed and x.serial in self._order.groups:
                     if self.roles.of[x.serial] in IN_REGISTERS:
                         self._targets.setdefault(x.serial, []).append(views[k])
                         writer = x if writer is None else writer
@@ -378,16 +212,11 @@ class _Lowering(Plan):
             )
         return views
 
-    def _root(self, x: Tensor) -> int:
-        while self.roles.of.get(x.serial) in ("view", "window"):
-            x = x.inputs[0]
-        return x.serial
-
     # Steps
 
     def _write_steps(self) -> None:
         self._find_placed()
-        kept = self._find_kept()
+        kept = self._order.find_kept(self._placed)
         outputs: dict[int, int] = {}
         for i, y in enumerate(self.graph.outputs):
             if isinstance(y, Tensor):
@@ -408,7 +237,7 @@ class _Lowering(Plan):
                 for spec in list_specs(node):
                     self._add(Buffer("host", spec))
                 self._places[node.serial] = first
-            elif self._is_in_place(node):
+            elif self._order.is_in_place(node):
                 self._share_buffer(node, outputs.get(node.serial, -1))
             elif node.serial in kept or role not in IN_REGISTERS:
                 place = outputs.get(node.serial, -1)
@@ -423,7 +252,7 @@ class _Lowering(Plan):
                     self._places[x.serial] + node.params["index"]
                 )
         self._place_operands()
-        for _, _, group in self._ordered:
+        for _, _, group in self._order.ordered:
             if type(group) is list:
                 self.steps.append(KernelStep(self._make_kernel(group)))
                 continue
@@ -433,7 +262,9 @@ class _Lowering(Plan):
 
     def _share_buffer(self, node: Tensor, output: int) -> None:
         """Let an update have the memory of what it changes; ``output`` is its place."""
-        place = self._places[node.serial] = self._places[self._root(node.inputs[0])]
+        place = self._places[node.serial] = self._places[
+            self._order.find_root(node.inputs[0])
+        ]
         buffer = self.buffers[place]
         if output >= 0:
             buffer.kind, buffer.place = "output", output
@@ -577,7 +408,7 @@ class _Lowering(Plan):
         parts = []
         moved = node.inputs
         if node.op.compute_into is not None:
-            if not self._is_in_place(node):
+            if not self._order.is_in_place(node):
                 parts.append(self._make_copy(node.inputs[0], out))
             moved = moved[1:]
         if op.kind == "update" and ARRAY in node.params["key"]:

@@ -19,10 +19,14 @@ import numpy as np
 
 from workbench.backends.compiled.kernel import View
 from workbench.backends.compiled.machine import find_address
-from workbench.backends.compiled.steps import Buffer, KernelStep, Plan, find_start
+from workbench.backends.compiled.steps import (
+    LINE,
+    Buffer,
+    KernelStep,
+    Plan,
+    find_start,
+)
 
-#: Buffers begin at multiples of this: the length of a line of the cache.
-LINE = 64
 #: All pools together keep at most so many bytes, but for what one call needs.
 MOST_IDLE = 2**29
 #: A pool keeps at most so many arrays of one form.

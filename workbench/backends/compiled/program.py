@@ -34,7 +34,6 @@ from workbench.backends.compiled.loops import GROW, write_step
 from workbench.backends.compiled.lowering import lower
 from workbench.backends.compiled.machine import Machine, find_address, get_machine
 from workbench.backends.compiled.memory import (
-    LINE,
     Array,
     Growth,
     Pool,
@@ -46,6 +45,7 @@ from workbench.backends.compiled.memory import (
 from workbench.backends.compiled.products import ProductStep, share_products
 from workbench.backends.compiled.steps import (
     INTERRUPTED,
+    LINE,
     Buffer,
     ChoiceStep,
     Held,

@@ -158,15 +158,17 @@ class Roles:
             return "part"
         if op.kind == "window" and self._is_window(node):
             return "window"
+        is_view = (
+            op.view is not None and not op.elementwise and op.view.shares(node.params)
+        )
         if not self.is_plain(spec):
-            views = op.view is not None and not op.elementwise and op.view(node.params)
-            known = views and node.serial not in self._refused
+            known = is_view and node.serial not in self._refused
             return "view" if known and self._has_layout(node) else "host"
         if not math.prod(spec.shape):
             return "host"
         if op is GETITEM and len(node.inputs) == 1:
             return "view" if self._has_layout(node) else "host"
-        if op.view is not None and not op.elementwise and op.view(node.params):
+        if is_view:
             if self._has_layout(node):
                 return "view"
             return "move" if op is RESHAPE and self._is_copied(node) else "host"

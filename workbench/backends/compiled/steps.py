@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,8 @@ from workbench.core.op import Repetition
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec, is_repeated_number, is_weak
 
+#: Buffers begin at multiples of this: the length of a line of the cache.
+LINE = 64
 #: What holds the memory of rows: its address, and how many bytes there are.
 STATE = Spec((2,), np.dtype(np.int64))
 #: A loop of more entries of nodes looks from time to time whether to stop.
@@ -171,6 +173,92 @@ NestedStep = LoopStep | ChoiceStep
 Step = (
     KernelStep | ProductStep | SystemStep | MoveStep | HostStep | LoopStep | ChoiceStep
 )
+
+
+class Targets:
+    """Which memory the outputs of a program inside of a step fill, by their buffers.
+
+    Attributes
+    ----------
+    results
+        The result that an output is: the whole of it, or of a loop a row.
+    copies
+        Results that get a copy of an output, each with its buffer.
+    spots
+        The place in the frame that another output fills.
+    turns
+        The size of a place that is one of two, in turns: a step of a loop reads there
+        what the one before has written.
+    in_place
+        The carries of a loop that a step writes over.
+    """
+
+    def __init__(self) -> None:
+        self.results: dict[int, int] = {}
+        self.copies: list[tuple[int, int]] = []
+        self.spots: dict[int, int] = {}
+        self.turns: dict[int, int] = {}
+        self.in_place: set[int] = set()
+
+    def fill_result(self, number: int, place: int, fits: bool = True) -> None:
+        """Let an output be a result, or a copy of it where it cannot be."""
+        if place in self.results or not fits:
+            self.copies.append((number, place))
+        else:
+            self.results[place] = number
+
+
+def plan_choice(
+    program: InnerProgram, kinds: Sequence[str], reserve: Callable[[int], int]
+) -> Targets:
+    """Choose which memory the outputs of a program of a choice fill.
+
+    ``kinds`` are those of the results; ``reserve`` gives places of the frame.
+    """
+    made, plan = Targets(), program.plan
+    for number, (y, kind) in enumerate(zip(plan.outputs, kinds, strict=True)):
+        if kind != "absent":
+            made.fill_result(number, y.buffer)
+    for y in plan.outputs:
+        if y.buffer not in made.results and y.buffer not in made.spots:
+            made.spots[y.buffer] = reserve(plan.buffers[y.buffer].size)
+    return made
+
+
+def plan_loop(
+    step: LoopStep,
+    kinds: Sequence[str],
+    reserve: Callable[[int], int],
+    alignment: int = 1,
+    is_in_place: Callable[[int, int], bool] = lambda carry, place: False,
+) -> Targets:
+    """Choose which memory the outputs of a step of a loop fill.
+
+    Rows must begin at multiples of the alignment. ``is_in_place`` tells whether a step
+    may write a carry, whose output is in a buffer, over the value before.
+    """
+    made, what, body = Targets(), step.repetition, step.program.plan
+    for number, (kind, k) in enumerate(what.results):
+        if kind == "rows" and kinds[number] != "absent":
+            place = body.outputs[k].buffer
+            whole = body.buffers[place].size % alignment == 0
+            made.fill_result(number, place, whole and kinds[number] != "growing")
+    users: dict[int, list[int]] = {}
+    for k in range(what.carries):
+        users.setdefault(body.outputs[k].buffer, []).append(k)
+    for y in body.outputs:
+        place = y.buffer
+        if place in made.results or place in made.spots:
+            continue
+        size = -(-max(body.buffers[place].size, 1) // LINE) * LINE
+        mine = users.get(place, [])
+        if len(mine) == 1 and is_in_place(mine[0], place):
+            made.in_place.add(mine[0])
+        elif mine:  # the value before and the value after, in turns
+            made.turns[place] = size
+            size *= 2
+        made.spots[place] = reserve(size)
+    return made
 
 
 class Rows(NamedTuple):

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from workbench.backends.compiled.kernel import Kernel, View
-from workbench.backends.compiled.memory import LINE, place_buffers
+from workbench.backends.compiled.memory import place_buffers
 from workbench.backends.compiled.products import ProductStep
 from workbench.backends.compiled.program import Retreat
 from workbench.backends.compiled.steps import (
+    LINE,
     Buffer,
     ChoiceStep,
     Held,
@@ -33,6 +34,8 @@ from workbench.backends.compiled.steps import (
     count_work,
     is_plain,
     pack_strides,
+    plan_choice,
+    plan_loop,
 )
 from workbench.backends.cupy.launches import ALIGNMENT, Launch
 from workbench.backends.cupy.matrices import Gemm, write_gemms
@@ -398,9 +401,9 @@ class LoopAction(_NestedAction):
         self._firsts = [_Operand(x, self) for x in operands[first:]]
         if self.steps is None and self._given is None:
             raise CompilerError("a loop of which nothing tells the number of steps")
-        self._plan_outputs(plan)
+        self._targets = plan_loop(step, self.kinds, self.reserve, ALIGNMENT)
         plan.buffers[step.frame].spec = Spec((self.used,), np.dtype(np.uint8))
-        inner = sum(a.count for a in actions) + len(self._copies)
+        inner = sum(a.count for a in actions) + len(self._targets.copies)
         self.count = int(inner * (self.steps or 1))
         self.multiplies = any(a.multiplies for a in actions)
         self.is_capturable = (
@@ -409,31 +412,10 @@ class LoopAction(_NestedAction):
             and all(a.is_capturable for a in actions)
         )
 
-    def _plan_outputs(self, plan: Plan) -> None:
-        """Choose for each output of the step which memory it fills."""
-        body, what = self.body, self.what
-        #: By the buffer of an output: the result whose row it is.
-        self._rows: dict[int, int] = {}
-        #: The results that get a copy after each step.
-        self._copies: list[tuple[int, int]] = []
-        #: The places that an output fills in turns: a step reads what the last wrote.
-        self._turns: dict[int, tuple[int, int]] = {}
-        for number, (kind, k) in enumerate(what.results):
-            if kind == "rows" and self.kinds[number] != "absent":
-                place = body.outputs[k].buffer
-                if place in self._rows or body.buffers[place].size % ALIGNMENT:
-                    self._copies.append((number, place))
-                else:
-                    self._rows[place] = number
-        for y in body.outputs:
-            place = y.buffer
-            if place not in self._rows and place not in self._turns:
-                size = body.buffers[place].size
-                self._turns[place] = self.reserve(size), self.reserve(size)
-
     def run(self, frame: Frame) -> None:
         """Run the steps one after the other."""
         what, body, runtime = self.what, self.body, frame.runtime
+        targets = self._targets
         start = frame.places[self.frame]
         inner = self.make_table(frame, self.program, start + self._own)
         table = inner.places
@@ -449,14 +431,14 @@ class LoopAction(_NestedAction):
             for i, operand in self._seqs:
                 table[i] = operand.place(frame, start, t)
             self._keep_marks(frame, table, t)
-            for place, number in self._rows.items():
+            for place, number in targets.results.items():
                 size = body.buffers[place].size
                 table[place] = frame.places[self.results[number]] + t * size
-            for place, turns in self._turns.items():
-                table[place] = start + turns[k % 2]
+            for place, spot in targets.spots.items():
+                table[place] = start + spot + k % 2 * targets.turns.get(place, 0)
             for action in self.actions:
                 action.run(inner)
-            for number, place in self._copies:
+            for number, place in targets.copies:
                 size = body.buffers[place].size
                 target = frame.places[self.results[number]] + t * size
                 runtime.copy(target, table[place], size)
@@ -539,13 +521,8 @@ class ChoiceAction(_NestedAction):
         self._given = [_Operand(x, self) for x in step.operands[1:]]
         sizes = [place_buffers(program.plan) for program in step.programs]
         self._own = self.reserve(max(sizes))
-        self._spots = [
-            {
-                y.buffer: self.reserve(program.plan.buffers[y.buffer].size)
-                for y, kind in zip(program.plan.outputs, self.kinds, strict=True)
-                if kind == "absent"
-            }
-            for program in step.programs
+        self._targets = [
+            plan_choice(program, self.kinds, self.reserve) for program in step.programs
         ]
         plan.buffers[step.frame].spec = Spec((self.used,), np.dtype(np.uint8))
         self.count = max(sum(a.count for a in some) for some in actions)
@@ -562,22 +539,16 @@ class ChoiceAction(_NestedAction):
         leaves = [i for i, x in enumerate(buffers) if x.kind == "input"]
         for i, operand in zip(leaves, self._given, strict=True):
             table[i] = operand.place(frame, start)
-        copies = []
-        filled: dict[int, Address] = {}
-        for k, y in enumerate(program.plan.outputs):
-            absent = self.kinds[k] == "absent"
-            target = None if absent else frame.places[self.results[k]]
-            if y.buffer in filled:
-                if target is not None:
-                    copies.append((target, filled[y.buffer], buffers[y.buffer].size))
-                continue
-            if target is None:
-                target = start + self._spots[which][y.buffer]
-            filled[y.buffer] = table[y.buffer] = target
+        targets = self._targets[which]
+        places = [frame.places[i] for i in self.results]
+        for place, number in targets.results.items():
+            table[place] = places[number]
+        for place, spot in targets.spots.items():
+            table[place] = start + spot
         for action in self.actions[which]:
             action.run(inner)
-        for target, source, size in copies:
-            runtime.copy(target, source, size)
+        for number, place in targets.copies:
+            runtime.copy(places[number], table[place], buffers[place].size)
 
     def describe(self) -> str:
         """Return its op, and why it is not captured."""

@@ -402,25 +402,12 @@ class KernelWriter:
         """
         f = FunctionText()
         b = f.b
-        lengths, block = self.lengths, self.threads
-        results = math.prod(n for n, k in zip(lengths, kept, strict=True) if k)
-        entries = math.prod(lengths) // results
-        along = not kept[-1]  # neighbours in memory meet in one result
-        if along:
-            team = min(block, raise_to_power(-(-entries // 4)))
-            side = min(block // team, raise_to_power(results))
-            side = max(side, WARP // team)  # shuffles are of whole warps
-        else:
-            side = min(WARP, raise_to_power(results))
-            team = min(block // side, raise_to_power(-(-entries // 4)))
-            side = min(block // team, raise_to_power(results))
+        lengths = self.lengths
+        results, entries, along, team, side, pieces = self._share_results(
+            kept, may_split
+        )
         threads, groups = team * side, -(-results // side)
-        pieces = 1
-        if may_split:
-            wanted = -(-4 * self.processors // groups)
-            pieces = max(1, min(wanted, entries // (team * LEAST_ENTRIES), 1024))
         length = -(-entries // pieces)
-        pieces = -(-entries // length)
         whole = index_type(math.prod(lengths) + threads)
         needed = self._find_needed(
             [*(t.source for t, _ in totals), *(serial for serial, _, _ in stores)]
@@ -437,11 +424,9 @@ class KernelWriter:
             b, "result", [n for n, k in zip(lengths, kept, strict=True) if k], whole
         )
         sums = [self.start_total(b, total) for total, _ in totals]
-        end = f"(piece + 1) * {length}u"
+        end = f"{entries}u"
         if pieces > 1:
-            end = f"({end} < {entries}u ? {end} : {entries}u)"
-        else:
-            end = f"{entries}u"
+            end = f"((piece + 1) * {length}u < {end} ? (piece + 1) * {length}u : {end})"
         b.line(f"const {whole} end = live ? {end} : 0;")
         b.line("#pragma unroll 4")
         b.line(
@@ -475,21 +460,55 @@ class KernelWriter:
                 pointer = f.point(partial.buffer, 0)
                 b.store(f"{pointer} + (piece * {results}LL + m) * {size}LL", entry)
                 partials.append(partial)
-                continue
-            at = self._place_results(kept, outer)
-            place = self.locate(f, total.view, steps, at)
-            if total.adds:
-                there = b.load(place, total.view.kind)
-                there = b.convert(there, total.kind)
-                pairs = zip(split_parts(there), parts, strict=True)
-                combine = total.combination.combine
-                entry = join_parts([combine(b, x, y) for x, y in pairs], total.kind)
-            b.store(place, b.convert(entry, total.view.kind))
+            else:
+                at = self._place_results(kept, outer)
+                self._store_total(
+                    b, self.locate(f, total.view, steps, at), total, parts
+                )
         b.line("}")
         launches.append(f.finish("reduce", groups * pieces, threads))
         if pieces > 1:
             launches.append(self._finish_pieces(kept, totals, partials))
         return launches
+
+    def _share_results(
+        self, kept: tuple[bool, ...], may_split: bool
+    ) -> tuple[int, int, bool, int, int, int]:
+        """Return how threads share the results of a reduction.
+
+        How many results there are, of how many entries each; whether neighbours in
+        memory meet in one result; how many threads share a result, and how many results
+        a block; and in how many pieces a result is made.
+        """
+        block = self.threads
+        results = math.prod(n for n, k in zip(self.lengths, kept, strict=True) if k)
+        entries = math.prod(self.lengths) // results
+        along = not kept[-1]
+        if along:
+            team = min(block, raise_to_power(-(-entries // 4)))
+            side = min(block // team, raise_to_power(results))
+            side = max(side, WARP // team)  # shuffles are of whole warps
+        else:
+            side = min(WARP, raise_to_power(results))
+            team = min(block // side, raise_to_power(-(-entries // 4)))
+            side = min(block // team, raise_to_power(results))
+        pieces = 1
+        if may_split:
+            wanted = -(-4 * self.processors // -(-results // side))
+            pieces = max(1, min(wanted, entries // (team * LEAST_ENTRIES), 1024))
+        pieces = -(-entries // -(-entries // pieces))  # none of them is empty
+        return results, entries, along, team, side, pieces
+
+    def _store_total(
+        self, b: CudaBuilder, place: str, total: Total, parts: Sequence[Any]
+    ) -> None:
+        """Write a result to its place, or what it is together with what is there."""
+        if total.adds:
+            there = b.convert(b.load(place, total.view.kind), total.kind)
+            combine = total.combination.combine
+            pairs = zip(split_parts(there), parts, strict=True)
+            parts = [combine(b, x, y) for x, y in pairs]
+        b.store(place, b.convert(join_parts(parts, total.kind), total.view.kind))
 
     def _place_results(self, kept: Sequence[bool], outer: Sequence[str]) -> list[str]:
         """Return the indices of a result, 0 along each reduced axis."""

@@ -174,9 +174,9 @@ def _place_of(x: ast.expr | ast.stmt) -> tuple[int, int | None, int, int | None]
 def _is_whole(case: Case, node: Tensor, place: ast.expr) -> bool:
     """Return whether an expression is this node, not a call that goes on from it."""
     if isinstance(place, ast.BinOp | ast.UnaryOp):
-        count = 2 if isinstance(place, ast.BinOp) else 1
-        written = node.op.traits.symbol if len(node.inputs) == count else None
-        return written == OPERATORS.get(type(place.op), "")
+        unary = "x" if isinstance(place, ast.UnaryOp) else ""
+        symbol = OPERATORS.get(type(place.op))
+        return symbol is not None and node.op.traits.symbol == symbol + unary
     made_by = source.instruction_of(node)
     readers = case.readers.get(node.serial, ())
     return not isinstance(node._value, tuple) and all(

@@ -95,7 +95,7 @@ def _classify_unit(node: Tensor) -> str | None:
     traits = node.op.traits
     if traits.picks == ">" and len(node.inputs) == 2:
         return "relu" if any(constant_value(x) == 0 for x in node.inputs) else None
-    if _chooses(node):
+    if node.op.chooses:
         _, yes, no = node.inputs
         return (
             "relu"
@@ -118,14 +118,9 @@ def _classify_unit(node: Tensor) -> str | None:
     return None
 
 
-def _chooses(node: Tensor) -> bool:
-    """Return whether a node chooses between two operands by a condition."""
-    return node.op.elementwise and node.op.joins is not None
-
-
 def _clips(node: Tensor) -> bool:
     """Return whether a node keeps its first operand between two others."""
-    return node.op.traits.selects and len(node.inputs) == 3 and not _chooses(node)
+    return node.op.traits.selects and len(node.inputs) == 3 and not node.op.chooses
 
 
 def _divides(node: Tensor) -> bool:
@@ -206,7 +201,7 @@ def _offer_leaky(case: Case, node: Tensor, k: int) -> Fix | None:
 
 def _find_cut_operand(node: Tensor) -> int:
     """Return the number of the operand that a ReLU cuts: not the 0, not ``x > 0``."""
-    if _chooses(node):
+    if node.op.chooses:
         return 1
     for k, x in enumerate(node.inputs):
         if constant_value(x) is None and not (

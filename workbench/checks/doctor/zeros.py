@@ -330,7 +330,7 @@ def _explain_flatness(node: Tensor) -> str:
     if op.even is not None and not np.any(value_of(node.inputs[0])):
         text = quote_operand(node)
         return f"Its operand {text} is 0 in all entries, where a square is flat."
-    if op.elementwise and op.joins is not None:
+    if op.chooses:
         return "It takes the other operand in all entries: this one is not used."
     if traits.moves or (traits.sums and not traits.contracts):
         return (

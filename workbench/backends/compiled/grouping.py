@@ -1,0 +1,206 @@
+"""`Groups`: which nodes of a program are computed together, and in which order.
+
+Nodes are cut into levels, so that no two kernels wait for each other: a node stands on
+the level of an operand that its own kernel computes, and on the next one where it must
+wait for an operand. Nodes of one level and one domain are one kernel. An update of
+entries comes after what reads the old ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from workbench.backends.compiled.roles import Roles
+from workbench.backends.compiled.steps import find_domain, is_number, read_spec
+from workbench.core.deferred import base_op
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
+from workbench.ops.shaping import RESHAPE
+
+#: What a kernel computes, and of this what has a value for each entry of the domain.
+FUSED = ("entry", "gather", "reduction")
+IN_REGISTERS = ("entry", "gather")
+#: A kernel computes at most so many nodes: code generation takes more than linear time.
+MOST_NODES = 256
+#: From so many entries on, a kernel is of nodes that share operands.
+LARGE_DOMAIN = 4096
+#: What has memory that nobody else writes to.
+OWNERS = ("entry", "gather", "reduction", "product", "system", "move")
+#: What has no memory of its own.
+ALIASES = ("view", "part", "window")
+
+
+class Groups:
+    """The nodes of a program as kernels, and what is no kernel, in order.
+
+    Attributes
+    ----------
+    ordered
+        The level of each group, the place of its first node among all, and its nodes;
+        or the one node that is no part of a kernel.
+    groups
+        The number of the group of each node, by its serial.
+    """
+
+    def __init__(self, graph: Graph, nodes: Sequence[Tensor], roles: Roles) -> None:
+        self.graph, self.nodes, self.roles = graph, nodes, roles
+        self.ordered: list[tuple[int, int, Any]] = []
+        self.groups: dict[int, int] = {}
+        self._levels: dict[int, int] = {}
+        #: What changes entries of its first operand, which nobody reads later.
+        self._updates: set[int] = set()
+        self._find_updates()
+        self._find_levels()
+
+    def find_root(self, x: Tensor) -> int:
+        """Return the serial of the node whose memory a node is, or is a view of."""
+        while self.roles.of.get(x.serial) in ("view", "window"):
+            x = x.inputs[0]
+        return x.serial
+
+    def _find_updates(self) -> None:
+        """Find the updates of entries that read last what they change."""
+        last = {
+            self.find_root(x): order
+            for order, node in enumerate(self.nodes)
+            for x in node.inputs
+            if isinstance(x, Tensor)
+        }
+        for y in self.graph.outputs:
+            if isinstance(y, Tensor):
+                last[self.find_root(y)] = len(self.nodes)
+        for order, node in enumerate(self.nodes):
+            updates = node.op.compute_into is not None
+            if not updates or self.roles.of[node.serial] != "move":
+                continue
+            x, *others = node.inputs
+            if not isinstance(x, Tensor) or last[self.find_root(x)] != order:
+                continue
+            roots = [self.find_root(y) for y in others if isinstance(y, Tensor)]
+            if self.find_root(x) not in roots or self._is_entry(node):
+                self._updates.add(node.serial)
+
+    def _is_entry(self, node: Tensor) -> bool:
+        """Return whether an update sets one entry, once its value has been read."""
+        key = node.params["key"]
+        return len(key) == len(node.shape) and all(type(k) is int for k in key)
+
+    def is_in_place(self, node: Tensor) -> bool:
+        """Return whether an update needs no copy of what it changes.
+
+        Nobody reads that later, and its memory is the program's own: it is what one
+        step makes, no output and no input. (The loop around a program inside knows
+        whether the step may write over an input of that.)
+        """
+        if node.serial not in self._updates:
+            return False
+        x = node.inputs[0]
+        while self.roles.of.get(x.serial) == "view" and base_op(x) is RESHAPE:
+            x = x.inputs[0]
+        return self.roles.of.get(x.serial) in OWNERS
+
+    def _find_levels(self) -> None:
+        """Give each node a level, and nodes of one level and domain a group."""
+        ready: dict[int, int] = {}
+        #: When all have read a value that have done so up to a node.
+        read: dict[int, int] = {}
+        groups: dict[Any, list[tuple[int, Tensor]]] = {}
+        for order, node in enumerate(self.nodes):
+            role = self.roles.of[node.serial]
+            fused = role in FUSED
+            domain = find_domain(node, role)
+            level = 0
+            for k, x in enumerate(node.inputs):
+                if not isinstance(x, Tensor) or x.serial not in self.roles.of:
+                    continue
+                if (
+                    fused
+                    and not (role == "gather" and k == 0)
+                    and self.roles.of[x.serial] in IN_REGISTERS
+                    and read_spec(x).shape == domain
+                ):
+                    level = max(level, self._levels[x.serial])
+                else:
+                    level = max(level, ready[x.serial])
+            if node.serial in self._updates:
+                # It may write over what others have to read first.
+                level = max(level, read.get(self.find_root(node.inputs[0]), 0))
+            self._levels[node.serial] = level
+            ready[node.serial] = level if role in ALIASES else level + 1
+            for x in node.inputs:
+                if isinstance(x, Tensor) and role not in ALIASES:
+                    root = self.find_root(x)
+                    read[root] = max(read.get(root, 0), ready[node.serial])
+            if not fused:
+                if role not in ALIASES:
+                    self.ordered.append((level, order, node))
+                continue
+            groups.setdefault((level, domain), []).append((order, node))
+        for (level, domain), members in groups.items():
+            for part in self._split_group(members, domain):
+                kernel = [node for _, node in part]
+                self.ordered.append((level, part[0][0], kernel))
+        self.ordered.sort(key=lambda entry: entry[:2])
+        for number, (_, _, group) in enumerate(self.ordered):
+            for node in group if type(group) is list else (group,):
+                self.groups[node.serial] = number
+
+    def _split_group(
+        self, members: list[tuple[int, Tensor]], domain: tuple[int, ...]
+    ) -> list[list[tuple[int, Tensor]]]:
+        """Return the nodes of one level and domain as kernels.
+
+        Over a large domain, those that share no operand are apart: together they
+        would only read from more places at a time.
+        """
+        parts = [members]
+        if math.prod(domain) >= LARGE_DOMAIN:
+            parts = self._connect(members)
+        return [
+            part[k : k + MOST_NODES]
+            for part in parts
+            for k in range(0, len(part), MOST_NODES)
+        ]
+
+    def _connect(
+        self, members: list[tuple[int, Tensor]]
+    ) -> list[list[tuple[int, Tensor]]]:
+        """Return nodes in parts that share no operand."""
+        heads: dict[int, int] = {}
+
+        def find(key: int) -> int:
+            while heads.setdefault(key, key) != key:
+                heads[key] = key = heads[heads[key]]
+            return key
+
+        for _, node in members:
+            for x in node.inputs:
+                if not is_number(x):
+                    key = self.find_root(x) if isinstance(x, Tensor) else -id(x)
+                    heads[find(key)] = find(node.serial)
+        parts: dict[int, list[tuple[int, Tensor]]] = {}
+        for order, node in members:
+            parts.setdefault(find(node.serial), []).append((order, node))
+        return list(parts.values())
+
+    def find_kept(self, placed: Collection[tuple[int, int]]) -> set[int]:
+        """Return the nodes whose entries are needed outside of their kernel."""
+        kept = set()
+        for node in self.nodes:
+            role = self.roles.of[node.serial]
+            group = self.groups.get(node.serial)
+            for k, x in enumerate(node.inputs):
+                if isinstance(x, Tensor) and x.serial in self.roles.of:
+                    if (node.serial, k) in placed:
+                        continue
+                    fused = role in FUSED and not (role == "gather" and k == 0)
+                    if not fused or self.groups.get(x.serial) != group:
+                        kept.add(self.find_root(x))
+                    elif fused and read_spec(x).shape != find_domain(node, role):
+                        kept.add(self.find_root(x))
+        for y in self.graph.outputs:
+            if isinstance(y, Tensor):
+                kept.add(self.find_root(y))
+        return kept
