@@ -792,3 +792,25 @@ def test_a_part_that_is_set_is_a_store() -> None:
 
     for f in (real, flat):
         np.testing.assert_allclose(wb.grad(f)(X), 2 * X, rtol=1e-12)
+
+
+def test_functions_from_one_line_follow_the_names_that_it_reads() -> None:
+    """Each call of ``make`` gives another object; what it reaches may change too."""
+    space: dict[str, Any] = {}
+    exec(
+        "import numpy as np\n"
+        "def helper(x):\n    return 2 * x\n"
+        "def make():\n    return lambda x: helper(x)\n",
+        space,
+    )
+    for _ in range(2):
+        assert wb.grad(space["make"]())(1.0) == 2.0
+    exec(
+        "def helper(x):\n"
+        "    out = np.zeros(2)\n    out[0] = 3 * x\n    return out[0]\n",
+        space,
+    )
+    for _ in range(2):
+        assert wb.grad(space["make"]())(1.0) == 3.0
+    space["helper"] = np.negative
+    assert wb.grad(space["make"]())(1.0) == -1.0
