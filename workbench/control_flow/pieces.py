@@ -6,16 +6,19 @@ then those steps back run. So no more than that is held at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from workbench.autodiff.call import Call
 from workbench.autodiff.higher_order import detach_leaves, outer_specs
-from workbench.control_flow.hoisting import find_consts
+from workbench.backends.numpy import Function
+from workbench.control_flow.hoisting import Cut, find_consts, is_worthwhile
 from workbench.control_flow.loop import Loop
 from workbench.control_flow.op import run_loop, run_steps
+from workbench.control_flow.running import get_runner
 from workbench.core.graph import Graph
 from workbench.core.op import OPS
 from workbench.core.trace import make_leaf_like
@@ -26,6 +29,8 @@ from workbench.ops.define import shape_of
 CHUNKED = OPS["scan_back"] = Call(
     "scan_back", run=lambda inputs, chunks: chunks.run_unchunked(inputs)
 )
+#: Steps of a loop as a function of arrays.
+Run = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 class Chunks:
@@ -72,13 +77,20 @@ class Chunks:
             return run_steps(
                 back, 0, [*fixed, *rows, *lost[: source.visible], *carries]
             )
+        #: Both loops for pieces of some length, which are cut once for all of these.
+        forth: dict[int, Run] = {}
+        behind: dict[int, Run] = {}
         for piece in reversed(range(-(-n // k))):
             a, b = piece * k, min((piece + 1) * k, n)
             starts = [x[piece] for x in marks]
             part = [*consts, *(x[a:b] for x in seqs), *starts]
-            lost = run_steps(source, b - a, part)[source.carries :]
+            if b - a not in forth:
+                forth[b - a] = _prepare_steps(source, b - a, part)
+            lost = tuple(forth[b - a](part))[source.carries :]
             part = [*fixed, *(x[a:b] for x in rows), *lost[: source.visible], *carries]
-            made = run_steps(back, b - a, part)
+            if b - a not in behind:
+                behind[b - a] = _prepare_steps(back, b - a, part)
+            made = tuple(behind[b - a](part))
             carries = list(made[: back.carries])
             ys = made[back.carries : back.carries + back.visible]
             if not stacks:
@@ -98,6 +110,23 @@ class Chunks:
         count = given[: int(back.counted)]  # both make the same number of steps
         made = run_loop(back, [*count, *own[:at], *lost, *own[at:]])
         return list(made[: back.carries + back.visible])
+
+
+def _prepare_steps(loop: Loop, steps: int, inputs: Sequence[Any]) -> Run:
+    """Return so many steps of a loop as a function of arrays like these.
+
+    What no step need do is cut off once, for all calls.
+    """
+    plain = all(isinstance(x, (np.ndarray, np.generic)) for x in inputs)
+    if not plain or not is_worthwhile(loop, steps):
+        return partial(get_runner(loop), steps)
+    leaves = [make_leaf_like(spec_of(x)) for x in inputs]
+    first = loop.consts + loop.seqs
+    cut = Cut(
+        _set_steps(loop, steps), leaves[: loop.consts], leaves[loop.consts : first],
+        leaves[first:], steps, saving=False,
+    )  # fmt: skip
+    return Function(Graph(leaves, cut.run(run_loop))).run
 
 
 def run_chunks(chunks: Chunks, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -181,7 +210,7 @@ def _set_steps(loop: Loop, steps: int) -> Loop:
     """Return the same loop for another number of steps."""
     made = Loop(
         loop.body, loop.consts, loop.seqs, loop.carries, steps=steps,
-        reverse=loop.reverse, hide=False, uneven=loop.uneven,
+        reverse=loop.reverse, hide=False, visible=loop.visible, uneven=loop.uneven,
     )  # fmt: skip
     made.derived = loop.derived
     return made
