@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.autodiff.call import Call
 from workbench.autodiff.higher_order import detach_leaves, outer_specs
-from workbench.backends.numpy import Function
+from workbench.backends.numpy import NumpyFunction
 from workbench.control_flow.hoisting import Cut, find_consts, is_worthwhile
 from workbench.control_flow.loop import Loop
 from workbench.control_flow.op import run_loop, run_steps
@@ -126,7 +126,7 @@ def _prepare_steps(loop: Loop, steps: int, inputs: Sequence[Any]) -> Run:
         _set_steps(loop, steps), leaves[: loop.consts], leaves[loop.consts : first],
         leaves[first:], steps, saving=False,
     )  # fmt: skip
-    return Function(Graph(leaves, cut.run(run_loop))).run
+    return NumpyFunction(Graph(leaves, cut.run(run_loop))).run
 
 
 def run_chunks(chunks: Chunks, inputs: Sequence[Any]) -> tuple[Any, ...]:
