@@ -488,7 +488,8 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
             kind, op = MaskedTensor, op.masked or op
         code, lasti, context = _find_place()
         if any(isinstance(x, Tensor) and x._value is None for x in inputs):
-            return _apply_to_unknown(kind, op, inputs, params, code, lasti, context)
+            place = code, lasti, context
+            return _apply_to_unknown(kind, op, inputs, args, params, place)
     try:
         value = op.compute(*args, **params)
     except Exception as error:
@@ -539,18 +540,16 @@ def _apply_to_unknown(
     kind: type[Tensor],
     op: Op,
     inputs: tuple[Any, ...],
+    args: tuple[Any, ...],
     params: dict[str, Any],
-    code: CodeType,
-    lasti: int,
-    context: source.Context | None,
+    place: tuple[CodeType, int, source.Context | None],
 ) -> Any:
     """Apply an op where a Tensor has no value: of the result the spec is known."""
     if type(op) is DeferredOp:  # its lengths may be other ones here, or known
         return apply(*op.measure_lengths(inputs, params))
     if params and dims.has_dim(params):
-        return deferred.defer_op(op, inputs, params, kind, code, lasti, context)
-    args = tuple(map(value_of, inputs))
-    node = kind(op, inputs, args, params, None, code, lasti, context)
+        return deferred.defer_op(op, inputs, params, kind, *place)
+    node = kind(op, inputs, args, params, None, *place)
     node.spec, facts = infer_with_facts(op, inputs, params)
     if facts is not None:
         deferred.set_lengths(node, facts)
