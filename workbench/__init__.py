@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from workbench.control_flow.scan import scan
     from workbench.control_flow.signature import until
     from workbench.control_flow.while_loop import while_loop
+    from workbench.core.shared import Shared
     from workbench.custom.from_graph import OpFromGraph
     from workbench.custom.functions import custom_gradient, custom_jvp, custom_vjp
     from workbench.custom.kernels import KernelOp
@@ -64,12 +65,10 @@ if TYPE_CHECKING:
     from workbench.rewrite.check import rewrite_rule
     from workbench.rewrite.driver import simplify
     from workbench.session import Session
-    from workbench.symbolic import (
-        Function,
-        Shared,
-        compile,
+    from workbench.symbolic.compiled_function import compile
+    from workbench.symbolic.function import Function, function
+    from workbench.symbolic.variables import (
         constant,
-        function,
         matrices,
         matrix,
         scalar,

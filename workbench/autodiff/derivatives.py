@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench import errors
 from workbench.autodiff.reverse import Origin
 from workbench.autodiff.steps import parts_among
 from workbench.core import blame, deferred, dims, source, tree, types, walk
@@ -28,13 +29,6 @@ from workbench.core.tensor import (
     value_of,
 )
 from workbench.core.types import Spec
-from workbench.errors import (
-    DisconnectedInputError,
-    DtypeError,
-    NonScalarOutputError,
-    ShapeError,
-    UsageError,
-)
 from workbench.ops import define, gradients
 from workbench.ops.define import shape_of
 from workbench.ops.gradients import DisconnectedType
@@ -74,7 +68,7 @@ def report_unmoved(y: Tensor, wrt: Sequence[Tensor], policy: str, name: str) -> 
 def report(message: str, policy: str) -> None:
     """Raise, warn or be silent about what is disconnected."""
     if policy == "raise":
-        raise DisconnectedInputError(message)
+        raise errors.DisconnectedInputError(message)
     if policy == "warn":
         warnings.warn(message, stacklevel=source.count_frames())
 
@@ -93,7 +87,7 @@ def check_options(name: str, **options: object) -> None:
     """Refuse the values of options that there are not."""
     for option, value in options.items():
         if value not in (choices := CHOICES[option]):
-            raise UsageError(
+            raise errors.UsageError(
                 f"{name}: {option}={value!r}. Write one of"
                 f" {', '.join(map(repr, choices))}."
             )
@@ -360,12 +354,12 @@ def check_expression(x: object, name: str, what: str) -> Tensor:
     """Return an expression, or the error that says what stands in its place."""
     if not isinstance(x, Tensor):
         shown = "None" if isinstance(x, DisconnectedType) else repr(x)
-        raise UsageError(
+        raise errors.UsageError(
             f"{name}: {what} holds {shown}, which is not an expression. Give Tensors:"
             " symbols (wb.scalar, wb.vector, ...), or what was computed from them."
         )
     if define.output_values(x) is not None:
-        raise UsageError(
+        raise errors.UsageError(
             f"{name}: {blame.describe(x)}{blame.quote_site(x.site)} has several"
             " outputs. Give one of them."
         )
@@ -388,7 +382,7 @@ def check_scalar(cost: object, name: str) -> Tensor:
     """Return the cost, if it is one number; its shape may be ``(1,)`` or longer."""
     y = check_expression(cost, name, "the cost")
     if not types.is_one_number(shape_of(y)):
-        raise NonScalarOutputError(
+        raise errors.NonScalarOutputError(
             f"{name} needs one number; the cost is {blame.describe(y)}"
             f"{blame.quote_site(y.site)}. Reduce it (np.sum, np.mean), give"
             " known_grads, or ask for the jacobian."
@@ -400,7 +394,7 @@ def check_whole_part(cost: Tensor, wrt: Sequence[Tensor], name: str) -> None:
     """Refuse a complex cost of real variables: half of its derivative."""
     real = [x for x in wrt if x.dtype.kind == "f"]
     if cost.dtype.kind == "c" and real:
-        raise DtypeError(
+        raise errors.DtypeError(
             f"{name}: the cost is {blame.describe(cost)}{blame.quote_site(cost.site)},"
             f" and the gradient by {quote_name(real[0])} would be that of the real part"
             " alone. Take the part that is meant, np.real(y), np.imag(y) or np.abs(y),"
@@ -427,12 +421,12 @@ def check_start(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any
         g = gradients.make_null("undefined", name, 0, x, g.why_null)
     g = as_expression(g)
     if g.dtype.kind not in "biufc" or (g.dtype.kind == "c" and x.dtype.kind != "c"):
-        raise DtypeError(
+        raise errors.DtypeError(
             f"{name}: {what} given for {quote_name(x)} is of dtype {g.dtype}, and what"
             f" it belongs to of {x.dtype}. Give real numbers for a real array."
         )
     if not may_fit(g.shape, x.shape):
-        raise ShapeError(
+        raise errors.ShapeError(
             f"{name}: {what} given for {quote_name(x)} has shape {g.shape}, and what it"
             f" belongs to has {x.shape}. Give it that shape."
         )

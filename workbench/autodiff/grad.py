@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench import errors
 from workbench.autodiff import reverse, steps
 from workbench.core import blame, hooks, sharing, source, traces, tree, types, walk
 from workbench.core.float_warnings import NamedWarnings
@@ -45,13 +46,6 @@ from workbench.core.trace import (
     wrap,
 )
 from workbench.core.types import Array, ArrayLike
-from workbench.errors import (
-    DtypeError,
-    NonScalarOutputError,
-    TraceError,
-    UsageError,
-    WorkbenchError,
-)
 from workbench.ops.define import shape_of
 
 Function = Callable[..., Any]
@@ -229,7 +223,7 @@ class RecordedCall:
                 *map(types.spec_of, self.values),
                 *(types.spec_of(given[i]) for i in unknown),
             )
-        except WorkbenchError:
+        except errors.WorkbenchError:
             return None
         finally:
             self.aux = aux
@@ -237,7 +231,7 @@ class RecordedCall:
     def _keep_aux(self, pair: object) -> object:
         """Return the first of what the function returned; the second is kept."""
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise UsageError(
+            raise errors.UsageError(
                 "has_aux=True: the function must return a pair, what is"
                 f" differentiated and anything else; it returned {pair!r}."
             )
@@ -295,7 +289,7 @@ class RecordedCall:
         def check(hold: traces.Hold = hold) -> None:  # which lives as long as this
             for x, total in sums.values():
                 if traces.checksum(x) != total:
-                    raise TraceError(
+                    raise errors.TraceError(
                         f"an array of shape {x.shape} that the function read was"
                         f" changed in place before its {later} ran{blame.user_line()},"
                         " and the derivative would be wrong. Let the function read a"
@@ -390,7 +384,7 @@ def check_complex(x: object, label: str, name: str) -> None:
     """Refuse an argument of a complex derivative that is not complex."""
     dtype = types.spec_of(x).dtype
     if dtype.kind != "c":
-        raise DtypeError(
+        raise errors.DtypeError(
             f"{name}(holomorphic=True): {label} is of dtype {dtype}. The complex"
             f" derivative is by a complex number: pass {label} + 0j."
         )
@@ -400,7 +394,7 @@ def check_complex_outputs(outputs: Sequence[Any], name: str) -> None:
     """Refuse a result that no function with a complex derivative has."""
     for y in outputs:
         if isinstance(y, Tensor) and y.dtype.kind != "c":
-            raise DtypeError(
+            raise errors.DtypeError(
                 f"{name}(holomorphic=True): the function returned"
                 f" {blame.describe(y)}{blame.quote_site(y.site)}, and a function with a"
                 " complex derivative has complex values. Drop holomorphic=True:"
@@ -420,7 +414,7 @@ def check_outputs(outputs: Sequence[Any], name: str) -> None:
                 if y is None
                 else "has_aux=True returns other things with the numbers."
             )
-            raise DtypeError(
+            raise errors.DtypeError(
                 f"{name} needs arrays or numbers; the function returned {y!r}. {cure}"
             )
 
@@ -444,13 +438,13 @@ def chosen_arguments(
         try:
             numbers, is_number = tuple(map(index, argnums)), False  # type: ignore[arg-type]
         except TypeError as error:
-            raise UsageError(
+            raise errors.UsageError(
                 f"{name}: argnums={argnums!r} is neither a position nor a sequence of"
                 " positions. Count from 0, or give a name: argnames='x'."
             ) from error
     for n in numbers:
         if not -len(args) <= n < len(args):
-            raise UsageError(
+            raise errors.UsageError(
                 f"{name}: argnums={argnums!r}, but the call has {len(args)}"
                 " positional arguments. Count from 0, and pass what is"
                 " differentiated by position, or give its name: argnames='x'."
@@ -459,18 +453,20 @@ def chosen_arguments(
     for label in names:
         places.append(_find_argument(f, label, args, kwargs, name))
     if not places and not args:
-        raise UsageError(
+        raise errors.UsageError(
             f"{name}: the function is given no arguments. Write wb.{name}(f, x)."
         )
     if not places:
-        raise UsageError(
+        raise errors.UsageError(
             f"{name}: argnums and argnames name no argument. Name at least one."
         )
     if len(set(places)) < len(places):
         which = f"argnums={argnums!r}"
         if names:
             which += f", argnames={argnames!r}"
-        raise UsageError(f"{name}: {which} names an argument twice. Name each once.")
+        raise errors.UsageError(
+            f"{name}: {which} names an argument twice. Name each once."
+        )
     return len(places) == 1 and (is_number or isinstance(argnames, str)), places
 
 
@@ -488,7 +484,7 @@ def _find_argument(
     if label in parameters[: len(args)]:
         return parameters.index(label)
     given = ", ".join([*parameters[: len(args)], *kwargs]) or "none by name"
-    raise UsageError(
+    raise errors.UsageError(
         f"{name}: argnames={label!r} is not an argument of this call; it has {given}."
     )
 
@@ -596,7 +592,7 @@ def refuse_settings(name: str, **settings: Any) -> None:
     """Refuse the settings of a function's derivative beside an expression."""
     for key, value in settings.items():
         if value not in (None, False):
-            raise UsageError(
+            raise errors.UsageError(
                 f"{name}: {key}={value!r} is for functions, and an expression was"
                 f" given. Write wb.{name}(expression, wrt)."
             )
@@ -605,7 +601,7 @@ def refuse_settings(name: str, **settings: Any) -> None:
 def refuse_options(name: str, options: dict[str, Any]) -> None:
     """Refuse the options of an expression's derivative beside a function."""
     for key in options:
-        raise UsageError(
+        raise errors.UsageError(
             f"{name}: a function has no option {key!r}. Those of an expression's"
             f" gradient go with wb.{name}(expression, wrt); a function takes argnums,"
             " argnames, has_aux, holomorphic, allow_int and overrides."
@@ -633,12 +629,12 @@ def wrt_of(name: str, wrt: object, options: dict[str, Any]) -> object:
         wrt = options.pop("wrt", None)
     for key in options:
         if key not in OPTIONS.get(name, ()):
-            raise UsageError(
+            raise errors.UsageError(
                 f"{name}(expression, wrt) has no option {key!r}. It has"
                 f" {', '.join(OPTIONS.get(name, ()))} and overrides."
             )
     if wrt is None:
-        raise UsageError(
+        raise errors.UsageError(
             f"{name}(expression, wrt): wrt is missing. Name the Tensors to"
             f" differentiate by: wb.{name}(y, x), or a list of them."
         )
@@ -659,7 +655,7 @@ def scalar_seed(call: RecordedCall, *, holomorphic: bool) -> Array | None:
     if not holomorphic:
         check_real(call)
     if len(call.outputs) != 1:
-        raise NonScalarOutputError(
+        raise errors.NonScalarOutputError(
             "grad needs a function that returns one number; it returned"
             f" {len(call.outputs)} values. Return one of them, or use"
             " value_and_grad(..., has_aux=True), or vjp with a seed for each."
@@ -667,14 +663,14 @@ def scalar_seed(call: RecordedCall, *, holomorphic: bool) -> Array | None:
     dtype = getattr(y, "dtype", None) or np.asarray(y).dtype  # host array: a number
     if not isinstance(y, Tensor) and dtype.kind not in "biufc":
         forgot = " Does it end with a `return`?" if y is None else ""
-        raise NonScalarOutputError(
+        raise errors.NonScalarOutputError(
             f"grad needs one number; the function returned {y!r}.{forgot}"
         )
     shape = shape_of(y if hasattr(y, "shape") else np.asarray(y))  # host array: list
     if shape and not types.is_one_number(shape):
         where = blame.quote_site(y.site) if isinstance(y, Tensor) else ""
         what = blame.describe(y) if isinstance(y, Tensor) else "the output"
-        raise NonScalarOutputError(
+        raise errors.NonScalarOutputError(
             f"grad needs one number; the function returned {what}{where}. Reduce it"
             " (np.sum, np.mean), give a seed (wb.vjp), or ask for wb.jacobian."
         )
@@ -688,7 +684,7 @@ def check_real(call: RecordedCall) -> None:
     real = [x for x in call.leaves if x.dtype.kind != "c"]
     for y in call.outputs if real else ():
         if isinstance(y, Tensor) and y.dtype.kind == "c":
-            raise DtypeError(
+            raise errors.DtypeError(
                 f"grad: the function returned {blame.describe(y)}"
                 f"{blame.quote_site(y.site)}, and the gradient by"
                 f" {blame.describe(real[0])} would be that of the real part alone."
@@ -700,14 +696,14 @@ def check_real(call: RecordedCall) -> None:
 def check_target(argnums: object, name: str) -> None:
     """Refuse what is differentiated at in the place of what by: ``grad(f, x)``."""
     if isinstance(argnums, Tensor):
-        raise UsageError(
+        raise errors.UsageError(
             f"{name}: {blame.describe(argnums)} is what to differentiate by, and what"
             " to differentiate is neither an expression nor a function. Write"
             f" wb.{name}(expression, wrt)."
         )
     dtype = getattr(argnums, "dtype", None)
     if dtype is not None and np.dtype(dtype).kind not in "iu":
-        raise UsageError(
+        raise errors.UsageError(
             f"{name}(f, x) is {name}(f)(x): it returns a function of the arguments of"
             " f. The second place is for argnums, the position of what is"
             " differentiated by."

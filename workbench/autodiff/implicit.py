@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench import errors
 from workbench.autodiff.call import pull_through, push_through, record_once
 from workbench.autodiff.linear_map import LinearMap
 from workbench.core import blame, tree, types
@@ -24,13 +25,6 @@ from workbench.core.recorder import Recorder
 from workbench.core.tensor import value_of
 from workbench.core.trace import is_live, record
 from workbench.core.types import Array, Cotangent, Params, Spec, Tangent
-from workbench.errors import (
-    ConvergenceError,
-    DtypeError,
-    MatrixError,
-    ShapeError,
-    TraceError,
-)
 from workbench.ops import define
 from workbench.ops.define import shape_of
 from workbench.ops.device import make_zeros
@@ -203,7 +197,7 @@ def _solve_compute(*inputs: Any, system: System) -> tuple[Any, ...]:
     if system.checked:
         rest = [v - u for v, u in zip(tree.flatten(matvec(made))[0], b, strict=True)]
         if not _norm(rest) <= LEFT_OVER * _norm(b):
-            raise ConvergenceError(
+            raise errors.ConvergenceError(
                 "custom_linear_solve: reverse mode needs the transposed system, and"
                 " `solve` did not solve it with the transposed product"
                 f" (|Aᵀw − g| = {_norm(rest):.2g}, |g| = {_norm(b):.2g})"
@@ -239,7 +233,7 @@ def make_correcting(solve: Function) -> Function:
             least = left
             try:
                 more = solve(matvec, structure([r / left for r in rest]))
-            except (ConvergenceError, MatrixError):
+            except (errors.ConvergenceError, errors.MatrixError):
                 break
             x = [v + left * d for v, d in zip(x, tree.flatten(more)[0], strict=True)]
         return structure(best)
@@ -321,13 +315,13 @@ def check_solution(solve: Function, f: Function, start: object, what: str) -> An
     """
     solved = solve(f, start)
     if solved is None:
-        raise DtypeError(
+        raise errors.DtypeError(
             f"{what} returned None{blame.user_line()}. Does it end with a `return`?"
         )
     solution = tree.map_tree(value_of, solved)
     leaves, structure = tree.flatten(solution)
     if any(x is None for x in leaves):
-        raise TraceError(
+        raise errors.TraceError(
             f"{what} reads what has no value while tracing without values"
             f"{blame.user_line()}. Let it use the function and the start that it is"
             " given alone."
@@ -355,12 +349,12 @@ def check_alike(
     if structure == wanted and [s.shape for s in specs] == shapes:
         return
     if structure != wanted:
-        raise ShapeError(
+        raise errors.ShapeError(
             f"{what}: {who} returned another nest than it must{blame.user_line()}:"
             f" {tree.describe_difference(wanted, structure)}."
         )
     made = ", ".join(str(s.shape) for s in specs)
-    raise ShapeError(
+    raise errors.ShapeError(
         f"{what}: {who} returned arrays of shapes {made}{blame.user_line()}; they must"
         f" be {', '.join(map(str, shapes))}."
     )
@@ -467,7 +461,7 @@ def _find_root(solve: Function, f: Function, start: object, name: str) -> Any:
     """Return what a solver found; what is not finite is no root."""
     found = check_solution(solve, f, start, f"{name}: solve")
     if not _is_finite(tree.flatten(found)[0]):
-        raise ConvergenceError(
+        raise errors.ConvergenceError(
             f"{name}: the solver returned what is not finite{blame.user_line()}, and"
             " no root has a derivative there. Start nearer by, or let the solver take"
             " smaller steps."
@@ -565,7 +559,7 @@ class Equation:
         try:
             flat = np.linalg.solve(matrix.T if transposed else matrix, right)
         except np.linalg.LinAlgError as error:
-            raise MatrixError(
+            raise errors.MatrixError(
                 f"{self.name}: the derivative of the function at the root is singular"
                 f"{blame.user_line()}, so the root is not a function of its parameters"
                 " there (a double root, or one that is not isolated). Start elsewhere,"
@@ -603,7 +597,7 @@ def _correct_root(
             break
         try:
             step = problem.linear(parameters, x, rest, transposed=False)
-        except (MatrixError, ConvergenceError):
+        except (errors.MatrixError, errors.ConvergenceError):
             break
         x = [v - d for v, d in zip(x, step, strict=True)]
     return best
@@ -713,7 +707,7 @@ def fixed_point(
             change = tree.flatten(residual(structure(leaves)))[0]
             leaves = [x + d for x, d in zip(leaves, change, strict=True)]
             if not _is_finite(leaves):
-                raise ConvergenceError(
+                raise errors.ConvergenceError(
                     f"fixed_point: after {step} steps the iterate is not finite"
                     f"{blame.user_line()}. Start nearer by; a function that is not a"
                     " contraction there needs another solver: see wb.custom_root."
@@ -723,7 +717,7 @@ def fixed_point(
             ):
                 return structure(leaves)
         last = max(float(np.max(np.abs(d))) for d in change)
-        raise ConvergenceError(
+        raise errors.ConvergenceError(
             f"fixed_point: after max_steps={max_steps} steps the last still changed"
             f" {last:.2g}{blame.user_line()}. Give more steps, a larger tol, or a start"
             " nearer by; a function that is not a contraction there needs another"

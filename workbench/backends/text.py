@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff.deferred import is_single
-from workbench.core import dims
+from workbench.core import dims, spelling
 from workbench.core.deferred import (
     DeferredOp,
     OperandLength,
@@ -29,17 +29,6 @@ from workbench.core.dims import Dim, has_dim, is_same_shape
 from workbench.core.graph import Graph
 from workbench.core.op import Lowering, Op
 from workbench.core.schedule import Schedule
-from workbench.core.spelling import (
-    ATOM,
-    OPERATOR,
-    Code,
-    Expression,
-    constant_expression,
-    fill_template,
-    format_array,
-    format_literal,
-    libraries_of,
-)
 from workbench.core.tensor import Tensor
 from workbench.core.types import spec_of
 from workbench.ops.define import ITEM, count_outputs, output_values
@@ -89,7 +78,7 @@ class Module:
 
     def add_libraries(self, code: str) -> None:
         """Import what code of an op calls."""
-        if found := libraries_of(code):
+        if found := spelling.libraries_of(code):
             self.imports.update(found)
             self.globals.update(found)
 
@@ -126,12 +115,12 @@ def spell_lengths(
     def code(x: Any) -> Any:
         if isinstance(x, Dim):
             text = dims.format_dim(x, name, code=True)
-            return Code(_COMMON.sub(lambda found: local(found[0]), text))
+            return spelling.Code(_COMMON.sub(lambda found: local(found[0]), text))
         if not isinstance(x, (tuple, list)) or not has_dim(x):
             return x
         whole = None if hasattr(x, "_fields") else _find_whole_shape(node, x)
         if whole is not None:
-            return Code(shape(node.inputs[whole.position]))
+            return spelling.Code(shape(node.inputs[whole.position]))
         parts = [code(y) for y in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
 
@@ -184,7 +173,7 @@ class Names:
 
     def literal(self, x: Any, name: str = "c") -> str:
         """Return a constant or a setting as code."""
-        spelled = format_literal(x)
+        spelled = spelling.format_literal(x)
         return self.constant(x, name) if spelled is None else spelled
 
     def constant(self, x: Any, base: str) -> str:
@@ -192,7 +181,7 @@ class Names:
         found = self.constant_names.get(id(x))
         if found is None:
             found = self.constant_names[id(x)] = self.name(base)
-            code = format_array(x, f"{found} = ")
+            code = spelling.format_array(x, f"{found} = ")
             if code is None:
                 self.module.constants[found] = x
             else:
@@ -243,7 +232,7 @@ def template_of(node: Tensor, op: Op) -> tuple[str, dict[str, Any]]:
     if op.custom or template is None:
         return "", {}
     made = template(node) if callable(template) else template
-    if made is template and node.params and OPERATOR.fullmatch(template):
+    if made is template and node.params and spelling.OPERATOR.fullmatch(template):
         return "", {}  # np.add(x, y, dtype=...)
     return made if isinstance(made, tuple) else (made or "", {})
 
@@ -261,7 +250,7 @@ class Lines:
         self.backward: int | None = None
         #: What each op with several outputs has its outputs taken out by.
         self.items: dict[int, list[Tensor]] = {}
-        self.expressions: dict[int, Expression] = {}
+        self.expressions: dict[int, spelling.Expression] = {}
         self.uses: dict[int, int] = {}
         #: The names of lengths that are computed, by their code.
         self.lengths: dict[str, str] = {}
@@ -289,7 +278,9 @@ class Lines:
         arguments = []
         for x in self.graph.leaves:
             arguments.append(self.names.name(x.name or "x"))
-            self.expressions[x.serial] = Expression(arguments[-1], ATOM)
+            self.expressions[x.serial] = spelling.Expression(
+                arguments[-1], spelling.ATOM
+            )
         for node in self.nodes:
             self.step(node)
         outputs = [self.operand(y).code for y in self.graph.outputs]
@@ -320,7 +311,7 @@ class Lines:
             made = self.expression(node)
         self.expressions[node.serial] = made
         alone = node.name is None and self.uses.get(node.serial, 0) < 2
-        if made.binding == ATOM and re.fullmatch(r"\w+", made.code):
+        if made.binding == spelling.ATOM and re.fullmatch(r"\w+", made.code):
             return  # only another name for what has one
         returned = len(self.graph.outputs) == 1 and node is self.graph.outputs[0]
         if not alone or len(made.code) > (WIDTH - 8 if returned else WIDTH // 2):
@@ -341,7 +332,7 @@ class Lines:
         if self.backward is None and x.origin is not None:
             self.backward = len(self.lines)
         self.lines.append(f"{INDENT}{name} = {made.code}")
-        self.expressions[x.serial] = Expression(name, ATOM)
+        self.expressions[x.serial] = spelling.Expression(name, spelling.ATOM)
 
     def unpack(self, node: Tensor, code: str, items: list[Tensor]) -> None:
         """Unpack several outputs: each that is read gets a name."""
@@ -352,14 +343,14 @@ class Lines:
             if names[i] == "_":
                 suggested = usual[i] if i < len(usual) else "t"
                 names[i] = self.names.name(item.name or suggested)
-            self.expressions[item.serial] = Expression(names[i], ATOM)
+            self.expressions[item.serial] = spelling.Expression(names[i], spelling.ATOM)
         left = ", ".join(names) if len(names) > 1 else f"({names[0]},)"
         if is_single(node):
             left = names[0]
         self.lines.append(f"{INDENT}{left} = {code}")
         del self.expressions[node.serial]  # all that read it have their names
 
-    def expression(self, node: Tensor) -> Expression:
+    def expression(self, node: Tensor) -> spelling.Expression:
         """Return the code of a node, of its operands' code."""
         op = base_op(node)
         operands = [self.operand(x) for x in self.simplify_operands(node)]
@@ -367,7 +358,7 @@ class Lines:
         if brought is not None:
             names = self.module.functions[brought.key]
             code = brought.call(names, [x.code for x in operands])
-            return Expression(code, ATOM)
+            return spelling.Expression(code, spelling.ATOM)
         template, named = self.templates[node.serial]
         settings = node.params | named
         if isinstance(node.op, DeferredOp):
@@ -380,7 +371,7 @@ class Lines:
             return operands[0]
         template = template or f"{self.names.callee(op)}({{all}}{{more}})"
         template = template if operands else template.replace("{all}{more}", "{more}")
-        return fill_template(template, operands, settings, self.names.literal)
+        return spelling.fill_template(template, operands, settings, self.names.literal)
 
     def shape(self, x: Tensor) -> str:
         """Return the code of the shape of an operand, which gets a name for it."""
@@ -426,14 +417,14 @@ class Lines:
                 return pair
         return inputs
 
-    def operand(self, x: Any) -> Expression:
+    def operand(self, x: Any) -> spelling.Expression:
         """Return the code of an operand: a name, a pending expression or a constant."""
         if isinstance(x, Tensor):
             known = self.expressions.get(x.serial)
             if known is not None:
                 return known
             x = x._value
-        return constant_expression(self.names.literal(x))
+        return spelling.constant_expression(self.names.literal(x))
 
 
 def _find_only_number(c: Any) -> Any:

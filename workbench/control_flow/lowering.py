@@ -9,13 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from workbench.backends.text import (
-    INDENT,
-    Lines,
-    format_head,
-    format_return,
-    format_tuple,
-)
+from workbench.backends import text
 from workbench.control_flow.loop import Loop
 from workbench.control_flow.pieces import Chunks
 from workbench.core import types
@@ -73,7 +67,7 @@ def _describe_repetition(loop: Loop) -> Repetition | None:
 
 def _write_loop(
     loop: Loop,
-    lines: Lines,
+    lines: text.Lines,
     name: str,
     names: list[str],
     outputs: list[str],
@@ -89,7 +83,7 @@ def _write_loop(
     seqs = [fresh(f"{row}s") for row in rows]
     count = [fresh("n")] if loop.counted or piece else []
     arguments = [*count, *names[: loop.consts], *seqs, *carries]
-    made = [format_head(name, arguments)]
+    made = [text.format_head(name, arguments)]
     ends = len(outputs) - loop.until
     seen = loop.carries + loop.visible
     stop = outputs[-1] if loop.until else None
@@ -97,27 +91,27 @@ def _write_loop(
     stacks = {i: fresh("rows") for i in stored}
     marks = [fresh("kept") for _ in loop.marks] if loop.keep else []
     steps = fresh("steps") if loop.until or marks else ""
-    made += [f"{INDENT}{stack} = []" for stack in (*stacks.values(), *marks)]
+    made += [f"{text.INDENT}{stack} = []" for stack in (*stacks.values(), *marks)]
     if steps:
-        made.append(f"{INDENT}{steps} = 0")
+        made.append(f"{text.INDENT}{steps} = 0")
     turned = "[::-1]" if loop.reverse else ""
     if seqs:
         source = ", ".join(f"{x}{turned}" for x in seqs)
         source = f"zip({source})" if len(seqs) > 1 else source
-        made.append(f"{INDENT}for {', '.join(rows)} in {source}:")
+        made.append(f"{text.INDENT}for {', '.join(rows)} in {source}:")
     else:
         n = count[0] if count else repr(loop.steps)
-        made.append(f"{INDENT}for _ in range({n}):")
-    pad = INDENT * 2
+        made.append(f"{text.INDENT}for _ in range({n}):")
+    pad = text.INDENT * 2
     if marks:
         made.append(f"{pad}if {steps} % {loop.every} == 0:")
         made += [
-            f"{pad}{INDENT}{kept}.append({carries[i]})"
+            f"{pad}{text.INDENT}{kept}.append({carries[i]})"
             for kept, i in zip(marks, loop.marks, strict=True)
         ]
     if steps:
         made.append(f"{pad}{steps} += 1")
-    made += [f"{INDENT}{line}" for line in lines.lines]
+    made += [f"{text.INDENT}{line}" for line in lines.lines]
     made += [f"{pad}{stack}.append({outputs[i]})" for i, stack in stacks.items()]
     if stop is not None and not stop.isidentifier():
         stop, code = fresh("stop"), stop
@@ -127,7 +121,7 @@ def _write_loop(
         left = ", ".join(carries[i] for i in moved)
         made.append(f"{pad}{left} = {', '.join(outputs[i] for i in moved)}")
     if stop is not None:
-        made += [f"{pad}if {stop}:", f"{pad}{INDENT}break"]
+        made += [f"{pad}if {stop}:", f"{pad}{text.INDENT}break"]
     if made[-1].endswith(":"):
         made.append(f"{pad}pass")
     results = list(carries)
@@ -150,7 +144,7 @@ def _write_loop(
     results += ["None"] * (len(loop.marks) - len(marks))
     if loop.until:
         results.append(f"np.int64({steps})")
-    return [*made, *format_return(format_tuple(results))]
+    return [*made, *text.format_return(text.format_tuple(results))]
 
 
 def _write_stack(
@@ -188,7 +182,7 @@ def _lower_chunks(node: Tensor, backend: str) -> Lowering | None:
     source, back = chunks.source, chunks.back
 
     def frame(
-        lines: Lines, name: str, arguments: list[str], outputs: list[str]
+        lines: text.Lines, name: str, arguments: list[str], outputs: list[str]
     ) -> list[str]:
         loop = source if name.startswith(AGAIN) else back
         return _write_loop(loop, lines, name, arguments, outputs, piece=True)

@@ -15,22 +15,10 @@ from workbench.autodiff.higher_order import detach_leaves
 from workbench.control_flow import (  # noqa: F401  (they make the op whole)
     lowering,
     rules,
+    signature,
 )
 from workbench.control_flow.loop import Loop, take_window
 from workbench.control_flow.op import run_loop
-from workbench.control_flow.signature import (
-    Recurrence,
-    Returned,
-    Sequenced,
-    Until,
-    call_user,
-    check_array,
-    check_condition,
-    list_entries,
-    read_initial,
-    read_returned,
-    read_sequences,
-)
 from workbench.core import blame, dims, tree, types
 from workbench.core.dims import smallest
 from workbench.core.graph import Graph
@@ -158,8 +146,8 @@ class Step:
     def __init__(
         self,
         fn: Callable[..., Any],
-        sequences: Sequence[Sequenced],
-        fed: Sequence[Recurrence | None],
+        sequences: Sequence[signature.Sequenced],
+        fed: Sequence[signature.Recurrence | None],
         rest: list[Any],
         until: Callable[..., Any] | None,
     ) -> None:
@@ -170,7 +158,7 @@ class Step:
         self.fed = fed
         self.rest = rest
         self.until = until
-        self.returned: Returned
+        self.returned: signature.Returned
         #: For each output that is fed back, the dtypes of its leaves.
         self.dtypes: list[list[Any]] = [
             [
@@ -239,8 +227,10 @@ class Step:
     def call(self, *args: Any) -> list[Any]:
         """Call the step; return its outputs, updates and condition as a flat list."""
         order = "It gets an entry of each sequence, earlier outputs, non-sequences."
-        value = call_user(self.fn, args, self.argument_labels, "scan: the step", order)
-        found = read_returned(value, len(self.fed))
+        value = signature.call_user(
+            self.fn, args, self.argument_labels, "scan: the step", order
+        )
+        found = signature.read_returned(value, len(self.fed))
         if len(self.fed) == 1 and self.fed[0] is not None and len(found.outputs) != 1:
             # One output that is a tuple of arrays.
             nest = found.kind(found.outputs)
@@ -254,7 +244,9 @@ class Step:
                     " Give one of them."
                 )
             labels = [f"output {i}" for i in range(len(found.outputs))]
-            stop = call_user(self.until, found.outputs, lambda: labels, "scan: until")
+            stop = signature.call_user(
+                self.until, found.outputs, lambda: labels, "scan: until"
+            )
             found = found._replace(stop=stop)
         self.returned = found
         flat: list[Any] = []
@@ -266,7 +258,7 @@ class Step:
             flat += [_check_output(x) for x in leaves]
         flat += [_check_output(x) for x in found.updates.values()]
         if stop is not None:
-            flat.append(check_condition(stop, "scan"))
+            flat.append(signature.check_condition(stop, "scan"))
         return flat
 
     def _adopt_dtypes(self, closed: Recorder) -> bool:
@@ -302,12 +294,12 @@ def _check_output(x: object) -> Array:
     """Return a result of a step as a Tensor or an array."""
     if isinstance(x, Tensor):
         return np.asarray(x) if types.spec_of(x).weak and x._value is not None else x
-    if isinstance(x, Until):
+    if isinstance(x, signature.Until):
         raise UsageError(
             f"scan{blame.user_line()}: wb.until(...) stands among the outputs. Return"
             " it last: return outputs, wb.until(condition)."
         )
-    return check_array(x, "what the step returns")
+    return signature.check_array(x, "what the step returns")
 
 
 # The loop around it
@@ -326,7 +318,7 @@ class Assembled:
         self,
         step: Step,
         closed: Recorder,
-        found: Returned,
+        found: signature.Returned,
         seqs: Sequence[Sequence[Sequence[Any]]],
         n: Any,
         count: Any,
@@ -391,7 +383,7 @@ class Assembled:
             )
 
     def add_carries(
-        self, again: Recurrence, ys: list[Any], dtypes: list[Any], tails: Any
+        self, again: signature.Recurrence, ys: list[Any], dtypes: list[Any], tails: Any
     ) -> list[int]:
         """Add the carries of an output, one for each depth of its taps."""
         at = int(again.label.rpartition(" ")[2])
@@ -592,10 +584,10 @@ def scan(
     >>> wb.grad(lambda A: np.sum(power(A, 3)))(np.array([1.0, 2.0]))
     array([ 3., 12.])
     """
-    taken = read_sequences(sequences)
-    fed = read_initial(initial)
+    taken = signature.read_sequences(sequences)
+    fed = signature.read_initial(initial)
     seqs, n, count = _cut_sequences(taken, n_steps, reverse)
-    rest = list_entries(non_sequences)
+    rest = signature.list_entries(non_sequences)
     step = Step(fn, taken, fed, rest, until)
     closed = step.trace(seqs)
     found = step.returned
@@ -614,7 +606,7 @@ def scan(
 
 
 def _cut_sequences(
-    sequences: Sequence[Sequenced], n_steps: Any, reverse: bool
+    sequences: Sequence[signature.Sequenced], n_steps: Any, reverse: bool
 ) -> tuple[list[list[list[Any]]], Any, Any]:
     """Return the sequences, cut and turned: for each its taps, for each tap its leaves.
 
@@ -648,7 +640,7 @@ def _cut_sequences(
 
 
 def _count_steps(
-    n_steps: Any, sequences: Sequence[Sequenced], lengths: list[Any]
+    n_steps: Any, sequences: Sequence[signature.Sequenced], lengths: list[Any]
 ) -> Any:
     labels = [entry.label for entry in sequences for _ in entry.leaves]
     if isinstance(n_steps, Tensor):

@@ -19,7 +19,7 @@ from weakref import ref
 
 import numpy as np
 
-from workbench.core import blame, dims, hooks, source, traces, types
+from workbench.core import blame, dims, hooks, sharing, source, traces, types
 from workbench.core.memory import (
     COUNTS,
     LOCK,
@@ -36,13 +36,6 @@ from workbench.core.memory import (
     resolve,
 )
 from workbench.core.op import CopyParams, View, ViewParams, declare
-from workbench.core.sharing import (
-    COPY,
-    find_layout,
-    is_number,
-    is_view,
-    list_views,
-)
 from workbench.core.tensor import CHANGED, IDENTITY, NO_PARAMS, Tensor, apply, take_name
 from workbench.core.traces import OpenTrace, node_of
 from workbench.errors import DtypeError, ShapeError, TraceError
@@ -78,7 +71,7 @@ def open_memory(x: Tensor, name: str) -> tuple[Memory, list[Tensor]]:
                 if node is x:
                     _note_whole(x, memory, name)
             break
-        elif node.op.view is None or not is_view(node, node.inputs[0]):
+        elif node.op.view is None or not sharing.is_view(node, node.inputs[0]):
             break
         path.append(node)
         node = node.inputs[0]
@@ -130,13 +123,13 @@ def store(memory: Memory, new: Tensor) -> None:
         stack = [(x, True) for r in memory.fresh if (x := r()) is not None]
         memory.fresh.clear()
     if old.views:
-        stack += [(view, False) for view in list_views(old)]
+        stack += [(view, False) for view in sharing.list_views(old)]
     while stack:
         x, whole = stack.pop()
         if type(x) in CHANGED:
             continue
         if x.views:
-            stack += [(view, False) for view in list_views(x)]
+            stack += [(view, False) for view in sharing.list_views(x)]
         if x.memory is TAKEN:
             continue
         traces.WRITTEN[0] = True
@@ -163,7 +156,7 @@ def store(memory: Memory, new: Tensor) -> None:
 def write(x: Tensor, name: str, change: Callable[[Any], Any]) -> None:
     """Replace what the memory of ``x`` holds by what a function makes of it."""
     with LOCK:
-        if is_number(node_of(x)):
+        if sharing.is_number(node_of(x)):
             raise TypeError(
                 f"{name}{blame.user_line()}: {blame.describe(x)} is a number, which"
                 " NumPy does not let anybody write to"
@@ -187,13 +180,13 @@ def lay_like(new: Any, old: Any) -> Any:
     )
     before = old._value
     if value is None or before is None:
-        a, b = find_layout(old), find_layout(new)
+        a, b = sharing.find_layout(old), sharing.find_layout(new)
         if isinstance(new, Tensor) and a is not None and b is not None:
             if own and a.strides == b.strides:
                 return new
             if a.flags.forc:
                 order = "C" if a.flags.c_contiguous else "F"
-                return apply(COPY, (new,), {"order": order})
+                return apply(sharing.COPY, (new,), {"order": order})
         # It is written into a copy of the old one, which lies as that does.
         return apply(declare("index_set"), (old, new), {"key": (Ellipsis,)})
     if own and type(value) is type(before) is np.ndarray:
@@ -216,7 +209,7 @@ def make_copy(x: Any, value: Any, room: Any, line: tuple[Any, int]) -> Tensor:
     """
     context = source.current_context()
     if isinstance(x, Tensor):
-        return Tensor(COPY, (x,), (value,), NO_PARAMS, room, *line, context)
+        return Tensor(sharing.COPY, (x,), (value,), NO_PARAMS, room, *line, context)
     op = declare("stop_gradient")
     return Tensor(op, (room,), (room,), CopyParams(), room, *line, context)
 
@@ -346,10 +339,10 @@ def make_in_place(
             if type(value) is not np.ndarray:
                 if isinstance(value, np.generic) or types.is_weak(value):
                     return result  # numbers have no memory to share
-                if value is None and is_number(self):
+                if value is None and sharing.is_number(self):
                     return result
         elif type(self) not in CHANGED:
-            if not traces.OPEN or is_number(self):
+            if not traces.OPEN or sharing.is_number(self):
                 return result
         return write_whole(self, result, name)
 

@@ -13,6 +13,7 @@ from typing import Any, Union
 
 import numpy as np
 
+from workbench import errors
 from workbench.core import blame, hooks, residuals, source, traces, tree, types
 from workbench.core.blame import find_library_call, find_numpy_call, suggest_replacement
 from workbench.core.dims import Dim, Length, Size, atoms_of, dim_of_atom
@@ -30,14 +31,6 @@ from workbench.core.tensor import (
 )
 from workbench.core.traces import OpenTrace
 from workbench.core.types import Spec
-from workbench.errors import (
-    DtypeError,
-    GradientLostError,
-    ShapeError,
-    TraceError,
-    UsageError,
-    WorkbenchError,
-)
 
 # What NumPy and SciPy say of Tensors that they do not see, in words that help.
 #
@@ -120,12 +113,12 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
     ``locked`` tells whether the trace has made arrays read-only. None for an error
     that says it all.
     """
-    if isinstance(error, WorkbenchError):  # told by a trace inside of this one
+    if isinstance(error, errors.WorkbenchError):  # told by a trace inside of this one
         return None
     text, where = str(error), quote_error_site(error)
     called = _find_library(error)
     stored = any(part in text for part in STORING) or isinstance(
-        error.__cause__, GradientLostError
+        error.__cause__, errors.GradientLostError
     )
     objects = any(part in text for part in OBJECTS)
     named = objects or NUMBERS.search(text) is not None
@@ -133,19 +126,19 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
     if called is not None and (
         stored or named or (compiled and _was_given_tensors(error))
     ):
-        return GradientLostError(
+        return errors.GradientLostError(
             f"{called}{where} does not see Tensors, whose gradient would be lost"
             f" ({text.rstrip('.')}). {suggest_replacement(called)}, or give it x.value"
             " to cut the gradient on purpose."
         )
     if "inhomogeneous" in text:
-        return ShapeError(
+        return errors.ShapeError(
             f"rows of different lengths make no array{where}: {text}"
             " Pad them to one length, or keep them apart in a list."
         )
     if stored:
         if _is_conversion(error):
-            return GradientLostError(
+            return errors.GradientLostError(
                 f"Tensors become an array of plain numbers{where}, and their gradient"
                 " would be lost. Leave out the dtype; write np.stack([...]) of what"
                 " np.fromiter or np.vectorize would collect; or give x.value to cut the"
@@ -153,7 +146,7 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
             )
         return blame.explain_store(where, _find_store_frame(error))
     if UNKNOWN_TYPE.search(text):
-        return GradientLostError(
+        return errors.GradientLostError(
             f"compiled code{where} takes plain arrays alone ({text.rstrip('.')}), and"
             " the gradient would be lost. Write it with NumPy's functions; call what"
             " solves a linear system in the `solve` of wb.custom_linear_solve; or give"
@@ -162,19 +155,19 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
     if objects:
         return explain_objects(error)
     if "NPY_ITER_REFS_OK" in text:
-        return GradientLostError(
+        return errors.GradientLostError(
             f"np.nditer{where} goes through plain numbers, and the gradient of a Tensor"
             " would be lost. Write it with NumPy's functions of whole arrays, or go"
             " through np.ravel(x)."
         )
     if named:
-        return GradientLostError(
+        return errors.GradientLostError(
             f"{text.rstrip('.')}{where}: a Tensor is a place in a program, not a plain"
             " number or bytes, and its gradient would be lost. Write it with NumPy's"
             " functions, or give x.value to cut the gradient on purpose."
         )
     if "read-only" in text and locked:
-        return TraceError(
+        return errors.TraceError(
             f"an array that the trace has used is changed in place{where}, and its"
             " gradient would be wrong. Work on a .copy(), or make a new array in each"
             " step."
@@ -182,14 +175,14 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
     return None
 
 
-def explain_objects(error: Exception) -> TraceError:
+def explain_objects(error: Exception) -> errors.TraceError:
     """Return the error for a function of NumPy that an array of Tensors is given to."""
     frame = next((s.tb_frame for s in _traceback_steps(error) if _is_in_numpy(s)), None)
     called = find_numpy_call(frame) if frame else None
     if called is None:
         ufunc = re.search(r"ufunc '(\w+)|no callable (\w+) method", str(error))
         called = f"np.{ufunc[1] or ufunc[2]}" if ufunc else "a NumPy function"
-    return TraceError(
+    return errors.TraceError(
         f"{called} meets an array of objects{quote_error_site(error)}: np.asarray(x),"
         " np.array([...]) and lists of Tensors are no array of numbers to it"
         f" ({str(error).rstrip('.')}). Leave np.asarray(x) out, or make one Tensor of"
@@ -239,7 +232,7 @@ def note_library(error: Exception) -> None:
     The error may be about anything else, so it stays, with a note.
     """
     called = _find_library(error)
-    if called is None or isinstance(error, WorkbenchError):
+    if called is None or isinstance(error, errors.WorkbenchError):
         return
     if _was_given_tensors(error):
         error.add_note(
@@ -251,7 +244,7 @@ def note_library(error: Exception) -> None:
 
 def _is_of_objects(error: Exception) -> bool:
     """Return whether an error arose in NumPy's code that works on arrays of Tensors."""
-    if isinstance(error, WorkbenchError):
+    if isinstance(error, errors.WorkbenchError):
         return False
     found = False
     for step in _traceback_steps(error):
@@ -437,32 +430,32 @@ class ProgramTrace(OpenTrace):
             note_library(error)
         return explained
 
-    def _explain_write(self, error: Exception) -> TraceError | None:
+    def _explain_write(self, error: Exception) -> errors.TraceError | None:
         """Return what to raise where NumPy does not let its own functions write."""
-        if isinstance(error, WorkbenchError) or not READ_ONLY.search(str(error)):
+        if isinstance(error, errors.WorkbenchError) or not READ_ONLY.search(str(error)):
             return None
         where = quote_error_site(error)
         if self.unknown is not None and self.arrays and "read-only" in str(error):
             return blame.recorded_once_error("this", where)
         if not self.has_turned:
             return None
-        return TraceError(
+        return errors.TraceError(
             f"compiled code writes to an array{where} that holds traced values, or may"
             f" not be written to ({str(error).rstrip('.')}). Make the numbers apart and"
             " store them, as in A[...] = rng.random(A.shape) and x[...] ="
             " rng.permutation(x)."
         )
 
-    def _find_taken(self, error: Exception) -> GradientLostError | None:
+    def _find_taken(self, error: Exception) -> errors.GradientLostError | None:
         """Return the error of ours in whose place a library raised another one."""
         if isinstance(sys.excepthook, blame.SilentHook):
             sys.excepthook.restore()
-        if isinstance(error, WorkbenchError):
+        if isinstance(error, errors.WorkbenchError):
             return None
         if not isinstance(error, SystemError) and _find_library(error) is None:
             return None
         step: BaseException | None = self.taken or error
-        while step is not None and not isinstance(step, GradientLostError):
+        while step is not None and not isinstance(step, errors.GradientLostError):
             step = step.__cause__ or step.__context__
         return step
 
@@ -618,7 +611,7 @@ def check_function(f: object, name: str) -> None:
     if callable(f) and not isinstance(f, Tracing):
         return
     if callable(f):
-        raise UsageError(
+        raise errors.UsageError(
             f"{name} needs a function of arrays, and wb.trace(f) gives graphs. Pass f"
             " itself."
         )
@@ -627,7 +620,7 @@ def check_function(f: object, name: str) -> None:
         cure = "An expression becomes one by wb.function([x], expression)."
     elif isinstance(f, Graph):
         cure = "Pass the function that it was traced from."
-    raise UsageError(
+    raise errors.UsageError(
         f"{name} needs a function of arrays, and {f!r} cannot be called. {cure}"
     )
 
@@ -708,13 +701,13 @@ def check_float(value: Any, name: str, where: str, *, cure: str = "") -> None:
     ``cure`` is what else may be done.
     """
     if value is None:
-        raise DtypeError(f"{where}: {name} is None, not an array or a number.")
+        raise errors.DtypeError(f"{where}: {name} is None, not an array or a number.")
     has_spec = isinstance(value, (Tensor, Spec))
     if not has_spec and not isinstance(
         getattr(value, "dtype", np.dtype(float)), np.dtype
     ):
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
-        raise DtypeError(
+        raise errors.DtypeError(
             f"{where}: {name} is of type {kind}, no array that NumPy's functions run"
             f" on. Pass np.asarray({name})."
         )
@@ -726,10 +719,12 @@ def check_float(value: Any, name: str, where: str, *, cure: str = "") -> None:
         and not is_number
         and (isinstance(value, (list, tuple)) or dtype.kind in "OSU")
     ):
-        raise DtypeError(f"{where}: {name} is {value!r}, not an array or a number.")
+        raise errors.DtypeError(
+            f"{where}: {name} is {value!r}, not an array or a number."
+        )
     if not types.is_differentiable(dtype):
         cast = repr(float(value)) if is_number else f"{name}.astype(float)"
-        raise DtypeError(
+        raise errors.DtypeError(
             f"{where}: {name} is of dtype {dtype}, and only floats and complex numbers"
             f" have derivatives. Pass {cast}{cure}."
         )

@@ -20,15 +20,7 @@ from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import MaskedTensor, Tensor, apply
 from workbench.core.types import Params
-from workbench.custom.from_graph_rules import (
-    check_symbols,
-    check_unused,
-    fit_arguments,
-    missing_symbol_error,
-    name_inputs,
-    read_rules,
-    trace_inputs,
-)
+from workbench.custom import from_graph_rules
 from workbench.custom.registry import RegisteredOp, enter, get_gradient
 from workbench.custom.running import BatchedOp, OpRunner
 from workbench.errors import ShapeError
@@ -129,11 +121,13 @@ class OpFromGraph(Call):
         single = not isinstance(outputs, (list, tuple))
         self.inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         self.outputs = [outputs] if single else list(outputs)
-        check_symbols(name, self.inputs, self.outputs)
-        implicit, lost, needed = trace_inputs(name, self.inputs, self.outputs)
+        from_graph_rules.check_symbols(name, self.inputs, self.outputs)
+        implicit, lost, needed = from_graph_rules.trace_inputs(
+            name, self.inputs, self.outputs
+        )
         if lost:
-            raise missing_symbol_error(name, lost[0], self.inputs)
-        check_unused(name, self.inputs, needed, on_unused_input)
+            raise from_graph_rules.missing_symbol_error(name, lost[0], self.inputs)
+        from_graph_rules.check_unused(name, self.inputs, needed, on_unused_input)
         super().__init__(name, Graph([*self.inputs, *implicit], self.outputs))
         self.entry = RegisteredOp(
             name,
@@ -153,12 +147,14 @@ class OpFromGraph(Call):
         self._true.pull, self._true.push = self._true_pull, self._true_push
         self._runner = OpRunner(
             self,
-            read_rules(self, vjp, "vjp"),
-            read_rules(self, jvp, "jvp"),
+            from_graph_rules.read_rules(self, vjp, "vjp"),
+            from_graph_rules.read_rules(self, jvp, "jvp"),
             key=self.entry.key,
             connection=None if self.declared is None else self._connection,
             true=self._true,
-            names=[name_inputs([x], i) for i, x in enumerate(self.inputs)],
+            names=[
+                from_graph_rules.name_inputs([x], i) for i, x in enumerate(self.inputs)
+            ],
         )
         if vjp is None and jvp is None:
             self.rule = "the rules of the ops inside"
@@ -182,7 +178,7 @@ class OpFromGraph(Call):
 
     def __call__(self, *args: Any) -> Any:
         """Return the outputs: one as itself, several as a tuple."""
-        given = fit_arguments(self.name, self.inputs, args)
+        given = from_graph_rules.fit_arguments(self.name, self.inputs, args)
         # As written: an op inside with rules stays until it is differentiated.
         unfolds = self.inline and self.declared is None
         unfolds = unfolds or any(isinstance(x, MaskedTensor) for x in given)

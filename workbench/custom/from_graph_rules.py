@@ -8,19 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from workbench import errors
 from workbench.core import blame, types
 from workbench.core.blame import format_count
 from workbench.core.op import Op, declare
 from workbench.core.shared import Shared
 from workbench.core.tensor import IDENTITY, Tensor, admit, apply
 from workbench.core.trace import is_live
-from workbench.errors import (
-    DtypeError,
-    MissingInputError,
-    ShapeError,
-    UnusedInputError,
-    UsageError,
-)
 from workbench.ops.define import shape_of
 from workbench.overrides.rule_parser import BoundRule, parse_rule
 from workbench.overrides.rules import APART, TRUE, ZERO
@@ -35,38 +29,40 @@ def check_symbols(name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> N
     seen: set[int] = set()
     for i, x in enumerate(inputs):
         if not isinstance(x, Tensor):
-            raise UsageError(
+            raise errors.UsageError(
                 f"{name}: input {i} is {x!r}, not a symbol. Declare one with"
                 " wb.scalar, wb.vector, wb.matrix or wb.tensor."
             )
         if isinstance(x, Shared):
-            raise UsageError(
+            raise errors.UsageError(
                 f"{name}: input {i} is {x.describe()}, which the op reads by itself."
                 " Leave it out of the inputs, or write a symbol in its place."
             )
         if x.op is not IDENTITY or x.inputs or x._value is not None:
             what = "holds a value" if x._value is not None else "is an expression"
-            raise UsageError(
+            raise errors.UsageError(
                 f"{name}: input {i}, {blame.describe(x)}{blame.quote_site(x.site)},"
                 f" {what}. Inputs are symbols (wb.scalar, wb.vector, ...): build the"
                 " outputs on a symbol, and give this to the call."
             )
         if x.serial in seen:
-            raise UsageError(
+            raise errors.UsageError(
                 f"{name}: {name_inputs([x], i)} is given twice. Each input is given"
                 " once; two symbols may get the same value in the call."
             )
         seen.add(x.serial)
     if not outputs:
-        raise UsageError(f"{name}: there is no output. Give a Tensor, or a list.")
+        raise errors.UsageError(
+            f"{name}: there is no output. Give a Tensor, or a list."
+        )
     for i, y in enumerate(outputs):
         if not isinstance(y, Tensor):
-            raise UsageError(
+            raise errors.UsageError(
                 f"{name}: output {i} is {type(y).__name__}, not an expression of the"
                 " inputs. An output that never changes is wb.constant(value)."
             )
         if isinstance(types.spec_of(y), tuple):
-            raise UsageError(
+            raise errors.UsageError(
                 f"{name}: output {i} is the tuple of all outputs of"
                 f" {y.op.name}. Give each of them."
             )
@@ -89,7 +85,7 @@ def trace_inputs(
         if node.serial in stops:
             continue
         if isinstance(node, Shared) and node.spec.dtype == object:
-            raise UsageError(
+            raise errors.UsageError(
                 f"{name}: a random draw is inside{blame.quote_site(node.site)}, and its"
                 " gradient would draw anew. Draw outside, and give the noise as an"
                 " input."
@@ -111,10 +107,10 @@ def trace_inputs(
 
 def missing_symbol_error(
     name: str, x: Tensor, inputs: Sequence[Tensor]
-) -> MissingInputError:
+) -> errors.MissingInputError:
     """Return the error for a symbol that an output needs and that is not an input."""
     given = ", ".join(name_inputs([y], i) for i, y in enumerate(inputs)) or "none"
-    return MissingInputError(
+    return errors.MissingInputError(
         f"{name}: an output needs the symbol {types.spec_of(x)}{_quote_name(x)}"
         f"{blame.quote_site(x.site)}, which is not an input (inputs: {given}). Add it"
         " to the inputs, or make it a wb.shared or a wb.constant value."
@@ -126,7 +122,7 @@ def check_unused(
 ) -> None:
     """Raise an error for an input that no output needs, or warn, as the policy says."""
     if policy not in ("raise", "warn", "ignore"):
-        raise UsageError(
+        raise errors.UsageError(
             f"{name}: on_unused_input is 'raise', 'warn' or 'ignore', not {policy!r}."
         )
     for i, x in enumerate(inputs):
@@ -137,7 +133,7 @@ def check_unused(
                 " write on_unused_input='ignore'."
             )
             if policy == "raise":
-                raise UnusedInputError(text)
+                raise errors.UnusedInputError(text)
             warnings.warn(text, stacklevel=4)
 
 
@@ -160,7 +156,7 @@ def fit_arguments(
         For a wrong number, a rank or length, or a dtype that does not fit.
     """
     if len(args) != len(symbols):
-        raise UsageError(
+        raise errors.UsageError(
             f"{name} takes {format_count(len(symbols), 'array')}"
             f" ({name_inputs(symbols)}), not {len(args)}{blame.user_line()}."
         )
@@ -178,7 +174,7 @@ def _fit_argument(name: str, x: Tensor, i: int, given: Any) -> Any:
         if (plain and not isinstance(given, Tensor)) or not hasattr(given, "dtype"):
             given = np.asarray(given)
             if given.dtype.kind not in "biufc":
-                raise DtypeError(
+                raise errors.DtypeError(
                     f"{name}: {name_inputs([x], i)} takes an array of {x.dtype}, and is"
                     f" given one of dtype {given.dtype}{blame.user_line()}."
                 )
@@ -188,7 +184,7 @@ def _fit_argument(name: str, x: Tensor, i: int, given: Any) -> Any:
         given = apply(STRONG, (given,))  # inside, it is an array like any other
     shape, want = shape_of(given), x.spec.shape
     if len(shape) != len(want):
-        raise ShapeError(
+        raise errors.ShapeError(
             f"{name}: {name_inputs([x], i)} has {format_count(len(want), 'axis')}, and"
             f" is given an array of shape {shape}{blame.user_line()}. Reshape it, or"
             f" declare the symbol with {len(shape)}."
@@ -197,14 +193,14 @@ def _fit_argument(name: str, x: Tensor, i: int, given: Any) -> Any:
         type(n) is int and type(m) is int and n != m
         for n, m in zip(want, shape, strict=True)
     ):
-        raise ShapeError(
+        raise errors.ShapeError(
             f"{name}: {name_inputs([x], i)} has shape {want}, and is given an array of"
             f" shape {shape}{blame.user_line()}."
         )
     if given.dtype == x.dtype:
         return given
     if not np.can_cast(given.dtype, x.dtype, "safe"):
-        raise DtypeError(
+        raise errors.DtypeError(
             f"{name}: {name_inputs([x], i)} is of dtype {x.dtype}, and is given"
             f" {given.dtype}{blame.user_line()}, which does not fit without a loss."
             f" Cast it on purpose: .astype(np.{x.dtype})."
@@ -228,7 +224,7 @@ def read_rules(op: Any, rule: Any, which: str) -> Any:
     count = len(whose)
     if isinstance(rule, (list, tuple)):
         if len(rule) != count:
-            raise UsageError(
+            raise errors.UsageError(
                 f"{op.name}: {which} holds {len(rule)} rules, and the op has"
                 f" {format_count(count, unit)}. Give one for each; None is that of"
                 " the graph."
@@ -246,7 +242,7 @@ def _read_rule(op: Any, rule: Any, which: str, gives: int) -> Any:
         if not isinstance(found, BoundRule):
             return found
         if found.entry.of:
-            raise UsageError(
+            raise errors.UsageError(
                 f"{op.name}: the rule {found.name} is made for"
                 f" {' and '.join(found.entry.of)}, not for an op made of a graph."
                 f" Override what is inside: wb.override({found.entry.of[0]!r},"
@@ -254,7 +250,7 @@ def _read_rule(op: Any, rule: Any, which: str, gives: int) -> Any:
             )
         forward = found.forward_rule() if which == "jvp" else found
         if forward is None:
-            raise UsageError(
+            raise errors.UsageError(
                 f"{op.name}: the rule {found.name} has no rule for forward"
                 " mode. Leave jvp= out: the op's vjp is then transposed, if it"
                 " is linear."
@@ -263,7 +259,7 @@ def _read_rule(op: Any, rule: Any, which: str, gives: int) -> Any:
     if isinstance(rule, Op) and hasattr(rule, "implicit"):
         _check_op(op, rule, which, gives)
     elif not callable(rule):
-        raise UsageError(
+        raise errors.UsageError(
             f"{op.name}: {which}={rule!r} is not a rule. Give an op, a function"
             " rule(node, g), a text such as 'clip(d, -1, 1)', or a list of these."
         )
@@ -276,7 +272,7 @@ def _check_op(op: Any, rule: Any, which: str, gives: int) -> None:
     arriving = op.outputs if which == "vjp" else op.inputs
     models = [*op.inputs, *arriving]
     if len(rule.inputs) != len(models):
-        raise UsageError(
+        raise errors.UsageError(
             f"{op.name}: its {which} {rule.name} takes"
             f" {format_count(len(rule.inputs), 'array')} ({name_inputs(rule.inputs)})."
             f" It must take {len(models)}: {name_inputs(op.inputs)}, then one {what}"
@@ -286,7 +282,7 @@ def _check_op(op: Any, rule: Any, which: str, gives: int) -> None:
     if len(rule.outputs) != gives:
         unit, of = ("gradient", "input") if which == "vjp" else ("tangent", "output")
         one = f"one {unit} per {of}" if gives != 1 else f"one {unit}"
-        raise UsageError(
+        raise errors.UsageError(
             f"{op.name}: its {which} {rule.name} gives"
             f" {format_count(len(rule.outputs), 'array')}. It must give {gives}: {one}."
         )
@@ -296,7 +292,7 @@ def _check_op(op: Any, rule: Any, which: str, gives: int) -> None:
             role = f"the {what.split()[0]}"
             if i < len(op.inputs):
                 role = name_inputs([model], i)
-            raise ShapeError(
+            raise errors.ShapeError(
                 f"{op.name}: {name_inputs([x], i)} of its {which} {rule.name} has"
                 f" {format_count(have, 'axis')}, and {role} that it stands for has"
                 f" {want}."

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 import numpy as np
 
+from workbench import errors
 from workbench.core import blame, dims, tensor, types
 from workbench.core.blame import format_count
 from workbench.core.op import Op as Core
@@ -21,14 +22,6 @@ from workbench.core.tensor import Tensor, admit
 from workbench.core.types import Spec
 from workbench.custom.registry import RegisteredOp, enter, home_of
 from workbench.custom.running import BatchedOp, OpRunner
-from workbench.errors import (
-    DtypeError,
-    ShapeError,
-    TraceError,
-    UnknownLengthError,
-    UsageError,
-    WorkbenchError,
-)
 from workbench.ops import define
 from workbench.overrides.node import lend_arrays
 from workbench.overrides.rule_errors import (
@@ -148,7 +141,7 @@ class Op:
         annotated = getattr(cls, "__annotations__", {})
         for taken in ("name", "n_outputs"):
             if taken in annotated and "ClassVar" not in str(annotated[taken]):
-                raise UsageError(
+                raise errors.UsageError(
                     f"{cls.__qualname__}: {taken} is not a setting but belongs to the"
                     f" class: write {taken} = ... without an annotation, and call a"
                     " setting by another name."
@@ -166,7 +159,7 @@ class Op:
         for rule in ("vjp", "jvp"):
             given = getattr(cls, rule)
             if given is not None and not callable(given):
-                raise UsageError(
+                raise errors.UsageError(
                     f"{cls.__qualname__}.{rule} is {given!r}, which is not a method."
                     f" Write def {rule}(self, node, {'g' if rule == 'vjp' else 't'}):"
                     " ..."
@@ -180,7 +173,7 @@ class Op:
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Return an instance; the settings of its class become fields first."""
         if cls.compute is Op.compute:
-            raise UsageError(
+            raise errors.UsageError(
                 f"{cls.__qualname__} computes nothing yet: write"
                 " def compute(self, *arrays) in it, which returns an array or several."
             )
@@ -288,7 +281,7 @@ class Op:
             inputs = self._order_inputs(inputs, named)
         least, most = type(self)._takes
         if not least <= len(inputs) <= most:
-            raise UsageError(
+            raise errors.UsageError(
                 f"{self.name} takes {format_range(least, most)}, not {len(inputs)}, as"
                 f" {describe_rule(self.compute)} says."
             )
@@ -309,7 +302,7 @@ class Op:
             what = "which its compute takes by name alone"
         except (TypeError, ValueError):
             pass
-        raise UsageError(
+        raise errors.UsageError(
             f"{self.name} is given {', '.join(named)} by name, {what}, as"
             f" {describe_rule(self.compute)} says. Give its inputs by position; what is"
             " no array is a setting: an annotated attribute of the class."
@@ -336,14 +329,14 @@ class Op:
         for name, value in self._settings.items():
             parts = value if isinstance(value, tuple) else (value,)
             if any(isinstance(part, Tensor) for part in parts):
-                raise UsageError(
+                raise errors.UsageError(
                     f"{type(self).__name__}: the setting {name} is a Tensor, whose"
                     " gradient would be lost. Make it an input of the op."
                 )
             try:
                 hash(value)
             except TypeError:
-                raise UsageError(
+                raise errors.UsageError(
                     f"{type(self).__name__}: the setting {name}={value!r} can change,"
                     " and an op's settings cannot. Give a tuple in place of a list, or"
                     " an array as an input."
@@ -359,7 +352,7 @@ class Op:
             cls = type(self)
             params = getattr(cls, "__dataclass_params__", None)
             if params is not None and not params.frozen:
-                raise UsageError(
+                raise errors.UsageError(
                     f"the settings of {cls.__name__} could be changed after it was"
                     " used. Write @dataclass(frozen=True), or leave the decorator out:"
                     " annotated attributes are settings without it."
@@ -374,7 +367,7 @@ class Op:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_made" in self.__dict__ and not name.startswith("_"):
-            raise UsageError(
+            raise errors.UsageError(
                 f"{type(self).__name__}.{name} cannot change: the op is in use. Make"
                 f" another, {type(self).__name__}({name}={value!r})."
             )
@@ -516,7 +509,7 @@ class Compute:
         except ValueError as error:
             if (told := describe_change_in_place(error)) is None:
                 raise
-            raise UsageError(
+            raise errors.UsageError(
                 f"{op.name}: {describe_rule(op.compute)} {told}. {COPY_CURE}"
             ) from error
         results, single = _check_results(op, made)
@@ -553,17 +546,17 @@ def infer_declared(op: Op, /, *specs: Any, **params: Any) -> Any:
     given = [s if isinstance(s, Spec) else types.spec_of(s) for s in specs]
     try:
         made = op.infer(*given)
-    except WorkbenchError:
+    except errors.WorkbenchError:
         raise
     except Exception as error:  # whatever the user's code says of lengths
         if not dims.has_dim([s.shape for s in given]):
             raise
-        raise UnknownLengthError("it is asked at stand-ins") from error
+        raise errors.UnknownLengthError("it is asked at stand-ins") from error
     several = isinstance(made, (tuple, list))
     found = tuple(made) if several else (made,)
     for y in found:
         if not isinstance(y, Spec):
-            raise UsageError(
+            raise errors.UsageError(
                 f"{op.name}: {describe_rule(op.infer)} returned {y!r}. Return"
                 " wb.Spec(shape, dtype) for one output, a tuple of them for"
                 " several."
@@ -576,11 +569,11 @@ def infer_by_probe(op: Op, probe: Core, specs: tuple[Any, ...]) -> Any:
     """Return the spec of a result, by running `compute` on examples."""
     try:
         return tensor.infer_spec(probe, specs, {})
-    except (UsageError, TraceError):
+    except (errors.UsageError, errors.TraceError):
         raise
     except Exception as error:
         given = ", ".join(repr(types.spec_of(s)) for s in specs)
-        raise TraceError(
+        raise errors.TraceError(
             f"{op.name}({given}){blame.user_line()}: the shape of its result is not"
             f" known, since {describe_rule(op.compute)} does not run on arrays of ones"
             f" of that shape ({type(error).__name__}: {error}). Write infer(self,"
@@ -601,7 +594,7 @@ def _check_results(op: Op, made: Any) -> tuple[list[Any], bool]:
         single, made = True, np.asarray(made)  # host array: a list of numbers
     found = [made] if single else list(made)
     if not found:
-        raise UsageError(
+        raise errors.UsageError(
             f"{op.name}: {describe_rule(op.compute)} returned no output. Return an"
             " array."
         )
@@ -642,7 +635,7 @@ def _check_declared(op: Op, arrays: list[Any], results: list[Any]) -> None:
         have = types.spec_of(y)
         if isinstance(want, Spec) and not _matches_spec(want, have):
             which = f" as output {i}" if len(results) > 1 else ""
-            raise ShapeError(
+            raise errors.ShapeError(
                 f"{op.name}: {describe_rule(op.compute)} returned {have}{which}, and"
                 f" {describe_rule(op.infer)} says {want}. The two must agree."
             )
@@ -667,12 +660,12 @@ def _check_output(op: Op, y: Any, i: int | None) -> Any:
     """Return one output of `compute` as an array or a NumPy scalar."""
     which = "" if i is None else f" as output {i}"
     if y is None:
-        raise UsageError(
+        raise errors.UsageError(
             f"{op.name}: {describe_rule(op.compute)} returned None{which}. Does a"
             " `return` lack at its end?"
         )
     if isinstance(y, Tensor):
-        raise UsageError(
+        raise errors.UsageError(
             f"{op.name}: {describe_rule(op.compute)} returned a Tensor{which}. It"
             " computes with the arrays that it is given; a Tensor from outside must be"
             " an input."
@@ -684,7 +677,7 @@ def _check_output(op: Op, y: Any, i: int | None) -> Any:
             return y
     made = np.asarray(y)  # host array: a number of Python's, or a list of them
     if made.dtype.kind not in "biufc":
-        raise DtypeError(
+        raise errors.DtypeError(
             f"{op.name}: {describe_rule(op.compute)} returned {type(y).__name__} of"
             f" dtype {made.dtype}{which}, which is not an array of numbers."
         )
@@ -699,7 +692,7 @@ def _note_count(op: Op, count: int) -> None:
         entry_of(type(op)).counts.add(count)
     elif count != known:
         said = "declares" if type(op).n_outputs is not None else "had"
-        raise UsageError(
+        raise errors.UsageError(
             f"{op.name}: {describe_rule(op.compute)} returned"
             f" {format_count(count, 'output')}, but the op {said} {known}. An op has"
             " the same number of outputs each time."
@@ -725,7 +718,7 @@ def check_connection(op: Op, inputs: int) -> list[list[bool]]:
     )
     if not fits:
         whose = "" if outputs is None else f", here of {outputs}"
-        raise UsageError(
+        raise errors.UsageError(
             f"{op.name}: {describe_rule(op.connection)} returned {declared!r}. Return"
             f" one list for each of its {format_count(inputs, 'input')}, and in it True"
             f" or False for each output{whose}."

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench import errors
 from workbench.autodiff import reverse
 from workbench.autodiff.call import run_examples
 from workbench.core import dims
@@ -16,13 +17,6 @@ from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.types import Params, Spec, spec_of
 from workbench.custom.registry import get_gradient
-from workbench.errors import (
-    NotDifferentiableError,
-    RegistrationError,
-    ShapeError,
-    TraceError,
-    UsageError,
-)
 from workbench.ops import define
 from workbench.ops.define import shape_of
 from workbench.ops.device import make_zeros
@@ -68,7 +62,7 @@ class OpRunner(Runner):
         """Return the rule that is registered for the op."""
         found = get_gradient(self.key)
         if found is None:
-            raise NotDifferentiableError(
+            raise errors.NotDifferentiableError(
                 f"{self.op.name} has no derivative. {self.cure}".rstrip()
             )
         return found
@@ -76,7 +70,7 @@ class OpRunner(Runner):
     def check_signature(self, rule: UserRule, count: int, what: str) -> None:
         """Raise an error if a rule does not take a node and so many arrays."""
         own = self.vjp is not None or self.jvp is not None
-        kind = UsageError if own else RegistrationError
+        kind = errors.UsageError if own else errors.RegistrationError
         check_signature(rule, count, self.op.name, kind, what)
 
 
@@ -288,7 +282,7 @@ def record_one(
     """Return the outputs by a program recorded on one; None if it looks at values."""
     try:
         return run_examples(run, values, batched)
-    except (TraceError, IndexError):
+    except (errors.TraceError, IndexError):
         return None  # an IndexError: an array is indexed by what differs
 
 
@@ -310,7 +304,7 @@ def stack_examples(column: Sequence[Any]) -> Any:
     parts = [np.zeros_like(some) if c is None else c for c in column]
     shapes = list(dict.fromkeys(map(shape_of, parts)))
     if len(shapes) > 1 and not any(map(dims.has_dim, shapes)):
-        raise ShapeError(
+        raise errors.ShapeError(
             "the examples of a batch give arrays of shapes"
             f" {join_names(list(map(str, shapes)))}, and wb.vmap makes one array of"
             " them all. Give arrays of one shape, padded perhaps, or write a loop."

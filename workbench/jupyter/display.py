@@ -26,15 +26,8 @@ from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.walk import is_leaf
 from workbench.errors import UsageError
-from workbench.jupyter import plots
+from workbench.jupyter import hosts, plots
 from workbench.jupyter.failed_cell import FailedCell
-from workbench.jupyter.hosts import (
-    check_word,
-    choose_front,
-    close_widget,
-    get_widget,
-    in_marimo,
-)
 from workbench.jupyter.jobs import Later, call_after
 from workbench.jupyter.picture import draw_picture
 from workbench.session import Session
@@ -187,7 +180,7 @@ def refresh_after_cells() -> None:
 
 def load_widget(session: Session, widget: str = "auto") -> LinkedWidget:
     """Return the widget of a session; load ipywidgets with the first."""
-    return get_widget(session, choose_front(widget))
+    return hosts.get_widget(session, hosts.choose_front(widget))
 
 
 def _make_notifier(shown: weakref.ref[SessionOutput]) -> Callable[[str], None]:
@@ -253,10 +246,10 @@ class Picture:
         if isinstance(self._shown, Function):
             bundle = self._shown.graph._repr_mimebundle_()
             return "text/html", bundle["image/svg+xml"]
-        front = choose_front(self._widget)
-        if front == "anywidget" and in_marimo():
+        front = hosts.choose_front(self._widget)
+        if front == "anywidget" and hosts.in_marimo():
             marimo: Any = sys.modules["marimo"]
-            mime, data = marimo.as_html(get_widget(self._shown, front))._mime_()
+            mime, data = marimo.as_html(hosts.get_widget(self._shown, front))._mime_()
             return mime, data
         with self._shown.lock:
             return "text/html", draw_picture(take_snapshot(self._shown))
@@ -268,20 +261,20 @@ class Picture:
 
 def show(x: object, widget: str = "auto") -> Picture:
     """See `workbench.show`."""
-    check_word(widget)  # also where no widget is drawn
+    hosts.check_word(widget)  # also where no widget is drawn
     if isinstance(x, Function):
         # Its gradients are nodes already; a session would add others.
         if in_notebook():
             publish(x.graph._repr_mimebundle_())
-        elif not in_marimo():
+        elif not hosts.in_marimo():
             print(x.graph)
         return Picture(x)
     session = x if isinstance(x, Session) else make_session(x)
     if in_notebook():
         _kept.append(session)
         _outputs.setdefault(session, []).append(SessionOutput(session, widget=widget))
-    elif in_marimo():
-        choose_front(widget)  # one that is not installed is an error here
+    elif hosts.in_marimo():
+        hosts.choose_front(widget)  # one that is not installed is an error here
         if session is not x:
             _kept.append(session)
     else:
@@ -295,9 +288,7 @@ def show_failure(failure: FailedCell, name: str) -> None:
     ``name`` is what its session would have been called.
     """
     shell = current_shell()
-    snapshot = take_failed_snapshot(
-        failure.graph, name, failure.message, failure.node
-    )
+    snapshot = take_failed_snapshot(failure.graph, name, failure.message, failure.node)
     saved = save_snapshot(snapshot)
     if shell is None or saved is None:
         return
@@ -332,7 +323,7 @@ def close_picture(session: Session) -> None:
     """Close the live picture of a session; the saved picture stays."""
     for shown in _outputs.pop(session, []):
         shown.close()
-    close_widget(session)
+    hosts.close_widget(session)
 
 
 def make_session(x: Any) -> Session:

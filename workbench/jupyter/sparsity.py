@@ -21,17 +21,8 @@ from workbench.autodiff.sparse.colouring import Colouring
 from workbench.autodiff.sparse.pattern import SparsityPattern
 from workbench.checks.progress import Progress
 from workbench.core.blame import format_count
+from workbench.jupyter import heat
 from workbench.jupyter.figure import Figure, Plot, escape_text
-from workbench.jupyter.heat import (
-    HEIGHT,
-    LETTER,
-    LINE,
-    WIDTH,
-    Array,
-    Axis,
-    describe_size,
-    make_matrix_layout,
-)
 from workbench.session.matrix import (
     Matrix,
     Part,
@@ -132,8 +123,8 @@ Patterned = Matrix | GivenPattern
 
 def plot_sparsity(
     matrix: Patterned,
-    rows: Axis,
-    columns: Axis,
+    rows: heat.Axis,
+    columns: heat.Axis,
     title: str,
     progress: Progress | None = None,
 ) -> Plot:
@@ -180,7 +171,7 @@ def plot_sparsity(
             + ("" if single else "<br>%{z:.2~p} of the block")
             + "<extra></extra>"
         )
-    said = describe_size(matrix, rows, columns) + _describe_places(matrix, pooled)
+    said = heat.describe_size(matrix, rows, columns) + _describe_places(matrix, pooled)
     if not single:
         said.append(f"each cell is a block ({rows.block} × {columns.block})")
     if matrix.rows == matrix.columns and rows.window == columns.window:
@@ -194,7 +185,7 @@ def plot_sparsity(
         zero = matrix.zero_reason
         said += [zero] if zero else []
     note = "; ".join(said)
-    layout = make_matrix_layout(title, note, rows, columns)
+    layout = heat.make_matrix_layout(title, note, rows, columns)
     traces = [marks]
     if colouring is not None:
         traces += add_compressed(layout, matrix, colouring, marks, rows, columns)
@@ -204,7 +195,7 @@ def plot_sparsity(
 # Its colours
 
 
-def count_colours(matrix: Patterned, rows: Axis, columns: Axis) -> int:
+def count_colours(matrix: Patterned, rows: heat.Axis, columns: heat.Axis) -> int:
     """Return how many colours the cells of a figure have; 0: they are shares."""
     single = (rows.block, columns.block) == (1, 1)
     colouring = find_colouring(matrix) if single else None
@@ -222,7 +213,7 @@ def find_colouring(matrix: Patterned) -> Colouring | None:
     return matrix.colouring
 
 
-def number_entries(colouring: Colouring) -> Array:
+def number_entries(colouring: Colouring) -> heat.Array:
     """Return the colour from which each entry is read, from 0; rows before columns."""
     pattern, columns = colouring.pattern, colouring.column_colours
     if columns is None:
@@ -242,7 +233,7 @@ def paint_entries(
     colouring: Colouring,
     rows: tuple[int, int],
     columns: tuple[int, int],
-) -> Array:
+) -> heat.Array:
     """Return the colours of the entries of a window, from 1; NaN where none can be."""
     shape = rows[1] - rows[0], columns[1] - columns[0]
     made = np.full(shape, np.nan, np.float32)  # host array: a figure's
@@ -270,8 +261,8 @@ def add_compressed(
     matrix: Patterned,
     colouring: Colouring,
     marks: Any,
-    rows: Axis,
-    columns: Axis,
+    rows: heat.Axis,
+    columns: heat.Axis,
 ) -> list[Any]:
     """Return the compressed matrix as marks beside and below, and make room for it."""
     if colouring.count > MOST_COLOURS:
@@ -281,9 +272,9 @@ def add_compressed(
     columns_width = _choose_room(colouring.column_count)
     rows_height = _choose_room(colouring.row_count)
     # There is less room for names than in a figure of the pattern alone.
-    width = (WIDTH - (BAR if marks.showscale else 0)) * (1 - columns_width)
+    width = (heat.WIDTH - (BAR if marks.showscale else 0)) * (1 - columns_width)
     across = columns.make_settings(int(width), across=True)
-    down = rows.make_settings(int(HEIGHT * (1 - rows_height)), across=False)
+    down = rows.make_settings(int(heat.HEIGHT * (1 - rows_height)), across=False)
     layout["xaxis"] |= across | {"domain": [0, 1 - columns_width]}
     layout["yaxis"] |= down | {"domain": [rows_height, 1]}
     for shape in layout["shapes"]:  # lines between groups end with the pattern
@@ -308,7 +299,9 @@ def add_compressed(
                 **paint_marks(colouring.count),
             )
         )  # fmt: skip
-        layout["xaxis2"] = _make_axis(labels, columns_width * WIDTH, across=True) | {
+        layout["xaxis2"] = _make_axis(
+            labels, columns_width * heat.WIDTH, across=True
+        ) | {
             "domain": [1 - columns_width + GAP, 1],
             "anchor": "y",
         }
@@ -328,7 +321,9 @@ def add_compressed(
                 **paint_marks(colouring.count),
             )
         )  # fmt: skip
-        layout["yaxis2"] = _make_axis(labels, rows_height * HEIGHT, across=False) | {
+        layout["yaxis2"] = _make_axis(
+            labels, rows_height * heat.HEIGHT, across=False
+        ) | {
             "domain": [0, rows_height - GAP],
             "anchor": "x",
             "autorange": "reversed",
@@ -352,7 +347,7 @@ def _make_axis(labels: Sequence[str], pixels: float, *, across: bool) -> dict[st
     The place of a name is the name itself: Plotly would take a number for the name of
     another one.
     """
-    need = 6 + LETTER * len(labels[-1]) if across else LINE
+    need = 6 + heat.LETTER * len(labels[-1]) if across else heat.LINE
     fits = max(1, int(pixels // need))
     shown = labels[:: -(-len(labels) // fits)]
     # One row is too low for a title at its side.

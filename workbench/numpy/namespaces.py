@@ -16,15 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import traces, types
+from workbench.core import plain, traces, types
 from workbench.core.op import FUNCTIONS, WRITERS
-from workbench.core.plain import (
-    PLAIN,
-    Turned,
-    handle_of,
-    holds_tensor,
-    join_program,
-)
 from workbench.core.sharing import is_number
 from workbench.core.tensor import TENSORS, Tensor
 from workbench.numpy import creation
@@ -67,14 +60,14 @@ def _join(made: Any, given: Iterable[Any]) -> Any:
     if type(made) is not np.ndarray or not traces.LOCAL.stack:
         return made
     for x in given:
-        if type(x) is Turned:
+        if type(x) is plain.Turned:
             continue
-        if type(x) in PLAIN and np.may_share_memory(made, x):
+        if type(x) in plain.PLAIN and np.may_share_memory(made, x):
             same = made.shape == x.shape and made.strides == x.strides
             return x if same and made.dtype == x.dtype else made.view(type(x))
         if isinstance(x, np.ndarray) and _owner_of(x) is _owner_of(made):
             return made
-    return join_program(made)
+    return plain.join_program(made)
 
 
 def _make_maker(name: str) -> Any:
@@ -91,7 +84,7 @@ def _make_maker(name: str) -> Any:
             value = args[place] if len(args) > place else kwargs.get(key)
             if object in (kwargs.get("dtype"), *args[place + 1 : place + 2]):
                 return function(*args, **kwargs)  # whose entries are the Tensors
-            if holds_tensor(value):
+            if plain.holds_tensor(value):
                 return own(*args, **kwargs)
         made = function(*args, **kwargs)
         if name in LENDERS:
@@ -109,7 +102,7 @@ def _make_writer(function: Any) -> Any:
     def writer(a: Any, *args: Any, **kwargs: Any) -> Any:
         # NumPy asks a list for no protocol, and makes numbers of its entries.
         lists = [x for x in (*args, *kwargs.values()) if type(x) in (list, tuple)]
-        if traces.LOCAL.stack and any(map(holds_tensor, lists)):
+        if traces.LOCAL.stack and any(map(plain.holds_tensor, lists)):
             return FUNCTIONS[function](a, *args, **kwargs)
         return function(a, *args, **kwargs)
 
@@ -125,7 +118,7 @@ class Joiner:
         self._theirs = theirs
 
     def __getitem__(self, key: Any) -> Any:
-        parts = [handle_of(x) for x in (key if type(key) is tuple else (key,))]
+        parts = [plain.handle_of(x) for x in (key if type(key) is tuple else (key,))]
         if isinstance(parts[0], str) or not any(isinstance(x, Tensor) for x in parts):
             return self._theirs[tuple(parts)]
         axis = self._theirs.axis
@@ -244,7 +237,7 @@ class Type(metaclass=_Types):
 def type_of(x: Any) -> Any:
     """Return what ``type(x)`` is where NumPy runs the program."""
     kind = type(x)
-    if kind in PLAIN or kind is Turned:
+    if kind in plain.PLAIN or kind is plain.Turned:
         return np.ndarray
     if kind not in TENSORS:
         return kind

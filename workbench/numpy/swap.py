@@ -17,16 +17,7 @@ from typing import Any, Self
 
 from workbench.core import hooks
 from workbench.errors import UsageError
-from workbench.numpy.namespaces import (
-    ACTIVE,
-    ASKING,
-    BY_ID,
-    NOTHING,
-    NUMPY,
-    content_of,
-    swap_scipy,
-    vars_of,
-)
+from workbench.numpy import namespaces
 from workbench.numpy.reach import (
     MANY_ITEMS,
     MISSING,
@@ -64,23 +55,23 @@ def _find_names(space: Space, asked: frozenset[str]) -> list[tuple[str, Any, Any
     kept: set[str] = set()
     for name, value in list(space.items()):
         kind = type(value)
-        new = BY_ID.get(id(value))
+        new = namespaces.BY_ID.get(id(value))
         if new is None:
             if kind in PASSED:
                 continue
-            new = swap_scipy(value)
+            new = namespaces.swap_scipy(value)
         if new is not value:
             found.append((name, value, new))
         elif kind is FunctionType or isinstance(value, type):
             continue
         else:  # what has been compiled reads the names themselves
-            inner = vars_of(value).get("py_func")
+            inner = namespaces.vars_of(value).get("py_func")
             if type(inner) is FunctionType and inner.__globals__ is space:
                 kept.update(read_code(inner.__code__).names)
-    found = [x for x in found if x[0] not in kept or x[2] is NUMPY]
+    found = [x for x in found if x[0] not in kept or x[2] is namespaces.NUMPY]
     for name in asked:
         if name not in space:
-            found.append((name, MISSING, ASKING[name]))
+            found.append((name, MISSING, namespaces.ASKING[name]))
     return found
 
 
@@ -148,7 +139,7 @@ class Swap:
         self.restore()
 
     def _bind(self, space: Any, key: int) -> None:
-        entry = ACTIVE.get(key)
+        entry = namespaces.ACTIVE.get(key)
         if entry is None:
             if isinstance(space, Defaults):
                 names = space.find_names()
@@ -157,7 +148,9 @@ class Swap:
                 if known is None or any(
                     space.get(name, MISSING) is not old for name, old, _ in known
                 ):
-                    known = _find_names(space, self._asking.get(key, NOTHING))
+                    known = _find_names(
+                        space, self._asking.get(key, namespaces.NOTHING)
+                    )
                     self._names[key] = known
                 names = known
             entry = Swapped(space, key)
@@ -166,14 +159,17 @@ class Swap:
         self._held.append((entry, holder))  # first: an interrupt may strike anywhere
         entry.holders.add(holder)
         if len(entry.holders) == 1:
-            ACTIVE[key] = entry
+            namespaces.ACTIVE[key] = entry
             for name, _, new in entry.names:
                 space[name] = new
         elif key in self._asking:  # the code of a trace within may ask for more
             for name in self._asking[key]:
                 if space.get(name, MISSING) is MISSING:
-                    entry.names = [*entry.names, (name, MISSING, ASKING[name])]
-                    space[name] = ASKING[name]
+                    entry.names = [
+                        *entry.names,
+                        (name, MISSING, namespaces.ASKING[name]),
+                    ]
+                    space[name] = namespaces.ASKING[name]
 
     def restore(self) -> None:
         """Bind what was there before; what the code has bound anew stays."""
@@ -189,7 +185,7 @@ class Swap:
                                 del space[name]
                             else:
                                 space[name] = old
-                    ACTIVE.pop(entry.key, None)
+                    namespaces.ACTIVE.pop(entry.key, None)
                 entry.holders.discard(holder)
                 held.pop()  # last: who is interrupted before does all of it again
 
@@ -232,11 +228,11 @@ def _list_users(value: Any, found: list[Any], depth: int) -> None:
             _list_users(x, found, depth - 1)
     elif kind is FunctionType and _is_ours(value):
         for cell in value.__closure__ or ():
-            _list_users(content_of(cell), found, depth - 1)
+            _list_users(namespaces.content_of(cell), found, depth - 1)
     elif kind is MethodType and _is_ours(type(value.__self__)):
         _list_users(value.__self__, found, depth)
     elif _is_ours(kind):
-        for x in list(vars_of(value).values()):
+        for x in list(namespaces.vars_of(value).values()):
             _list_users(x, found, depth - 1)
     elif callable(value) or not is_library_class(kind):
         found.append(value)
@@ -253,7 +249,7 @@ def _make_swap(reaches: Sequence[Reach], more: Iterable[Space]) -> Swap:
         spaces |= {id(space): space for space in reach.spaces}
         functions |= {id(f): f for f in reach.functions}
         for key, asked in reach.asking.items():
-            asking[key] = asking.get(key, NOTHING) | asked
+            asking[key] = asking.get(key, namespaces.NOTHING) | asked
     return Swap(spaces.values(), stores, asking, functions.values(), names)
 
 
@@ -397,4 +393,4 @@ def _bind_packages() -> None:
 
 
 hooks.swap_names.set(find_swap)
-hooks.swap_function.set(swap_scipy)
+hooks.swap_function.set(namespaces.swap_scipy)

@@ -14,15 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import blame
+from workbench.core import blame, dims
 from workbench.core.deferred import operand_shape
-from workbench.core.dims import (
-    always_differ,
-    is_always_less,
-    is_zero_length,
-    largest,
-    smallest,
-)
 from workbench.core.op import Op, Reading, declare, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Array, Batched, Params, Shape, Spec, as_spec
@@ -52,14 +45,14 @@ def _as_mode(mode: str) -> Any:
 
 def _lengths(mode: str, a: Shape, b: Shape, batch: int) -> Shape:
     """Return the shape of a convolution."""
-    apart = len(a) != len(b) or always_differ(a[:batch], b[:batch])
-    if apart or any(map(is_zero_length, a[batch:] + b[batch:])):
+    apart = len(a) != len(b) or dims.always_differ(a[:batch], b[:batch])
+    if apart or any(map(dims.is_zero_length, a[batch:] + b[batch:])):
         raise ValueError(f"shapes {a} and {b} do not convolve")
     if mode == "full":
         spatial = [n + m - 1 for n, m in zip(a[batch:], b[batch:], strict=True)]
     else:
         spatial = [n - m + 1 for n, m in zip(a[batch:], b[batch:], strict=True)]
-        if any(is_always_less(n, 1) for n in spatial):
+        if any(dims.is_always_less(n, 1) for n in spatial):
             raise ValueError(f"mode 'valid': {b} is larger than {a} along an axis")
     return (*a[:batch], *spatial)
 
@@ -205,7 +198,7 @@ def _batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     if all(batched):
         return _apply_convolution(a, b, mode, method, batch + 1)
     size = shape_of(a if batched[0] else b)[0]
-    if batch or (mode == "valid" and batched[1]) or is_zero_length(size):
+    if batch or (mode == "valid" and batched[1]) or dims.is_zero_length(size):
         a, b = (
             x if k else np.broadcast_to(x, (size, *shape_of(x)))
             for x, k in zip(inputs, batched, strict=True)
@@ -388,7 +381,7 @@ def _check_line(x: Array, name: str, argument: str) -> Array:
             f"np.{name}{blame.user_line()}: {argument} has shape {shape_of(x)}, and"
             " must have one axis; workbench.scipy.signal has it for more."
         )
-    if is_zero_length(shape_of(x)[0]):
+    if dims.is_zero_length(shape_of(x)[0]):
         raise ValueError(f"np.{name}{blame.user_line()}: {argument} cannot be empty")
     return x
 
@@ -405,8 +398,10 @@ def _check_mode(mode: str, name: str) -> str:
 def _line_lengths(a: Array, v: Array, mode: str = "valid") -> Shape:
     n, m = (operand_shape(x)[0] if operand_shape(x) else 1 for x in (a, v))
     if mode == "same":
-        return (largest(n, m),)
-    return (n + m - 1 if mode == "full" else largest(n, m) - smallest(n, m) + 1,)
+        return (dims.largest(n, m),)
+    return (
+        n + m - 1 if mode == "full" else dims.largest(n, m) - dims.smallest(n, m) + 1,
+    )
 
 
 @implements(np.convolve, lengths=_line_lengths)
@@ -415,7 +410,7 @@ def convolve(a: Array, v: Array, mode: str = "full") -> Array:
     a, v = _check_line(a, "convolve", "a"), _check_line(v, "convolve", "v")
     n, m = shape_of(a)[0], shape_of(v)[0]
     # In full, the order decides nothing: the lengths may be unknown.
-    if is_always_less(n, m) if _check_mode(mode, "convolve") == "full" else m > n:
+    if dims.is_always_less(n, m) if _check_mode(mode, "convolve") == "full" else m > n:
         a, v = v, a
     return convolve_arrays(a, v, mode)
 

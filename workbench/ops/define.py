@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from workbench.core import blame, dims, hooks, walk
+from workbench.core import blame, dims, hooks, types, walk
 from workbench.core.dims import Dim
 from workbench.core.op import SINGULAR, UFUNCS, Op, Root, declare
 from workbench.core.tensor import (
@@ -33,18 +33,6 @@ from workbench.core.tensor import (
 )
 from workbench.core.trace import make_leaf_like
 from workbench.core.traits import Traits
-from workbench.core.types import (
-    WEAK_TYPES,
-    Array,
-    ArrayLike,
-    Batched,
-    Shape,
-    Spec,
-    Tangent,
-    is_differentiable,
-    is_weak,
-    spec_of,
-)
 from workbench.errors import DtypeError, TraceError, UnknownLengthError
 from workbench.ops.spelling import format_rule
 
@@ -70,9 +58,9 @@ ROOT_PARTIALS = {"x0": "x₀", "x1": "x₁", "conj(x)": "x̄", "0.5": "½"}
 RULE_NAMES: dict[str, Any] = {"__name__": "workbench.ops.rules", "np": np}
 
 
-def shape_of(x: Any) -> Shape:
+def shape_of(x: Any) -> types.Shape:
     """Return the shape of a Tensor, an array or a Python number."""
-    return () if type(x) in WEAK_TYPES else tuple(x.shape)
+    return () if type(x) in types.WEAK_TYPES else tuple(x.shape)
 
 
 def dtype_of(x: Any) -> np.dtype[Any]:
@@ -80,23 +68,23 @@ def dtype_of(x: Any) -> np.dtype[Any]:
     return x.dtype if hasattr(x, "dtype") else np.result_type(type(x))
 
 
-def convert_dtype(a: Array, dtype: npt.DTypeLike) -> Array:
+def convert_dtype(a: types.Array, dtype: npt.DTypeLike) -> types.Array:
     """Return an array in another dtype; NumPy refuses what is not an array."""
     astype: Any = np.astype  # NumPy's stubs take no arrays but its own
     return astype(a, dtype)
 
 
-def shape_of_first(x: Array, *others: Any, **params: Any) -> tuple[Any, ...]:
+def shape_of_first(x: types.Array, *others: Any, **params: Any) -> tuple[Any, ...]:
     """Return the shape of an op's result that has the shape of its first operand."""
     return shape_of(x)
 
 
-def spec_of_first(x: Array, *others: Any, **params: Any) -> Spec:
+def spec_of_first(x: types.Array, *others: Any, **params: Any) -> types.Spec:
     """Return the spec of an op's result that is its first operand, rearranged."""
-    return Spec(shape_of(x), dtype_of(x))
+    return types.Spec(shape_of(x), dtype_of(x))
 
 
-def refuse_where(name: str, where: Array | bool) -> None:
+def refuse_where(name: str, where: types.Array | bool) -> None:
     """Refuse ``where=`` of a ufunc, which leaves entries of memory as they were."""
     if where is not True:
         raise TraceError(
@@ -106,9 +94,9 @@ def refuse_where(name: str, where: Array | bool) -> None:
         )
 
 
-def convert_for_mean(name: str, a: Array, dtype: npt.DTypeLike) -> Array:
+def convert_for_mean(name: str, a: types.Array, dtype: npt.DTypeLike) -> types.Array:
     """Return an array in the dtype that a mean is to be computed in."""
-    if not is_differentiable(dtype):
+    if not types.is_differentiable(dtype):
         raise DtypeError(
             f"{name}(..., dtype={np.dtype(dtype)}){blame.user_line()}: NumPy rounds"
             " what it adds and what it divides there, and that has no derivative."
@@ -241,7 +229,11 @@ def multilinear(
     new_op.compute = compute
 
     def pull(
-        mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: dict[str, Any]
+        mask: int,
+        g: types.Array,
+        y: types.Array,
+        inputs: tuple[Any, ...],
+        params: dict[str, Any],
     ) -> list[Any]:
         return [
             t(g, *inputs, **params) if t is not None and mask >> i & 1 else None
@@ -250,10 +242,10 @@ def multilinear(
 
     def push(
         tangents: tuple[Any, ...],
-        y: Array,
+        y: types.Array,
         inputs: tuple[Any, ...],
         params: dict[str, Any],
-    ) -> Tangent:
+    ) -> types.Tangent:
         total = None
         for i, t in enumerate(tangents):
             if t is not None and i < len(transposes) and transposes[i] is not None:
@@ -297,8 +289,8 @@ def op(
 
         def pull(
             mask: int,
-            g: Array,
-            y: Array,
+            g: types.Array,
+            y: types.Array,
             inputs: tuple[Any, ...],
             params: dict[str, Any],
         ) -> list[Any]:
@@ -313,10 +305,10 @@ def op(
 
         def push_tangents(
             tangents: tuple[Any, ...],
-            y: Array,
+            y: types.Array,
             inputs: tuple[Any, ...],
             params: dict[str, Any],
-        ) -> Tangent:
+        ) -> types.Tangent:
             return forward(tangents, y, *inputs, **params)
 
         new_op.push = push_tangents
@@ -407,7 +399,7 @@ def _lengths_of_body(body: Compute) -> Callable[..., Any]:
     """Return the `Op.lengths` of a body: it is recorded on the operands."""
 
     def lengths(*specs: Any, **params: Any) -> Any:
-        given = [make_leaf_like(x) if isinstance(x, Spec) else x for x in specs]
+        given = [make_leaf_like(x) if isinstance(x, types.Spec) else x for x in specs]
         made = body(*given, **params)
         outputs = made if isinstance(made, tuple) else (made,)
         if not all(isinstance(y, Tensor) for y in outputs):
@@ -417,13 +409,13 @@ def _lengths_of_body(body: Compute) -> Callable[..., Any]:
             for pair in node.facts or ():
                 if known.issuperset(dims.atoms_of(pair)):
                     dims.unify_lengths(*pair)
-        found = tuple([spec_of(y) for y in outputs])
+        found = tuple([types.spec_of(y) for y in outputs])
         return found if isinstance(made, tuple) else found[0]
 
     return lengths
 
 
-def sum_to(g: Array, shape: tuple[Any, ...]) -> Array:
+def sum_to(g: types.Array, shape: tuple[Any, ...]) -> types.Array:
     """Sum an array that was broadcast back to the shape it came from.
 
     Where lengths are not known, the program finds out when it runs over which axes.
@@ -457,7 +449,7 @@ def _has_known_broadcast(full: tuple[Any, ...], shape: tuple[Any, ...]) -> bool:
     )
 
 
-def _unbroadcast_compute(g: Array, *, shape: tuple[int, ...]) -> Array:
+def _unbroadcast_compute(g: types.Array, *, shape: tuple[int, ...]) -> types.Array:
     return sum_to(g, tuple(map(operator.index, shape)))
 
 
@@ -474,14 +466,14 @@ def unbroadcast(g, shape):
     axes = [i for i, n in enumerate(shape, extra) if n == 1 != g.shape[i]]
     return np.reshape(np.sum(g, axis=(*range(extra), *axes)), shape)
 ''',
-    lengths=lambda g, *, shape: Spec(shape, dtype_of(g)),
+    lengths=lambda g, *, shape: types.Spec(shape, dtype_of(g)),
     unfold=_unbroadcast_compute,
 )
 
 
 def _unbroadcast_batch(
     inputs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
-) -> Array:
+) -> types.Array:
     size, *have = shape_of(inputs[0])
     shape = params["shape"]
     ones = (1,) * (len(have) - len(shape))
@@ -683,20 +675,20 @@ def align_batch(inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> tuple[Any
 
 
 def _batch_whole(
-    op: Op, inputs: tuple[Any, ...], batched: Batched, params: dict[str, Any]
-) -> Array:
+    op: Op, inputs: tuple[Any, ...], batched: types.Batched, params: dict[str, Any]
+) -> types.Array:
     return apply(op, inputs, params)
 
 
 def _batch_aligned(
-    op: Op, inputs: tuple[Any, ...], batched: Batched, params: dict[str, Any]
-) -> Array:
+    op: Op, inputs: tuple[Any, ...], batched: types.Batched, params: dict[str, Any]
+) -> types.Array:
     return apply(op, align_batch(inputs, batched), params)
 
 
 def _batch_shifted(
-    op: Op, inputs: tuple[Any, ...], batched: Batched, params: dict[str, Any]
-) -> Array:
+    op: Op, inputs: tuple[Any, ...], batched: types.Batched, params: dict[str, Any]
+) -> types.Array:
     axis = params["axis"]
     axis = tuple([n + 1 for n in axis]) if isinstance(axis, tuple) else axis + 1
     return apply(op, inputs, {**params, "axis": axis})
@@ -735,15 +727,15 @@ class Parts(tuple[Any, ...]):
 
 
 def _item_pull(
-    g: Array, y: tuple[Any, ...], whole: Tensor | tuple[Any, ...], *, index: int
+    g: types.Array, y: tuple[Any, ...], whole: Tensor | tuple[Any, ...], *, index: int
 ) -> Parts:
     made: list[Any] = [None] * count_outputs(whole)
     made[index] = g
     return Parts(made)
 
 
-def _item_infer(whole: tuple[Any, ...], *, index: int) -> Spec:
-    found: Spec = whole[index]
+def _item_infer(whole: tuple[Any, ...], *, index: int) -> types.Spec:
+    found: types.Spec = whole[index]
     return found
 
 
@@ -813,7 +805,7 @@ def apply_and_split(
 # Operands: values that are needed, and numbers in the library of an array.
 
 
-def admit_like(x: ArrayLike | None, like: ArrayLike) -> Any:
+def admit_like(x: types.ArrayLike | None, like: types.ArrayLike) -> Any:
     """Admit an operand; a list becomes an array of the library of ``like``."""
     listed = isinstance(x, (list, tuple))
     x = admit(x)
@@ -828,29 +820,29 @@ def admit_all(operands: Sequence[Any]) -> tuple[Any, ...]:
         return parts
     return tuple(
         convert_like(np.asarray(x), like)  # host array: moved
-        if is_weak(x) or isinstance(given, (list, tuple))
+        if types.is_weak(x) or isinstance(given, (list, tuple))
         else x
         for given, x in zip(operands, parts, strict=True)
     )
 
 
-def convert_like(array: ArrayLike | None, like: object) -> Any:
+def convert_like(array: types.ArrayLike | None, like: object) -> Any:
     """Return a small array of NumPy in the library of another, if that is not NumPy."""
     value = value_of(like)
     if (
         not isinstance(array, np.ndarray)
         or value is None
-        or is_weak(value)
+        or types.is_weak(value)
         or isinstance(value, (np.ndarray, np.generic))
     ):
         return array
     return np.asarray(array.tolist(), dtype=array.dtype, like=value)
 
 
-def list_positions(*ends: Any, like: Array) -> Array:
+def list_positions(*ends: Any, like: types.Array) -> types.Array:
     """Return `numpy.arange` of these ends as an array of the library of ``like``."""
     arange: Any = np.arange
-    made: Array = arange(*ends, like=like)
+    made: types.Array = arange(*ends, like=like)
     return made
 
 

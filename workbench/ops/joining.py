@@ -34,7 +34,7 @@ from workbench.core.types import (
     is_weak,
 )
 from workbench.errors import DtypeError, TraceError
-from workbench.ops import entries
+from workbench.ops import entries, shaping
 from workbench.ops.define import (
     Casting,
     Compute,
@@ -44,13 +44,6 @@ from workbench.ops.define import (
 )
 from workbench.ops.device import make_zeros, on_cupy
 from workbench.ops.indexing import Slice, sliced_length
-from workbench.ops.shaping import (
-    as_integers,
-    lay_out,
-    memory_order,
-    moveaxis,
-    normal_axis,
-)
 
 
 def _admit_parts(arrays: Iterable[Any]) -> tuple[Any, ...]:
@@ -200,7 +193,7 @@ def concatenate(
     if axis is None:
         parts, axis = tuple(map(np.ravel, parts)), 0
     rank = len(shape_of(parts[0]))
-    y = apply(CONCATENATE, parts, {"axis": normal_axis(axis, max(rank, 1))})
+    y = apply(CONCATENATE, parts, {"axis": shaping.normal_axis(axis, max(rank, 1))})
     return _cast(y, dtype, casting)
 
 
@@ -228,7 +221,7 @@ def stack(
     """Join arrays along a new axis, as `numpy.stack` does."""
     parts = _admit_parts(arrays)
     rank = len(shape_of(parts[0])) + 1
-    y = apply(STACK, parts, {"axis": normal_axis(axis, rank)})
+    y = apply(STACK, parts, {"axis": shaping.normal_axis(axis, rank)})
     return _cast(y, dtype, casting)
 
 
@@ -309,7 +302,7 @@ def _shape_along(x: ArrayLike, axis: int | None, change: Callable[[Any], Any]) -
     shape = operand_shape(x)
     if axis is None:
         shape, axis = (math.prod(shape),), 0
-    axis = normal_axis(axis, len(shape))
+    axis = shaping.normal_axis(axis, len(shape))
     return (*shape[:axis], change(shape[axis]), *shape[axis + 1 :])
 
 
@@ -333,7 +326,7 @@ def delete(arr: Array, obj: Any, axis: int | None = None) -> Array:
     arr = admit(arr)
     if axis is None:
         arr, axis = np.ravel(arr), 0
-    axis = normal_axis(axis, len(shape_of(arr)))
+    axis = shaping.normal_axis(axis, len(shape_of(arr)))
     line = np.arange(shape_of(arr)[axis])  # host array: positions, an index
     obj = _require_index(obj)
     kept = np.delete(line, obj)
@@ -341,7 +334,7 @@ def delete(arr: Array, obj: Any, axis: int | None = None) -> Array:
     if places.dtype == bool:
         return arr[(slice(None),) * axis + (np.isin(line, kept),)]
     if isinstance(obj, slice) or places.size == 1:
-        return lay_out(np.take(arr, kept, axis), memory_order(arr))
+        return shaping.lay_out(np.take(arr, kept, axis), shaping.memory_order(arr))
     return arr[(slice(None),) * axis + (kept,)]
 
 
@@ -359,7 +352,7 @@ def _insert_lengths(
             return n + places.size
         rank = 1 if axis is None else len(operand_shape(arr))
         lengths = (1,) * (rank - len(operand_shape(values))) + operand_shape(values)
-        at = 0 if places.ndim == 0 else normal_axis(axis or 0, rank)
+        at = 0 if places.ndim == 0 else shaping.normal_axis(axis or 0, rank)
         return n + lengths[at]
 
     return _shape_along(arr, axis, extended_length)
@@ -372,7 +365,7 @@ def insert(arr: Array, obj: Any, values: ArrayLike, axis: int | None = None) -> 
     if axis is None:
         arr, axis = np.ravel(arr), 0
     rank = len(shape_of(arr))
-    axis = normal_axis(axis, rank)
+    axis = shaping.normal_axis(axis, rank)
     length = shape_of(arr)[axis]
     if isinstance(obj, slice):
         obj = range(*obj.indices(length))
@@ -382,7 +375,7 @@ def insert(arr: Array, obj: Any, values: ArrayLike, axis: int | None = None) -> 
     lengths = (1,) * (rank - len(shape_of(number))) + shape_of(number)
     values = np.reshape(number, lengths)
     if places.ndim == 0:
-        values = moveaxis(values, 0, axis)
+        values = shaping.moveaxis(values, 0, axis)
     count = shape_of(values)[axis] if places.size == 1 else places.size
     shape = tuple(count if i == axis else n for i, n in enumerate(shape_of(arr)))
     if is_weak(number):
@@ -396,7 +389,7 @@ def insert(arr: Array, obj: Any, values: ArrayLike, axis: int | None = None) -> 
     added = np.arange(length, length + count)  # host array: positions, too
     order = np.insert(old, places, added)
     y = np.take(np.concatenate([arr, new], axis), order, axis)
-    return lay_out(y, memory_order(arr))
+    return shaping.lay_out(y, shaping.memory_order(arr))
 
 
 def _require_index(obj: object) -> Any:
@@ -412,10 +405,10 @@ def _require_index(obj: object) -> Any:
     return obj
 
 
-@implements(np.resize, lengths=lambda a, new_shape: as_integers(new_shape))
+@implements(np.resize, lengths=lambda a, new_shape: shaping.as_integers(new_shape))
 def resize(a: Array, new_shape: int | Shape) -> Array:
     """Return an array of a shape, filled with the entries over and over."""
-    a, shape = np.ravel(admit(a)), as_integers(new_shape)
+    a, shape = np.ravel(admit(a)), shaping.as_integers(new_shape)
     if any(n < 0 for n in shape):
         raise ValueError(
             f"all elements of `new_shape` must be non-negative{blame.user_line()}"
@@ -434,7 +427,7 @@ def _split_lengths(ary: Array, sections: SupportsIndex, axis: int = 0) -> list[A
     """Return the shapes of so many parts: the first ones may be one longer."""
     count = operator.index(sections)
     longest = _shape_along(ary, axis, lambda n: n + count - 1)
-    axis = normal_axis(axis, len(longest))
+    axis = shaping.normal_axis(axis, len(longest))
     before, after = longest[:axis], longest[axis + 1 :]
     return [(*before, (longest[axis] - i) // count, *after) for i in range(count)]
 
@@ -502,11 +495,11 @@ def dsplit(
 @implements(np.unstack)
 def unstack(x: Array, /, *, axis: int = 0) -> tuple[Any, ...]:
     """Return the entries along an axis, one by one, as `numpy.unstack` does."""
-    return tuple(moveaxis(x, axis, 0))
+    return tuple(shaping.moveaxis(x, axis, 0))
 
 
 def _split(x: Array, sections: Any, axis: int, *, even: bool) -> list[Any]:
-    axis = normal_axis(axis, len(shape_of(x)))
+    axis = shaping.normal_axis(axis, len(shape_of(x)))
     length = shape_of(x)[axis]
     if isinstance(sections, (tuple, list, np.ndarray)):
         ends = [*map(operator.index, sections), length]
@@ -630,7 +623,7 @@ def _gather(array: np.ndarray[Any, Any]) -> Array:
 def _gather_list(items: Sequence[Any]) -> Array:
     """Return one array or Tensor from a list of numbers, arrays and Tensors."""
     if _holds_tensor(items):
-        return lay_out(np.stack([admit(x) for x in items]), "C")
+        return shaping.lay_out(np.stack([admit(x) for x in items]), "C")
     lazy = next(filter(is_lazy, items), None)
     if lazy is not None:
         raise blame.lazy_error(lazy)

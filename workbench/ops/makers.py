@@ -35,6 +35,7 @@ from workbench.core.types import (
     spec_of,
 )
 from workbench.errors import UnknownLengthError
+from workbench.ops import shaping
 from workbench.ops.define import (
     align_batch,
     convert_like,
@@ -48,13 +49,6 @@ from workbench.ops.define import (
 from workbench.ops.device import on_cupy
 from workbench.ops.lengths import ARANGE, has_no_value
 from workbench.ops.reductions import promote_half, wide_dtype
-from workbench.ops.shaping import (
-    as_integers,
-    lay_like,
-    lay_out,
-    memory_order,
-    normal_axes,
-)
 
 #: How entries lie in memory: rows or columns first, or as those of an operand do.
 MemoryOrder = Literal["C", "F", "A", "K"]
@@ -150,7 +144,7 @@ def _make_filled(
     if dtype is not None:
         params["dtype"] = np.dtype(dtype)
     if shape is not None:
-        params["shape"] = as_integers(shape)
+        params["shape"] = shaping.as_integers(shape)
     if order != "K":
         params["order"] = order
     value = value_of(a)
@@ -191,13 +185,13 @@ def full_like(
     """Return an array like ``a`` of one value, whose gradient is kept."""
     if is_weak(fill_value):
         return _make_filled(a, fill_value, dtype, order, shape)
-    shape = shape_of(a) if shape is None else as_integers(shape)
+    shape = shape_of(a) if shape is None else shaping.as_integers(shape)
     filled = _fill(shape, fill_value, dtype_of(a) if dtype is None else dtype)
     if order == "A":
-        order = memory_order(a)
+        order = shaping.memory_order(a)
     if order == "K" and len(shape) == len(shape_of(a)):
-        return lay_like(filled, a)
-    return lay_out(filled, "F" if order == "F" else "C")
+        return shaping.lay_like(filled, a)
+    return shaping.lay_out(filled, "F" if order == "F" else "C")
 
 
 def _fill(shape: Shape, fill: ArrayLike, dtype: npt.DTypeLike | None) -> Array:
@@ -331,7 +325,7 @@ def _make_like(
 
 def _as_hashable(setting: object) -> object:
     if isinstance(setting, (list, tuple)):
-        return as_integers(setting)
+        return shaping.as_integers(setting)
     return operator.index(setting) if isinstance(setting, Tensor) else setting
 
 
@@ -379,7 +373,7 @@ def full(
     if is_weak(fill_value):
         settings = {"dtype": dtype, "order": order}
         return _make_like("full", like, (shape, fill_value), settings)
-    return lay_out(_fill(as_integers(shape), fill_value, dtype), order)
+    return shaping.lay_out(_fill(shaping.as_integers(shape), fill_value, dtype), order)
 
 
 MAKERS.add(np.full)
@@ -407,7 +401,9 @@ def _answer_array(name: str) -> Callable[..., Array]:
         if made is given[first] and given.get("copy", name == "array"):
             made = np.copy(made, order=order)
         elif order != "K":
-            made = lay_out(made, memory_order(made) if order == "A" else order)
+            made = shaping.lay_out(
+                made, shaping.memory_order(made) if order == "A" else order
+            )
         short = given.get("ndmin", int(own != "K")) - len(shape_of(made))
         return np.reshape(made, (1,) * short + shape_of(made)) if short > 0 else made
 
@@ -502,7 +498,7 @@ def size(a: Array, axis: Axis = None) -> int | Dim:
     """Return the number of entries, or of those along axes, as `numpy.size` does."""
     lengths = shape_of(a)
     rank = len(lengths)
-    axes = range(rank) if axis is None else normal_axes(axis, rank)
+    axes = range(rank) if axis is None else shaping.normal_axes(axis, rank)
     return math.prod(lengths[n] for n in axes)
 
 

@@ -8,26 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workbench.core.dims import (
-    always_differ,
-    is_always_less,
-    is_same_shape,
-    is_zero_length,
-    largest,
-)
+from workbench.core import dims
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, ArrayLike, Axis
-from workbench.ops.define import (
-    admit_like,
-    convert_dtype,
-    convert_like,
-    dtype_of,
-    linear,
-    op,
-    shape_of,
-    shape_of_first,
-)
+from workbench.ops import define
+from workbench.ops.define import op
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.shaping import lay_like, moveaxis, normal_axes, normal_axis
 from workbench.ops.taking import take
@@ -41,13 +27,13 @@ def _run_backwards(function: Callable[..., Any], g: Array, axis: int) -> Array:
 # cumsum
 
 
-CUMSUM = linear(
+CUMSUM = define.linear(
     "cumsum",
     np.cumsum,
     lambda g, x, *, axis: _run_backwards(np.cumsum, g, axis),
     rule="g summed from the end",
     batch="shifted",
-    lengths=shape_of_first,
+    lengths=define.shape_of_first,
     kind="running",
     combines=np.add,
     sums=True,
@@ -62,7 +48,7 @@ CUMSUM = linear(
 def _cumprod_pull(g: Array, y: Array, x: Array, *, axis: int) -> Array:
     """Return ``before * later``: ``later[i] = g[i] + x[i + 1] * later[i + 1]``."""
     line, up = moveaxis(x, axis, 0), moveaxis(g, axis, 0)
-    length = shape_of(line)[0]
+    length = define.shape_of(line)[0]
     if length == 0:
         return g
     one = np.ones_like(line[:1])
@@ -81,7 +67,7 @@ def _cumprod_pull(g: Array, y: Array, x: Array, *, axis: int) -> Array:
 def _cumprod_push(tangents: tuple[Any, ...], y: Array, x: Array, *, axis: int) -> Array:
     """Solve ``t[i] = t[i - 1] * x[i] + y[i - 1] * moved[i]`` by doubling."""
     line, moved = moveaxis(x, axis, 0), moveaxis(tangents[0], axis, 0)
-    length = shape_of(line)[0]
+    length = define.shape_of(line)[0]
     if length == 0:
         return tangents[0]
     one = np.ones_like(line[:1])
@@ -102,7 +88,7 @@ CUMPROD = op(
     rule="g times the product of the others, summed from the end",
     reads=(0, "y"),
     batch="shifted",
-    lengths=shape_of_first,
+    lengths=define.shape_of_first,
     kind="running",
     combines=np.multiply,
     grows=True,
@@ -112,9 +98,9 @@ CUMPROD = op(
 def _check_single_axis(x: Array, axis: int | None) -> Array:
     """Require an axis where there are several, as the array API does."""
     x = admit(x)
-    if len(shape_of(x)) == 0:
+    if len(define.shape_of(x)) == 0:
         x = np.reshape(x, (1,))
-    elif axis is None and len(shape_of(x)) > 1:
+    elif axis is None and len(define.shape_of(x)) > 1:
         raise ValueError(
             "For arrays which have more than one dimension ``axis`` argument is"
             " required."
@@ -135,14 +121,14 @@ def _answer_running(op: Op, standard: str, first: int) -> None:
         include_initial: bool = False,
     ) -> Array:
         if dtype is not None:
-            a = convert_dtype(a, dtype)
-        if axis is None or (shape_of(a) == () and axis in (0, -1)):
+            a = define.convert_dtype(a, dtype)
+        if axis is None or (define.shape_of(a) == () and axis in (0, -1)):
             a, axis = np.ravel(a), 0
-        axis = normal_axis(axis, len(shape_of(a)))
+        axis = normal_axis(axis, len(define.shape_of(a)))
         y = apply(op, (a,), {"axis": axis})
         if not include_initial:
             return y
-        lengths = shape_of(y)
+        lengths = define.shape_of(y)
         one = np.full_like(y, first, shape=(*lengths[:axis], 1, *lengths[axis + 1 :]))
         return np.concatenate([one, y], axis)
 
@@ -182,20 +168,20 @@ def diff(
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n!r}")
     a, prepend, append = admit(a), admit(prepend), admit(append)
-    rank = len(shape_of(a))
+    rank = len(define.shape_of(a))
     if rank == 0:
         raise ValueError("diff requires input that is at least one dimensional")
     if n == 0:
         return a
     axis = normal_axis(axis, rank)
-    one = tuple(1 if i == axis else k for i, k in enumerate(shape_of(a)))
+    one = tuple(1 if i == axis else k for i, k in enumerate(define.shape_of(a)))
     ends = [
-        x if x is None or shape_of(x) else np.broadcast_to(_as_array(x, a), one)
+        x if x is None or define.shape_of(x) else np.broadcast_to(_as_array(x, a), one)
         for x in (prepend, append)
     ]
     parts = [x for x in (ends[0], a, ends[1]) if x is not None]
     y = parts[0] if len(parts) == 1 else np.concatenate(parts, axis)
-    differ = np.not_equal if dtype_of(y).kind == "b" else np.subtract
+    differ = np.not_equal if define.dtype_of(y).kind == "b" else np.subtract
     for _ in range(n):
         y = differ(
             y[_index_along(axis, slice(1, None))], y[_index_along(axis, slice(-1))]
@@ -220,12 +206,14 @@ def ediff1d(
         if x is None:
             continue
         x = np.ravel(_as_array(admit(x), line))
-        if not np.can_cast(dtype_of(x), dtype_of(line), casting="same_kind"):
+        if not np.can_cast(
+            define.dtype_of(x), define.dtype_of(line), casting="same_kind"
+        ):
             raise TypeError(
                 f"dtype of `{name}` must be compatible with input `ary` under the"
                 " `same_kind` rule."
             )
-        ends.append((name, x.astype(dtype_of(line))))
+        ends.append((name, x.astype(define.dtype_of(line))))
     if not ends:
         return y
     before = [x for name, x in ends if name == "to_begin"]
@@ -242,11 +230,11 @@ def unwrap(
 ) -> Array:
     """Add whole periods, which have no derivative, where a phase jumps."""
     p = admit(p)
-    axis = normal_axis(axis, len(shape_of(p)))
+    axis = normal_axis(axis, len(define.shape_of(p)))
     step = np.diff(stop_gradient(p), axis=axis)
     if discont is None:
         discont = period / 2
-    if np.result_type(dtype_of(step), period).kind in "iu":
+    if np.result_type(define.dtype_of(step), period).kind in "iu":
         high, rest = divmod(period, 2)
         ambiguous = rest == 0
     else:
@@ -257,7 +245,7 @@ def unwrap(
     turns = np.where(np.abs(step) < discont, 0, inside - step)
     first = p[_index_along(axis, slice(1))]
     rest = p[_index_along(axis, slice(1, None))] + np.cumsum(turns, axis=axis)
-    y = np.concatenate([first.astype(dtype_of(rest)), rest], axis)
+    y = np.concatenate([first.astype(define.dtype_of(rest)), rest], axis)
     return lay_like(y, p)
 
 
@@ -271,7 +259,7 @@ def _slopes(f: Array, axis: int, step: Any, edge_order: int) -> Array:
     ``(a**2 f2 + (b**2 - a**2) f1 - b**2 f0) / (a b (a + b))``. B. Fornberg,
     "Generation of finite difference formulas on arbitrarily spaced grids" (1988).
     """
-    rank = len(shape_of(f))
+    rank = len(define.shape_of(f))
 
     def part(start: int | None, stop: int | None) -> Array:
         return f[_index_along(axis, slice(start, stop))]
@@ -315,7 +303,7 @@ def gradient(
 ) -> Array | tuple[Array, ...]:
     """Estimate slopes by differences along axes, differentiable in the spacing too."""
     f = admit(f)
-    shape = shape_of(f)
+    shape = define.shape_of(f)
     axes = tuple(range(len(shape))) if axis is None else normal_axes(axis, len(shape))
     given = [admit(x) for x in varargs]
     if not given:
@@ -328,18 +316,18 @@ def gradient(
         raise TypeError("invalid number of arguments")
     if edge_order > 2:
         raise ValueError("'edge_order' greater than 2 not supported")
-    if dtype_of(f).kind not in "fc":
+    if define.dtype_of(f).kind not in "fc":
         f = f.astype(np.float64)
     found = []
     for n, step in zip(axes, steps, strict=True):
-        if is_always_less(shape[n], edge_order + 1):
+        if dims.is_always_less(shape[n], edge_order + 1):
             raise ValueError(
                 "Shape of array too small to calculate a numerical gradient, at least"
                 " (edge_order + 1) elements are required."
             )
         slopes = _slopes(f, n, step, edge_order)
-        same = dtype_of(slopes) == dtype_of(f)
-        found.append(lay_like(slopes if same else slopes.astype(dtype_of(f)), f))
+        same = define.dtype_of(slopes) == define.dtype_of(f)
+        found.append(lay_like(slopes if same else slopes.astype(define.dtype_of(f)), f))
     return found[0] if len(axes) == 1 else tuple(found)
 
 
@@ -348,11 +336,11 @@ def _spacing(x: Array, length: int) -> Array:
         return x
     if np.ndim(x) != 1:
         raise ValueError("distances must be either scalars or 1d")
-    if always_differ(shape_of(x), (length,)):
+    if dims.always_differ(define.shape_of(x), (length,)):
         raise ValueError(
             "when 1d, distances must match the length of the corresponding dimension"
         )
-    return np.diff(x.astype(np.float64) if dtype_of(x).kind in "iu" else x)
+    return np.diff(x.astype(np.float64) if define.dtype_of(x).kind in "iu" else x)
 
 
 # trapezoid
@@ -364,13 +352,13 @@ def trapezoid(
 ) -> Array:
     """Integrate along an axis by the trapezoidal rule."""
     y, x = admit(y), None if x is None else admit(x)
-    axis = normal_axis(axis, len(shape_of(y)))
+    axis = normal_axis(axis, len(define.shape_of(y)))
     if x is None:
         step = dx
-    elif len(shape_of(x)) == 1:
+    elif len(define.shape_of(x)) == 1:
         step = np.diff(x)
-        below = (1,) * (len(shape_of(y)) - axis - 1)
-        step = np.reshape(step, (*shape_of(step), *below))
+        below = (1,) * (len(define.shape_of(y)) - axis - 1)
+        step = np.reshape(step, (*define.shape_of(step), *below))
     else:
         step = np.diff(x, axis=axis)
     middle = (
@@ -398,16 +386,18 @@ def interp(
     >>> float(wb.grad(np.interp)(2.0, xp, fp))
     0.5
     """
-    kind = np.complex128 if dtype_of(fp := admit(fp)).kind == "c" else np.float64
+    kind = np.complex128 if define.dtype_of(fp := admit(fp)).kind == "c" else np.float64
     like = next((v for v in (x, xp, fp) if hasattr(v, "dtype")), fp)
-    x, xp = (_as_array(admit_like(v, like), like).astype(np.float64) for v in (x, xp))
-    fp = convert_like(fp, like).astype(kind)
-    if len(shape_of(xp)) != 1 or len(shape_of(fp)) != 1:
+    x, xp = (
+        _as_array(define.admit_like(v, like), like).astype(np.float64) for v in (x, xp)
+    )
+    fp = define.convert_like(fp, like).astype(kind)
+    if len(define.shape_of(xp)) != 1 or len(define.shape_of(fp)) != 1:
         raise ValueError("Data points must be 1-D sequences")
-    length = shape_of(xp)[0]
-    if always_differ((length,), shape_of(fp)):
+    length = define.shape_of(xp)[0]
+    if dims.always_differ((length,), define.shape_of(fp)):
         raise ValueError("fp and xp are not of the same length.")
-    if is_zero_length(length):
+    if dims.is_zero_length(length):
         raise ValueError("array of sample points is empty")
     if period is not None:
         if not hasattr(period, "dtype") and period == 0:
@@ -421,12 +411,12 @@ def interp(
         fp = np.concatenate([fp[-1:], fp, fp[:1]])
         length += 2
     first, last = xp[0], xp[-1]
-    if is_same_shape((length,), (1,)):
-        y = np.broadcast_to(fp[0], shape_of(x))
+    if dims.is_same_shape((length,), (1,)):
+        y = np.broadcast_to(fp[0], define.shape_of(x))
     else:
-        k = np.clip(np.searchsorted(xp, x, "right") - 1, 0, largest(length - 2, 0))
+        k = np.clip(np.searchsorted(xp, x, "right") - 1, 0, dims.largest(length - 2, 0))
         up, width = k + 1, 0
-        if not is_always_less(1, length):  # a single knot is its own neighbour
+        if not dims.is_always_less(1, length):  # a single knot is its own neighbour
             up = np.minimum(up, length - 1)
             width = np.equal(up, k)
         start, end = take(xp, k), take(xp, up)

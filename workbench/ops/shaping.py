@@ -13,16 +13,9 @@ from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
-from workbench.core import blame, dims, traces
+from workbench.core import blame, dims, op, traces
 from workbench.core.dims import Dim, broadcast_shapes, is_same_shape
 from workbench.core.methods import check_order
-from workbench.core.op import (
-    CopyParams,
-    RavelParams,
-    View,
-    declare,
-    implements,
-)
 from workbench.core.sharing import find_layout
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Axis, Batched, Params, Shape, Spec
@@ -216,7 +209,7 @@ RESHAPE = linear(
     template="np.reshape({0}, {shape}{more})",
     carries=(0,),
     batch=_reshape_batch,
-    view=View(put=_put_reshaped, may_copy=True),
+    view=op.View(put=_put_reshaped, may_copy=True),
     lengths=_reshape_lengths,
     cure="The new shape must hold as many entries; one length may be -1.",
     moves=True,
@@ -224,7 +217,7 @@ RESHAPE = linear(
 )
 
 
-@implements(np.reshape)
+@op.implements(np.reshape)
 def reshape(
     a: Array,
     /,
@@ -234,7 +227,7 @@ def reshape(
     copy: bool | None = None,
 ) -> Array:
     """Give an array another shape, as `numpy.reshape` does."""
-    kind = CopyParams if copy else dict
+    kind = op.CopyParams if copy else dict
     params: Params = kind(shape=tuple(map(_normalize_free_length, as_integers(shape))))
     if _check_order(a, order) == "F":
         params["order"] = "F"
@@ -246,7 +239,7 @@ def _normalize_free_length(n: int | Dim) -> int | Dim:
     return -1 if type(n) is int and n < 0 else n
 
 
-@implements(np.ravel)
+@op.implements(np.ravel)
 def ravel(a: Array, order: str | None = "C") -> Array:
     """Flatten an array to one axis, as `numpy.ravel` does."""
     read = _check_order(a, order)
@@ -254,7 +247,7 @@ def ravel(a: Array, order: str | None = "C") -> Array:
         a, read = np.transpose(a, _reading_axes(a)), "C"
     flat: Any = np.reshape(a, (-1,), order=read)
     if isinstance(flat, Tensor) and value_of(flat) is None:
-        flat.params = RavelParams(flat.params)  # a write asks whether it is a view
+        flat.params = op.RavelParams(flat.params)  # a write asks whether it is a view
         return flat
     return lay_out(flat, "C")  # unlike a reshape, it never skips entries
 
@@ -291,7 +284,7 @@ def _check_order(a: Array, order: str | None) -> Order:
     return "F" if order == "F" else "C"
 
 
-@implements(np.expand_dims)
+@op.implements(np.expand_dims)
 def expand_dims(a: Array, axis: SupportsIndex | Sequence[SupportsIndex]) -> Array:
     """Insert axes of length 1, as `numpy.expand_dims` does."""
     shape = shape_of(a)
@@ -303,7 +296,7 @@ def expand_dims(a: Array, axis: SupportsIndex | Sequence[SupportsIndex]) -> Arra
     )
 
 
-@implements(np.squeeze)
+@op.implements(np.squeeze)
 def squeeze(a: Array, axis: Axis = None) -> Array:
     """Remove axes of length 1, as `numpy.squeeze` does."""
     shape = shape_of(a)
@@ -327,19 +320,19 @@ def squeeze(a: Array, axis: Axis = None) -> Array:
     return np.reshape(a, tuple(n for i, n in enumerate(shape) if i not in axes))
 
 
-@implements(np.atleast_1d)
+@op.implements(np.atleast_1d)
 def atleast_1d(*arrays: Any) -> Array | tuple[Any, ...]:
     """Give each array at least one axis, as `numpy.atleast_1d` does."""
     return _at_least(arrays, lambda s: s or (1,))
 
 
-@implements(np.atleast_2d)
+@op.implements(np.atleast_2d)
 def atleast_2d(*arrays: Any) -> Array | tuple[Any, ...]:
     """Give each array at least two axes, as `numpy.atleast_2d` does."""
     return _at_least(arrays, lambda s: (1,) * (2 - len(s)) + s)
 
 
-@implements(np.atleast_3d)
+@op.implements(np.atleast_3d)
 def atleast_3d(*arrays: Any) -> Array | tuple[Any, ...]:
     """Give each array at least three axes, as `numpy.atleast_3d` does."""
     return _at_least(
@@ -406,21 +399,21 @@ TRANSPOSE = linear(
     rule="gᵀ",
     carries=(0,),
     batch=_transpose_batch,
-    view=View(put=_put_transposed),
+    view=op.View(put=_put_transposed),
     lengths=_transpose_lengths,
     moves=True,
     analytic=True,
 )
 
 
-@implements(np.transpose, np.permute_dims)
+@op.implements(np.transpose, np.permute_dims)
 def transpose(a: Array, axes: Sequence[SupportsIndex] | None = None) -> Array:
     """Reverse or permute the axes, as `numpy.transpose` does."""
     params = {} if axes is None else {"axes": as_integers(axes)}
-    return apply(declare("transpose"), (a,), params)
+    return apply(op.declare("transpose"), (a,), params)
 
 
-@implements(np.swapaxes)
+@op.implements(np.swapaxes)
 def swapaxes(a: Array, axis1: int, axis2: int) -> Array:
     """Exchange two axes, as `numpy.swapaxes` does."""
     rank = len(shape_of(a))
@@ -430,13 +423,13 @@ def swapaxes(a: Array, axis1: int, axis2: int) -> Array:
     return np.transpose(a, tuple(axes))
 
 
-@implements(np.matrix_transpose, np.linalg.matrix_transpose)
+@op.implements(np.matrix_transpose, np.linalg.matrix_transpose)
 def matrix_transpose(x: Array, /) -> Array:
     """Exchange the last two axes, as `numpy.matrix_transpose` does."""
     return np.swapaxes(x, -1, -2)
 
 
-@implements(np.moveaxis)
+@op.implements(np.moveaxis)
 def moveaxis(
     a: Array,
     source: SupportsIndex | Sequence[SupportsIndex],
@@ -456,7 +449,7 @@ def moveaxis(
     return np.transpose(a, tuple(order))
 
 
-@implements(np.rollaxis)
+@op.implements(np.rollaxis)
 def rollaxis(a: Array, axis: int, start: int = 0) -> Array:
     """Move an axis back to a position, as `numpy.rollaxis` does."""
     rank = len(shape_of(a))
@@ -488,20 +481,20 @@ BROADCAST = linear(
     carries=(0,),
     template="np.broadcast_to({0}, {shape})",
     batch=_broadcast_batch,
-    view=View(read_only=True),
+    view=op.View(read_only=True),
     lengths=lambda x, *, shape: Spec(shape, dtype_of(x)),
     moves=True,
     analytic=True,
 )
 
 
-@implements(np.broadcast_to)
+@op.implements(np.broadcast_to)
 def broadcast_to(array: ArrayLike, shape: int | Shape, subok: bool = False) -> Array:
     """Broadcast an array to a shape, as `numpy.broadcast_to` does."""
     return apply(BROADCAST, (array,), {"shape": as_integers(shape)})
 
 
-@implements(np.broadcast_arrays)
+@op.implements(np.broadcast_arrays)
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     """Broadcast arrays to one shape, as `numpy.broadcast_arrays` does."""
     arrays = [admit(a) for a in args]
@@ -512,7 +505,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     )
 
 
-@implements(np.meshgrid)
+@op.implements(np.meshgrid)
 def meshgrid(
     *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> tuple[Any, ...]:
@@ -571,7 +564,7 @@ _op = linear(
     rule="g",
     carries=(0,),
     lengths=_infer,
-    view=View(put=lambda x, part, params: part),
+    view=op.View(put=lambda x, part, params: part),
     helper='''\
 def specify_shape(x, shape):
     """x, which has these lengths; None is any."""

@@ -18,24 +18,9 @@ from workbench.core.dims import Dim, always_differ, is_zero_length, largest
 from workbench.core.op import Op, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Axis, Shape, is_weak
-from workbench.ops.define import (
-    admit_like,
-    convert_for_mean,
-    convert_like,
-    dtype_of,
-    shape_of,
-)
+from workbench.ops import define, reductions
 from workbench.ops.elementwise import conjugate, divide_by_length, stop_gradient
-from workbench.ops.reductions import (
-    can_reduce,
-    count,
-    count_chosen,
-    promote_half,
-    reduced_axes,
-    reduced_root,
-    reduction,
-    settings,
-)
+from workbench.ops.reductions import settings
 from workbench.ops.shaping import lay_like, lay_out, moveaxis, normal_axes
 
 # Variance and standard deviation
@@ -43,7 +28,7 @@ from workbench.ops.shaping import lay_like, lay_out, moveaxis, normal_axes
 
 def _freedom(x: Array, axis: Axis, ddof: float) -> Any:
     """Return the degrees of freedom: the entries of each result, less ``ddof``."""
-    left: Any = count(x, axis) - ddof
+    left: Any = reductions.count(x, axis) - ddof
     if isinstance(left, Tensor):  # a length less a fraction
         return np.maximum(left, 0)
     return largest(left, 0) if isinstance(left, Dim) else max(left, 0)
@@ -51,8 +36,8 @@ def _freedom(x: Array, axis: Axis, ddof: float) -> Any:
 
 def _weigh_deviations(x: Array, axis: Axis = None, ddof: float = 0, **_: Any) -> Array:
     """Return the conjugate deviations from the mean by the degrees of freedom."""
-    axes = reduced_axes(axis, len(shape_of(x)))
-    x = promote_half(x)
+    axes = reductions.reduced_axes(axis, len(define.shape_of(x)))
+    x = reductions.promote_half(x)
     middle = np.mean(x, axis=axes, keepdims=True)
     return conjugate(x - middle) / _freedom(x, axis, ddof)
 
@@ -66,9 +51,9 @@ def _var_weight(
 def _std_weight(
     y: Array, x: Array, *, axis: Axis = None, ddof: float = 0, **_: Any
 ) -> Array:
-    wide = promote_half(x)
+    wide = reductions.promote_half(x)
     if wide is not x:  # in float16 NumPy's sum of squares may be infinite
-        axes = reduced_axes(axis, len(shape_of(x)))
+        axes = reductions.reduced_axes(axis, len(define.shape_of(x)))
         y = np.std(wide, axis=axes, ddof=ddof, keepdims=True)
     return divide_by_length(_weigh_deviations(x, axis, ddof), y)
 
@@ -91,10 +76,10 @@ def _answer_moment(made: Op) -> None:
     ) -> Array:
         ddof = ddof if correction is None else correction
         if dtype is not None:
-            a = convert_for_mean(f"np.{made.name}", a, dtype)
+            a = define.convert_for_mean(f"np.{made.name}", a, dtype)
         if where is True and mean is None:
             return apply(made, (a,), settings(axis, keepdims, a, ddof=ddof))
-        wide = promote_half(a)
+        wide = reductions.promote_half(a)
         if wide is not a and getattr(mean, "dtype", a.dtype) == a.dtype:
             y = answer(wide, axis, None, None, ddof, keepdims, where=where, mean=mean)
             return y.astype(a.dtype)
@@ -116,20 +101,22 @@ def _variance(
     if mean is None:
         mean = np.mean(a, axis=axis, keepdims=True, where=where)  # a Tensor: so
     away = a - mean
-    if dtype_of(away).kind == "c":
+    if define.dtype_of(away).kind == "c":
         squares = np.square(np.real(away)) + np.square(np.imag(away))
     else:  # not |away|**2: that has a kink on the mean, and no second derivative
         squares = np.square(away)
     total = np.sum(squares, axis=axis, keepdims=keepdims, where=where)  # a Tensor: so
     if where is True:
         return total / _freedom(a, axis, ddof)
-    return total / np.maximum(count_chosen(a, where, axis, keepdims) - ddof, 0)
+    return total / np.maximum(
+        reductions.count_chosen(a, where, axis, keepdims) - ddof, 0
+    )
 
 
 def _var_body(
     x: Array, *, axis: Axis = None, keepdims: bool = False, ddof: float = 0
 ) -> Any:
-    if not can_reduce(x, "fcbiu"):
+    if not reductions.can_reduce(x, "fcbiu"):
         return None
     x = x.astype(float) if x.dtype.kind in "biu" else x
     away = x - np.mean(x, axis=axis, keepdims=True)
@@ -147,7 +134,7 @@ def _std_body(x: Array, **params: Any) -> Any:
 
 
 _answer_moment(
-    reduction(
+    reductions.reduction(
         "var",
         np.var,
         _var_weight,
@@ -159,12 +146,12 @@ _answer_moment(
     )
 )
 _answer_moment(
-    reduction(
+    reductions.reduction(
         "std",
         np.std,
         _std_weight,
         rule="g · (x − mean) / (n y)",
-        root=reduced_root("(x − mean) / n", _weigh_deviations),
+        root=reductions.reduced_root("(x − mean) / n", _weigh_deviations),
         unfold=_std_body,
         grows=True,
     )
@@ -182,13 +169,13 @@ def align_weights(weights: Array, a: Array, axis: Axis) -> Array:
     TypeError, ValueError
         As NumPy's, where the shapes do not fit.
     """
-    shape = shape_of(a)
-    if shape_of(weights) == shape:
+    shape = define.shape_of(a)
+    if define.shape_of(weights) == shape:
         return weights
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
     axes = normal_axes(axis, len(shape))
-    if shape_of(weights) != tuple(shape[n] for n in axes):
+    if define.shape_of(weights) != tuple(shape[n] for n in axes):
         raise ValueError(
             "Shape of weights must be consistent with shape of a along specified axis."
         )
@@ -209,22 +196,22 @@ def average(
 ) -> Array | tuple[Array, Array]:
     """Return the weighted mean along axes, differentiable in the weights too."""
     a = admit(a)
-    weights = admit_like(weights, a)
+    weights = define.admit_like(weights, a)
     if weights is None:
         y = np.mean(a, axis=axis, keepdims=keepdims)
-        return (y, np.full_like(y, count(a, axis))) if returned else y
+        return (y, np.full_like(y, reductions.count(a, axis))) if returned else y
     weights = align_weights(weights, a, axis)
-    if dtype_of(a).kind in "biu":
+    if define.dtype_of(a).kind in "biu":
         a = a.astype(np.float64)
-    weights = np.broadcast_to(weights, shape_of(a))
-    narrow = np.result_type(dtype_of(a), dtype_of(weights))
-    weights = promote_half(weights.astype(narrow))
+    weights = np.broadcast_to(weights, define.shape_of(a))
+    narrow = np.result_type(define.dtype_of(a), define.dtype_of(weights))
+    weights = reductions.promote_half(weights.astype(narrow))
     total = np.sum(weights, axis=axis, keepdims=keepdims)
     value = value_of(total)
     if value is not None and bool(np.any(value == 0)):
         raise ZeroDivisionError("Weights sum to zero, can't be normalized")
     y = np.sum(a * weights, axis=axis, keepdims=keepdims) / total
-    if dtype_of(weights) != narrow:
+    if define.dtype_of(weights) != narrow:
         y = y.astype(narrow)
         total = total.astype(narrow) if returned else None
     return (y, total) if returned else y
@@ -235,20 +222,20 @@ def average(
 
 def _variables(x: Array, name: str, rowvar: bool, dtype: npt.DTypeLike | None) -> Array:
     """Return one variable a row."""
-    rank = len(shape_of(x))
+    rank = len(define.shape_of(x))
     if rank > 2:
         raise ValueError(f"{name} has more than 2 dimensions")
     rows = np.reshape(x, (1, -1)) if rank < 2 else x
-    if not rowvar and (shape_of(rows)[0] != 1 if name == "y" else rank != 1):
+    if not rowvar and (define.shape_of(rows)[0] != 1 if name == "y" else rank != 1):
         rows = np.transpose(rows)
     return rows.astype(dtype)
 
 
 def _sample_weights(w: Array, name: str, rows: Array) -> Array:
-    w, length = admit_like(w, rows).astype(np.float64), shape_of(rows)[1]
-    if len(shape_of(w)) > 1:
+    w, length = define.admit_like(w, rows).astype(np.float64), define.shape_of(rows)[1]
+    if len(define.shape_of(w)) > 1:
         raise RuntimeError(f"cannot handle multidimensional {name}")
-    if always_differ(shape_of(w), (length,)):
+    if always_differ(define.shape_of(w), (length,)):
         raise RuntimeError(f"incompatible numbers of samples and {name}")
     value = value_of(w)
     if value is not None and name == "fweights" and np.any(value != np.rint(value)):
@@ -286,12 +273,12 @@ def cov(
     if ddof is not None and ddof != int(ddof):
         raise ValueError("ddof must be integer")
     if dtype is None:
-        given = [dtype_of(x) for x in (m, y) if x is not None]
+        given = [define.dtype_of(x) for x in (m, y) if x is not None]
         dtype = np.result_type(*given, np.float64)
     rows = _variables(m, "m", rowvar, dtype)
     if y is not None:
         rows = np.concatenate([rows, _variables(y, "y", rowvar, dtype)])
-    length = shape_of(rows)[1]
+    length = define.shape_of(rows)[1]
     if ddof is None:
         ddof = 0 if bias else 1
     w = _sample_weights(fweights, "fweights", rows) if fweights is not None else None
@@ -319,7 +306,7 @@ def cov(
     turned = np.transpose(rows if w is None else rows * w)
     scale = math.inf if w is None and is_zero_length(freedom) else 1 / freedom
     made = np.squeeze(rows @ conjugate(turned)) * scale
-    return made if dtype_of(made) == np.dtype(dtype) else made.astype(dtype)
+    return made if define.dtype_of(made) == np.dtype(dtype) else made.astype(dtype)
 
 
 @implements(np.corrcoef, lengths=_cov_lengths)
@@ -332,11 +319,11 @@ def corrcoef(
 ) -> Array:
     """Return correlations; the rounding cut off beyond 1 has no derivative."""
     c = cov(x, y, rowvar, dtype=dtype)
-    if len(shape_of(c)) == 0:
+    if len(define.shape_of(c)) == 0:
         return c / c
     size = np.sqrt(np.real(np.diagonal(c)))
     c = c / size[:, None] / size[None, :]
-    if dtype_of(c).kind == "c":
+    if define.dtype_of(c).kind == "c":
         return _clip_to_unit(np.real(c)) + 1j * _clip_to_unit(np.imag(c))
     return _clip_to_unit(c)
 
@@ -382,15 +369,15 @@ class _Lines(NamedTuple):
 
 
 def _lines(a: Array, axis: Axis, keepdims: bool, skip: bool) -> _Lines:
-    rank = len(shape_of(a))
+    rank = len(define.shape_of(a))
     if axis is not None:
         several = axis if isinstance(axis, (tuple, list)) else (axis,)
         axis = np.lib.array_utils.normalize_axis_tuple(tuple(several), rank)
-    axes = reduced_axes(axis, rank)
+    axes = reductions.reduced_axes(axis, rank)
     line = _flat(a, axes)
-    size: Any = shape_of(line)[-1]
+    size: Any = define.shape_of(line)[-1]
     order = None
-    if skip and dtype_of(a).kind in "fc":
+    if skip and define.dtype_of(a).kind in "fc":
         missing = np.isnan(line)
         size = np.sum(~missing, axis=-1, keepdims=True)
         # What is skipped passes nothing back, not even 0, which times inf is NaN.
@@ -401,12 +388,12 @@ def _lines(a: Array, axis: Axis, keepdims: bool, skip: bool) -> _Lines:
 
 def _flat(a: Array, axes: tuple[int, ...]) -> Array:
     """Return the reduced axes as one, the last."""
-    shape = shape_of(a)
+    shape = define.shape_of(a)
     kept = [n for n in range(len(shape)) if n not in axes]
     rows = tuple(shape[n] for n in kept)
     order = (*kept, *axes)
     turned = a if order == tuple(range(len(shape))) else np.transpose(a, order)
-    return np.reshape(turned, (*rows, count(a, axes)))
+    return np.reshape(turned, (*rows, reductions.count(a, axes)))
 
 
 def _gather(lines: _Lines, *positions: Any) -> list[Any]:
@@ -415,9 +402,9 @@ def _gather(lines: _Lines, *positions: Any) -> list[Any]:
     Positions are integers or arrays of integers with the slices' last axis.
     """
     line, order = lines.line, lines.order
-    length = shape_of(line)[-1]
+    length = define.shape_of(line)[-1]
     fixed = all(isinstance(p, (int, np.ndarray)) for p in positions)
-    spreads = order is None and dtype_of(line).kind in "fc"
+    spreads = order is None and define.dtype_of(line).kind in "fc"
     if order is None and fixed:
         wanted = {int(p) for part in positions for p in np.ravel(part)}
         kth = sorted(wanted | ({length - 1} if spreads else set()))
@@ -434,8 +421,8 @@ def _gather(lines: _Lines, *positions: Any) -> list[Any]:
         elif isinstance(p, Dim):
             entry = order[..., p][..., None]
         else:
-            p = p if shape_of(p) else np.reshape(p, (1,))
-            wide = (*shape_of(line)[:-1], shape_of(p)[-1])
+            p = p if define.shape_of(p) else np.reshape(p, (1,))
+            wide = (*define.shape_of(line)[:-1], define.shape_of(p)[-1])
             entry = np.take_along_axis(order, np.broadcast_to(p, wide), -1)
         if spreads:
             entry = np.where(spoiled, last, entry)
@@ -445,7 +432,7 @@ def _gather(lines: _Lines, *positions: Any) -> list[Any]:
 
 def _arrange_quantiles(y: Array, lines: _Lines, shape: tuple[int, ...]) -> Array:
     """Return the axis of the quantiles in front, in the shape of ``q``."""
-    rows = shape_of(y)[:-1]
+    rows = define.shape_of(y)[:-1]
     y = np.reshape(moveaxis(y, -1, 0), shape + rows)
     if not lines.keepdims:
         return y
@@ -467,7 +454,7 @@ def _answer_median(name: str, *, skip: bool) -> None:
         keepdims: bool = False,
     ) -> Array:
         a = admit(a)
-        if dtype_of(a).kind in "biu":
+        if define.dtype_of(a).kind in "biu":
             a = a.astype(float)
         lines = _lines(a, axis, keepdims, skip)
         y = _arrange_quantiles(_middle(lines), lines, ())
@@ -475,13 +462,13 @@ def _answer_median(name: str, *, skip: bool) -> None:
         if not isinstance(value, np.ndarray) or not value.size:
             return y
         part = slice(1) if keepdims else 0  # a mean of rows: they lie as those of a
-        rank = len(shape_of(a))
+        rank = len(define.shape_of(a))
         index = tuple(part if n in lines.axes else slice(None) for n in range(rank))
         return lay_like(y, value[index])
 
 
 def _middle(lines: _Lines) -> Array:
-    size, longest = lines.size, shape_of(lines.line)[-1]
+    size, longest = lines.size, define.shape_of(lines.line)[-1]
     if is_zero_length(longest):
         return np.mean(lines.line, axis=-1, keepdims=True)
     if isinstance(size, (int, Dim)):
@@ -535,7 +522,7 @@ def _share(method: str, part: Any) -> Array:
 def _check_quantile(
     a: Array, q: Array, method: str, weights: Array | None, whole: int
 ) -> None:
-    if dtype_of(a).kind == "c":
+    if define.dtype_of(a).kind == "c":
         raise TypeError("a must be an array of real numbers")
     value = value_of(q)
     if value is not None and not bool(np.all((value >= 0) & (value <= 1))):
@@ -547,7 +534,7 @@ def _check_quantile(
         )
     if weights is not None and method != "inverted_cdf":
         raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
-    if len(shape_of(q)) > 2:
+    if len(define.shape_of(q)) > 2:
         raise ValueError("q must be a scalar or 1d")
 
 
@@ -567,15 +554,17 @@ def _quantile(
         q = q / whole
     _check_quantile(a, q, method, weights, whole)
     lines = _lines(a, axis, keepdims, skip)
-    shape = shape_of(q)
+    shape = define.shape_of(q)
     plain = shape == () and not isinstance(q, Tensor)
     flat = q if plain else np.reshape(q, (-1,))
     if shape and (skip or weights is not None):  # it meets arrays, not numbers
-        flat = convert_like(flat, lines.line)
+        flat = define.convert_like(flat, lines.line)
     if weights is not None:
-        return _weighted_quantile(lines, admit_like(weights, a), a, flat, shape, axis)
+        return _weighted_quantile(
+            lines, define.admit_like(weights, a), a, flat, shape, axis
+        )
     place = _position(method, lines.size, flat)
-    exact = dtype_of(place).kind in "iu"  # of q = 0 or q = 1, as integers
+    exact = define.dtype_of(place).kind in "iu"  # of q = 0 or q = 1, as integers
     last = lines.size - 1
     below = place if exact else np.floor(place)
     low = np.clip(below, 0, last if isinstance(last, int) else np.maximum(last, 0))
@@ -606,8 +595,8 @@ def _cast_share(share: Array | float, lines: _Lines, light: bool) -> Array | flo
     if isinstance(share, (float, np.floating, np.ndarray)):
         if np.ndim(share) == 0:
             return float(share) if light else share
-        return convert_like(share, lines.line)
-    kind = dtype_of(lines.line)
+        return define.convert_like(share, lines.line)
+    kind = define.dtype_of(lines.line)
     return share.astype(kind) if light and kind.kind == "f" else share
 
 
@@ -620,7 +609,7 @@ def _weighted_quantile(
     axis: Axis,
 ) -> Array:
     """Return the first entry at which the running sum of the weights reaches ``q``."""
-    weights = np.broadcast_to(align_weights(weights, a, axis), shape_of(a))
+    weights = np.broadcast_to(align_weights(weights, a, axis), define.shape_of(a))
     heavy: Any = _flat(weights, lines.axes)
     value = value_of(heavy)
     if value is not None and bool(np.any(value < 0)):
@@ -636,9 +625,9 @@ def _weighted_quantile(
         raise ValueError("Weights included NaN, inf or were all zero.")
     run = run / np.where(total == 0, 1, total)
     run = np.where(run == 0, -1, run)  # entries of weight 0 before the first
-    bound = q[:, None] if shape_of(q) else q
+    bound = q[:, None] if define.shape_of(q) else q
     wide = run[..., None, :] < bound
-    place = np.minimum(np.sum(wide, axis=-1), shape_of(line)[-1] - 1)
+    place = np.minimum(np.sum(wide, axis=-1), define.shape_of(line)[-1] - 1)
     (y,) = _gather(lines, place)
     return _arrange_quantiles(y, lines, shape)
 

@@ -20,6 +20,7 @@ from workbench.core.op import FUNCTIONS, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Shape, Spec
 from workbench.errors import DtypeError, ShapeError, TraceError
+from workbench.ops import shaping
 from workbench.ops.define import (
     Casting,
     dtype_of,
@@ -36,13 +37,6 @@ from workbench.ops.indexing import (
     has_symbolic_mask,
 )
 from workbench.ops.lengths import PLACES, is_symbolic, nonzero_places
-from workbench.ops.shaping import (
-    as_integer,
-    as_integers,
-    lay_out,
-    moveaxis,
-    normal_axis,
-)
 from workbench.ops.updates import at
 
 
@@ -58,7 +52,7 @@ def take(
     a = admit(a)
     if axis is None or (shape_of(a) == () and axis in (0, -1)):
         a, axis = np.ravel(a), 0
-    axis = normal_axis(axis, len(shape_of(a)))
+    axis = shaping.normal_axis(axis, len(shape_of(a)))
     indices = admit(indices)
     if hasattr(indices, "dtype") and (
         indices.dtype.kind == "b" or is_zero_length(indices.size)
@@ -79,7 +73,7 @@ def take(
     # Unlike an index, NumPy copies here, and lays the copy out in C order.
     order = {"order": "C"} if len(shape_of(a)) > 1 else {}
     if not hasattr(indices, "dtype"):
-        number = as_integer(indices)
+        number = shaping.as_integer(indices)
         return apply(GETITEM, (a,), {"key": (*(WHOLE,) * axis, number), **order})
     return apply(GETITEM, (a, indices), {"key": (*(WHOLE,) * axis, ARRAY), **order})
 
@@ -105,7 +99,7 @@ def take_along(
     rank = len(shape_of(arr))
     if len(shape_of(indices)) != rank:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    axis = normal_axis(axis, rank)
+    axis = shaping.normal_axis(axis, rank)
     parts = []
     for i, length in enumerate(shape_of(arr)):
         line = [1] * rank
@@ -160,10 +154,10 @@ def compress(
     a = admit(a)
     if axis is None:
         a, axis = np.ravel(a), 0
-    axis = normal_axis(axis, len(shape_of(a)))
+    axis = shaping.normal_axis(axis, len(shape_of(a)))
     mask = _full_mask(condition, shape_of(a)[axis])
     if mask is not None:
-        return lay_out(a[(slice(None),) * axis + (mask,)], "C")
+        return shaping.lay_out(a[(slice(None),) * axis + (mask,)], "C")
     places = np.nonzero(condition)
     if len(places) != 1:
         raise ValueError(
@@ -217,7 +211,7 @@ def select(
     y = default
     for holds, choice in zip(condlist[::-1], choicelist[::-1], strict=True):
         y = np.where(holds, choice, y)
-    return lay_out(y, "C")
+    return shaping.lay_out(y, "C")
 
 
 @implements(np.choose)
@@ -249,7 +243,7 @@ def choose(
     y = arrays[last]
     for k in range(last - 1, -1, -1):
         y = np.where(np.equal(index, k), arrays[k], y)
-    return lay_out(y, "C")
+    return shaping.lay_out(y, "C")
 
 
 @implements(np.piecewise)
@@ -356,7 +350,9 @@ def unique(
     )
     values = np.take(ar, index, axis)
     if axis:
-        values = moveaxis(lay_out(moveaxis(values, axis, 0), "C"), 0, axis)
+        values = shaping.moveaxis(
+            shaping.lay_out(shaping.moveaxis(values, axis, 0), "C"), 0, axis
+        )
     parts = [values, *([index] if return_index else []), *more]
     return tuple(parts) if len(parts) > 1 else parts[0]
 
@@ -409,7 +405,7 @@ def unravel_index(
     indices: Array, shape: int | Shape, order: str = "C"
 ) -> tuple[Any, ...]:
     """Convert flat indices to an index per axis."""
-    indices, shape = admit(indices), as_integers(shape)
+    indices, shape = admit(indices), shaping.as_integers(shape)
     _check_bounds(indices, math.prod(shape), "np.unravel_index")
     return tuple(
         np.remainder(np.floor_divide(indices, stride), n)
@@ -425,7 +421,7 @@ def ravel_multi_index(
     order: str = "C",
 ) -> Array:
     """Convert an index per axis to flat indices."""
-    dims = as_integers(dims)
+    dims = shaping.as_integers(dims)
     modes = mode if isinstance(mode, tuple) else (mode,) * len(dims)
     total: Any = 0
     parts = list(map(admit, multi_index))
@@ -498,7 +494,7 @@ def _check_matrix(arr: Array) -> tuple[int, ...]:
 
 def _bit_lengths(x: Array, *, axis: int | None, change: Callable[[Any], Any]) -> Spec:
     shape = shape_of(x) if axis is not None else (math.prod(shape_of(x)),)
-    at = normal_axis(axis or 0, len(shape))
+    at = shaping.normal_axis(axis or 0, len(shape))
     changed = (*shape[:at], change(shape[at]), *shape[at + 1 :])
     return Spec(changed, np.dtype(np.uint8))
 

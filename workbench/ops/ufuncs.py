@@ -19,17 +19,10 @@ from workbench.core.op import ATTRIBUTES, CALLS, UFUNCS, implements, load_ops
 from workbench.core.refusals import unsupported_error
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, ArrayLike, Axis, is_weak
+from workbench.ops import shaping
 from workbench.ops.define import refuse_where, shape_of
 from workbench.ops.elementwise import frexp, modf, sign
 from workbench.ops.reductions import logsumexp, reduced_axes
-from workbench.ops.shaping import (
-    lay_like,
-    lay_out,
-    memory_order,
-    moveaxis,
-    normal_axes,
-    normal_axis,
-)
 from workbench.ops.updates import at
 from workbench.ops.writing import write_at, write_ufunc
 
@@ -134,9 +127,9 @@ def _reduce_by_halves(
     """Reduce along some axes by halves: few and large operations."""
     shape = shape_of(x)
     rank = len(shape)
-    axes = reduced_axes(None, rank) if axis is None else normal_axes(axis, rank)
+    axes = reduced_axes(None, rank) if axis is None else shaping.normal_axes(axis, rank)
     rest = tuple(n for i, n in enumerate(shape) if i not in axes)
-    y = moveaxis(x, axes, tuple(range(len(axes))))
+    y = shaping.moveaxis(x, axes, tuple(range(len(axes))))
     y = np.reshape(y, (math.prod(shape[n] for n in axes), *rest))
     length = shape_of(y)[0]
     if length == 0:
@@ -167,8 +160,8 @@ def _reduce_by_inverse(
                 f" one axis may be specified{blame.user_line()}"
             )
         axis = 0
-    (n,) = normal_axes(axis, rank)
-    y = moveaxis(x, n, 0)
+    (n,) = shaping.normal_axes(axis, rank)
+    y = shaping.moveaxis(x, n, 0)
     if initial is None and shape_of(y)[0] == 0 and 0 not in shape_of(y)[1:]:
         raise ValueError(
             f"zero-size array to reduction operation {ufunc.__name__} which has no"
@@ -196,11 +189,11 @@ def accumulate(
         return np.cumsum(array, axis=axis)
     if ufunc is np.multiply:
         return np.cumprod(array, axis=axis)
-    y = moveaxis(array, axis, 0)
+    y = shaping.moveaxis(array, axis, 0)
     if ufunc in INVERSES:
         run = np.cumsum if ufunc is np.subtract else np.cumprod
         y = np.concatenate([y[:1], ufunc(y[:1], run(y[1:], axis=0))])
-        return lay_like(moveaxis(y, 0, axis), array)
+        return shaping.lay_like(shaping.moveaxis(y, 0, axis), array)
     if ufunc not in ASSOCIATIVE and ufunc not in REDUCTIONS:
         raise unsupported_error(ufunc, ".accumulate")
     # Each step takes in twice as many entries.
@@ -208,7 +201,7 @@ def accumulate(
     while reach < length:
         y = np.concatenate([y[:reach], ufunc(y[:-reach], y[reach:])])
         reach *= 2
-    return lay_like(moveaxis(y, 0, axis), array)
+    return shaping.lay_like(shaping.moveaxis(y, 0, axis), array)
 
 
 # reduceat
@@ -231,8 +224,8 @@ def reduceat(
         For an index that is not in the array.
     """
     array = _prepare_operand(ufunc, array, dtype)
-    axis = normal_axis(axis, len(shape_of(array)))
-    y = moveaxis(array, axis, 0)
+    axis = shaping.normal_axis(axis, len(shape_of(array)))
+    y = shaping.moveaxis(array, axis, 0)
     length = shape_of(y)[0]
     starts = [int(i) for i in indices]
     for i in starts:
@@ -242,19 +235,19 @@ def reduceat(
                 f"{blame.user_line()}"
             )
     if not starts:
-        return moveaxis(y[:0], 0, axis)
+        return shaping.moveaxis(y[:0], 0, axis)
     ends = [*starts[1:], length]
     counts = [b - a for a, b in zip(starts, ends, strict=True)]
     if ufunc is np.add and min(counts) > 0:
         owner = np.repeat(np.arange(len(starts)), counts)  # host array: an index
         none = np.zeros_like(y, shape=(len(starts), *shape_of(y)[1:]))
-        y = moveaxis(at(none)[owner].add(y[starts[0] :]), 0, axis)
-        return lay_out(y, "C")
+        y = shaping.moveaxis(at(none)[owner].add(y[starts[0] :]), 0, axis)
+        return shaping.lay_out(y, "C")
     parts = [
         reduce(ufunc, name, y[a:b]) if a + 1 < b else y[a]
         for a, b in zip(starts, ends, strict=True)
     ]
-    return lay_out(np.stack(parts, axis=axis), "C")
+    return shaping.lay_out(np.stack(parts, axis=axis), "C")
 
 
 # Functions of a user that NumPy calls slice by slice.
@@ -270,8 +263,8 @@ def apply_along_axis(
     """
     arr = admit(arr)
     rank = len(shape_of(arr))
-    axis = normal_axis(axis, rank)
-    turned = moveaxis(arr, axis, -1)
+    axis = shaping.normal_axis(axis, rank)
+    turned = shaping.moveaxis(arr, axis, -1)
     rows = shape_of(turned)[:-1]
     if math.prod(rows) == 0:
         raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
@@ -296,7 +289,7 @@ def apply_over_axes(
     y = admit(a)
     rank = len(shape_of(y))
     for axis in axes if isinstance(axes, (tuple, list, np.ndarray)) else (axes,):
-        n = normal_axis(axis, rank)
+        n = shaping.normal_axis(axis, rank)
         made = func(y, n)
         if len(shape_of(made)) == rank - 1:
             made = np.expand_dims(made, n)
@@ -346,8 +339,8 @@ def _call(
     if order != "K":
         y = _call(ufunc, name, *inputs, where=where, dtype=dtype, **settings)
         if order == "A":
-            order = "F" if all(memory_order(x) == "F" for x in inputs) else "C"
-        return lay_out(y, "F" if order == "F" else "C")
+            order = "F" if all(shaping.memory_order(x) == "F" for x in inputs) else "C"
+        return shaping.lay_out(y, "F" if order == "F" else "C")
     refuse_where(name, where)
     named = {}
     if ufunc is np.vecdot and "axis" in settings:

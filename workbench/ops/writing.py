@@ -52,18 +52,8 @@ from workbench.core.tensor import (
     value_of,
 )
 from workbench.errors import DtypeError, GradientLostError, TraceError
+from workbench.ops import indexing
 from workbench.ops.define import dtype_of
-from workbench.ops.indexing import (
-    GETITEM,
-    WHOLE,
-    Key,
-    Slice,
-    as_index,
-    find_entries,
-    getitem,
-    set_entries,
-    split_index,
-)
 from workbench.ops.updates import SET, at
 
 READ = SLOT.__get__
@@ -100,8 +90,8 @@ def assign(x: Tensor, index: object, value: Any, line: Line | None = None) -> No
             return
         with source.pin_line():
             old = latest_of(x, memory) if path else memory.latest
-            if (entries := find_entries(old, index)) is not None:
-                new = value = set_entries(old, entries, value)
+            if (entries := indexing.find_entries(old, index)) is not None:
+                new = value = indexing.set_entries(old, entries, value)
             else:
                 new = at(old)[index].set(value)
             _check_gradient(value, old)
@@ -125,7 +115,7 @@ _kind: Any = Tensor
 _kind.__setitem__ = assign
 
 
-def _find_key(index: Any) -> Key | None:
+def _find_key(index: Any) -> indexing.Key | None:
     """Return an index of integers and slices as a key; None for any other."""
     for part in index if type(index) is tuple else (index,):
         kind = type(part)
@@ -135,10 +125,12 @@ def _find_key(index: Any) -> Key | None:
             n is None or type(n) is int for n in (part.start, part.stop, part.step)
         ):
             return None
-    return split_index(index)[0]
+    return indexing.split_index(index)[0]
 
 
-def _compose_path(memory: Memory, path: Sequence[Tensor], last: Key) -> Key | None:
+def _compose_path(
+    memory: Memory, path: Sequence[Tensor], last: indexing.Key
+) -> indexing.Key | None:
     """Return the key of the base that is an index of a view of a view of it.
 
     None where one of the views is something else than a slice.
@@ -153,14 +145,14 @@ def _compose_path(memory: Memory, path: Sequence[Tensor], last: Key) -> Key | No
     return tuple([x if type(x) is int else _slice_of(x) for x in axes])
 
 
-def _slices_of(view: Tensor) -> Key | None:
-    if view.op is not GETITEM or len(view.inputs) > 1:
+def _slices_of(view: Tensor) -> indexing.Key | None:
+    if view.op is not indexing.GETITEM or len(view.inputs) > 1:
         return None
-    key: Key = view.params["key"]
+    key: indexing.Key = view.params["key"]
     return key
 
 
-def _take_axes(axes: list[Any], key: Key) -> bool:
+def _take_axes(axes: list[Any], key: indexing.Key) -> bool:
     """Take a key of ranges of axes, in place; return whether it is of that kind."""
     left = [i for i, x in enumerate(axes) if type(x) is range]
     used = sum(part is not Ellipsis for part in key)
@@ -168,38 +160,38 @@ def _take_axes(axes: list[Any], key: Key) -> bool:
         return False
     if Ellipsis in key:
         i = key.index(Ellipsis)
-        key = (*key[:i], *(WHOLE,) * (len(left) - used), *key[i + 1 :])
+        key = (*key[:i], *(indexing.WHOLE,) * (len(left) - used), *key[i + 1 :])
     for i, part in zip(left, key, strict=False):
         if type(part) is int:
             if not -len(axes[i]) <= part < len(axes[i]):
                 return False
             axes[i] = axes[i][part]
-        elif type(part) is Slice:
+        elif type(part) is indexing.Slice:
             axes[i] = axes[i][slice(part.start, part.stop, part.step)]
         else:
             return False
     return True
 
 
-def _slice_of(places: range) -> Slice:
+def _slice_of(places: range) -> indexing.Slice:
     if not places:
-        return Slice(0, 0, 1)
+        return indexing.Slice(0, 0, 1)
     stop = places.stop
-    return Slice(places.start, None if stop < 0 else stop, places.step)
+    return indexing.Slice(places.start, None if stop < 0 else stop, places.step)
 
 
-def _is_whole(key: Key, shape: tuple[int, ...]) -> bool:
+def _is_whole(key: indexing.Key, shape: tuple[int, ...]) -> bool:
     """Return whether a key names all entries, in their order."""
     parts = list(key)
     if Ellipsis in parts:
         i = parts.index(Ellipsis)
-        parts[i : i + 1] = [WHOLE] * (len(shape) - len(parts) + 1)
+        parts[i : i + 1] = [indexing.WHOLE] * (len(shape) - len(parts) + 1)
     if len(parts) > len(shape):
         return False  # it adds axes
     for part, n in zip(parts, shape, strict=False):  # axes that are not named are whole
-        if type(part) is not Slice:
+        if type(part) is not indexing.Slice:
             return False
-        if part != WHOLE and range(n)[slice(*part)] != range(n):
+        if part != indexing.WHOLE and range(n)[slice(*part)] != range(n):
             return False
     return True
 
@@ -207,7 +199,7 @@ def _is_whole(key: Key, shape: tuple[int, ...]) -> bool:
 def _set_at_arrays(memory: Memory, index: Any, value: Any, line: Line) -> bool:
     """Write at an index of arrays, where these have values and are no masks."""
     try:
-        key, arrays = split_index(index)
+        key, arrays = indexing.split_index(index)
     except Exception:
         return False
     plain = map(value_of, arrays)
@@ -216,7 +208,9 @@ def _set_at_arrays(memory: Memory, index: Any, value: Any, line: Line) -> bool:
     return set_in_place(memory, key, arrays, value, line)
 
 
-def set_in_place(memory: Memory, key: Key, arrays: Any, value: Any, line: Line) -> bool:
+def set_in_place(
+    memory: Memory, key: indexing.Key, arrays: Any, value: Any, line: Line
+) -> bool:
     """Make the next version by a write into the buffer; return whether it was done."""
     latest = memory.latest
     v = value._value if isinstance(value, Tensor) else value
@@ -247,7 +241,7 @@ def set_in_place(memory: Memory, key: Key, arrays: Any, value: Any, line: Line) 
         buffer = copy_in_place(latest._value)
     plain = tuple([value_of(a) for a in arrays])
     try:
-        buffer[as_index(key, plain)] = v  # an error leaves it as it was
+        buffer[indexing.as_index(key, plain)] = v  # an error leaves it as it was
     except (ValueError, IndexError) as error:
         raise type(error)(
             f"x[i] = v of shape {shape}{blame.user_line()}: {error}"
@@ -289,7 +283,7 @@ def _replace_whole(memory: Memory, value: Any, v: Any, line: Line) -> bool:
 def _is_same_view(x: Tensor, index: object, value: Any) -> bool:
     """Return whether a value is the view of ``x`` at this very index."""
     handle = value.memory
-    if handle.whole or value.op is not GETITEM or type(x) not in CHANGED:
+    if handle.whole or value.op is not indexing.GETITEM or type(x) not in CHANGED:
         return False
     if x.memory.memory is not handle.memory or len(value.inputs) > 1:
         return False
@@ -314,7 +308,7 @@ def _is_same_view(x: Tensor, index: object, value: Any) -> bool:
 
 def _write_entries(value: Any, node: Any) -> None:
     """Write what a version has set into an array."""
-    value[as_index(node.params["key"], node.args[2:])] = node.args[1]
+    value[indexing.as_index(node.params["key"], node.args[2:])] = node.args[1]
 
 
 ATTRIBUTES[np.ndarray.__setitem__] = _write_entries
@@ -325,11 +319,11 @@ def _read_entries(x: Any, index: Any, line: Line) -> Any:
     node = x.memory.read()
     memory = node.memory
     index = resolve_nest(index)
-    if (waiting := find_entries(node, index)) is not None:
+    if (waiting := indexing.find_entries(node, index)) is not None:
         return waiting
     if type(node) is Version and READ(node) is None and memory.latest is node:
         try:
-            key, arrays = split_index(index)
+            key, arrays = indexing.split_index(index)
             with LOCK:
                 made = read_in_place(memory, key, arrays, line)
         except Exception:  # which `getitem` explains
@@ -337,13 +331,13 @@ def _read_entries(x: Any, index: Any, line: Line) -> Any:
         if made is not None:
             return made
     with source.pin_line():
-        return getitem(node, index)
+        return indexing.getitem(node, index)
 
 
 ATTRIBUTES[np.ndarray.__getitem__] = _read_entries
 
 
-def read_in_place(memory: Memory, key: Key, arrays: Any, line: Line) -> Any:
+def read_in_place(memory: Memory, key: indexing.Key, arrays: Any, line: Line) -> Any:
     """Return a copy of entries of the latest version, whose value nobody has seen.
 
     None where it would lie in memory otherwise than a view, which it stands for: it
@@ -352,7 +346,7 @@ def read_in_place(memory: Memory, key: Key, arrays: Any, line: Line) -> Any:
     plain = tuple([value_of(a) for a in arrays]) if arrays else ()
     if arrays and any(a is None for a in plain):
         return None
-    value = memory.buffer[as_index(key, plain)]
+    value = memory.buffer[indexing.as_index(key, plain)]
     params: dict[str, Any] = {"key": key}
     is_view = type(value) is np.ndarray and not arrays
     if is_view:
@@ -367,7 +361,7 @@ def read_in_place(memory: Memory, key: Key, arrays: Any, line: Line) -> Any:
             return None
         params = OwnParams(params)
     made = Tensor(
-        GETITEM,
+        indexing.GETITEM,
         (memory.latest, *arrays),
         (memory.shown, *plain),
         params,

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from workbench import errors
 from workbench.autodiff.grad import value_and_grad
 from workbench.autodiff.jacobian import hessian, jacobian
 from workbench.autodiff.products import hvp
@@ -21,13 +22,6 @@ from workbench.autodiff.sparse.evaluation import SparseDerivative
 from workbench.checks.doctor.diagnose import diagnose
 from workbench.core import blame
 from workbench.core.trace import is_live
-from workbench.errors import (
-    DtypeError,
-    GradientLostError,
-    ShapeError,
-    TraceError,
-    UsageError,
-)
 from workbench.optimize.variables import (
     Vector,
     VectorLayout,
@@ -82,7 +76,7 @@ class Evaluation:
     def _to_point(self, x: Any) -> Vector:
         point = _to_floats(x, "the point")
         if point.shape != (self.n,):
-            raise ShapeError(
+            raise errors.ShapeError(
                 f"the point has shape {point.shape}, and the problem {self.n}"
                 " variables. Give a flat vector; p.unpack(x) nests it as x0."
             )
@@ -127,7 +121,7 @@ class Evaluation:
         made = derivative(f, argnums, sparse=self._sparse, format="csr")
         try:
             made.prepare(*examples)
-        except TraceError:  # the function looks at values
+        except errors.TraceError:  # the function looks at values
             return None
         return made if made.is_sparse else None
 
@@ -136,7 +130,7 @@ def _to_floats(value: Any, what: str) -> Vector:
     if type(value) is np.ndarray and value.dtype == np.float64 and value.ndim:
         return value
     if np.iscomplexobj(value):
-        raise DtypeError(
+        raise errors.DtypeError(
             f"{what} is complex, and a problem is of real numbers. Pass its real part,"
             " np.real(...), if the rest is rounding."
         )
@@ -147,7 +141,7 @@ def _to_floats(value: Any, what: str) -> Vector:
 def _to_number(value: Any, what: str) -> Any:
     made = _to_floats(value, what)
     if made.ndim:
-        raise ShapeError(
+        raise errors.ShapeError(
             f"{what} has shape {made.shape}, and it is one number. Pass a float."
         )
     return made
@@ -158,7 +152,7 @@ def prepare(function: Function, *examples: Any) -> Function:
     compiled = compile(function)
     try:
         compiled(*examples)
-    except TraceError:
+    except errors.TraceError:
         return function
     return compiled
 
@@ -174,7 +168,7 @@ def _check_finite(
 ) -> None:
     """Refuse a start where a function is not finite, in the doctor's words."""
     if is_live(value):
-        raise GradientLostError(
+        raise errors.GradientLostError(
             f"problem{blame.user_line()}: {what} reads a traced value from outside,"
             " which is a constant to a solver, and its gradient would be lost. Write"
             " minimize, root or root_scalar of workbench.scipy.optimize, or solve_ivp"
@@ -183,12 +177,12 @@ def _check_finite(
         )
     array = np.asarray(value)
     if array.dtype.kind == "c":
-        raise DtypeError(
+        raise errors.DtypeError(
             f"problem: {what} is complex at x0, and solvers compare real numbers."
             " Return np.abs(z)**2 for an objective, or z.real and z.imag as two arrays."
         )
     if array.dtype.kind not in "biuf":
-        raise DtypeError(
+        raise errors.DtypeError(
             f"problem: {what} is of dtype {array.dtype} at x0. Return real numbers."
         )
     bad = np.flatnonzero(~np.isfinite(array.ravel()))
@@ -199,7 +193,7 @@ def _check_finite(
         one for one in diagnose(f, *args, argnums=argnums) if one.severity != "note"
     ]
     told = f"\n{found[0]}" if found else ""
-    raise UsageError(
+    raise errors.UsageError(
         f"problem: {what} is {array.ravel()[bad[0]]}{first} at x0, and no solver can"
         f" start there. Start elsewhere, or mend the function.{told}"
     )
@@ -335,7 +329,7 @@ class Objective(Evaluation):
     def _to_multipliers(self, multipliers: Any) -> Vector:
         weights = _to_floats(multipliers, "the array of multipliers")
         if weights.shape != (self.m,):
-            raise ShapeError(
+            raise errors.ShapeError(
                 f"the multipliers have shape {weights.shape}, and the problem"
                 f" {self.m} constraints. Give one for each."
             )
@@ -426,7 +420,7 @@ class Equations(Evaluation):
         _check_finite(flat, f, "the value of f", given, len(given) - 1)
         self.m = int(flat.size)
         if t0 is not None and self.m != self.n:
-            raise ShapeError(
+            raise errors.ShapeError(
                 f"problem: f(t, x) returns {self.m} numbers, and x has {self.n}. Return"
                 " the derivative by time of each variable."
             )
@@ -449,7 +443,7 @@ class Equations(Evaluation):
     def _to_arguments(self, args: tuple[Any, ...]) -> tuple[Vector, ...]:
         if len(args) != len(self._examples):
             wanted = "x" if self.t0 is None else "t, x"
-            raise UsageError(f"{len(args)} arguments; write ({wanted}).")
+            raise errors.UsageError(f"{len(args)} arguments; write ({wanted}).")
         times = tuple(_to_number(t, "the time") for t in args[:-1])
         return (*times, self._to_point(args[-1]))
 

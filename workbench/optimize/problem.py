@@ -17,14 +17,7 @@ import numpy as np
 from workbench.core import blame
 from workbench.core.types import is_one_number
 from workbench.errors import UsageError
-from workbench.optimize import solvers
-from workbench.optimize.derivatives import (
-    Equations,
-    Function,
-    Objective,
-    Sparse,
-    try_call,
-)
+from workbench.optimize import derivatives, solvers
 from workbench.optimize.variables import VectorLayout, read_bounds
 
 #: What SciPy calls constraints of its dicts: ``g(x) = 0``, ``g(x) >= 0``.
@@ -32,13 +25,13 @@ KINDS = ("eq", "ineq")
 
 
 def problem(
-    f: Function,
+    f: derivatives.Function,
     x0: Any,
     *,
     constraints: Sequence[Any] = (),
     bounds: Any = None,
     t0: float | None = None,
-    sparse: Sparse = "auto",
+    sparse: derivatives.Sparse = "auto",
 ) -> Any:
     """Return the derivatives of a program in the form that solvers take.
 
@@ -108,7 +101,7 @@ def problem(
     if t0 is not None:
         _refuse_constraints(constraints, "solve_ivp")
         return System(f, layout, limits, float(t0), sparse)
-    value = try_call(f, layout.unpack(layout.start.copy()))
+    value = derivatives.try_call(f, layout.unpack(layout.start.copy()))
     if getattr(value, "shape", None) == () or np.isscalar(value):
         return Problem(f, layout, limits, _list_constraints(constraints), sparse)
     if len(constraints) and is_one_number(np.shape(value)):  # residuals have none
@@ -118,7 +111,7 @@ def problem(
     return System(f, layout, limits, None, sparse)
 
 
-def _drop_axes(f: Function) -> Function:
+def _drop_axes(f: derivatives.Function) -> derivatives.Function:
     """Return a function whose one number has no axis."""
 
     @wraps(f)
@@ -128,7 +121,7 @@ def _drop_axes(f: Function) -> Function:
     return objective
 
 
-def _read_sparse(given: Any) -> Sparse:
+def _read_sparse(given: Any) -> derivatives.Sparse:
     if isinstance(given, (bool, np.bool_)):
         return bool(given)
     if isinstance(given, str) and given == "auto":
@@ -152,7 +145,7 @@ def _describe(value: Any) -> str:
     return f"a {type(value).__name__}" if shape is None else f"shape {shape}"
 
 
-def _list_constraints(constraints: Any) -> list[tuple[Function, Any, Any]]:
+def _list_constraints(constraints: Any) -> list[tuple[derivatives.Function, Any, Any]]:
     """Return the triples of an argument, one of them alone too."""
     triple = isinstance(constraints, tuple) and constraints and callable(constraints[0])
     several = isinstance(constraints, Iterable) and not isinstance(constraints, Mapping)
@@ -161,11 +154,11 @@ def _list_constraints(constraints: Any) -> list[tuple[Function, Any, Any]]:
     return [_read_constraint(i, one) for i, one in enumerate(constraints)]
 
 
-def _call_with(g: Function, args: Sequence[Any], x: Any) -> Any:
+def _call_with(g: derivatives.Function, args: Sequence[Any], x: Any) -> Any:
     return g(x, *args)
 
 
-def _read_constraint(i: int, one: Any) -> tuple[Function, Any, Any]:
+def _read_constraint(i: int, one: Any) -> tuple[derivatives.Function, Any, Any]:
     """Return a constraint as a triple; SciPy's own forms are taken too."""
     given = one
     if isinstance(one, Mapping):
@@ -186,7 +179,7 @@ def _read_constraint(i: int, one: Any) -> tuple[Function, Any, Any]:
     )
 
 
-class Problem(Objective):
+class Problem(derivatives.Objective):
     """An objective with constraints, made by :func:`workbench.optimize.problem`.
 
     Every method takes a flat vector (n,) and returns plain numbers and arrays, which
@@ -287,7 +280,7 @@ class Problem(Objective):
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
 
-class System(Equations):
+class System(derivatives.Equations):
     """Residuals or the right-hand side of a system, made by `problem`.
 
     Attributes

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from workbench import errors
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.budget import BudgetError
 from workbench.autodiff.higher_order import make_bitmask
@@ -26,13 +27,6 @@ from workbench.core.op import Op
 from workbench.core.tensor import Tensor, admit
 from workbench.core.traces import OpenTrace
 from workbench.core.types import Array, Params
-from workbench.errors import (
-    DtypeError,
-    NotDifferentiableError,
-    ShapeError,
-    UsageError,
-    WorkbenchError,
-)
 from workbench.ops import gradients
 from workbench.ops.define import shape_of
 from workbench.overrides.expression import Expression
@@ -138,7 +132,7 @@ class Runner:
 
     def find_rule(self) -> Any:
         """Return the rule of reverse mode where ``vjp`` and ``jvp`` are None."""
-        raise NotDifferentiableError(f"{self.op.name} has no derivative.")
+        raise errors.NotDifferentiableError(f"{self.op.name} has no derivative.")
 
     def lend_to(self, node: Node) -> None:
         """Fill a node with read-only arrays and their names, for a user's function."""
@@ -160,7 +154,7 @@ class Runner:
         rule: object,
         what: str,
         cure: str,
-        kind: type[WorkbenchError] = UsageError,
+        kind: type[errors.WorkbenchError] = errors.UsageError,
         cause: BaseException | None = None,
     ) -> NoReturn:
         """Raise an error that names the rule, and what it did."""
@@ -175,7 +169,7 @@ class Runner:
         ``i`` is the number of the input; or of the output, of which None is the only.
         """
         dtype = getattr(c, "dtype", None)
-        kind: type[WorkbenchError] = DtypeError
+        kind: type[errors.WorkbenchError] = errors.DtypeError
         part = f"{what} of {self.name_part(what, i)}"
         if dtype is None:
             problem = f"the {part} as {type(c).__name__}, which is not an array"
@@ -190,7 +184,7 @@ class Runner:
         else:
             part = part.replace(" of ", f" of shape {shape_of(c)} for ", 1)
             problem = f"a {part}, which is {types.spec_of(x)}"
-            cure, kind = SHAPES[what], ShapeError
+            cure, kind = SHAPES[what], errors.ShapeError
         self.refuse(rule, f"returned {problem}", cure, kind)
 
     def name_part(self, what: str, i: int | None) -> str:
@@ -205,7 +199,7 @@ class Runner:
         mode, other, own = ("forward", "jvp", "reverse")
         if which == "jvp":
             mode, other, own = ("reverse", "vjp", "forward")
-        raise NotDifferentiableError(
+        raise errors.NotDifferentiableError(
             f"{self.op.name} has a {which} only, {describe_rule(self.source or rule)},"
             f" and {mode} mode cannot follow it, because {why}. Write a {other} too, or"
             f" differentiate in {own} mode."
@@ -213,7 +207,7 @@ class Runner:
 
     def check_signature(self, rule: UserRule, count: int, what: str) -> None:
         """Raise an error if a rule does not take a node and so many arrays."""
-        check_signature(rule, count, self.op.name, UsageError, what)
+        check_signature(rule, count, self.op.name, errors.UsageError, what)
 
     # Reverse mode
 

@@ -18,19 +18,13 @@ from workbench.ops import random
 from workbench.ops.define import shape_of
 from workbench.ops.random import BETA, GAMMA, beta_tail, gamma_tail
 from workbench.ops.writing import write_result
-from workbench.random.drawing import (
-    Drawing,
-    Size,
-    broadcast_size,
-    check_range,
-    has_tensor,
-)
+from workbench.random import drawing
 
 _normal = np.random.Generator.standard_normal
 _gamma = np.random.Generator.standard_gamma
 
 
-class ImplicitLaws(Drawing):
+class ImplicitLaws(drawing.Drawing):
     """`gamma`, `beta`, `dirichlet`, `chisquare`, `f`, `standard_t`, ..."""
 
     # By the shape of a gamma or beta law
@@ -38,7 +32,7 @@ class ImplicitLaws(Drawing):
     def standard_gamma(
         self,
         shape: ArrayLike,
-        size: Size = None,
+        size: drawing.Size = None,
         dtype: npt.DTypeLike = np.float64,
         out: npt.NDArray[Any] | None = None,
     ) -> Any:
@@ -61,7 +55,7 @@ class ImplicitLaws(Drawing):
         probability (Figurnov, Mohamed and Mnih, "Implicit reparameterization
         gradients", 2018).
         """
-        if not has_tensor(shape):
+        if not drawing.has_tensor(shape):
             if out is not None:
                 plain: Any = super().standard_gamma
                 return plain(shape, size, dtype, out)
@@ -73,11 +67,11 @@ class ImplicitLaws(Drawing):
             return y if out is None else write_result("rng.standard_gamma", out, y)
 
     def _draw_gamma(
-        self, call: str, a: Array, size: Size, values: Array | None = None
+        self, call: str, a: Array, size: drawing.Size, values: Array | None = None
     ) -> Array:
         """Draw from gamma laws of shape ``a``; or take their ``values``."""
-        check_range(call, lambda v: v >= 0, shape=a)
-        size = broadcast_size(call, size, a)
+        drawing.check_range(call, lambda v: v >= 0, shape=a)
+        size = drawing.broadcast_size(call, size, a)
         value = value_of(a)
         if value is None or random.find_anchor() is not None:
             return apply(GAMMA, (a, self._draw("random", size) - 0.5))
@@ -91,7 +85,9 @@ class ImplicitLaws(Drawing):
         noise = random.record_draw(OPS["random_uniform"], (tail,), tail)
         return random.record_draw(op, (*shapes, noise), y)
 
-    def gamma(self, shape: ArrayLike, scale: ArrayLike = 1.0, size: Size = None) -> Any:
+    def gamma(
+        self, shape: ArrayLike, scale: ArrayLike = 1.0, size: drawing.Size = None
+    ) -> Any:
         """Draw from a gamma distribution: ``scale * standard_gamma(shape)``.
 
         Parameters
@@ -101,14 +97,14 @@ class ImplicitLaws(Drawing):
         size
             The shape of the result; by default that of the parameters.
         """
-        if not has_tensor(shape, scale):
+        if not drawing.has_tensor(shape, scale):
             return self._draw("gamma", size, shape=shape, scale=scale)
         with source.pin_line():
             shape, scale = admit(shape), admit(scale)
-            size = broadcast_size("rng.gamma", size, shape, scale)
+            size = drawing.broadcast_size("rng.gamma", size, shape, scale)
             return scale * self.standard_gamma(shape, size)
 
-    def chisquare(self, df: ArrayLike, size: Size = None) -> Any:
+    def chisquare(self, df: ArrayLike, size: drawing.Size = None) -> Any:
         """Draw from a chi-square distribution: ``2 * standard_gamma(df / 2)``.
 
         Parameters
@@ -118,12 +114,12 @@ class ImplicitLaws(Drawing):
         size
             The shape of the result; by default that of the parameter.
         """
-        if not has_tensor(df):
+        if not drawing.has_tensor(df):
             return self._draw("chisquare", size, df=df)
         with source.pin_line():
             return 2.0 * self.standard_gamma(admit(df) / 2, size)
 
-    def beta(self, a: ArrayLike, b: ArrayLike, size: Size = None) -> Any:
+    def beta(self, a: ArrayLike, b: ArrayLike, size: drawing.Size = None) -> Any:
         """Draw from a beta distribution.
 
         Parameters
@@ -137,19 +133,19 @@ class ImplicitLaws(Drawing):
         -----
         The gradients by both shapes are implicit, as that of `standard_gamma`.
         """
-        if not has_tensor(a, b):
+        if not drawing.has_tensor(a, b):
             return self._draw("beta", size, a=a, b=b)
         with source.pin_line():
             a, b = admit(a), admit(b)
-            check_range("rng.beta", lambda v: v > 0, a=a, b=b)
-            shape: Any = broadcast_size("rng.beta", size, a, b)
+            drawing.check_range("rng.beta", lambda v: v > 0, a=a, b=b)
+            shape: Any = drawing.broadcast_size("rng.beta", size, a, b)
             p, q = value_of(a), value_of(b)
             if p is None or q is None or random.find_anchor() is not None:
                 return apply(BETA, (a, b, self._draw("random", shape) - 0.5))
             y = super().beta(p, q, shape)
             return self._record_draw(BETA, (a, b), beta_tail(p, q, y), y)
 
-    def dirichlet(self, alpha: ArrayLike, size: Size = None) -> Any:
+    def dirichlet(self, alpha: ArrayLike, size: drawing.Size = None) -> Any:
         """Draw probabilities from a Dirichlet distribution.
 
         Parameters
@@ -164,12 +160,12 @@ class ImplicitLaws(Drawing):
         The draw is that of gamma draws over their sum. Where all shapes are small,
         which would underflow, it breaks a stick by beta draws, as NumPy does.
         """
-        if not has_tensor(alpha):
+        if not drawing.has_tensor(alpha):
             return self._draw("dirichlet", size, alpha=alpha)
         with source.pin_line():
             alpha = admit(alpha)
             (count,) = shape_of(alpha)
-            loop = broadcast_size("rng.dirichlet", size) or ()
+            loop = drawing.broadcast_size("rng.dirichlet", size) or ()
             value = value_of(alpha)
             if value is None or np.max(value) >= 0.1:
                 y = self.standard_gamma(alpha, (*loop, count))
@@ -216,13 +212,13 @@ class ImplicitLaws(Drawing):
                 draws.append(random.record_draw(OPS[f"random_{name}"], (row,), row))
         return draws
 
-    def _draw_gamma_of(self, call: str, a: Array, size: Size) -> Array:
+    def _draw_gamma_of(self, call: str, a: Array, size: drawing.Size) -> Array:
         """Draw from a gamma law, whose shape may be a Tensor or a constant."""
         if isinstance(a, Tensor):
             return self._draw_gamma(call, a, size)
         return self._draw("standard_gamma", size, shape=a)
 
-    def f(self, dfnum: ArrayLike, dfden: ArrayLike, size: Size = None) -> Any:
+    def f(self, dfnum: ArrayLike, dfden: ArrayLike, size: drawing.Size = None) -> Any:
         """Draw from an F distribution: a quotient of two scaled chi-square draws.
 
         Parameters
@@ -233,15 +229,15 @@ class ImplicitLaws(Drawing):
         size
             The shape of the result; by default that of the parameters.
         """
-        if not has_tensor(dfnum, dfden):
+        if not drawing.has_tensor(dfnum, dfden):
             return self._draw("f", size, dfnum=dfnum, dfden=dfden)
         with source.pin_line():
             dfnum, dfden = admit(dfnum), admit(dfden)
-            size = broadcast_size("rng.f", size, dfnum, dfden)
+            size = drawing.broadcast_size("rng.f", size, dfnum, dfden)
             above, below = self._draw_in_turn("rng.f", [dfnum / 2, dfden / 2], size)
             return above * dfden / (below * dfnum)
 
-    def standard_t(self, df: ArrayLike, size: Size = None) -> Any:
+    def standard_t(self, df: ArrayLike, size: drawing.Size = None) -> Any:
         """Draw from Student's t distribution.
 
         Parameters
@@ -256,16 +252,16 @@ class ImplicitLaws(Drawing):
         The draw is ``sqrt(df / 2) * z / sqrt(y)`` with ``z`` normal and ``y`` from a
         gamma law of shape ``df / 2``.
         """
-        if not has_tensor(df):
+        if not drawing.has_tensor(df):
             return self._draw("standard_t", size, df=df)
         with source.pin_line():
             df = admit(df)
-            size = broadcast_size("rng.standard_t", size, df)
+            size = drawing.broadcast_size("rng.standard_t", size, df)
             z, y = self._draw_in_turn("rng.standard_t", [None, df / 2], size)
             return np.sqrt(df / 2) * z / np.sqrt(y)
 
     def noncentral_chisquare(
-        self, df: ArrayLike, nonc: ArrayLike, size: Size = None
+        self, df: ArrayLike, nonc: ArrayLike, size: drawing.Size = None
     ) -> Any:
         """Draw from a noncentral chi-square distribution.
 
@@ -283,14 +279,14 @@ class ImplicitLaws(Drawing):
         ValueError
             If a parameter is out of range.
         """
-        if not has_tensor(df, nonc):
+        if not drawing.has_tensor(df, nonc):
             return self._draw("noncentral_chisquare", size, df=df, nonc=nonc)
         with source.pin_line():
             df, nonc = admit(df), admit(nonc)
             call = "rng.noncentral_chisquare (with a gradient, for df above 1)"
-            check_range(call, lambda v: v > 1, df=df)
-            check_range(call, lambda v: v >= 0, nonc=nonc)
-            size = broadcast_size("rng.noncentral_chisquare", size, df, nonc)
+            drawing.check_range(call, lambda v: v > 1, df=df)
+            drawing.check_range(call, lambda v: v >= 0, nonc=nonc)
+            size = drawing.broadcast_size("rng.noncentral_chisquare", size, df, nonc)
             y, z = self._draw_in_turn(call, [(df - 1) / 2, None], size)
             return 2.0 * y + (z + np.sqrt(nonc)) ** 2
 
@@ -299,7 +295,7 @@ class ImplicitLaws(Drawing):
         dfnum: ArrayLike,
         dfden: ArrayLike,
         nonc: ArrayLike,
-        size: Size = None,
+        size: drawing.Size = None,
     ) -> Any:
         """Draw from a noncentral F distribution.
 
@@ -320,14 +316,14 @@ class ImplicitLaws(Drawing):
         ValueError
             If a parameter is out of range.
         """
-        if not has_tensor(dfnum, dfden, nonc):
+        if not drawing.has_tensor(dfnum, dfden, nonc):
             constants = {"dfnum": dfnum, "dfden": dfden, "nonc": nonc}
             return self._draw("noncentral_f", size, **constants)
         with source.pin_line():
             dfnum, dfden, nonc = admit(dfnum), admit(dfden), admit(nonc)
             call = "rng.noncentral_f (with a gradient, for dfnum above 1)"
-            check_range(call, lambda v: v > 1, dfnum=dfnum)
-            size = broadcast_size("rng.noncentral_f", size, dfnum, dfden, nonc)
+            drawing.check_range(call, lambda v: v > 1, dfnum=dfnum)
+            size = drawing.broadcast_size("rng.noncentral_f", size, dfnum, dfden, nonc)
             shapes = [(dfnum - 1) / 2, None, dfden / 2]
             y, z, below = self._draw_in_turn(call, shapes, size)
             above = 2.0 * y + (z + np.sqrt(nonc)) ** 2

@@ -15,6 +15,7 @@ from workbench.core import types
 from workbench.core.op import CUSTOM, OPS
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
+from workbench.overrides import targets
 from workbench.overrides.linear_structures import ByLinear
 from workbench.overrides.node_rule import check_on_specs
 from workbench.overrides.override import Override, describe_steps, override
@@ -22,17 +23,6 @@ from workbench.overrides.patterns import ByPattern, lambda_source
 from workbench.overrides.resolution import Resolution, resolve
 from workbench.overrides.rule_parser import parse_rule
 from workbench.overrides.subgraphs import BySubgraph
-from workbench.overrides.targets import (
-    ByNode,
-    ByOp,
-    ByPart,
-    ByPredicate,
-    ByScope,
-    Target,
-    name_of,
-    suggest_scope,
-    target_of,
-)
 from workbench.session.history import NumberedOverride
 from workbench.session.nodes import Nodes
 from workbench.session.state import HasState, State
@@ -65,7 +55,7 @@ class AppliedOverride:
     def node(self) -> int:
         """The id of the node that its target names; of another target the first."""
         target = self.override.target
-        if isinstance(target, ByNode) and isinstance(target.node, int):
+        if isinstance(target, targets.ByNode) and isinstance(target.node, int):
             return target.node
         return self.matched[0]
 
@@ -166,7 +156,9 @@ def attached_overrides(state: State) -> list[AppliedOverride]:
 # Targets in a session
 
 
-def resolve_target(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Target:
+def resolve_target(
+    nodes: Nodes, tensors: Sequence[Tensor], target: Any
+) -> targets.Target:
     """Return a target of a session: nodes become ids, which stay valid after a run.
 
     Raises
@@ -174,21 +166,21 @@ def resolve_target(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Targ
     OverrideError
         If nothing has the name; the text suggests similar names.
     """
-    if isinstance(target, ByNode):
+    if isinstance(target, targets.ByNode):
         target = target.node
     if isinstance(target, np.integer):
         target = int(target)
     if isinstance(target, (Tensor, int)) and not isinstance(target, bool):
-        return ByNode(nodes.find(target))
-    resolved = target_of(target)
+        return targets.ByNode(nodes.find(target))
+    resolved = targets.target_of(target)
     if isinstance(resolved, BySubgraph):
         return resolved.with_ids(nodes.find, nodes.labels)
-    if isinstance(resolved, ByScope) and isinstance(target, str):
+    if isinstance(resolved, targets.ByScope) and isinstance(target, str):
         if target in nodes.names:
-            return ByNode(nodes.names[target])
+            return targets.ByNode(nodes.names[target])
         if not resolved.select(tensors):
             if target in nodes.labels:  # "tanh 3", as the picture calls it
-                return ByNode(nodes.labels.index(target))
+                return targets.ByNode(nodes.labels.index(target))
             candidates = {name: f"the node {name!r}" for name in nodes.names}
             candidates |= {op: f"the op {op!r}" for op in [*OPS, *CUSTOM]}
             candidates |= {
@@ -196,7 +188,7 @@ def resolve_target(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Targ
             }
             matches = difflib.get_close_matches(target, candidates, 3, 0.6)
             hint = f"; did you mean {' or '.join(candidates[c] for c in matches)}?"
-            how = f" {suggest_scope(target)} Or use a label of a node, such as"
+            how = f" {targets.suggest_scope(target)} Or use a label of a node, such as"
             how += f" {nodes.labels[-1]!r}; {nodes.session}.nodes.labels lists them."
             raise OverrideError(
                 f"nothing in session {nodes.session!r} is called {target!r}"
@@ -204,23 +196,23 @@ def resolve_target(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Targ
                 " scope, an id, a Tensor or a predicate."
                 f"{how if target.isidentifier() and not matches else ''}"
             )
-    if isinstance(resolved, ByOp) and resolved.maker is not None:
-        named = ByOp(resolved.op)  # its code can name it, if that is the same
+    if isinstance(resolved, targets.ByOp) and resolved.maker is not None:
+        named = targets.ByOp(resolved.op)  # its code can name it, if that is the same
         if len(named.select(tensors)) == len(resolved.select(tensors)):
             return named
     return resolved
 
 
 def format_target(
-    target: Target, nodes: Nodes, steps: int | slice | None = None
+    target: targets.Target, nodes: Nodes, steps: int | slice | None = None
 ) -> str:
     """Return a target as text, nodes by their names, with the steps of a loop."""
     if steps is not None:
         times = None
-        if isinstance(target, ByNode) and isinstance(target.node, int):
+        if isinstance(target, targets.ByNode) and isinstance(target.node, int):
             times = nodes.unrolled.count_steps(target.node)
         return format_target(target, nodes) + describe_steps(steps, times)
-    if isinstance(target, ByNode) and isinstance(target.node, int):
+    if isinstance(target, targets.ByNode) and isinstance(target.node, int):
         return nodes.labels[target.node]
     if isinstance(target, BySubgraph):
         ends = ", ".join(nodes.labels[nodes.find(x)] for x in target.outputs)
@@ -286,13 +278,13 @@ def is_data(rule: Any) -> bool:
     return hasattr(rule, "to_json")
 
 
-def is_data_target(target: Target) -> bool:
+def is_data_target(target: targets.Target) -> bool:
     """Return whether a target is data (nodes, an op, a scope), not code."""
-    if isinstance(target, ByOp):
+    if isinstance(target, targets.ByOp):
         return target.maker is None
     if isinstance(target, ByLinear):
         return target.is_data_alone
-    return isinstance(target, (ByNode, ByScope, BySubgraph))
+    return isinstance(target, (targets.ByNode, targets.ByScope, BySubgraph))
 
 
 def is_storable(rule: Any) -> bool:
@@ -310,12 +302,12 @@ def is_equal(one: Override, other: Override) -> bool:
     )
 
 
-def _is_same_target(one: Target, other: Target) -> bool:
-    if isinstance(one, ByNode) and isinstance(other, ByNode):
+def _is_same_target(one: targets.Target, other: targets.Target) -> bool:
+    if isinstance(one, targets.ByNode) and isinstance(other, targets.ByNode):
         return one.node is other.node or (
             isinstance(one.node, int) and one.node == other.node
         )
-    if isinstance(one, ByPredicate) and isinstance(other, ByPredicate):
+    if isinstance(one, targets.ByPredicate) and isinstance(other, targets.ByPredicate):
         return _is_same_rule(one.predicate, other.predicate)
     if isinstance(one, ByPattern) and isinstance(other, ByPattern):
         return (
@@ -406,21 +398,25 @@ def write_code_line(session: str, entry: NumberedOverride, nodes: Nodes) -> str:
 
 
 def write_target(
-    target: Target, number: int, session: str, nodes: Nodes, user_functions: list[str]
+    target: targets.Target,
+    number: int,
+    session: str,
+    nodes: Nodes,
+    user_functions: list[str],
 ) -> str:
     """Return a target as code; add the user's functions in it to ``user_functions``."""
-    if isinstance(target, ByNode):
+    if isinstance(target, targets.ByNode):
         i = nodes.find(target.node)
         name = nodes.find_name(i)
         if name is None:
             return repr(i)
         return repr(name) if means_node(name) else f"{session}[{name!r}]"
-    if isinstance(target, ByOp):
+    if isinstance(target, targets.ByOp):
         if target.maker is None:
             return repr(target.op)
         user_functions.append(target.op)
         return target.op
-    if isinstance(target, ByScope):
+    if isinstance(target, targets.ByScope):
         return repr(f"{target.glob.removesuffix('/*')}/*")
     if isinstance(target, BySubgraph):
         ends, reads = (
@@ -428,7 +424,7 @@ def write_target(
             for part in (target.outputs, target.inputs)
         )
         return f"wb.subgraph([{ends}], [{reads}])"
-    if isinstance(target, ByPart):
+    if isinstance(target, targets.ByPart):
         return target.write_code(
             lambda f, word: write_function(f, f"{word}_{number}", user_functions)
         )
@@ -445,7 +441,7 @@ def get_key(node: Any, nodes: Nodes) -> str | int:
 def means_node(name: str) -> bool:
     """Return whether a name alone means the node, and not an op of that name."""
     try:
-        return isinstance(target_of(name), ByScope)
+        return isinstance(targets.target_of(name), targets.ByScope)
     except OverrideError:
         return False
 
@@ -455,7 +451,7 @@ def write_function(function: Any, fallback: str, user_functions: list[str]) -> s
     text = lambda_source(function)
     if text is not None:
         return text
-    name = name_of(function) if hasattr(function, "__name__") else ""
+    name = targets.name_of(function) if hasattr(function, "__name__") else ""
     name = name if name.isidentifier() else fallback
     user_functions.append(name)
     return name

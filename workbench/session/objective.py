@@ -8,19 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from workbench import errors
 from workbench.core import blame, walk
 from workbench.core.float_warnings import Warned
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.trace import is_float
 from workbench.core.types import is_one_number
-from workbench.errors import (
-    DisconnectedInputError,
-    DtypeError,
-    NonScalarOutputError,
-    ShapeError,
-    UsageError,
-)
 from workbench.ops.define import shape_of
 from workbench.session.decisions import find_decisions
 from workbench.session.nodes import Node, Nodes, check_one_array
@@ -73,7 +67,7 @@ def check_name(name: str) -> str:
     """
     if isinstance(name, str) and name.isidentifier() and not iskeyword(name):
         return name
-    raise UsageError(
+    raise errors.UsageError(
         f"a session cannot be called {name!r}: its code has lines such as"
         " ad.override(...). Choose a name that a variable may have."
     )
@@ -93,12 +87,14 @@ def find_output(nodes: Nodes, graph: Graph, output: Node | None) -> int:
     """
     if output is None:
         if not graph.outputs:
-            raise UsageError("the program has no output. Name a node to differentiate.")
+            raise errors.UsageError(
+                "the program has no output. Name a node to differentiate."
+            )
         output = graph.outputs[-1]
         if not isinstance(output, Tensor):
             integer = "" if graph.integers is None else graph.integers.describe()
             cure = "Return something that is computed from the inputs with NumPy."
-            raise DisconnectedInputError(
+            raise errors.DisconnectedInputError(
                 f"the output is the constant {output!r}: it depends on no input."
                 f" {integer or cure}"
             )
@@ -106,7 +102,7 @@ def find_output(nodes: Nodes, graph: Graph, output: Node | None) -> int:
     node = graph.nodes[output_id]
     if not is_float(node):
         check_one_array(node, graph.nodes, nodes.labels)
-        raise DtypeError(
+        raise errors.DtypeError(
             f"the output {nodes.labels[output_id]} ({blame.describe(node)}"
             f"{blame.quote_site(node.site)}) is of dtype {node.dtype}, and has no"
             " derivative. Name a float value that it is computed from."
@@ -137,7 +133,7 @@ def find_wrt(
     for i in ids:
         if not is_float(tensors[i]):
             check_one_array(tensors[i], tensors, labels)
-            raise DtypeError(
+            raise errors.DtypeError(
                 f"{labels[i]} is of dtype {tensors[i].dtype}, and an integer has no"
                 f" derivative. Write {labels[i]} = {labels[i]}.astype(float) before,"
                 " or leave it out of wrt."
@@ -145,7 +141,7 @@ def find_wrt(
     missing = [labels[i] for i in ids if tensors[i].serial not in reached]
     if missing:
         others = [x.name for x in graph.inputs if x.serial in reached and x.name]
-        raise DisconnectedInputError(
+        raise errors.DisconnectedInputError(
             f"{labels[output]} does not depend on {', '.join(missing)}. Leave"
             f" {'it' if len(missing) == 1 else 'them'} out of wrt; it depends on"
             f" {', '.join(others) or 'no input'}."
@@ -167,14 +163,14 @@ def check_seed(seed: Any, node: Tensor, wrt: Iterable[Tensor]) -> Any:
     """
     if seed is None:
         if not is_one_number(shape_of(node)):
-            raise NonScalarOutputError(
+            raise errors.NonScalarOutputError(
                 f"a session needs one number; the output is {blame.describe(node)}"
                 f"{blame.quote_site(node.site)}. Reduce it (np.sum, np.mean), or give a"
                 f" seed: a cotangent of shape {node.shape}."
             )
         real = next((x for x in wrt if x.dtype.kind != "c"), None)
         if node.dtype.kind == "c" and real is not None:
-            raise DtypeError(
+            raise errors.DtypeError(
                 f"the output {blame.describe(node)}{blame.quote_site(node.site)} is"
                 f" complex, and its gradient by {blame.describe(real)} would be that of"
                 " the real part alone. Return the part that you mean, np.real(y),"
@@ -183,7 +179,7 @@ def check_seed(seed: Any, node: Tensor, wrt: Iterable[Tensor]) -> Any:
             )
         return None
     if np.shape(seed) != node.shape:
-        raise ShapeError(
+        raise errors.ShapeError(
             f"the seed has shape {np.shape(seed)}; the output is"
             f" {blame.describe(node)}{blame.quote_site(node.site)}. Give a cotangent of"
             f" shape {node.shape}."

@@ -23,15 +23,8 @@ from workbench.autodiff.grad import (
     is_number_of_any_value,
 )
 from workbench.autodiff.linear_map import NO_RULE, LinearMap, Mode
+from workbench.autodiff.sparse import choice
 from workbench.autodiff.sparse.accumulation import accumulate
-from workbench.autodiff.sparse.choice import (
-    Settings,
-    check_shape,
-    choose_colouring,
-    find_pattern,
-    judge,
-    try_accumulation,
-)
 from workbench.autodiff.sparse.colouring import Colouring
 from workbench.autodiff.sparse.matrices import MatrixMaker, make_layout, make_tensor
 from workbench.autodiff.sparse.pattern import SparsityPattern, describe_ops
@@ -81,7 +74,7 @@ class SparseDerivative:
         f: Callable[..., Any],
         function: Callable[..., Any],
         argnums: Argnums,
-        settings: Settings,
+        settings: choice.Settings,
         dense: Callable[..., Any] | None,
         *,
         argnames: Argnames = None,
@@ -352,16 +345,18 @@ class SparseDerivative:
         given = isinstance(settings.sparse, SparsityPattern)
         if given:
             pattern = settings.sparse
-            check_shape(pattern, shape, settings.name)
+            choice.check_shape(pattern, shape, settings.name)
         else:
             pattern = self._find_pattern(args, kwargs)
-        accumulated = try_accumulation(linear, pattern, settings)
-        chosen = choose_colouring(linear, pattern, settings, accumulated is not None)
+        accumulated = choice.try_accumulation(linear, pattern, settings)
+        chosen = choice.choose_colouring(
+            linear, pattern, settings, accumulated is not None
+        )
         reason = ""
         is_dense = False
         if settings.sparse == "auto":
             colouring = None if accumulated is not None else chosen()
-            is_dense, reason = judge(linear, pattern, colouring)
+            is_dense, reason = choice.judge(linear, pattern, colouring)
         if linear.dtype == np.float16 and not is_dense:
             cause = "SciPy has no sparse matrices of float16."
             if settings.sparse != "auto":
@@ -430,7 +425,7 @@ class Prepared:
         self,
         pattern: SparsityPattern,
         colour: Callable[[], Colouring],
-        settings: Settings,
+        settings: choice.Settings,
         entries: Callable[..., Any],
         dense: Callable[..., Any] | None,
         reason: str,
@@ -679,7 +674,7 @@ def order_entries(pattern: SparsityPattern, format: str) -> Any:
 
 
 def make_expression(
-    linear: LinearMap, cost: Any = None, *, settings: Settings
+    linear: LinearMap, cost: Any = None, *, settings: choice.Settings
 ) -> Any | None:
     """Return the sparse matrix of an expression; None where a dense one is better.
 
@@ -694,14 +689,14 @@ def make_expression(
         )
     if isinstance(settings.sparse, SparsityPattern):
         pattern = settings.sparse
-        check_shape(pattern, shape, settings.name)
+        choice.check_shape(pattern, shape, settings.name)
     else:
-        pattern = find_pattern(linear, cost, linear.wrt)
-    entries = try_accumulation(linear, pattern, settings)
-    chosen = choose_colouring(linear, pattern, settings, entries is not None)
+        pattern = choice.find_pattern(linear, cost, linear.wrt)
+    entries = choice.try_accumulation(linear, pattern, settings)
+    chosen = choice.choose_colouring(linear, pattern, settings, entries is not None)
     if settings.sparse == "auto":
         colouring = chosen() if entries is None else None
-        if judge(linear, pattern, colouring)[0]:
+        if choice.judge(linear, pattern, colouring)[0]:
             return None
     if entries is None:
         order = order_entries(pattern, settings.format)

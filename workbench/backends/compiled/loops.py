@@ -14,28 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from workbench.backends.compiled import steps
 from workbench.backends.compiled.builder import Builder
 from workbench.backends.compiled.kernel import View
 from workbench.backends.compiled.kernel_code import write_kernel, write_zeros
 from workbench.backends.compiled.machine import Machine
 from workbench.backends.compiled.memory import place_buffers
 from workbench.backends.compiled.products import ProductStep, write_product
-from workbench.backends.compiled.steps import (
-    INTERRUPTED,
-    LINE,
-    ChoiceStep,
-    InnerProgram,
-    KernelStep,
-    LoopStep,
-    MoveStep,
-    NestedStep,
-    Plan,
-    Step,
-    Targets,
-    count_work,
-    plan_choice,
-    plan_loop,
-)
 from workbench.backends.compiled.systems import SystemStep, write_system
 from workbench.core.types import Spec
 from workbench.errors import CompilerError
@@ -79,7 +64,7 @@ bad:
 
 
 def write_step(
-    machine: Machine, name: str, step: Step, plan: Plan
+    machine: Machine, name: str, step: steps.Step, plan: steps.Plan
 ) -> tuple[list[Builder], list[Call]]:
     """Return a native step as functions, and their calls in order.
 
@@ -88,13 +73,13 @@ def write_step(
     CompilerError
         If the step is not native.
     """
-    if isinstance(step, KernelStep):
+    if isinstance(step, steps.KernelStep):
         return [write_kernel(machine, name, step.kernel)], [
             (name, step.kernel.lengths[0])
         ]
     if isinstance(step, ProductStep):
         return [write_product(machine, name, step)], [(name, step.rounds)]
-    if isinstance(step, MoveStep):
+    if isinstance(step, steps.MoveStep):
         builders, calls = [], []
         if step.zeros >= 0:
             size = plan.buffers[step.zeros].size
@@ -112,9 +97,9 @@ def write_step(
         calls = [(f"{name}_{k}", x.lengths[0]) for k, x in enumerate(step.kernels)]
         calls.insert(len(step.before), (name, 0))
         return [*builders, write_system(machine, name, step)], calls
-    if isinstance(step, LoopStep):
+    if isinstance(step, steps.LoopStep):
         return _LoopWriter(machine, name, step, plan).write(), [(name, 0)]
-    if isinstance(step, ChoiceStep):
+    if isinstance(step, steps.ChoiceStep):
         return _ChoiceWriter(machine, name, step, plan).write(), [(name, 0)]
     raise CompilerError(f"{step.node.op.name} is a call of NumPy.")
 
@@ -123,7 +108,7 @@ class _Writer:
     """The text of a step that holds programs, while it is being written."""
 
     def __init__(
-        self, machine: Machine, name: str, step: NestedStep, plan: Plan
+        self, machine: Machine, name: str, step: steps.NestedStep, plan: steps.Plan
     ) -> None:
         self.machine = machine
         self.function = name
@@ -193,10 +178,10 @@ class _Writer:
     def reserve(self, size: int) -> int:
         """Return a place of so many bytes in the frame."""
         at = self.used
-        self.used += -(-max(size, 1) // LINE) * LINE
+        self.used += -(-max(size, 1) // steps.LINE) * steps.LINE
         return at
 
-    def make_table(self, program: InnerProgram, frame: int) -> str:
+    def make_table(self, program: steps.InnerProgram, frame: int) -> str:
         """Return a table for a program, whose own memory lies in the frame."""
         buffers = program.plan.buffers
         table = self.emit(f"alloca [{max(1, len(buffers))} x ptr], align 8")
@@ -207,7 +192,7 @@ class _Writer:
                 self.write_table(i, self.move(self.frame, frame + buffer.offset), table)
         return table
 
-    def write_program(self, program: InnerProgram, prefix: str) -> list[Call]:
+    def write_program(self, program: steps.InnerProgram, prefix: str) -> list[Call]:
         """Write the functions of a program; return their calls."""
         calls = []
         for number, step in enumerate(program.plan.steps):
@@ -236,7 +221,7 @@ class _ChoiceWriter(_Writer):
     """A choice: one of two programs fills the results."""
 
     def __init__(
-        self, machine: Machine, name: str, step: ChoiceStep, plan: Plan
+        self, machine: Machine, name: str, step: steps.ChoiceStep, plan: steps.Plan
     ) -> None:
         super().__init__(machine, name, step, plan)
         self.step = step
@@ -265,7 +250,7 @@ class _ChoiceWriter(_Writer):
             inputs = [i for i, x in enumerate(buffers) if x.kind == "input"]
             for i, pointer in zip(inputs, given, strict=True):
                 self.write_table(i, pointer, table)
-            targets = plan_choice(program, kinds, self.reserve)
+            targets = steps.plan_choice(program, kinds, self.reserve)
             for place, number in targets.results.items():
                 self.write_table(place, results[number], table)
             for place, spot in targets.spots.items():
@@ -282,7 +267,9 @@ class _ChoiceWriter(_Writer):
 class _LoopWriter(_Writer):
     """A loop: the table of its step is filled anew for each."""
 
-    def __init__(self, machine: Machine, name: str, step: LoopStep, plan: Plan) -> None:
+    def __init__(
+        self, machine: Machine, name: str, step: steps.LoopStep, plan: steps.Plan
+    ) -> None:
         super().__init__(machine, name, step, plan)
         self.step = step
         self.what = step.repetition
@@ -297,7 +284,9 @@ class _LoopWriter(_Writer):
         if step.flag >= 0:
             self._stop_if_flagged()
         kinds = [self.plan.buffers[i].kind for i in step.results]
-        targets = plan_loop(step, kinds, self.reserve, is_in_place=self._is_in_place)
+        targets = steps.plan_loop(
+            step, kinds, self.reserve, is_in_place=self._is_in_place
+        )
         for carry in targets.in_place:
             self._drop_copy(carry, self._output(carry))
         calls = self.write_program(step.program, f"{self.function}_s")
@@ -416,7 +405,7 @@ class _LoopWriter(_Writer):
 
     def _stop_if_interrupted(self, k: str) -> None:
         """Let Python see its signals from time to time; return if one interrupts."""
-        work = min(1 + count_work(self.body), 2.0**20)  # a loop inside looks too
+        work = min(1 + steps.count_work(self.body), 2.0**20)  # a loop inside looks too
         often = 2 ** max(0, 22 - int(work).bit_length())
         look, bad, good = self.label(), self.label(), self.label()
         rest = self.emit(f"and i64 {k}, {often - 1}")
@@ -431,7 +420,7 @@ class _LoopWriter(_Writer):
         self.b.line(f"call void @PyGILState_Release(i32 {state})")
         self.branch(self.emit(f"icmp ne i32 {found}, 0"), bad, good)
         self.begin(bad)
-        self.b.line(f"store i64 {INTERRUPTED}, ptr {flag}, align 8")
+        self.b.line(f"store i64 {steps.INTERRUPTED}, ptr {flag}, align 8")
         self.b.line("ret void")
         self.begin(good)
 
@@ -464,8 +453,8 @@ class _LoopWriter(_Writer):
         if self._begins_with_copy(step, leaf, place):
             return True
         kernels = (
-            [step.kernel] if isinstance(step, KernelStep)
-            else step.parts if isinstance(step, MoveStep) and step.zeros < 0
+            [step.kernel] if isinstance(step, steps.KernelStep)
+            else step.parts if isinstance(step, steps.MoveStep) and step.zeros < 0
             and len(step.parts) == 1 else []
         )  # fmt: skip
         if not kernels:
@@ -483,13 +472,17 @@ class _LoopWriter(_Writer):
             )
         )
 
-    def _begins_with_copy(self, step: Step, leaf: int, place: int) -> bool:
+    def _begins_with_copy(self, step: steps.Step, leaf: int, place: int) -> bool:
         """Return whether a step copies a value, and then changes entries of the copy.
 
         What it changes does not depend on the value, but for one entry, which is read
         before it is written.
         """
-        if not isinstance(step, MoveStep) or step.zeros >= 0 or len(step.parts) < 2:
+        if (
+            not isinstance(step, steps.MoveStep)
+            or step.zeros >= 0
+            or len(step.parts) < 2
+        ):
             return False
         copy, *changes = step.parts
         source, target = [*copy.loads.values()], [view for _, view in copy.stores]
@@ -506,7 +499,9 @@ class _LoopWriter(_Writer):
         leaf = self.leaves[self.what.consts + self.what.seqs + carry]
         first = self.body.buffers[place].first
         step = self.body.steps[first]
-        if isinstance(step, MoveStep) and self._begins_with_copy(step, leaf, place):
+        if isinstance(step, steps.MoveStep) and self._begins_with_copy(
+            step, leaf, place
+        ):
             self.body.steps[first] = step._replace(parts=step.parts[1:])
 
     def _locate_results(self) -> dict[int, str]:
@@ -534,7 +529,7 @@ class _LoopWriter(_Writer):
             self._fail_if(self.emit(f"xor i1 {room}, true"))
 
     def _write_targets(
-        self, targets: Targets, k: str, t: str, table: str, fixed: dict[int, str]
+        self, targets: steps.Targets, k: str, t: str, table: str, fixed: dict[int, str]
     ) -> list[tuple[str, str, int]]:
         """Fill in where outputs go; return what is to be copied after the step."""
         buffers = self.body.buffers

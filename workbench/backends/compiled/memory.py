@@ -17,15 +17,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from workbench.backends.compiled import steps
 from workbench.backends.compiled.kernel import View
 from workbench.backends.compiled.machine import find_address
-from workbench.backends.compiled.steps import (
-    LINE,
-    Buffer,
-    KernelStep,
-    Plan,
-    find_start,
-)
 
 #: All pools together keep at most so many bytes, but for what one call needs.
 MOST_IDLE = 2**29
@@ -35,7 +29,7 @@ MOST_ALIKE = 4
 Array = np.ndarray[Any, Any]
 
 
-def place_buffers(plan: Plan) -> int:
+def place_buffers(plan: steps.Plan) -> int:
     """Give every inner buffer its place in the block; return the size of the block."""
     begins: dict[int, list[int]] = {}
     ends: dict[int, list[int]] = {}
@@ -55,7 +49,7 @@ def place_buffers(plan: Plan) -> int:
                 buffer.offset = plan.buffers[old].offset
                 taken.add(old)
                 continue
-            size = -(-max(buffer.size, 1) // LINE) * LINE
+            size = -(-max(buffer.size, 1) // steps.LINE) * steps.LINE
             for k, (begin, end) in enumerate(free):
                 if end - begin >= size:
                     buffer.offset = begin
@@ -72,11 +66,11 @@ def place_buffers(plan: Plan) -> int:
         for i in ends.get(number, ()):
             if i not in taken:
                 buffer = plan.buffers[i]
-                size = -(-max(buffer.size, 1) // LINE) * LINE
+                size = -(-max(buffer.size, 1) // steps.LINE) * steps.LINE
                 _free(free, buffer.offset, buffer.offset + size)
     if plan.flag >= 0 and not plan.nested:
         plan.buffers[plan.flag].offset = top
-        top += LINE
+        top += steps.LINE
     return top
 
 
@@ -92,10 +86,10 @@ def _free(free: list[tuple[int, int]], begin: int, end: int) -> None:
 
 
 def _find_overwritten(
-    plan: Plan, number: int, step: Any, new: int, taken: set[int]
+    plan: steps.Plan, number: int, step: Any, new: int, taken: set[int]
 ) -> int | None:
     """Return a buffer that a kernel reads last, and may write a new value to."""
-    if not isinstance(step, KernelStep):
+    if not isinstance(step, steps.KernelStep):
         return None
     kernel = step.kernel
     addressed = kernel.addressed
@@ -103,7 +97,7 @@ def _find_overwritten(
     if len(targets) != 1 or any(x.view.buffer == new for x in kernel.reductions):
         return None
     for view in kernel.loads.values():
-        old: Buffer = plan.buffers[view.buffer]
+        old: steps.Buffer = plan.buffers[view.buffer]
         if (
             old.kind == "inner"
             and old.last == number
@@ -151,7 +145,7 @@ class Pool:
                     kept = self._kept[key] = [x for x in kept if x[0] is not array]
                     break
             array = np.empty(shape, dtype)
-            address = find_start(array)
+            address = steps.find_start(array)
             if self._has_room(array.nbytes, len(kept)):
                 kept.append((array, address))
             return array, address
@@ -243,12 +237,12 @@ def _free_memory(address: int) -> None:
 
 def take_block(pool: Pool, size: int) -> tuple[Array, int]:
     """Return a block of memory that begins at a line of the cache, and its address."""
-    return align_block(*pool.take((size + LINE,), _BYTE), size)
+    return align_block(*pool.take((size + steps.LINE,), _BYTE), size)
 
 
 def align_block(whole: Array, address: int, size: int) -> tuple[Array, int]:
     """Return the part of an array that begins at a line of the cache; its address."""
-    start = -address % LINE
+    start = -address % steps.LINE
     return whole[start : start + size], address + start
 
 

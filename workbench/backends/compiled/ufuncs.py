@@ -15,17 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from workbench.backends.compiled.builder import (
-    KINDS,
-    PARTS,
-    TYPES,
-    Builder,
-    Complex,
-    Entry,
-    EntryBuilder,
-    Value,
-    split_parts,
-)
+from workbench.backends.compiled import builder
 from workbench.backends.compiled.machine import ADDRESSES, Definition, Machine
 from workbench.errors import CompilerError
 
@@ -81,7 +71,7 @@ def find_loop(ufunc: np.ufunc, kinds: tuple[str, ...]) -> UfuncLoop | None:
         return None
     for i, types in enumerate(ufunc.types):
         *inputs, output = [np.dtype(c).str[1:] for c in types.replace("->", "")]
-        if tuple(inputs) != kinds or not KINDS.issuperset((*kinds, output)):
+        if tuple(inputs) != kinds or not builder.KINDS.issuperset((*kinds, output)):
             continue
         if not whole.functions[i]:
             continue
@@ -109,7 +99,9 @@ def has_error_settings() -> bool:
     )
 
 
-def call_ufunc(b: EntryBuilder, ufunc: np.ufunc, *values: Entry) -> Entry:
+def call_ufunc(
+    b: builder.EntryBuilder, ufunc: np.ufunc, *values: builder.Entry
+) -> builder.Entry:
     """Call the loop of a ufunc for as many entries as there are lanes.
 
     Raises
@@ -118,24 +110,24 @@ def call_ufunc(b: EntryBuilder, ufunc: np.ufunc, *values: Entry) -> Entry:
         If it has no loop of such kinds, or the device is not the CPU.
     """
     kinds = tuple(x.kind for x in values)
-    loop = find_loop(ufunc, kinds) if isinstance(b, Builder) else None
+    loop = find_loop(ufunc, kinds) if isinstance(b, builder.Builder) else None
     if loop is None:
         raise CompilerError(f"no kernel computes {ufunc.__name__} of {kinds}.")
-    assert isinstance(b, Builder)
+    assert isinstance(b, builder.Builder)
     symbol = _define_caller(b.machine, loop, b.lanes)
     b.declared.add(b.machine.definitions[symbol].declaration)
     b.symbols.add(symbol)
-    parts = [y for x in values for y in split_parts(x)]
+    parts = [y for x in values for y in builder.split_parts(x)]
     given = ", ".join(f"{b.type(x.kind)} {x.text}" for x in parts)
     type_ = _result_type(b, loop.output)
     made = b.emit(f"call {type_} @{symbol}({given})", loop.output)
-    if loop.output not in PARTS:
+    if loop.output not in builder.PARTS:
         return made
-    part = PARTS[loop.output]
+    part = builder.PARTS[loop.output]
     real, imag = (
         b.emit(f"extractvalue {type_} {made.text}, {i}", part) for i in (0, 1)
     )
-    return Complex(real, imag, loop.output)
+    return builder.Complex(real, imag, loop.output)
 
 
 # The function of vectors that calls a loop
@@ -149,14 +141,14 @@ def _define_caller(machine: Machine, loop: UfuncLoop, lanes: int) -> str:
     symbol = f"{PREFIX}{loop.function}x{lanes}"
     if symbol in machine.definitions:
         return symbol
-    b = Builder(machine, lanes)
+    b = builder.Builder(machine, lanes)
     given: list[str] = []
     places = []
     for kind in loop.inputs:
-        part = PARTS.get(kind, kind)
+        part = builder.PARTS.get(kind, kind)
         values = []
-        for _ in range(1 + (kind in PARTS)):
-            values.append(Value(f"%x{len(given)}", part))
+        for _ in range(1 + (kind in builder.PARTS)):
+            values.append(builder.Value(f"%x{len(given)}", part))
             given.append(f"{b.type(part)} {values[-1].text}")
         places.append(_reserve(b, kind))
         _store(b, values, kind, places[-1])
@@ -191,17 +183,17 @@ def _size_of(kind: str) -> int:
     return 1 if kind == "b1" else int(kind[1:])
 
 
-def _result_type(b: Builder, kind: str) -> str:
-    part = PARTS.get(kind)
+def _result_type(b: builder.Builder, kind: str) -> str:
+    part = builder.PARTS.get(kind)
     return b.type(kind) if part is None else f"{{{b.type(part)}, {b.type(part)}}}"
 
 
-def _reserve(b: Builder, kind: str) -> str:
+def _reserve(b: builder.Builder, kind: str) -> str:
     """Return where as many entries as there are lanes have room."""
     return b.emit(f"alloca [{b.lanes * _size_of(kind)} x i8], align 64", "i8").text
 
 
-def _tabulate(b: Builder, word: str, entries: list[str]) -> str:
+def _tabulate(b: builder.Builder, word: str, entries: list[str]) -> str:
     """Return where words lie one after the other."""
     table = b.emit(f"alloca [{len(entries)} x {word}], align 8", "i8").text
     for k, entry in enumerate(entries):
@@ -210,7 +202,9 @@ def _tabulate(b: Builder, word: str, entries: list[str]) -> str:
     return table
 
 
-def _store(b: Builder, values: list[Value], kind: str, place: str) -> None:
+def _store(
+    b: builder.Builder, values: list[builder.Value], kind: str, place: str
+) -> None:
     """Store a value lane after lane, both parts of a complex one side by side."""
     for k, x in enumerate(values):
         part = x.kind
@@ -225,30 +219,30 @@ def _store(b: Builder, values: list[Value], kind: str, place: str) -> None:
                              part).text  # fmt: skip
             at = b.emit(f"getelementptr i8, ptr {place}, i64 {lane * step + k * size}",
                         "i8").text  # fmt: skip
-            b.line(f"store {TYPES[x.kind]} {one}, ptr {at}")
+            b.line(f"store {builder.TYPES[x.kind]} {one}, ptr {at}")
 
 
-def _load(b: Builder, kind: str, place: str) -> str:
+def _load(b: builder.Builder, kind: str, place: str) -> str:
     """Load a value that lies so."""
-    part = PARTS.get(kind, kind)
+    part = builder.PARTS.get(kind, kind)
     stored = "i1" if part == "b1" else part
     step, size = _size_of(kind), _size_of(part)
     values = []
-    for k in range(1 + (kind in PARTS)):
+    for k in range(1 + (kind in builder.PARTS)):
         made = "poison"
         for lane in range(b.lanes):
             at = b.emit(f"getelementptr i8, ptr {place}, i64 {lane * step + k * size}",
                         "i8").text  # fmt: skip
-            one = b.emit(f"load {TYPES[stored]}, ptr {at}", stored).text
+            one = b.emit(f"load {builder.TYPES[stored]}, ptr {at}", stored).text
             if b.lanes > 1:
-                pair = f"{b.type(stored)} {made}, {TYPES[stored]} {one}"
+                pair = f"{b.type(stored)} {made}, {builder.TYPES[stored]} {one}"
                 one = b.emit(f"insertelement {pair}, i64 {lane}", stored).text
             made = one
         if part == "b1":
             zero = "0" if b.lanes == 1 else "zeroinitializer"
             made = b.emit(f"icmp ne {b.type('i1')} {made}, {zero}", "b1").text
         values.append(made)
-    if kind not in PARTS:
+    if kind not in builder.PARTS:
         return values[0]
     result = _result_type(b, kind)
     made = "poison"

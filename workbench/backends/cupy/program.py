@@ -16,18 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.backends.compiled import steps
 from workbench.backends.compiled.kernel import View
 from workbench.backends.compiled.lowering import lower
 from workbench.backends.compiled.memory import place_buffers
-from workbench.backends.compiled.steps import (
-    Buffer,
-    ChoiceStep,
-    Held,
-    LoopStep,
-    Plan,
-    Rows,
-    pack_strides,
-)
 from workbench.backends.cupy.actions import Action, Frame, write_actions
 from workbench.backends.cupy.launches import ALIGNMENT
 from workbench.backends.cupy.matrices import WORKSPACE
@@ -192,9 +184,9 @@ class Program:
         return [self._read(y, frame) for y in self.plan.outputs]
 
     def _read(self, y: Any, frame: Frame) -> Any:
-        if isinstance(y, Held):
+        if isinstance(y, steps.Held):
             return frame.bases[y.buffer]
-        if isinstance(y, Rows):
+        if isinstance(y, steps.Rows):
             raise CompilerError("rows of which only the run knows the number.")
         if not isinstance(y, View):
             return self.runtime.upload(y) if isinstance(y, np.ndarray) else y
@@ -295,20 +287,20 @@ class Program:
 _BYTE = np.dtype(np.uint8)
 
 
-def _list_plans(plan: Plan) -> Iterator[Plan]:
+def _list_plans(plan: steps.Plan) -> Iterator[steps.Plan]:
     """Yield a plan, and those of the loops and choices in it."""
     pending = [plan]
     while pending:
         plan = pending.pop()
         yield plan
         for step in plan.steps:
-            if isinstance(step, LoopStep):
+            if isinstance(step, steps.LoopStep):
                 pending.append(step.program.plan)
-            elif isinstance(step, ChoiceStep):
+            elif isinstance(step, steps.ChoiceStep):
                 pending += [program.plan for program in step.programs]
 
 
-def _is_small_output(buffer: Buffer) -> bool:
+def _is_small_output(buffer: steps.Buffer) -> bool:
     return buffer.kind == "output" and buffer.size <= TOGETHER
 
 
@@ -390,7 +382,7 @@ class _Capture:
         self._joined_size = 0
         for i in numbers:
             spec = plan.buffers[i].spec
-            shape, strides = tuple(spec.shape), pack_strides(spec)
+            shape, strides = tuple(spec.shape), steps.pack_strides(spec)
             self._joined.append((i, self._joined_size, shape, strides, spec.dtype))
             self._joined_size += -(-plan.buffers[i].size // APART) * APART
         if self._joined_size:

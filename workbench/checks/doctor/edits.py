@@ -17,17 +17,9 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from workbench.checks.doctor import spelling
 from workbench.checks.doctor.case import Case
 from workbench.checks.doctor.finding import Edit, Fix
-from workbench.checks.doctor.spelling import (
-    LEFT_OUT,
-    MODULES,
-    Spelling,
-    find_modules,
-    find_position,
-    list_operands,
-    spell,
-)
 from workbench.core import source
 from workbench.core.spelling import add_brackets, fill_names, least_binding, parse_code
 from workbench.core.tensor import Tensor
@@ -64,7 +56,7 @@ def edit_expression(
     names = set[str]()
     for reader, text in quoted:
         used = _list_names(_parse(text))
-        if text == LEFT_OUT or not _means_the_same(found, reader, node, used):
+        if text == spelling.LEFT_OUT or not _means_the_same(found, reader, node, used):
             return None
         names |= used
     return _replace(found, code, names)
@@ -79,7 +71,7 @@ def edit_operand(node: Tensor, k: int, code: str) -> Edit | None:
     if found is None:
         return None
     made_by, _ = source.instruction_of(node)
-    places = list_operands(found.place, made_by, Spelling.of(node.op))
+    places = spelling.list_operands(found.place, made_by, spelling.Spelling.of(node.op))
     if k >= min(len(places), len(node.inputs)) or isinstance(places[k], ast.Starred):
         return None
     names = _list_names(places[k])
@@ -88,7 +80,7 @@ def edit_operand(node: Tensor, k: int, code: str) -> Edit | None:
 
 def widen_operand(node: Tensor, text: str = "compute this part in float64") -> Fix:
     """Return the fix that gives a node its first operand in float64."""
-    code = spell(node, "{0}.astype(np.float64)", "A")
+    code = spelling.spell(node, "{0}.astype(np.float64)", "A")
     return Fix(text, code, edit=edit_operand(node, 0, code))
 
 
@@ -155,7 +147,7 @@ def _list_names(tree: ast.AST | None) -> set[str]:
 
 def _find_expression(node: Tensor) -> _Expression | None:
     code, lasti = source.instruction_of(node)
-    position = find_position(code, lasti)
+    position = spelling.find_position(code, lasti)
     if code is None or position is None:
         return None
     read = _read_source(tuple(linecache.getlines(code.co_filename)))
@@ -294,9 +286,9 @@ def _replace(found: _Expression, code: str, names: set[str]) -> Edit | None:
 
 def _is_module(name: str, found: _Expression) -> bool:
     """Return whether a name is a module where an expression stands."""
-    if name not in MODULES:
+    if name not in spelling.MODULES:
         return False
-    for module in find_modules(found.file):
+    for module in spelling.find_modules(found.file):
         if name in vars(module):
             return isinstance(vars(module)[name], types.ModuleType)
     tree = found.source.tree

@@ -20,20 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff import reverse
+from workbench.checks.doctor import spelling
 from workbench.checks.doctor.case import WIDER, WIDEST, Case, is_finite
 from workbench.checks.doctor.edits import edit_expression
 from workbench.checks.doctor.finding import Edit, Fix
-from workbench.checks.doctor.spelling import (
-    LEFT_OUT,
-    MODULES,
-    find_library_call,
-    is_inner_step,
-    is_literal,
-    quote_line,
-    quote_operand,
-    quote_subscript,
-    to_expression,
-)
 from workbench.checks.progress import is_spent
 from workbench.core import hooks, types, walk
 from workbench.core.spelling import fill_names
@@ -120,9 +110,9 @@ class Slot(NamedTuple):
     def text(self) -> str:
         """Its text in the user's source."""
         return (
-            quote_subscript(self.node)
+            spelling.quote_subscript(self.node)
             if self.k is None
-            else quote_operand(self.node, self.k)
+            else spelling.quote_operand(self.node, self.k)
         )
 
 
@@ -159,10 +149,12 @@ def prove(
         return None  # a line that was not tried is none to offer
     used = sorted({int(name[1:]) for name in SLOT.findall(draft.code)})
     slots = {f"_{i}": operands.slots[i] for i in used}
-    if is_inner_step(case, draft.target):
+    if spelling.is_inner_step(case, draft.target):
         return None  # no line of the user's computes it
     for slot in slots.values():
-        if slot.text == LEFT_OUT and find_library_call(case, slot.node):
+        if slot.text == spelling.LEFT_OUT and spelling.find_library_call(
+            case, slot.node
+        ):
             return None  # the user has no name for it
     try:
         part = _Part(draft, slots)
@@ -183,7 +175,7 @@ def prove(
     except (ArithmeticError, AttributeError, IndexError, LookupError, TypeError,
             ValueError, WorkbenchError, np.linalg.LinAlgError):  # fmt: skip
         return None  # it does not even run there
-    texts = {name: to_expression(slot.text) for name, slot in slots.items()}
+    texts = {name: spelling.to_expression(slot.text) for name, slot in slots.items()}
     code = fill_names(draft.code, texts).code
     variables = _describe_variables(part, slots)
     quoted = [(slot.node, slot.text) for slot in slots.values()]
@@ -272,9 +264,9 @@ class _Part:
                 value = value_of(x)
                 if isinstance(value, tuple) or value is None:
                     continue
-                text = quote_operand(node, k)
+                text = spelling.quote_operand(node, k)
                 number = types.is_weak(value) or getattr(value, "shape", None) == ()
-                if is_literal(text) or (number and text == LEFT_OUT):
+                if spelling.is_literal(text) or (number and text == spelling.LEFT_OUT):
                     continue
                 yield (node.serial, k), (node, x, value)
 
@@ -386,9 +378,12 @@ class _Part:
         drawn: dict[Any, Any] = {}
         found = {}
         for node in self.nodes:
-            if node.op is not GETITEM or quote_subscript(node) == LEFT_OUT:
+            if (
+                node.op is not GETITEM
+                or spelling.quote_subscript(node) == spelling.LEFT_OUT
+            ):
                 continue
-            if not any(map(_is_variable, quote_subscript(node).split(","))):
+            if not any(map(_is_variable, spelling.quote_subscript(node).split(","))):
                 continue
             most = min(np.shape(value_of(node.inputs[0])), default=0)
             key = tuple(
@@ -615,11 +610,11 @@ def _describe_variables(part: _Part, slots: dict[str, Slot]) -> str:
             known = meant.setdefault(name, slot)
             other = slot.node.code is not target.code and slot.node.code is not None
             reassigned = slot.text.isidentifier() and any(
-                x is not slot.source and quote_operand(node, k) == name
+                x is not slot.source and spelling.quote_operand(node, k) == name
                 for node in (*part.nodes, *[s.node for s in slots.values()])
                 for k, x in enumerate(node.inputs)
             )
-            line = quote_line(slot.node)
+            line = spelling.quote_line(slot.node)
             text = f"with the {name} of `{line}`"
             if known is slot and (other or reassigned) and line and text not in texts:
                 texts.append(text)
@@ -632,5 +627,5 @@ def _list_names(text: str) -> Iterator[str]:
     except (SyntaxError, ValueError):
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id not in MODULES:
+        if isinstance(node, ast.Name) and node.id not in spelling.MODULES:
             yield node.id

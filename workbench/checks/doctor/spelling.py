@@ -16,16 +16,8 @@ from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from workbench.checks.doctor.case import Case
-from workbench.core import source
+from workbench.core import source, spelling
 from workbench.core.op import Op
-from workbench.core.spelling import (
-    ATOM,
-    Expression,
-    add_brackets,
-    fill_names,
-    fill_template,
-    parse_code,
-)
 from workbench.core.tensor import Tensor
 
 #: A longer operand would make a line too long to copy.
@@ -167,14 +159,16 @@ def _quote_nested(node: Tensor, x: Tensor) -> str | None:
         return None
 
 
-def to_expression(text: str) -> Expression:
+def to_expression(text: str) -> spelling.Expression:
     """Return the text of an operand as an expression, which knows its binding."""
-    return Expression(text, ATOM if parse_code(text).binding == ATOM else 0)
+    return spelling.Expression(
+        text, spelling.ATOM if spelling.parse_code(text).binding == spelling.ATOM else 0
+    )
 
 
 def parenthesize(text: str) -> str:
     """Return the text of an operand, in parentheses if it has operators."""
-    return add_brackets(to_expression(text), ATOM)
+    return spelling.add_brackets(to_expression(text), spelling.ATOM)
 
 
 def quote_subscript(node: Tensor) -> str:
@@ -206,12 +200,12 @@ def spell(node: Tensor, template: str, *names: str) -> str:
     texts = [quote_operand(node, k) for k in range(len(node.inputs))]
     for k, name in enumerate(names):
         texts[k] = name if texts[k] == LEFT_OUT else texts[k]
-    return fill_template(template, [*map(to_expression, texts)]).code
+    return spelling.fill_template(template, [*map(to_expression, texts)]).code
 
 
 def negate_text(text: str) -> str:
     """Return the code for the negative of an expression."""
-    return fill_names("-x", {"x": to_expression(text)}).code
+    return spelling.fill_names("-x", {"x": to_expression(text)}).code
 
 
 def format_constant(x: Any) -> str:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.checks import conventions
+from workbench.checks.doctor import spelling
 from workbench.checks.doctor.case import Case, measure_norm
 from workbench.checks.doctor.equivalence import (
     EquivalentLine,
@@ -17,14 +18,6 @@ from workbench.checks.doctor.equivalence import (
 )
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import constant_value
-from workbench.checks.doctor.spelling import (
-    LEFT_OUT,
-    negate_text,
-    quote_line,
-    quote_operand,
-    spell,
-    to_expression,
-)
 from workbench.checks.doctor.spelling import (
     MOST as MOST_TEXT,
 )
@@ -64,7 +57,7 @@ def find_conventions(case: Case) -> Iterator[Finding]:
         if node.serial in blamed:
             continue
         zeros = int(np.sum(np.equal(node._value, 0)))
-        text = quote_line(node) or "y"
+        text = spelling.quote_line(node) or "y"
         if "\n" in text or len(text) > MOST_TEXT:
             text = "y"
         yield Finding(
@@ -79,7 +72,7 @@ def find_conventions(case: Case) -> Iterator[Finding]:
             conventions.explain_convention(node.op.name),
             Fix(
                 "a length that is smooth, and differs by 1e-8 at most",
-                fill_template(conventions.SMOOTH, [to_expression(text)]).code,
+                fill_template(conventions.SMOOTH, [spelling.to_expression(text)]).code,
             ),
         )
 
@@ -221,7 +214,7 @@ def _explain_cut(case: Case, node: Tensor, title: str) -> Finding:
         )
         if traits.symbol == "//":
             text = "replace it by a quotient that is not rounded"
-            code = spell(node, "{0} / {1}")
+            code = spelling.spell(node, "{0} / {1}")
             rule = None
     elif traits.flat == "comparison":
         kind = "compared"
@@ -243,7 +236,7 @@ def _explain_cut(case: Case, node: Tensor, title: str) -> Finding:
                 code = "" if kept is None else kept.code
     elif traits.flat == "stop":
         kind, cause = "stopped", f"{op} lets no gradient through."
-        text, code, rule = "let it through", quote_operand(node), None
+        text, code, rule = "let it through", spelling.quote_operand(node), None
     else:
         kind, cause = "no-derivative", f"{op} has no derivative."
         text, code = "attach a rule", f'wb.override("{op}", "g")'
@@ -318,7 +311,7 @@ def _explain_flatness(node: Tensor) -> str:
     if traits.contracts or op.pairs is not None:
         for k, a in enumerate(node.inputs):
             if np.size(value_of(a)) and not np.any(value_of(a)):
-                text = quote_operand(node, k)
+                text = spelling.quote_operand(node, k)
                 return f"It is a product, and its operand {text} is 0 in all entries."
     is_length = traits.length or (op.root is not None and not op.root.infinite)
     if is_length and not np.any(node._value):
@@ -328,7 +321,7 @@ def _explain_flatness(node: Tensor) -> str:
             " or a variance, which have no kink, or another starting point."
         )
     if op.even is not None and not np.any(value_of(node.inputs[0])):
-        text = quote_operand(node)
+        text = spelling.quote_operand(node)
         return f"Its operand {text} is 0 in all entries, where a square is flat."
     if op.chooses:
         return "It takes the other operand in all entries: this one is not used."
@@ -345,18 +338,18 @@ def _explain_flatness(node: Tensor) -> str:
 
 def _write_soft_position(node: Tensor) -> str:
     """Return code for a smooth position in place of an argmax; empty if unknown."""
-    z, axis = quote_operand(node), node.params.get("axis")
+    z, axis = spelling.quote_operand(node), node.params.get("axis")
     picks = node.op.traits.picks
-    if not picks or z == LEFT_OUT:
+    if not picks or z == spelling.LEFT_OUT:
         return ""
     if axis is None and np.ndim(value_of(node.inputs[0])) != 1:
         return ""
     if picks == "<":
-        z = negate_text(z)
+        z = spelling.negate_text(z)
     if axis in (None, -1, np.ndim(value_of(node.inputs[0])) - 1):
         soft = f"workbench.scipy.special.softmax({z}, axis=-1)"
         keep = ", keepdims=True" if node.params.get("keepdims") else ""
-        count = spell(node, "np.arange({0}.shape[-1])")
+        count = spelling.spell(node, "np.arange({0}.shape[-1])")
         return f"np.sum({soft} * {count}, axis=-1{keep})"
     return ""
 
@@ -364,13 +357,13 @@ def _write_soft_position(node: Tensor) -> str:
 def _write_smooth_step(node: Tensor) -> str:
     """Return a sigmoid in place of a comparison, a tanh in place of a sign."""
     if node.op.compute is np.sign:
-        return spell(node, "np.tanh({0} / width)")
+        return spelling.spell(node, "np.tanh({0} / width)")
     step, symbol = "x", node.op.traits.symbol
     if symbol in ("<", "<="):
         step = "({1} - {0})"
     elif symbol in (">", ">="):
         step = "{0}" if constant_value(node.inputs[1]) == 0 else "({0} - {1})"
-    return spell(node, f"workbench.scipy.special.expit({step} / width)")
+    return spelling.spell(node, f"workbench.scipy.special.expit({step} / width)")
 
 
 def _has_underflowed(case: Case, node: Tensor) -> bool:
@@ -483,8 +476,8 @@ def _describe_node(node: Tensor) -> str:
 
 
 def _quote_other(node: Tensor, k: int) -> str:
-    text = quote_operand(node, k)
-    return "its other operand" if text == LEFT_OUT else text
+    text = spelling.quote_operand(node, k)
+    return "its other operand" if text == spelling.LEFT_OUT else text
 
 
 def _offer_taking_first(case: Case, origin: Tensor, node: Tensor) -> Fix | None:

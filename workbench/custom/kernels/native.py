@@ -16,15 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.custom.kernels import toolchain
+from workbench.custom.kernels import toolchain, units
 from workbench.custom.kernels.signature import Signature
-from workbench.custom.kernels.units import (
-    LANGUAGES,
-    MOST_SAID,
-    Text,
-    write_declaration,
-    write_unit,
-)
 from workbench.errors import KernelError
 
 STANDARDS = {"c": "-std=gnu11", "cpp": "-std=gnu++17"}
@@ -74,7 +67,7 @@ class Native:
         told = [PASSED[type(x)](x) for x in settings]
         if not self.guarded:
             return self.call(*pointers, *numbers, *told) or 0, ""
-        said = ctypes.create_string_buffer(MOST_SAID + 1)
+        said = ctypes.create_string_buffer(units.MOST_SAID + 1)
         status = self.call(*pointers, *numbers, *told, said)
         return status, said.value.decode("utf-8", "replace")
 
@@ -118,7 +111,7 @@ def return_type(source: str, name: str) -> str:
 
 def load_native(
     language: str,
-    text: Text,
+    text: units.Text,
     signature: Signature,
     chosen: Mapping[str, np.dtype[Any]],
     settings: Mapping[str, type],
@@ -132,9 +125,9 @@ def load_native(
     KernelError
         If there is no compiler, or it refuses the source.
     """
-    spoken = LANGUAGES[language]
+    spoken = units.LANGUAGES[language]
     kind = return_type(text.text, signature.op)
-    whole = write_unit(text.text, signature, chosen, settings, spoken, kind)
+    whole = units.write_unit(text.text, signature, chosen, settings, spoken, kind)
     found = toolchain.find_compiler(language)
     guarded = language == "cpp"
     strict = STRICT if language == "c" else ()
@@ -145,7 +138,7 @@ def load_native(
         if call is not None:
             return Native(call, guarded)
 
-        must = write_declaration(signature, settings, spoken, kind)
+        must = units.write_declaration(signature, settings, spoken, kind)
 
         def make_error(said: str) -> KernelError:
             lines, amiss = toolchain.read_errors(said, text.text, text.place)

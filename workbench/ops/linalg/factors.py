@@ -21,19 +21,7 @@ from workbench.core.types import Array, Spec
 from workbench.ops.contraction import swap
 from workbench.ops.define import Parts, apply_and_split, dtype_of, op, shape_of
 from workbench.ops.elementwise import conjugate
-from workbench.ops.linalg.shared import (
-    complete,
-    fold,
-    half_lower,
-    hermitian,
-    matrices,
-    mirrored,
-    noise,
-    quotient,
-    read_columns_so_far,
-    square,
-    stacked,
-)
+from workbench.ops.linalg import shared
 from workbench.ops.shaping import lay_out
 
 
@@ -48,18 +36,20 @@ class QRResult(NamedTuple):
 
 
 def _cholesky_pull(g: Array, y: Array, x: Array) -> Array:
-    turned = hermitian(y)
-    middle = half_lower(turned @ conjugate(g))
+    turned = shared.hermitian(y)
+    middle = shared.half_lower(turned @ conjugate(g))
     left = np.linalg.solve(turned, middle)
-    full = hermitian(np.linalg.solve(turned, hermitian(left)))
+    full = shared.hermitian(np.linalg.solve(turned, shared.hermitian(left)))
     # Twice the Hermitian part: an entry below the diagonal stands for two.
-    return conjugate(half_lower(full + hermitian(full)))
+    return conjugate(shared.half_lower(full + shared.hermitian(full)))
 
 
 def _cholesky_push(tangents: tuple[Any, ...], y: Array, x: Array) -> Array:
-    full = mirrored(tangents[0])
+    full = shared.mirrored(tangents[0])
     left = np.linalg.solve(y, full)
-    return y @ half_lower(hermitian(np.linalg.solve(y, hermitian(left))))
+    return y @ shared.half_lower(
+        shared.hermitian(np.linalg.solve(y, shared.hermitian(left)))
+    )
 
 
 def _read_leading_blocks(x: Array) -> Array:
@@ -69,7 +59,7 @@ def _read_leading_blocks(x: Array) -> Array:
     return np.tril(np.cumsum(lower, axis=-1) + blocks[..., None, :])
 
 
-CHOLESKY = stacked(
+CHOLESKY = shared.stacked(
     op(
         "cholesky",
         np.linalg.cholesky,
@@ -79,7 +69,7 @@ CHOLESKY = stacked(
         pattern=Reading(_read_leading_blocks),
         condition="definite",
         reads=("y",),
-        infer=square,
+        infer=shared.square,
     )
 )
 
@@ -89,7 +79,7 @@ def cholesky(a: Array, /, *, upper: bool = False) -> Array:
     """Return the Cholesky factor; the gradient lies in the triangle that is read."""
     a = admit(a)
     if upper:
-        return lay_out(hermitian(apply(CHOLESKY, (hermitian(a),))), "C")
+        return lay_out(shared.hermitian(apply(CHOLESKY, (shared.hermitian(a),))), "C")
     return apply(CHOLESKY, (a,))
 
 
@@ -98,7 +88,7 @@ def cholesky(a: Array, /, *, upper: bool = False) -> Array:
 
 
 def _qr_infer(x: Array, *, mode: str) -> tuple[Spec, Spec]:
-    spec = matrices(x)
+    spec = shared.matrices(x)
     *loop, rows, columns = spec.shape
     inner = rows if mode == "complete" else smallest(rows, columns)
     return (
@@ -114,7 +104,7 @@ def _solve_right(x: Array, r: Array) -> Array:
 
 def _solve_right_adjoint(x: Array, r: Array) -> Array:
     """Return ``x r⁻ᴴ``."""
-    return hermitian(np.linalg.solve(r, hermitian(x)))
+    return shared.hermitian(np.linalg.solve(r, shared.hermitian(x)))
 
 
 def _qr_push(
@@ -124,17 +114,20 @@ def _qr_push(
     few = smallest(*shape_of(x)[-2:])
     first, upper, t = q[..., :few], r[..., :few, :few], tangents[0]
     over = _solve_right(t[..., :few], upper)
-    inner = hermitian(first) @ over
+    inner = shared.hermitian(first) @ over
     below = np.tril(inner, -1)
-    turn = below - hermitian(below) + _imaginary_diagonal(inner)
+    turn = below - shared.hermitian(below) + _imaginary_diagonal(inner)
     moved_q = over + first @ (turn - inner)
     moved_r = (inner - turn) @ upper
     if not is_same_shape((few,), shape_of(x)[-1:]):
-        rest = hermitian(moved_q) @ x[..., few:] + hermitian(first) @ t[..., few:]
+        rest = (
+            shared.hermitian(moved_q) @ x[..., few:]
+            + shared.hermitian(first) @ t[..., few:]
+        )
         moved_r = np.concatenate([moved_r, rest], axis=-1)
     last = q[..., few:]
     if not is_zero_length(shape_of(last)[-1]):
-        moved_last = -(first @ (hermitian(moved_q) @ last))
+        moved_last = -(first @ (shared.hermitian(moved_q) @ last))
         moved_q = np.concatenate([moved_q, moved_last], axis=-1)
         moved_r = np.concatenate([moved_r, np.zeros_like(r[..., few:, :])], axis=-2)
     return moved_q, moved_r
@@ -153,11 +146,11 @@ def _qr_pull(g: Parts, y: tuple[Any, ...], x: Array, *, mode: str) -> Array:
     to_r = None if g[1] is None else conjugate(g[1])[..., :few, :]
     if to_q is not None and not is_zero_length(shape_of(last)[-1]):
         # What completes the basis turns as the first columns do.
-        to_q = to_q[..., :few] - last @ (hermitian(to_q[..., few:]) @ first)
+        to_q = to_q[..., :few] - last @ (shared.hermitian(to_q[..., few:]) @ first)
     wide, more_columns = None, not is_same_shape((few,), shape_of(x)[-1:])
     if more_columns and to_r is not None:
         wide = first @ to_r[..., few:]
-        more = x[..., few:] @ hermitian(to_r[..., few:])
+        more = x[..., few:] @ shared.hermitian(to_r[..., few:])
         to_q = more if to_q is None else to_q + more
         to_r = to_r[..., :few]
     elif more_columns:
@@ -165,10 +158,10 @@ def _qr_pull(g: Parts, y: tuple[Any, ...], x: Array, *, mode: str) -> Array:
     # dQ = T + Q (Ω - Qᴴ T) and dR = (Qᴴ T - Ω) R with T = dA R⁻¹.
     inner: Any = 0
     if to_q is not None:
-        inner = hermitian(first) @ to_q
+        inner = shared.hermitian(first) @ to_q
     if to_r is not None:
-        inner = inner - to_r @ hermitian(upper)
-    turn = np.tril(inner - hermitian(inner), -1) + _imaginary_diagonal(inner)
+        inner = inner - to_r @ shared.hermitian(upper)
+    turn = np.tril(inner - shared.hermitian(inner), -1) + _imaginary_diagonal(inner)
     made = first @ (turn - inner)
     made = _solve_right_adjoint(made if to_q is None else made + to_q, upper)
     if wide is not None:
@@ -183,7 +176,7 @@ def _read_columns(x: Array, *, mode: str) -> tuple[Array, Array]:
     only its sign is left, and it does not read its own column.
     """
     rows, columns = shape_of(x)[-2:]
-    before, so_far, each = read_columns_so_far(x)
+    before, so_far, each = shared.read_columns_so_far(x)
     few = min(rows, columns)
     if rows == few and dtype_of(x).kind != "c":
         so_far = np.concatenate([so_far[..., :-1], before[..., -1:]], axis=-1)
@@ -196,7 +189,7 @@ def _read_columns(x: Array, *, mode: str) -> tuple[Array, Array]:
     return q, r
 
 
-QR = stacked(
+QR = shared.stacked(
     op(
         "qr",
         lambda x, *, mode: tuple(np.linalg.qr(x, mode=mode)),
@@ -253,25 +246,25 @@ def _factor_turns(y: Array) -> Array:
     row, column = size[..., None, :], size[..., :, None]
     gap = column - row
     total = (row + column) / (2 * row * column)
-    return quotient(total, gap, np.abs(gap) <= noise(row, 64), False)
+    return shared.quotient(total, gap, np.abs(gap) <= shared.noise(row, 64), False)
 
 
 def _factor_pull(g: Array, y: Array, x: Array, *, method: str) -> Array:
     half = np.linalg.solve(y, g) / 2
     made = half + swap(y) @ ((g @ swap(y)) * _factor_turns(y)) @ y
-    return fold(made, True) if method == "eigh" else (made + swap(made)) / 2
+    return shared.fold(made, True) if method == "eigh" else (made + swap(made)) / 2
 
 
 def _factor_push(
     tangents: tuple[Any, ...], y: Array, x: Array, *, method: str
 ) -> Array:
     t = tangents[0]
-    t = complete(t, True) if method == "eigh" else (t + swap(t)) / 2
+    t = shared.complete(t, True) if method == "eigh" else (t + swap(t)) / 2
     half = np.linalg.solve(swap(y), t) / 2
     return half + ((y @ t @ swap(y)) * _factor_turns(y)) @ y
 
 
-FACTOR = stacked(
+FACTOR = shared.stacked(
     op(
         "covariance_factor",
         _factor_compute,
@@ -279,7 +272,7 @@ FACTOR = stacked(
         push=_factor_push,
         rule="y⁻¹ g / 2 + yᵀ (g yᵀ ∘ turns of the eigenvectors) y",
         reads=("y",),
-        infer=square,
+        infer=shared.square,
         helper='''\
 def covariance_factor(x, method):
     """F with F.T @ F = x, made of eigenvectors."""

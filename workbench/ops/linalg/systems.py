@@ -21,27 +21,11 @@ from workbench.core.op import Reading, declare
 from workbench.core.tensor import apply
 from workbench.core.traits import Traits
 from workbench.core.types import Array, Params, Spec, Tangent, as_spec
+from workbench.ops import define
 from workbench.ops.contraction import product_dtype, swap
-from workbench.ops.define import (
-    Parts,
-    apply_and_split,
-    convert_like,
-    op,
-    shape_of,
-    sum_to,
-)
 from workbench.ops.device import find_library, leave_device, make_zeros, on_cupy
 from workbench.ops.elementwise import conjugate
-from workbench.ops.linalg.shared import (
-    broadcast_stacks,
-    eye_like,
-    hermitian,
-    matrices,
-    read_columns_so_far,
-    real_dtype,
-    square,
-    stacked,
-)
+from workbench.ops.linalg import shared
 
 # Triangular systems; the right side is a matrix
 
@@ -57,11 +41,11 @@ def _triangular_compute(a: Array, b: Array, *, lower: bool, unit: bool) -> Array
             a, b, lower=lower, unit_diagonal=unit, check_finite=False
         )
     whole = _part(a, lower, unit)
-    return np.linalg.solve(whole + eye_like(a) if unit else whole, b)
+    return np.linalg.solve(whole + shared.eye_like(a) if unit else whole, b)
 
 
 def _triangular_on_cupy(a: Array, b: Array, *, lower: bool, unit: bool) -> Array:
-    a, b = broadcast_stacks(a, b)
+    a, b = shared.broadcast_stacks(a, b)
     if not (a.size and b.size):
         return np.zeros_like(b, dtype=np.result_type(a, b))
     solve = find_library(b, "linalg").solve_triangular
@@ -69,7 +53,7 @@ def _triangular_on_cupy(a: Array, b: Array, *, lower: bool, unit: bool) -> Array
 
 
 def _triangular_infer(a: Array, b: Array, **_: Any) -> Spec:
-    matrix, right = square(a), as_spec(b)
+    matrix, right = shared.square(a), as_spec(b)
     said = f"the right side of shape {right.shape} does not have"
     n = unify_lengths(
         matrix.shape[-1], right.shape[-2], f"{said} {matrix.shape[-1]} rows"
@@ -87,8 +71,8 @@ def _triangular_pull(
     right = triangular(swap(a), g, not lower, unit)
     left = None
     if mask & 1:
-        left = _part(sum_to(-(right @ swap(y)), shape_of(a)), lower, unit)
-    return [left, sum_to(right, shape_of(b))]
+        left = _part(define.sum_to(-(right @ swap(y)), define.shape_of(a)), lower, unit)
+    return [left, define.sum_to(right, define.shape_of(b))]
 
 
 def _triangular_push(
@@ -137,11 +121,11 @@ def triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
 
 
 def _lu_infer(x: Array) -> tuple[Spec, Spec, Spec]:
-    spec = matrices(x)
+    spec = shared.matrices(x)
     *loop, rows, columns = spec.shape
     few = smallest(rows, columns)
     return (
-        Spec((*loop, rows, rows), real_dtype(spec.dtype)),
+        Spec((*loop, rows, rows), shared.real_dtype(spec.dtype)),
         Spec((*loop, rows, few), spec.dtype),
         Spec((*loop, few, columns), spec.dtype),
     )
@@ -158,43 +142,45 @@ def _lu_push(
     tangents: tuple[Any, ...], y: tuple[Any, ...], x: Array
 ) -> tuple[Tangent, ...]:
     p, lower, upper = y
-    few = min(shape_of(x)[-2:])
+    few = min(define.shape_of(x)[-2:])
     t = swap(p) @ tangents[0]
     first, top = lower[..., :few, :], upper[..., :, :few]
     left = triangular(first, t[..., :few, :few], True, True)
     inner = swap(triangular(swap(top), swap(left), True))
     moved_l, moved_u = first @ np.tril(inner, -1), np.triu(inner) @ top
-    if shape_of(x)[-2] > few:
+    if define.shape_of(x)[-2] > few:
         rest = t[..., few:, :] - lower[..., few:, :] @ moved_u
         rest = swap(triangular(swap(top), swap(rest), True))
         moved_l = np.concatenate([moved_l, rest], axis=-2)
-    if shape_of(x)[-1] > few:
+    if define.shape_of(x)[-1] > few:
         rest = t[..., few:] - moved_l @ upper[..., few:]
         rest = triangular(first, rest, True, True)
         moved_u = np.concatenate([moved_u, rest], axis=-1)
     return None, moved_l, moved_u
 
 
-def _lu_pull(g: Parts, y: tuple[Any, ...], x: Array) -> Array:
+def _lu_pull(g: define.Parts, y: tuple[Any, ...], x: Array) -> Array:
     p, lower, upper = y
-    rows, columns = shape_of(x)[-2:]
+    rows, columns = define.shape_of(x)[-2:]
     few = min(rows, columns)
     to_l = np.zeros_like(lower) if g[1] is None else conjugate(g[1])
     to_u = np.zeros_like(upper) if g[2] is None else conjugate(g[2])
     first, top = lower[..., :few, :], upper[..., :, :few]
-    turned_l, turned_u = hermitian(first), hermitian(top)
+    turned_l, turned_u = shared.hermitian(first), shared.hermitian(top)
     below = right = None
     if rows > few:
         # x u⁻ᴴ is (u⁻¹ xᴴ)ᴴ
-        below = hermitian(triangular(top, hermitian(to_l[..., few:, :]), False))
-        to_u = to_u - hermitian(lower[..., few:, :]) @ below
+        below = shared.hermitian(
+            triangular(top, shared.hermitian(to_l[..., few:, :]), False)
+        )
+        to_u = to_u - shared.hermitian(lower[..., few:, :]) @ below
     if columns > few:
         right = triangular(turned_l, to_u[..., few:], False, True)
-        to_l = to_l - right @ hermitian(upper[..., few:])
+        to_l = to_l - right @ shared.hermitian(upper[..., few:])
     inner = np.tril(turned_l @ to_l[..., :few, :], -1)
     inner = inner + np.triu(to_u[..., :few] @ turned_u)
     left = triangular(turned_l, inner, False, True)
-    made = hermitian(triangular(top, hermitian(left), False))
+    made = shared.hermitian(triangular(top, shared.hermitian(left), False))
     if below is not None:
         made = np.concatenate([made, below], axis=-2)
     if right is not None:
@@ -207,14 +193,14 @@ def _read_before_pivots(x: Array) -> tuple[None, Array, Array]:
 
     Which rows depends on how they are swapped: values decide it, so all may be read.
     """
-    before, so_far, each = read_columns_so_far(x)
-    rows = np.ones((shape_of(x)[-2], 1))  # host array: factors of 1
+    before, so_far, each = shared.read_columns_so_far(x)
+    rows = np.ones((define.shape_of(x)[-2], 1))  # host array: factors of 1
     lower = np.tril(so_far[..., None, :] * rows, -1)
     return None, lower, np.triu(before[..., None] + each[..., None, :])
 
 
-LU = stacked(
-    op(
+LU = shared.stacked(
+    define.op(
         "lu",
         _lu_compute,
         _lu_pull,
@@ -245,7 +231,7 @@ def _lu_on_cupy(x: Any) -> tuple[Any, ...]:
 
 def lu(a: Array) -> tuple[Any, ...]:
     """Return ``P``, ``L`` and ``U``."""
-    return apply_and_split(LU, (a,))
+    return define.apply_and_split(LU, (a,))
 
 
 # Row swaps as LAPACK counts them; integers, through which nothing flows
@@ -262,8 +248,8 @@ def _pivots_compute(p: Array, *, count: int) -> Array:
     return np.reshape(made, (*p.shape[:-2], count))
 
 
-PIVOTS = stacked(
-    op(
+PIVOTS = shared.stacked(
+    define.op(
         "lu_pivots",
         _pivots_compute,
         infer=lambda p, *, count: Spec((*p.shape[:-2], count), np.dtype(np.int32)),
@@ -302,8 +288,8 @@ def _order_compute(swaps: Any) -> Array:
     return np.reshape(made, swaps.shape)
 
 
-ORDER = stacked(
-    op(
+ORDER = shared.stacked(
+    define.op(
         "pivot_order",
         _order_compute,
         infer=lambda swaps: Spec(swaps.shape, np.dtype(np.intp)),
@@ -334,7 +320,7 @@ def permutation(swaps: Any) -> Array:
 
 
 def _sylvester_infer(a: Array, b: Array, q: Array) -> Spec:
-    left, right, whole = square(a), square(b), matrices(q)
+    left, right, whole = shared.square(a), shared.square(b), shared.matrices(q)
     said = (
         f"q of shape {whole.shape} does not have {left.shape[-1]} rows and"
         f" {right.shape[-1]} columns"
@@ -362,9 +348,9 @@ def _sylvester_pull(
     a, b, q = inputs
     back = sylvester(swap(a), swap(b), g)
     return [
-        sum_to(-(back @ swap(y)), shape_of(a)) if mask & 1 else None,
-        sum_to(-(swap(y) @ back), shape_of(b)) if mask & 2 else None,
-        sum_to(back, shape_of(q)) if mask & 4 else None,
+        define.sum_to(-(back @ swap(y)), define.shape_of(a)) if mask & 1 else None,
+        define.sum_to(-(swap(y) @ back), define.shape_of(b)) if mask & 2 else None,
+        define.sum_to(back, define.shape_of(q)) if mask & 4 else None,
     ]
 
 
@@ -406,7 +392,7 @@ def _banded_compute(ab: Array, b: Array, *, lower: int, upper: int) -> Array:
 
 
 def _banded_infer(ab: Array, b: Array, *, lower: int, upper: int) -> Spec:
-    band, right = matrices(ab), matrices(b)
+    band, right = shared.matrices(ab), shared.matrices(b)
     if band.shape[-2:] != (lower + upper + 1, right.shape[-2]):
         raise ValueError(
             f"a band of shape {band.shape} for a right side of {right.shape[-2]} rows"
@@ -424,10 +410,10 @@ def _shifts(rows: int, lower: int, n: int) -> tuple[Any, Any]:
 
 def _transposed(ab: Array, lower: int) -> Array:
     """Return the band of the transposed matrix."""
-    rows, n = shape_of(ab)
+    rows, n = define.shape_of(ab)
     columns, inside = _shifts(rows, lower, n)
     own = np.arange(rows)[:, None]  # host array: an index
-    return np.where(convert_like(inside, ab), np.flip(ab, 0)[own, columns], 0)
+    return np.where(define.convert_like(inside, ab), np.flip(ab, 0)[own, columns], 0)
 
 
 def _banded_pull(
@@ -438,9 +424,11 @@ def _banded_pull(
     back = banded(_transposed(ab, lower), g, upper, lower)
     made = None
     if mask & 1:
-        rows, n = shape_of(ab)
+        rows, n = define.shape_of(ab)
         index, inside = _shifts(rows, upper, n)
-        made = np.where(convert_like(inside, y), -np.sum(back[index] * y, axis=-1), 0)
+        made = np.where(
+            define.convert_like(inside, y), -np.sum(back[index] * y, axis=-1), 0
+        )
     return [made, back]
 
 

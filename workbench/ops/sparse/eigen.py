@@ -13,16 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench import errors
 from workbench.core import blame
 from workbench.core.tensor import Tensor, apply
 from workbench.core.types import Array, Batched, Params, Spec, as_spec
-from workbench.errors import (
-    ConvergenceError,
-    DtypeError,
-    MatrixError,
-    ShapeError,
-    UsageError,
-)
 from workbench.ops.define import apply_and_split, op, shape_of
 from workbench.ops.device import leave_device
 from workbench.ops.sparse.pattern import (
@@ -58,7 +52,7 @@ def _compute(
     try:
         values, vectors = linalg.eigsh(matrix, v0=start, **settings)
     except linalg.ArpackNoConvergence as error:
-        raise ConvergenceError(
+        raise errors.ConvergenceError(
             f"eigsh: {error}. Allow more iterations with maxiter=, or ask for"
             " eigenvalues near a number with sigma=."
         ) from error
@@ -107,7 +101,7 @@ def _turn(
             # The border takes from r what lies along v.
             made.append(apply(SOLVE, (entries, full), params)[:-1])
         except np.linalg.LinAlgError as error:
-            raise MatrixError(
+            raise errors.MatrixError(
                 f"eigsh: the eigenvalue {i} is repeated, and the derivative of its"
                 " vector is not determined. Use what does not depend on the vectors of"
                 " equal eigenvalues, such as the eigenvalues alone."
@@ -179,25 +173,25 @@ def solve_eigenproblem(a: Any, k: int, **settings: Any) -> tuple[Array, Array]:
     """Return ``k`` eigenvalues and eigenvectors of a symmetric sparse array."""
     shape = tuple(a.shape)
     if isinstance(k, (bool, np.bool_)) or not hasattr(k, "__index__"):
-        raise UsageError(
+        raise errors.UsageError(
             f"eigsh(A, k={k!r}){blame.user_line()}: k is how many eigenvalues are"
             " computed. Write an integer."
         )
     k = int(k)
     which = settings.get("which", "LM")
     if which not in WHICH:
-        raise UsageError(
+        raise errors.UsageError(
             f"eigsh(A, which={which!r}){blame.user_line()}: which is one of"
             f" {', '.join(map(repr, WHICH))}."
         )
     if len(shape) != 2 or shape[0] != shape[1] or not 0 < k < shape[0]:
-        raise ShapeError(
+        raise errors.ShapeError(
             f"eigsh(A, k={k}){blame.user_line()}: A is of shape {shape}. A must be"
             " square and k less than the number of its rows; write"
             " np.linalg.eigh(A.toarray()) for all eigenvalues."
         )
     if a.dtype.kind == "c":
-        raise DtypeError(
+        raise errors.DtypeError(
             f"eigsh(A){blame.user_line()}: A is complex, and its derivative is not"
             " known. Write np.linalg.eigh(A.toarray())."
         )

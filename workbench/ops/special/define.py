@@ -21,22 +21,14 @@ from workbench.core.refusals import REFUSED
 from workbench.core.tensor import Tensor
 from workbench.core.types import Array, is_device_array, is_differentiable
 from workbench.errors import NotDifferentiableError
-from workbench.ops import device
-from workbench.ops.define import (
-    RULE_NAMES,
-    Parts,
-    apply_and_split,
-    dtype_of,
-    elementwise,
-    op,
-    shape_of,
-)
+from workbench.ops import define, device
+from workbench.ops.define import Parts, apply_and_split, op
 from workbench.ops.special.device import find_kernels
 
 Slope = Callable[..., Any]
 
 #: `numpy.where`, but of two Python numbers one of them, which stays a number.
-where = RULE_NAMES["where"]
+where = define.RULE_NAMES["where"]
 
 
 def _ufunc(name: str) -> np.ufunc | None:
@@ -88,7 +80,7 @@ class Special:
         module = import_module("cupyx.scipy.special")
         found: Callable[..., Any] | None = getattr(module, self.__name__, None)
         # Of some functions CuPy has the real loops alone.
-        if found is None or any(dtype_of(x).kind == "c" for x in args):
+        if found is None or any(define.dtype_of(x).kind == "c" for x in args):
             found = find_kernels(self.__name__, self.ufunc) or found
         if found is None:
             return lambda *args: device.compute_on_host(
@@ -115,17 +107,17 @@ F: Any = _Functions()
 # Texts of rules call them by their bare names, unless NumPy has that name too.
 for _name in dir(scipy_special):
     if _ufunc(_name) is not None and not hasattr(np, _name):
-        RULE_NAMES.setdefault(_name, getattr(F, _name))
+        define.RULE_NAMES.setdefault(_name, getattr(F, _name))
 for _name in "zeta lambertw".split():
-    RULE_NAMES[_name] = getattr(F, _name)
+    define.RULE_NAMES[_name] = getattr(F, _name)
 for _name in "jn yn in kn".split():
     for _part in (f"spherical_{_name}", f"spherical_{_name}_d"):
-        RULE_NAMES[_part] = getattr(F, _part)
+        define.RULE_NAMES[_part] = getattr(F, _part)
 
 
 def helper(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let texts of rules call a function of this package."""
-    RULE_NAMES[function.__name__] = function
+    define.RULE_NAMES[function.__name__] = function
     return function
 
 
@@ -147,7 +139,7 @@ def special(
         f"refuse_derivative(g, {x}, {name!r}, {i})" if p is None else p
         for i, (x, p) in enumerate(zip(names, partials, strict=True))
     )
-    new_op = elementwise(
+    new_op = define.elementwise(
         op_name or name, function, *texts, pretty_rule=pretty_rule, **more
     )
     UFUNCS[function.ufunc], new_op.ufunc = new_op, function.ufunc
@@ -157,7 +149,7 @@ def special(
 @helper
 def refuse_derivative(g: Array, x: Array, name: str, place: int) -> Array:
     """Refuse the derivative by an input; nothing flows back to integers."""
-    if not is_differentiable(dtype_of(x)):
+    if not is_differentiable(define.dtype_of(x)):
         return 0 * g
     return _refuse(name, place)
 
@@ -214,7 +206,7 @@ def special_tuple(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op
     new_op = op(name, function, *map(pull, range(len(slopes))), push=push, **more)
     new_op.batch, new_op.pattern = "aligned", "each"
     new_op.lengths = lambda *inputs: (
-        (broadcast_shapes(*map(shape_of, inputs)),) * function.ufunc.nout
+        (broadcast_shapes(*map(define.shape_of, inputs)),) * function.ufunc.nout
     )
     CALLS[function.ufunc] = lambda *inputs: apply_and_split(new_op, inputs)
     return new_op

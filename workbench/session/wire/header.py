@@ -23,24 +23,8 @@ from workbench.session.history import History
 from workbench.session.inner_program import LoopNorms
 from workbench.session.profile import SessionProfile
 from workbench.session.stages import Values
+from workbench.session.wire.protocol import snapshot
 from workbench.session.wire.protocol.fields import STATUSES
-from workbench.session.wire.protocol.snapshot import (
-    CheckData,
-    EditData,
-    EffectData,
-    FindingData,
-    FindingsData,
-    FixData,
-    GradientCheckData,
-    HistoryData,
-    LoopNormsData,
-    NodeCheckData,
-    OverrideData,
-    ProfileData,
-    ProfileStepData,
-    StatusCounts,
-    TargetData,
-)
 from workbench.session.wire.schema import clean_text
 
 if TYPE_CHECKING:
@@ -67,7 +51,7 @@ def encode_overrides(
     seconds: float,
     sweep: float = 0.0,
     least: int = 1,
-) -> tuple[list[OverrideData], list[int]]:
+) -> tuple[list[snapshot.OverrideData], list[int]]:
     """Return the overrides as the page sees them, and the ids of those without effects.
 
     Effects cost a sweep each, which takes about ``sweep`` seconds. Those that are not
@@ -87,10 +71,12 @@ def encode_overrides(
     return encoded, unmeasured
 
 
-def encode_override(one: AppliedOverride, effects: bool = True) -> OverrideData:
+def encode_override(
+    one: AppliedOverride, effects: bool = True
+) -> snapshot.OverrideData:
     """Return an override as data; a rule of nodes is written node by node."""
     vjp = one.override.vjp
-    return OverrideData(
+    return snapshot.OverrideData(
         id=one.id,
         label=one.label,
         rule=clean_text(str(vjp)) if is_data(vjp) else one.rule,
@@ -103,7 +89,7 @@ def encode_override(one: AppliedOverride, effects: bool = True) -> OverrideData:
         covered=list(one.covered),
         note=clean_text(one.note),
         effects=[
-            EffectData(
+            snapshot.EffectData(
                 node=e.node,
                 name=e.name,
                 relative=finite_number(e.relative),
@@ -115,10 +101,10 @@ def encode_override(one: AppliedOverride, effects: bool = True) -> OverrideData:
     )
 
 
-def encode_loops(loops: Sequence[LoopNorms]) -> list[LoopNormsData]:
+def encode_loops(loops: Sequence[LoopNorms]) -> list[snapshot.LoopNormsData]:
     """Return the gradients along loops, of the first so many of them."""
     return [
-        LoopNormsData(
+        snapshot.LoopNormsData(
             node=one.node,
             steps=one.steps,
             marks=[*one.marks],
@@ -128,7 +114,7 @@ def encode_loops(loops: Sequence[LoopNorms]) -> list[LoopNormsData]:
     ]
 
 
-def encode_target(one: AppliedOverride) -> TargetData:
+def encode_target(one: AppliedOverride) -> snapshot.TargetData:
     """Return the target of an override as data."""
     target = one.override.target
     if isinstance(target, ByNode):
@@ -140,9 +126,9 @@ def encode_target(one: AppliedOverride) -> TargetData:
     return {"kind": "other", "text": clean_text(one.target)}
 
 
-def encode_history(history: History) -> HistoryData:
+def encode_history(history: History) -> snapshot.HistoryData:
     """Return the last changes, and the next that could be done again."""
-    return HistoryData(
+    return snapshot.HistoryData(
         done=[clean_text(text) for text in history.done[-MOST_CHANGES:]],
         undone=[clean_text(text) for text in history.undone[:MOST_CHANGES]],
     )
@@ -168,11 +154,11 @@ class EncodedCheck(NamedTuple):
 
     status: Array
     ratio: Array
-    data: CheckData
+    data: snapshot.CheckData
 
 
 _checked: WeakKeyDictionary[Session, tuple[Report, EncodedCheck]] = WeakKeyDictionary()
-_diagnosed: WeakKeyDictionary[Session, tuple[Findings, list[FindingData]]] = (
+_diagnosed: WeakKeyDictionary[Session, tuple[Findings, list[snapshot.FindingData]]] = (
     WeakKeyDictionary()
 )
 
@@ -188,7 +174,7 @@ def encode_last_check(session: Session) -> EncodedCheck | None:
         known = _checked[session] = report, encode_check(forward, report)
     made = known[1]
     stale = "report" in session.stale
-    return made._replace(data=CheckData(**{**made.data, "stale": stale}))
+    return made._replace(data=snapshot.CheckData(**{**made.data, "stale": stale}))
 
 
 def encode_check(forward: Values, report: Report) -> EncodedCheck:
@@ -208,7 +194,7 @@ def encode_check(forward: Values, report: Report) -> EncodedCheck:
         (item for item in worst.items() if item[1].status != "right"),
         key=lambda item: (rank_node_check(item[1]), item[0]),
     )
-    data = CheckData(
+    data = snapshot.CheckData(
         ok=report.ok,
         verdict=report.verdict,
         changes=clean_text(report.changes()),
@@ -216,7 +202,7 @@ def encode_check(forward: Values, report: Report) -> EncodedCheck:
         unchecked=clean_list(report.describe_unchecked()),
         stale=False,
         summary=clean_text(report.summary()),
-        counts=cast(StatusCounts, dict(zip(STATUSES, counts, strict=True))),
+        counts=cast(snapshot.StatusCounts, dict(zip(STATUSES, counts, strict=True))),
         nodes=[encode_node_check(i, one) for i, one in notable[:MOST_LINES]],
         gradients=encode_gradients(report)[:MOST_LINES],
     )
@@ -233,10 +219,10 @@ def rank_node_check(one: NodeCheck) -> tuple[int, float]:
     return RANKS.index(one.status), -one.ratio
 
 
-def encode_node_check(i: int, one: NodeCheck) -> NodeCheckData:
+def encode_node_check(i: int, one: NodeCheck) -> snapshot.NodeCheckData:
     """Return one node of a check."""
     entry = one.entry
-    return NodeCheckData(
+    return snapshot.NodeCheckData(
         node=i,
         status=one.status,
         mode=one.mode,
@@ -248,7 +234,7 @@ def encode_node_check(i: int, one: NodeCheck) -> NodeCheckData:
     )
 
 
-def encode_gradients(report: Report) -> list[GradientCheckData]:
+def encode_gradients(report: Report) -> list[snapshot.GradientCheckData]:
     """Return one line for each input, mode and order, and for each equation tested."""
     lines = [
         encode_gradient(report, one, one.argument, one.mode, describe_comparison(one))
@@ -265,7 +251,7 @@ def encode_gradients(report: Report) -> list[GradientCheckData]:
 
 def encode_gradient(
     report: Report, one: Comparison | Identity, name: str, mode: str, text: str
-) -> GradientCheckData:
+) -> snapshot.GradientCheckData:
     """Return one line; where something is changed on purpose, that comes first."""
     verdict = report.judge(one)
     names = [one.argument] if isinstance(one, Comparison) else [*one.arguments]
@@ -280,7 +266,7 @@ def encode_gradient(
         change = finite_number(report.changed[names[0]]) if len(names) == 1 else None
         colon = ":" if isinstance(one, Comparison) else ""
         text = f"{report.changes(*names)}; the true one{colon} {text}"
-    return GradientCheckData(
+    return snapshot.GradientCheckData(
         name=clean_text(name, 200),
         mode=mode,
         ok=verdict != "wrong",
@@ -317,7 +303,7 @@ def real_number(x: complex) -> float | None:
     return finite_number(complex(x).real) if complex(x).imag == 0 else None
 
 
-def encode_findings(session: Session) -> FindingsData | None:
+def encode_findings(session: Session) -> snapshot.FindingsData | None:
     """Return the doctor's findings; None before it was asked."""
     diagnosis = session.get_result("findings")
     if diagnosis is None:
@@ -330,7 +316,7 @@ def encode_findings(session: Session) -> FindingsData | None:
             for one in findings[:MOST_LINES]
         ]
         cached = _diagnosed[session] = findings, listed
-    return FindingsData(
+    return snapshot.FindingsData(
         stale="findings" in session.stale,
         stopped=findings.stopped,
         unchecked=clean_list(findings.describe_unchecked()),
@@ -338,10 +324,10 @@ def encode_findings(session: Session) -> FindingsData | None:
     )
 
 
-def encode_finding(forward: Values, one: Finding, output: int) -> FindingData:
+def encode_finding(forward: Values, one: Finding, output: int) -> snapshot.FindingData:
     """Return one finding; of a node inside a loop the loop is shown."""
     at = forward.find_ids(one.node) or [output]
-    return FindingData(
+    return snapshot.FindingData(
         kind=one.kind,
         severity=one.severity,
         node=at[0],
@@ -354,9 +340,9 @@ def encode_finding(forward: Values, one: Finding, output: int) -> FindingData:
     )
 
 
-def encode_fix(fix: Fix) -> FixData:
+def encode_fix(fix: Fix) -> snapshot.FixData:
     """Return a fix; with its change of the source, if that is in a cell."""
-    data = FixData(
+    data = snapshot.FixData(
         text=clean_text(fix.text, MOST_WORDS),
         code=clean_text(fix.code, MOST_WORDS),
         attachable=fix.rule is not None,
@@ -371,7 +357,7 @@ def encode_fix(fix: Fix) -> FixData:
             clean_text(line, MOST_LINE) == line for line in (*edit.before, *edit.after)
         )
     ):
-        data["edit"] = EditData(
+        data["edit"] = snapshot.EditData(
             cell=int(cell[1]),
             line=edit.line,
             before=list(edit.before),
@@ -384,7 +370,7 @@ class EncodedProfile(NamedTuple):
     """A profile: its columns, and what the header says."""
 
     columns: dict[str, Array]
-    data: ProfileData
+    data: snapshot.ProfileData
 
 
 _profiled: WeakKeyDictionary[SessionProfile, EncodedProfile] = WeakKeyDictionary()
@@ -399,7 +385,7 @@ def encode_last_profile(session: Session) -> EncodedProfile | None:
         _profiled[profile] = encode_profile(profile, session.nodes.count)
     made = _profiled[profile]
     stale = "profile" in session.stale
-    return made._replace(data=ProfileData(**{**made.data, "stale": stale}))
+    return made._replace(data=snapshot.ProfileData(**{**made.data, "stale": stale}))
 
 
 def encode_profile(profile: SessionProfile, count: int) -> EncodedProfile:
@@ -415,7 +401,7 @@ def encode_profile(profile: SessionProfile, count: int) -> EncodedProfile:
             time_column[i], bytes_column[i] = cost.time, cost.traffic
             step_column[i] = places.get(cost.row, -1)
     steps = [
-        ProfileStepData(
+        snapshot.ProfileStepData(
             name=row.step,
             ops=clean_text(row.ops, 200),
             count=len(row.nodes),
@@ -424,7 +410,7 @@ def encode_profile(profile: SessionProfile, count: int) -> EncodedProfile:
         )
         for row in (profile.rows[i] for i in fused)
     ]
-    data = ProfileData(
+    data = snapshot.ProfileData(
         stale=False,
         backend=profile.backend,
         time=profile.time,

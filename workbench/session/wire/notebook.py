@@ -17,13 +17,7 @@ import numpy as np
 
 from workbench.errors import SnapshotError
 from workbench.session.wire.columns import Array, Snapshot, list_columns
-from workbench.session.wire.protocol.fields import (
-    COLUMN_RULES,
-    COLUMNS,
-    SCHEMA,
-    STATISTICS,
-    Column,
-)
+from workbench.session.wire.protocol import fields
 from workbench.session.wire.protocol.snapshot import Header, MomentsData, Saved
 from workbench.session.wire.schema import WireError, clean_text, quote, read
 
@@ -61,7 +55,7 @@ def save_snapshot(
                     columns[name] = column.astype(np.float32).astype(np.float64)
     header = cast(Header, {**snapshot.header, "columns": list_columns(columns)})
     return Saved(
-        schema=SCHEMA,
+        schema=fields.SCHEMA,
         model_id=model_id,
         header=header,
         buffers=[
@@ -146,15 +140,15 @@ def check_schema(data: object) -> None:
     whole = data if isinstance(data, dict) else {}
     header = whole.get("header")
     header = header if isinstance(header, dict) else {}
-    for schema in (whole.get("schema"), header.get("schema", SCHEMA)):
+    for schema in (whole.get("schema"), header.get("schema", fields.SCHEMA)):
         if type(schema) is not int or schema < 1:
             refuse(f"its schema is {quote(schema)}")
-        if schema > SCHEMA:
+        if schema > fields.SCHEMA:
             version = header.get("version")
             writer = version if isinstance(version, str) else "(unknown)"
             raise SnapshotError(
                 f"this picture was written by workbench {clean_text(writer, 40)} with"
-                f" schema {quote(schema)}; this one reads up to {SCHEMA}: update"
+                f" schema {quote(schema)}; this one reads up to {fields.SCHEMA}: update"
                 " autodiff-workbench, or run the cell again to draw it anew."
             )
 
@@ -166,16 +160,18 @@ def refuse(why: str) -> NoReturn:
     )
 
 
-def read_columns(listed: Sequence[Column], buffers: Sequence[str]) -> dict[str, Array]:
+def read_columns(
+    listed: Sequence[fields.Column], buffers: Sequence[str]
+) -> dict[str, Array]:
     """Return the buffers as arrays, each of the type and length that was announced."""
     if len(buffers) != len(listed):
         refuse("it does not hold one buffer for each column")
     columns: dict[str, Array] = {}
     for i, (column, packed) in enumerate(zip(listed, buffers, strict=True)):
         name = column["name"]
-        if name in columns or column["dtype"] != COLUMNS[name]:
+        if name in columns or column["dtype"] != fields.COLUMNS[name]:
             refuse(f"columns[{i}] is {quote(column)}: twice or mistyped")
-        wire = np.dtype(COLUMNS[name]).newbyteorder("<")
+        wire = np.dtype(fields.COLUMNS[name]).newbyteorder("<")
         size = column["length"] * wire.itemsize
         # Before it is decoded: base64 makes four characters of three bytes.
         if len(packed) > 4 * (size // 3 + 1):
@@ -186,7 +182,7 @@ def read_columns(listed: Sequence[Column], buffers: Sequence[str]) -> dict[str, 
             refuse(f"the buffer of {name} is not base64")
         if len(raw) != size:
             refuse(f"the buffer of {name} has {len(raw)} bytes, not {size}")
-        columns[name] = np.frombuffer(raw, wire).astype(COLUMNS[name])
+        columns[name] = np.frombuffer(raw, wire).astype(fields.COLUMNS[name])
     return columns
 
 
@@ -205,12 +201,12 @@ def check_columns(columns: Mapping[str, Array], header: Header) -> None:
         "nodes": nodes,
         "edges": edges,
         "starts": nodes + 1,
-        "statistics": nodes * len(STATISTICS),
+        "statistics": nodes * len(fields.STATISTICS),
         "strings": len(header["strings"]),
         "overrides": len(header["overrides"]),
         "steps": len((header["profile"] or {"steps": []})["steps"]),
     }
-    for name, rule in COLUMN_RULES.items():
+    for name, rule in fields.COLUMN_RULES.items():
         if name not in columns:
             if rule.optional:
                 continue

@@ -9,14 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workbench.compat.theano.tensor.lifting import (
-    Function,
-    Table,
-    documented,
-    lift,
-    lifted,
-    special,
-)
+from workbench.compat.theano.tensor import lifting
+from workbench.compat.theano.tensor.lifting import special
 from workbench.compat.theano.types import as_tensor_variable, dtype_name, tag_of
 from workbench.core.dims import broadcast_shapes
 from workbench.core.tensor import Tensor, value_of
@@ -82,16 +76,16 @@ def _is_one(x: ArrayLike) -> bool:
 
 def inv(x: ArrayLike) -> Array:
     """Return one over ``x``; a float for integers too."""
-    return lift(np.true_divide(1, x), (x,))
+    return lifting.lift(np.true_divide(1, x), (x,))
 
 
 def round(x: Any, mode: str = "half_to_even") -> Array:
     """Return the nearest integers; ``mode="half_away_from_zero"`` rounds 0.5 to 1."""
     if mode == "half_to_even":
-        return lift(np.round(x), (x,))
+        return lifting.lift(np.round(x), (x,))
     if mode != "half_away_from_zero":
         raise ValueError(f"mode is 'half_to_even' or 'half_away_from_zero': {mode!r}")
-    return lift(np.sign(x) * np.floor(np.abs(x) + 0.5), (x,))
+    return lifting.lift(np.sign(x) * np.floor(np.abs(x) + 0.5), (x,))
 
 
 def iround(x: Any, mode: str = "half_to_even") -> Array:
@@ -109,80 +103,82 @@ def switch(condition: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Arr
     condition = as_tensor_variable(condition)
     if condition.dtype != bool:
         condition = np.not_equal(condition, 0)
-    return lift(np.where(condition, on_true, on_false))
+    return lifting.lift(np.where(condition, on_true, on_false))
 
 
 def where(condition: ArrayLike, *branches: Any, **_: Any) -> Any:
     """Choose as `switch` does; of a condition alone, return indices."""
     if not branches:
-        return lift(np.nonzero(as_tensor_variable(condition)))
+        return lifting.lift(np.nonzero(as_tensor_variable(condition)))
     return switch(condition, *branches)
 
 
 def clip(x: ArrayLike, min: ArrayLike, max: ArrayLike) -> Array:
     """Clip to bounds, as `numpy.clip` does."""
-    return lift(np.clip(x, min, max), (x, min, max))
+    return lifting.lift(np.clip(x, min, max), (x, min, max))
 
 
 def second(a: ArrayLike, b: ArrayLike) -> Array:
     """Return ``b`` broadcast to the shape of ``a`` (also `fill`)."""
     a, b = as_tensor_variable(a), as_tensor_variable(b)
-    return lift(np.broadcast_to(b, broadcast_shapes(a.shape, b.shape)))
+    return lifting.lift(np.broadcast_to(b, broadcast_shapes(a.shape, b.shape)))
 
 
 def identity(x: ArrayLike) -> Array:
     """Copy the values, as `numpy.copy` does (also `tensor_copy`)."""
-    return lift(np.copy(as_tensor_variable(x)))
+    return lifting.lift(np.copy(as_tensor_variable(x)))
 
 
 def complex(real: ArrayLike, imag: ArrayLike) -> Array:
     """Return a complex array of its real and imaginary part."""
-    return lift(np.add(real, np.multiply(1j, imag)), (real, imag))
+    return lifting.lift(np.add(real, np.multiply(1j, imag)), (real, imag))
 
 
 def complex_from_polar(radius: ArrayLike, angle: ArrayLike) -> Array:
     """Return a complex array of its modulus and argument."""
-    return lift(np.multiply(radius, np.exp(np.multiply(1j, angle))), (radius, angle))
+    return lifting.lift(
+        np.multiply(radius, np.exp(np.multiply(1j, angle))), (radius, angle)
+    )
 
 
 def ceil_intdiv(a: ArrayLike, b: ArrayLike) -> Array:
     """Return the quotient of integers, rounded up."""
-    return lift(-(-as_tensor_variable(a) // b))
+    return lifting.lift(-(-as_tensor_variable(a) // b))
 
 
 def tri_gamma(x: ArrayLike) -> Array:
     """Return the trigamma function, `scipy.special.polygamma` of order 1."""
     from workbench.scipy import special
 
-    return lift(special.polygamma(1, x), (x,))
+    return lifting.lift(special.polygamma(1, x), (x,))
 
 
 def chi2sf(x: ArrayLike, k: ArrayLike) -> Array:
     """Return the survival function of the chi-squared law: `scipy.special.chdtrc`."""
     from workbench.scipy import special
 
-    return lift(special.chdtrc(k, x), (x, k))
+    return lifting.lift(special.chdtrc(k, x), (x, k))
 
 
 def smallest(*xs: Any) -> Array:
     """Return the least entry of several arrays, entry by entry."""
-    return lift(reduce(np.minimum, xs), xs)
+    return lifting.lift(reduce(np.minimum, xs), xs)
 
 
 def largest(*xs: Any) -> Array:
     """Return the greatest entry of several arrays, entry by entry."""
-    return lift(reduce(np.maximum, xs), xs)
+    return lifting.lift(reduce(np.maximum, xs), xs)
 
 
-def _fold(function: Callable[..., Any], name: str) -> Function:
+def _fold(function: Callable[..., Any], name: str) -> lifting.Function:
     """Return a function of two that Theano lets take any number."""
 
     def call(*operands: Any) -> Any:
         if len(operands) == 1:
             return as_tensor_variable(operands[0])
-        return lift(reduce(function, operands), operands)
+        return lifting.lift(reduce(function, operands), operands)
 
-    return documented(call, name, f"numpy.{function.__name__}")
+    return lifting.documented(call, name, f"numpy.{function.__name__}")
 
 
 _SAME = """
@@ -190,7 +186,7 @@ _SAME = """
     expm1 floor isclose isinf isnan log10 log1p log2 maximum minimum rad2deg sin
     sinh sqrt tan tanh trunc angle imag real conj
 """
-_OTHER: Table = {
+_OTHER: lifting.Table = {
     "log": log,
     "abs_": np.abs,
     "abs": np.abs,
@@ -244,7 +240,7 @@ _SPECIAL = {
     "iv": "iv",
 }
 
-TABLE: Table = {
+TABLE: lifting.Table = {
     "inv": inv,
     "round": round,
     "iround": iround,
@@ -264,7 +260,7 @@ TABLE: Table = {
     "smallest": smallest,
     "largest": largest,
 }
-TABLE |= {name: lifted(getattr(np, name), name) for name in _SAME.split()}
-TABLE |= {name: lifted(function, name) for name, function in _OTHER.items()}
+TABLE |= {name: lifting.lifted(getattr(np, name), name) for name in _SAME.split()}
+TABLE |= {name: lifting.lifted(function, name) for name, function in _OTHER.items()}
 TABLE |= {name: _fold(function, name) for name, function in _FOLDED.items()}
 TABLE |= {name: special(ours, name) for name, ours in _SPECIAL.items()}

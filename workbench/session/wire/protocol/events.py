@@ -2,15 +2,7 @@
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from workbench.session.wire.protocol.fields import (
-    MOST_NODES,
-    MOST_RULES,
-    MOST_SCHEMA,
-    Count,
-    Meta,
-    PlotKind,
-    Typed,
-)
+from workbench.session.wire.protocol import fields
 from workbench.session.wire.protocol.messages import Path, WindowData
 from workbench.session.wire.protocol.snapshot import TargetData
 
@@ -22,14 +14,14 @@ class Event(TypedDict):
     """The fields of all events."""
 
     type: Literal["event"]
-    seq: Annotated[int, Meta(default=0)]
+    seq: Annotated[int, fields.Meta(default=0)]
 
 
 class HelloEvent(Event):
     """The page is there: send a snapshot."""
 
     event: Literal["hello"]
-    schema: Annotated[int, Meta(minimum=1, maximum=MOST_SCHEMA)]
+    schema: Annotated[int, fields.Meta(minimum=1, maximum=fields.MOST_SCHEMA)]
     #: It asked before, and no state has come; that of a large program takes its time.
     again: NotRequired[bool]
 
@@ -62,9 +54,9 @@ class MomentEvent(Request):
     """Ask for the norms of all nodes at a run of the past, or in another session."""
 
     event: Literal["moment"]
-    step: Count
+    step: fields.Count
     #: The name of another session, which is shown as it is now.
-    session: NotRequired[Typed]
+    session: NotRequired[fields.Typed]
 
 
 class PeersEvent(Request):
@@ -91,7 +83,7 @@ class CheckExpressionEvent(Request):
 
     event: Literal["check-expression"]
     target: TargetData
-    rule: Typed
+    rule: fields.Typed
     id: NotRequired[int]
 
 
@@ -104,9 +96,9 @@ class OverrideEvent(Request):
     event: Literal["override"]
     id: NotRequired[int]
     target: TargetData
-    rule: Typed
-    label: Typed
-    steps: NotRequired[Typed]
+    rule: fields.Typed
+    label: fields.Typed
+    steps: NotRequired[fields.Typed]
 
 
 class SwitchEvent(Request):
@@ -129,9 +121,9 @@ class EditEvent(Request):
 
     event: Literal["edit"]
     id: int
-    rule: Typed
-    label: Typed
-    steps: NotRequired[Typed]
+    rule: fields.Typed
+    label: fields.Typed
+    steps: NotRequired[fields.Typed]
 
 
 class MoveEvent(Request):
@@ -146,7 +138,7 @@ class UndoEvent(Request):
     """Go some changes back or forth."""
 
     event: Literal["undo", "redo"]
-    steps: Annotated[int, Meta(default=1)]
+    steps: Annotated[int, fields.Meta(default=1)]
 
 
 class ExamineEvent(Request):
@@ -159,7 +151,7 @@ class FixEvent(Request):
     """Attach the fix of a finding, by its position in the list."""
 
     event: Literal["fix"]
-    finding: Count
+    finding: fields.Count
 
 
 class StopEvent(Request):
@@ -173,15 +165,15 @@ class PlotEvent(Request):
     """Draw derivatives of a node by others. Long."""
 
     event: Literal["plot"]
-    plot: PlotKind
+    plot: fields.PlotKind
     #: None: the session's output.
-    of: Annotated[int | None, Meta(default=None)]
+    of: Annotated[int | None, fields.Meta(default=None)]
     #: Empty: the session's ``wrt``.
-    wrt: Annotated[list[int], Meta(maxItems=MOST_NODES)]
+    wrt: Annotated[list[int], fields.Meta(maxItems=fields.MOST_NODES)]
     #: The part of the matrix to show; None: all of it.
-    window: Annotated[WindowData | None, Meta(default=None)]
+    window: Annotated[WindowData | None, fields.Meta(default=None)]
     #: Whether overrides are applied; false for the true derivative.
-    overrides: Annotated[bool, Meta(default=True)]
+    overrides: Annotated[bool, fields.Meta(default=True)]
 
 
 class PreviewEvent(Request):
@@ -191,8 +183,8 @@ class PreviewEvent(Request):
     node: int
     id: NotRequired[int]
     target: TargetData
-    rule: Typed
-    steps: NotRequired[Typed]
+    rule: fields.Typed
+    steps: NotRequired[fields.Typed]
 
 
 class SimplifyEvent(Request):
@@ -200,15 +192,15 @@ class SimplifyEvent(Request):
 
     event: Literal["simplify"]
     #: The rules that are switched off.
-    without: Annotated[list[Typed], Meta(maxItems=MOST_RULES)]
+    without: Annotated[list[fields.Typed], fields.Meta(maxItems=fields.MOST_RULES)]
 
 
 class ProgramEvent(Request):
     """Ask for the derivative as a program after so many of these steps. Long."""
 
     event: Literal["program"]
-    without: Annotated[list[Typed], Meta(maxItems=MOST_RULES)]
-    step: Count
+    without: Annotated[list[fields.Typed], fields.Meta(maxItems=fields.MOST_RULES)]
+    step: fields.Count
 
 
 class InsideEvent(Request):
@@ -241,5 +233,5 @@ PageEvent = Annotated[
     | SimplifyEvent
     | ProgramEvent
     | InsideEvent,
-    Meta(title="PageEvent"),
+    fields.Meta(title="PageEvent"),
 ]

@@ -3,26 +3,7 @@
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from workbench.session.statistics import Distribution
-from workbench.session.wire.protocol.fields import (
-    COLUMNS,
-    MOST_BYTES,
-    MOST_STRINGS,
-    PLOT_KINDS,
-    Code,
-    ColumnList,
-    Count,
-    ForwardNode,
-    Key,
-    Meta,
-    Node,
-    NodeCount,
-    NodeList,
-    Outcome,
-    PatchColumnList,
-    PlotKind,
-    Span,
-    Text,
-)
+from workbench.session.wire.protocol import fields
 from workbench.session.wire.protocol.snapshot import Header, MomentsData
 
 
@@ -49,8 +30,8 @@ class PatchMessage(TypedDict):
     #: The last command that it includes, by its ``request``, of one page; 0 for none.
     #: None if it answers commands of several pages: all that wait are done.
     answers: int | None
-    header: Annotated[dict[str, Any], Meta(part="Header")]
-    columns: PatchColumnList
+    header: Annotated[dict[str, Any], fields.Meta(part="Header")]
+    columns: fields.PatchColumnList
 
 
 class PieceMessage(TypedDict):
@@ -61,11 +42,11 @@ class PieceMessage(TypedDict):
     #: The ``seq`` of the first piece of the same state.
     first: int
     #: How many bytes have come in the pieces before.
-    start: Count
+    start: fields.Count
     #: The bytes of each buffer of the state; the pieces hold one after another.
     sizes: Annotated[
-        list[Annotated[int, Meta(minimum=0, maximum=MOST_BYTES)]],
-        Meta(maxItems=len(COLUMNS)),
+        list[Annotated[int, fields.Meta(minimum=0, maximum=fields.MOST_BYTES)]],
+        fields.Meta(maxItems=len(fields.COLUMNS)),
     ]
 
 
@@ -73,34 +54,34 @@ class DeviceKernelData(TypedDict):
     """A kernel of a GPU: which it is, and its text in CUDA."""
 
     #: "the value: kernel 2, with 3 other nodes"
-    title: Text
-    source: Code
+    title: fields.Text
+    source: fields.Code
 
 
 class DetailBody(TypedDict):
     """All there is to say about one node."""
 
-    node: Node
+    node: fields.Node
     #: The gradient rule in plain mathematics, "g · (1 − y²)".
-    rule: Text | None
+    rule: fields.Text | None
     #: The names of Tensors and the text of constants.
-    inputs: Annotated[list[Text], Meta(maxItems=MOST_STRINGS)]
+    inputs: Annotated[list[fields.Text], fields.Meta(maxItems=fields.MOST_STRINGS)]
     params: Annotated[
-        list[Annotated[list[Text], Meta(minItems=2, maxItems=2)]],
-        Meta(maxItems=MOST_STRINGS),
+        list[Annotated[list[fields.Text], fields.Meta(minItems=2, maxItems=2)]],
+        fields.Meta(maxItems=fields.MOST_STRINGS),
     ]
     #: The code inside the op: a loop, branches, a kernel.
-    code: Annotated[Text | None, Meta(default=None)]
+    code: Annotated[fields.Text | None, fields.Meta(default=None)]
     value: Distribution | None
     gradient: Distribution | None
     true_gradient: Distribution | None
     #: Small arrays in full, as NumPy prints them.
-    array: Text | None
-    gradient_array: Text | None
+    array: fields.Text | None
+    gradient_array: fields.Text | None
     #: What computes it: "CuPy op by op on NVIDIA H200".
-    runs_on: NotRequired[Text]
+    runs_on: NotRequired[fields.Text]
     #: The kernels that compute its value and its rule.
-    kernels: NotRequired[Annotated[list[DeviceKernelData], Meta(maxItems=2)]]
+    kernels: NotRequired[Annotated[list[DeviceKernelData], fields.Meta(maxItems=2)]]
 
 
 class Detail(DetailBody):
@@ -118,7 +99,7 @@ class ExpressionAnswer(TypedDict):
     seq: int
     request: int
     ok: bool
-    message: Text
+    message: fields.Text
 
 
 class MomentAnswer(TypedDict):
@@ -133,17 +114,17 @@ class MomentAnswer(TypedDict):
     request: int
     #: The run whose norms are kept that is nearest to the one that was asked for; 0 for
     #: another session.
-    step: Count
-    header: Annotated[dict[str, Any], Meta(part="Header")]
-    columns: ColumnList
+    step: fields.Count
+    header: Annotated[dict[str, Any], fields.Meta(part="Header")]
+    columns: fields.ColumnList
 
 
 class PeerData(TypedDict):
     """Another session of the notebook."""
 
-    name: Text
+    name: fields.Text
     #: Why it cannot be compared; empty if it can.
-    refused: Text
+    refused: fields.Text
 
 
 class PeersAnswer(TypedDict):
@@ -170,8 +151,8 @@ class NormsAnswer(TypedDict):
     type: Literal["norms"]
     seq: int
     request: int
-    node: Node
-    steps: list[Count]
+    node: fields.Node
+    steps: list[fields.Count]
     values: list[float | None]
     gradients: list[float | None]
 
@@ -179,32 +160,32 @@ class NormsAnswer(TypedDict):
 class WindowData(TypedDict):
     """A part of a matrix: rows and columns, each from and to (excluded)."""
 
-    rows: Span
-    columns: Span
+    rows: fields.Span
+    columns: fields.Span
 
 
 class MatrixData(TypedDict):
     """The matrix of a heat map; each cell stands for ``block`` entries each way."""
 
-    kind: PlotKind
-    of: Node
-    wrt: NodeList
+    kind: fields.PlotKind
+    of: fields.Node
+    wrt: fields.NodeList
     #: The nodes between the two, both included.
-    path: NodeList
+    path: fields.NodeList
     mode: Literal["forward", "reverse", ""]
-    rows: Count
-    columns: Count
+    rows: fields.Count
+    columns: fields.Count
     window: WindowData
-    block: Span
+    block: fields.Span
     #: Of a pattern that follows from the program: how many colours the numbers of its
     #: cells are; 0 where they are shares of a block. Absent from one of values.
-    colours: NotRequired[Count]
+    colours: NotRequired[fields.Count]
 
 
 class FigureData(TypedDict):
     """A Plotly figure: the data of application/vnd.plotly.v1+json."""
 
-    data: Annotated[list[Any], Meta(maxItems=MOST_STRINGS)]
+    data: Annotated[list[Any], fields.Meta(maxItems=fields.MOST_STRINGS)]
     layout: dict[str, Any]
 
 
@@ -214,27 +195,29 @@ class PlotAnswer(TypedDict):
     type: Literal["plot"]
     seq: int
     request: int
-    title: Text
-    note: Text
+    title: fields.Text
+    note: fields.Text
     figure: FigureData
-    matrix: Annotated[MatrixData | None, Meta(default=None)]
-    views: Annotated[list[PlotKind], Meta(maxItems=len(PLOT_KINDS), default=[])]
+    matrix: Annotated[MatrixData | None, fields.Meta(default=None)]
+    views: Annotated[
+        list[fields.PlotKind], fields.Meta(maxItems=len(fields.PLOT_KINDS), default=[])
+    ]
     #: The overrides in force, "stop at h"; those left out if it is the true one.
-    overrides: Annotated[list[Text], Meta(default=[])]
+    overrides: Annotated[list[fields.Text], fields.Meta(default=[])]
     #: Whether it is the true derivative of a program with overrides.
-    is_true: Annotated[bool, Meta(default=False)]
+    is_true: Annotated[bool, fields.Meta(default=False)]
     #: Of a gradient check what it says; "changed" where overrides are in force; None
     #: where nothing was checked.
-    verdict: Annotated[Outcome | None, Meta(default=None)]
+    verdict: Annotated[fields.Outcome | None, fields.Meta(default=None)]
     #: Why all entries are zero; empty where they are not.
-    zero: Annotated[Text, Meta(default="")]
+    zero: Annotated[fields.Text, fields.Meta(default="")]
 
 
 class PassedData(TypedDict):
     """What a node passes on to one of its inputs, without an override and with it."""
 
-    node: Node
-    name: Text
+    node: fields.Node
+    name: fields.Text
     before: Distribution | None
     after: Distribution | None
     before_norm: float | None
@@ -249,23 +232,23 @@ class PreviewAnswer(TypedDict):
     type: Literal["preview"]
     seq: int
     request: int
-    node: Node
+    node: fields.Node
     passed: list[PassedData]
 
 
 class RewriteData(TypedDict):
     """One step of a simplification."""
 
-    rule: Text
+    rule: fields.Text
     #: The table that the rule is from; empty for what no rule of a table does.
-    group: Text
+    group: fields.Text
     #: How the result may differ.
-    note: Text
+    note: fields.Text
     #: What stood there, and what stands there now, as code.
-    before: Text
-    after: Text
+    before: fields.Text
+    after: fields.Text
     #: Where the rule is written, "exact_rules.py:31"; empty for none.
-    site: Text
+    site: fields.Text
 
 
 class SimplificationAnswer(TypedDict):
@@ -276,7 +259,7 @@ class SimplificationAnswer(TypedDict):
     request: int
     steps: list[RewriteData]
     #: How many steps there are in all; of very many only the first are listed.
-    total: Count
+    total: fields.Count
 
 
 class ProgramAnswer(TypedDict):
@@ -289,28 +272,28 @@ class ProgramAnswer(TypedDict):
     type: Literal["program"]
     seq: int
     request: int
-    step: Count
+    step: fields.Count
     header: Header
-    nodes: Annotated[NodeCount, Meta(sizes="nodes")]
+    nodes: Annotated[fields.NodeCount, fields.Meta(sizes="nodes")]
     #: What tells each node from all others, at all steps.
-    keys: Annotated[list[Key], Meta(most="nodes")]
+    keys: Annotated[list[fields.Key], fields.Meta(most="nodes")]
     #: The node of the session that each belongs to; -1 for none.
-    forward: Annotated[list[ForwardNode], Meta(most="nodes")]
+    forward: Annotated[list[fields.ForwardNode], fields.Meta(most="nodes")]
     #: The nodes that the last step made, and those that it took away.
-    came: NodeList
-    went: NodeList
+    came: fields.NodeList
+    went: fields.NodeList
     #: The whole program as code; empty where that is long.
-    text: Text
+    text: fields.Text
 
 
 class PlaceData(TypedDict):
     """A node that holds a program, and the step of a loop, from 0."""
 
-    node: Count
+    node: fields.Count
     step: int
 
 
-Path = Annotated[list[PlaceData], Meta(minItems=1, maxItems=16)]
+Path = Annotated[list[PlaceData], fields.Meta(minItems=1, maxItems=16)]
 
 
 class InsideAnswer(TypedDict):
@@ -322,11 +305,11 @@ class InsideAnswer(TypedDict):
     #: From a node of the session to the one that is open, with the step that is shown.
     path: Path
     #: The step of a loop, and how many there are; None for no loop.
-    step: Count | None
-    steps: Count | None
+    step: fields.Count | None
+    steps: fields.Count | None
     #: Some of the steps, and the norm of the gradient that arrives at the state before
     #: each of them; None where it is not finite.
-    marks: list[Count]
+    marks: list[fields.Count]
     norms: list[float | None]
     header: Header
 
@@ -339,7 +322,7 @@ class ProgressMessage(TypedDict):
     request: int
     done: float
     total: float
-    left: Annotated[float | None, Meta(default=None)]
+    left: Annotated[float | None, fields.Meta(default=None)]
 
 
 class DoneMessage(TypedDict):
@@ -356,7 +339,7 @@ class FailureMessage(TypedDict):
     type: Literal["failure"]
     seq: int
     request: int | None
-    message: Text
+    message: fields.Text
 
 
 KernelMessage = Annotated[
@@ -377,5 +360,5 @@ KernelMessage = Annotated[
     | ProgressMessage
     | DoneMessage
     | FailureMessage,
-    Meta(title="KernelMessage"),
+    fields.Meta(title="KernelMessage"),
 ]

@@ -2,67 +2,49 @@
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from workbench.session.wire.protocol.fields import (
-    COLUMNS,
-    MOST_EDGES,
-    MOST_MOMENT_BYTES,
-    MOST_MOMENTS,
-    MOST_NODES,
-    MOST_STRINGS,
-    Around,
-    Code,
-    ColumnList,
-    Count,
-    Meta,
-    Node,
-    NodeCount,
-    NodeList,
-    Status,
-    Text,
-    Verdict,
-)
+from workbench.session.wire.protocol import fields
 
-Texts = list[Text]
+Texts = list[fields.Text]
 
 
 class NodeTarget(TypedDict):
     """An override of one node."""
 
     kind: Literal["node"]
-    node: Node
+    node: fields.Node
 
 
 class OpTarget(TypedDict):
     """An override of all nodes of an op."""
 
     kind: Literal["op"]
-    op: Text
+    op: fields.Text
 
 
 class ScopeTarget(TypedDict):
     """An override of all nodes of a scope."""
 
     kind: Literal["scope"]
-    scope: Text
+    scope: fields.Text
 
 
 class OtherTarget(TypedDict):
     """An override that only Python can make: of a pattern, or by a function."""
 
     kind: Literal["other"]
-    text: Text
+    text: fields.Text
 
 
 TargetData = Annotated[
-    NodeTarget | OpTarget | ScopeTarget | OtherTarget, Meta(title="Target")
+    NodeTarget | OpTarget | ScopeTarget | OtherTarget, fields.Meta(title="Target")
 ]
 
 
 class EffectData(TypedDict):
     """The effect of an override on the gradient by one input."""
 
-    node: Node
-    name: Text
+    node: fields.Node
+    name: fields.Text
     #: ‖g − g_true‖ / ‖g_true‖
     relative: float | None
     #: The angle between the two, in degrees.
@@ -73,68 +55,68 @@ class OverrideData(TypedDict):
     """One override of a session."""
 
     id: int
-    label: Text
+    label: fields.Text
     #: The expression, the named rule, or the name of a Python function.
-    rule: Text
+    rule: fields.Text
     #: Whether the rule is a text that the page can edit.
     data: bool
     #: Whether the rule can be saved: a text or a list of nodes.
-    stored: Annotated[bool, Meta(choose=("data", True, False))]
+    stored: Annotated[bool, fields.Meta(choose=("data", True, False))]
     target: TargetData
     #: The steps of a loop as a subscript has them: "3", "10:20"; "" for all.
-    steps: Annotated[Text, Meta(default="")]
+    steps: Annotated[fields.Text, fields.Meta(default="")]
     enabled: bool
     #: The nodes whose gradient it gives; of a pattern the last node of each match.
-    matched: NodeList
+    matched: fields.NodeList
     #: The other nodes of its matches: their own rules do not run.
-    covered: Annotated[NodeList, Meta(default=[])]
+    covered: Annotated[fields.NodeList, fields.Meta(default=[])]
     #: Why another override comes first for some of its nodes.
-    note: Annotated[Text, Meta(default="")]
-    effects: Annotated[list[EffectData], Meta(most="nodes")]
+    note: Annotated[fields.Text, fields.Meta(default="")]
+    effects: Annotated[list[EffectData], fields.Meta(most="nodes")]
     #: The line of Python that does the same.
-    code: Code
+    code: fields.Code
 
 
 class NodeCheckData(TypedDict):
     """One node of a gradient check that is worth a line."""
 
-    node: Node
-    status: Status
+    node: fields.Node
+    status: fields.Status
     #: "rev" or "fwd".
-    mode: Text
+    mode: fields.Text
     #: The worst entry, "x[3, 1]"; empty where there is none.
-    place: Text
+    place: fields.Text
     expected: float | None
     got: float | None
     #: The error in tolerances.
     ratio: float | None
-    text: Text
+    text: fields.Text
 
 
 class GradientCheckData(TypedDict):
     """The gradient of the whole program by one input in one mode, or an equation."""
 
-    name: Text
-    mode: Text
+    name: fields.Text
+    mode: fields.Text
     ok: bool
-    verdict: Verdict
+    verdict: fields.Verdict
     #: The change on purpose, relatively to the true gradient; None without one, or
     #: beyond comparison.
-    change: Annotated[float | None, Meta(default=None)]
+    change: Annotated[float | None, fields.Meta(default=None)]
     #: The labels of what changes it.
-    by: Annotated[list[Text], Meta(default=[])]
-    text: Text
+    by: Annotated[list[fields.Text], fields.Meta(default=[])]
+    text: fields.Text
 
 
 class StatusCounts(TypedDict):
     """The number of nodes that have each status."""
 
-    unchecked: Annotated[NodeCount, Meta(default=0)]
-    right: Annotated[NodeCount, Meta(default=0)]
-    wrong: Annotated[NodeCount, Meta(default=0)]
-    kink: Annotated[NodeCount, Meta(default=0)]
-    unsure: Annotated[NodeCount, Meta(default=0)]
-    overridden: Annotated[NodeCount, Meta(default=0)]
+    unchecked: Annotated[fields.NodeCount, fields.Meta(default=0)]
+    right: Annotated[fields.NodeCount, fields.Meta(default=0)]
+    wrong: Annotated[fields.NodeCount, fields.Meta(default=0)]
+    kink: Annotated[fields.NodeCount, fields.Meta(default=0)]
+    unsure: Annotated[fields.NodeCount, fields.Meta(default=0)]
+    overridden: Annotated[fields.NodeCount, fields.Meta(default=0)]
 
 
 class CheckData(TypedDict):
@@ -142,16 +124,16 @@ class CheckData(TypedDict):
 
     #: Whether nothing is wrong.
     ok: bool
-    verdict: Verdict
+    verdict: fields.Verdict
     #: The changes on purpose in words: by what, and how large.
-    changes: Annotated[Text, Meta(default="")]
+    changes: Annotated[fields.Text, fields.Meta(default="")]
     #: Whether it was stopped before its end.
     stopped: bool
     #: What was not looked at and why: a sentence for each reason.
-    unchecked: Annotated[Texts, Meta(default=[])]
+    unchecked: Annotated[Texts, fields.Meta(default=[])]
     #: Whether the session has changed since.
     stale: bool
-    summary: Text
+    summary: fields.Text
     counts: StatusCounts
     #: The first nodes that are not simply right, the wrong ones before the others.
     nodes: list[NodeCheckData]
@@ -162,18 +144,18 @@ class EditData(TypedDict):
     """A change of the source of a cell: whole lines, and what to write there."""
 
     #: The number that the cell ran under.
-    cell: Count
+    cell: fields.Count
     #: The first of these lines, from 1.
-    line: Annotated[int, Meta(minimum=1)]
-    before: list[Text]
-    after: list[Text]
+    line: Annotated[int, fields.Meta(minimum=1)]
+    before: list[fields.Text]
+    after: list[fields.Text]
 
 
 class FixData(TypedDict):
     """The cure of a finding."""
 
-    text: Text
-    code: Text
+    text: fields.Text
+    code: fields.Text
     #: Whether the page can attach it; otherwise the program has to change.
     attachable: bool
     #: How the program has to change, where that is certain.
@@ -183,15 +165,15 @@ class FixData(TypedDict):
 class FindingData(TypedDict):
     """One thing that the doctor found."""
 
-    kind: Text
+    kind: fields.Text
     severity: Literal["error", "warning", "note"]
-    node: Node
+    node: fields.Node
     #: From the node to blame to where it shows.
-    path: Annotated[list[Node], Meta(most="nodes")]
+    path: Annotated[list[fields.Node], fields.Meta(most="nodes")]
     sweep: Literal["forward", "backward"]
-    title: Text
-    evidence: Text
-    cause: Text
+    title: fields.Text
+    evidence: fields.Text
+    cause: fields.Text
     fix: FixData | None
 
 
@@ -201,7 +183,7 @@ class FindingsData(TypedDict):
     stale: bool
     stopped: bool
     #: What was not looked at and why: a sentence for each reason.
-    unchecked: Annotated[Texts, Meta(default=[])]
+    unchecked: Annotated[Texts, fields.Meta(default=[])]
     list: list[FindingData]
 
 
@@ -209,10 +191,10 @@ class ProfileStepData(TypedDict):
     """A step of a run that computes several nodes at once: a kernel."""
 
     #: "kernel 2"
-    name: Text
+    name: fields.Text
     #: "exp, 2 multiply, sum", and how many these are.
-    ops: Text
-    count: Count
+    ops: fields.Text
+    count: fields.Count
     time: float
     bytes: float
 
@@ -222,7 +204,7 @@ class ProfileData(TypedDict):
 
     #: Whether other overrides hold now.
     stale: bool
-    backend: Text
+    backend: fields.Text
     #: Seconds and bytes of one run.
     time: float
     bytes: float
@@ -233,11 +215,11 @@ class ProfileData(TypedDict):
 class MarkData(TypedDict):
     """A run at which something happened."""
 
-    step: Count
+    step: fields.Count
     kind: Literal["nan", "explosion", "overrides"]
     #: The first node with a NaN or an infinity.
-    node: Node | None
-    text: Text
+    node: fields.Node | None
+    text: fields.Text
 
 
 class TimelineData(TypedDict):
@@ -247,9 +229,9 @@ class TimelineData(TypedDict):
     """
 
     #: How many runs there were; they are counted from 1.
-    count: Count
-    keep: Annotated[Count, Meta(default=0)]
-    steps: list[Count]
+    count: fields.Count
+    keep: Annotated[fields.Count, fields.Meta(default=0)]
+    steps: list[fields.Count]
     losses: list[float | None]
     #: The norm of the gradient by all ``wrt``; None where it was not measured.
     gradients: list[float | None]
@@ -259,25 +241,25 @@ class TimelineData(TypedDict):
 class LoopNormsData(TypedDict):
     """A loop that is one node: the gradient that arrives before some of its steps."""
 
-    node: Node
-    steps: Count
+    node: fields.Node
+    steps: fields.Count
     #: The steps, and the norm at each; None where it is not finite.
-    marks: list[Count]
+    marks: list[fields.Count]
     norms: list[float | None]
 
 
 class HistoryData(TypedDict):
     """The changes, oldest first, and those undone, in the order of redo."""
 
-    done: list[Text]
-    undone: list[Text]
+    done: list[fields.Text]
+    undone: list[fields.Text]
 
 
 class ErrorData(TypedDict):
     """Why a cell failed half-way, and at which node if that is known."""
 
-    node: Node | None
-    message: Text
+    node: fields.Node | None
+    message: fields.Text
 
 
 class Header(TypedDict):
@@ -285,57 +267,63 @@ class Header(TypedDict):
 
     schema: int
     #: The version of workbench that wrote it.
-    version: Text
-    session: Text
-    nodes: Annotated[NodeCount, Meta(sizes="nodes")]
-    edges: Annotated[int, Meta(minimum=0, maximum=MOST_EDGES)]
+    version: fields.Text
+    session: fields.Text
+    nodes: Annotated[fields.NodeCount, fields.Meta(sizes="nodes")]
+    edges: Annotated[int, fields.Meta(minimum=0, maximum=fields.MOST_EDGES)]
     #: The node that was differentiated; -1 for a cell that failed.
-    output: Annotated[int, Meta(minimum=-1, below="nodes")]
-    output_name: Text
+    output: Annotated[int, fields.Meta(minimum=-1, below="nodes")]
+    output_name: fields.Text
     #: Its value if that is a finite scalar.
     output_value: float | None
-    wrt: NodeList
+    wrt: fields.NodeList
     #: The nodes that hold programs, which can be looked into: loops, ops of graphs.
-    holders: Annotated[NodeList, Meta(default=[])]
+    holders: Annotated[fields.NodeList, fields.Meta(default=[])]
     #: The loops among them, as far as the gradients along them have been measured.
     loops: NotRequired[list[LoopNormsData]]
     #: Of the loops in the column `loop`, where some stand in others: the one around
     #: each, which comes before it, and the iteration there; -1 for none.
-    around: NotRequired[Annotated[list[Around], Meta(maxItems=MOST_NODES)]]
-    strings: Annotated[list[Code], Meta(maxItems=MOST_STRINGS)]
-    columns: ColumnList
+    around: NotRequired[
+        Annotated[list[fields.Around], fields.Meta(maxItems=fields.MOST_NODES)]
+    ]
+    strings: Annotated[list[fields.Code], fields.Meta(maxItems=fields.MOST_STRINGS)]
+    columns: fields.ColumnList
     overrides: list[OverrideData]
     #: The next change that undo and redo would make.
-    undo: Text | None
-    redo: Text | None
-    history: Annotated[HistoryData, Meta(default={"done": [], "undone": []})]
-    check: Annotated[CheckData | None, Meta(default=None)]
-    findings: Annotated[FindingsData | None, Meta(default=None)]
-    profile: Annotated[ProfileData | None, Meta(default=None)]
+    undo: fields.Text | None
+    redo: fields.Text | None
+    history: Annotated[HistoryData, fields.Meta(default={"done": [], "undone": []})]
+    check: Annotated[CheckData | None, fields.Meta(default=None)]
+    findings: Annotated[FindingsData | None, fields.Meta(default=None)]
+    profile: Annotated[ProfileData | None, fields.Meta(default=None)]
     #: The runs; None before the first.
-    timeline: Annotated[TimelineData | None, Meta(default=None)]
+    timeline: Annotated[TimelineData | None, fields.Meta(default=None)]
     #: What the next run is computed by.
-    backend: Text
+    backend: fields.Text
     #: The GPU on which the values lie; absent on the CPU.
-    device: NotRequired[Text]
+    device: NotRequired[fields.Text]
     #: Seconds of the last forward and backward run together.
     seconds: float
     error: ErrorData | None
 
 
-Buffer = Annotated[str, Meta(encoded="base64", maxLength=2**28)]
+Buffer = Annotated[str, fields.Meta(encoded="base64", maxLength=2**28)]
 
 
 class MomentsData(TypedDict):
     """Some past runs of a saved picture, so that it can be scrubbed and compared."""
 
-    steps: Annotated[list[Count], Meta(maxItems=MOST_MOMENTS)]
-    losses: Annotated[list[float | None], Meta(maxItems=MOST_MOMENTS)]
+    steps: Annotated[list[fields.Count], fields.Meta(maxItems=fields.MOST_MOMENTS)]
+    losses: Annotated[list[float | None], fields.Meta(maxItems=fields.MOST_MOMENTS)]
     #: The overrides of each run in words, where they are not those of the picture.
-    overrides: Annotated[list[Text | None], Meta(maxItems=MOST_MOMENTS)]
+    overrides: Annotated[
+        list[fields.Text | None], fields.Meta(maxItems=fields.MOST_MOMENTS)
+    ]
     #: A row for each run, as 4-byte floats: the norms of all values, of all gradients,
     #: and of what flows back along all edges; -1 where there is nothing.
-    norms: Annotated[str, Meta(encoded="base64", maxLength=MOST_MOMENT_BYTES)]
+    norms: Annotated[
+        str, fields.Meta(encoded="base64", maxLength=fields.MOST_MOMENT_BYTES)
+    ]
 
 
 class Saved(TypedDict):
@@ -343,8 +331,8 @@ class Saved(TypedDict):
 
     schema: int
     #: The live widget that it is the picture of.
-    model_id: Text
+    model_id: fields.Text
     header: Header
-    buffers: Annotated[list[Buffer], Meta(maxItems=len(COLUMNS))]
+    buffers: Annotated[list[Buffer], fields.Meta(maxItems=len(fields.COLUMNS))]
     #: None without runs, and where two of them would be too much to keep.
-    moments: Annotated[MomentsData | None, Meta(default=None)]
+    moments: Annotated[MomentsData | None, fields.Meta(default=None)]
