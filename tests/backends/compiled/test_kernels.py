@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tests.backends.compiled.programs import (
     compile_graph,
     trace,
 )
+from workbench.backends.compiled.program import count_threads
 from workbench.backends.compiled.steps import HostStep, KernelStep
 
 SHAPES = [
@@ -336,3 +338,17 @@ def test_some_entries_of_a_row_are_stored_apart(rng: np.random.Generator) -> Non
         return rows, np.stack([2 * x, np.float32(3) * y], axis=1).astype("f4")
 
     check_program(trace(f, [x, y]), [x, y], 4)
+
+
+def test_how_many_cores_share_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WORKBENCH_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    affinity: Any = getattr(os, "sched_getaffinity", None)
+    every = len(affinity(0)) if affinity is not None else os.cpu_count()
+    assert count_threads() == every
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")  # as the workers of Dask have it
+    assert count_threads() == 3
+    monkeypatch.setenv("WORKBENCH_THREADS", "5")
+    assert count_threads() == 5
+    monkeypatch.setenv("WORKBENCH_THREADS", "none")
+    assert count_threads() == 3

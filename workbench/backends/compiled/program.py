@@ -671,10 +671,15 @@ def _contiguous(shape: Sequence[int], size: int) -> tuple[int, ...]:
 
 
 def count_threads() -> int:
-    """Return how many cores share a kernel: ``WORKBENCH_THREADS``, or all."""
-    chosen = os.environ.get("WORKBENCH_THREADS", "")
-    if chosen.isdigit() and int(chosen) > 0:
-        return int(chosen)
+    """Return how many cores share a kernel: ``WORKBENCH_THREADS``, or all.
+
+    ``OMP_NUM_THREADS`` is asked too: who starts a process for each core, as Dask does,
+    says so there.
+    """
+    for name in ("WORKBENCH_THREADS", "OMP_NUM_THREADS"):
+        chosen = os.environ.get(name, "")
+        if chosen.isdigit() and int(chosen) > 0:
+            return int(chosen)
     affinity: Any = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
