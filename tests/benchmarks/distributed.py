@@ -1,11 +1,11 @@
 """On a cluster of two worker processes: what is gained, and what sending costs.
 
-Two workers against one process on one core by the clock, which says something on two quiet cores
-alone; the processor seconds of all processes against those of one, which says something
-anywhere. A step of a training stands beside what users write by hand: the loss chunk by
-chunk over Dask's delayed values and over joblib's processes, the slope by autograd. The
-scheduler is simulated for many workers with the costs that were measured, and pieces as
-the driver chooses them.
+Two workers against one process on one core by the clock, which says something on two
+quiet cores alone; the processor seconds of all processes against those of one, which
+says something anywhere. A step of a training stands beside what users write by hand:
+the loss chunk by chunk over Dask's delayed values and over joblib's processes, the
+slope by autograd. The scheduler is simulated for many workers with the costs that were
+measured, and pieces as the driver chooses them.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ def read_results() -> dict[str, dict[str, Any]]:
         "first_call",
         "sparse",
         "optimise",
+        "distributed",
     ]
     files = {name: RESULTS / f"{name}.json" for name in names}
     return {
@@ -44,6 +45,8 @@ def read_results() -> dict[str, dict[str, Any]]:
 
 def write_tables(results: dict[str, dict[str, Any]]) -> str:
     """Return all tables as Markdown."""
+    results = dict(results)
+    cluster = results.pop("distributed", None)
     cases = {name: one for name, one in results.items() if "unit" in one}
     lines = [START, "", *describe_run(results.values()), ""]
     lines += ["## Goals", "", *write_goals(results), ""]
@@ -55,6 +58,8 @@ def write_tables(results: dict[str, dict[str, Any]]) -> str:
         lines += ["## Sparse derivatives", "", *write_sparse(results["sparse"]), ""]
     if "optimise" in results:
         lines += ["## Solvers", "", *write_solvers(results["optimise"]), ""]
+    if cluster is not None:
+        lines += ["## On a cluster", "", *write_cluster(cluster), ""]
     if "startup" in results:
         lines += ["## Start-up", "", *write_startup(results["startup"]), ""]
     return "\n".join([*lines, END])
@@ -269,6 +274,38 @@ def write_startup(one: dict[str, Any]) -> Iterator[str]:
         times += [row["first_chain_s"][n] for n in lengths]
         cells = ["" if x is None else write_number(x * 1e3) for x in times]
         yield write_row(row["peer"], *cells)
+
+
+def write_cluster(one: dict[str, Any]) -> Iterator[str]:
+    """Return what two workers of Dask gain, and what sending costs."""
+    gradient, jacobian = one["gradient"], one["jacobian"]
+    yield "Two worker processes on one machine of two cores."
+    yield ""
+    yield from write_head("seconds", "gradient", "Jacobian")
+    names = {
+        "one process": "one process, one core",
+        "on both cores": "one process, both cores",
+        "two workers": "two workers",
+        "by hand, Dask and autograd": "by hand: autograd on each chunk, Dask",
+        "by hand, joblib and autograd": "by hand: autograd on each chunk, joblib",
+    }
+    for name, told in names.items():
+        times = [part.get(name) for part in (gradient, jacobian)]
+        yield write_row(told, *["" if x is None else write_number(x) for x in times])
+    ratios = [part["times as fast"] for part in (gradient, jacobian)]
+    yield write_row("two workers are so many times as fast", *map(write_number, ratios))
+    pieces, travel, last = one["pieces"], one["travel"], one["simulated"][-1]
+    yield ""
+    empty = write_number(pieces["seconds per piece"] * 1e3)
+    yield f"- A piece that does nothing takes {empty} ms."
+    there, back = (write_number(travel[f"seconds {way}"]) for way in ("out", "in"))
+    yield f"- A program of {travel['nodes']:,} nodes: {there} s out, {back} s in."
+    yield f"- A step sends {write_number(gradient['bytes sent per step'] / 1e3)} kB."
+    busy = write_number(last["scheduler"] * 100)
+    yield (
+        f"- With {last['workers']:,} workers, simulated with these costs, the scheduler"
+        f" is busy {busy} % of the time."
+    )
 
 
 def put_into_page(text: str) -> str:
