@@ -167,7 +167,7 @@ def test_every_op_is_spelled_with_numpy_and_scipy() -> None:
         ),
         (
             lambda x: wb.checkpoint(lambda x: np.sin(x) * x)(x),
-            ["def checkpoint(a_0):", "    return checkpoint(x)[0]"],
+            ["def checkpoint(a_0):", "    return checkpoint(x)"],
         ),
     ],
 )

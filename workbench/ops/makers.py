@@ -701,7 +701,7 @@ def geomspace(
     if endpoint and num > 1:
         parts = [parts[0], y[1:-1], np.broadcast_to(stop, one)]
     if num > 0:
-        y = np.concatenate(parts)
+        y = shaping.lay_like(np.concatenate(parts), y)
     if axis != 0:
         y = np.moveaxis(y, 0, axis)
     return y if dtype is None else y.astype(dtype)

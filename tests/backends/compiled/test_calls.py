@@ -114,6 +114,8 @@ def test_what_an_op_keeps_of_its_operands_stays(rng: np.random.Generator) -> Non
     kept: list[Any] = []
 
     class Keep(wb.Op):
+        name = "keep_operands"
+
         def compute(self, x: Any) -> Any:
             kept.append(x)
             return x + 1.0
