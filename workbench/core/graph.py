@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from workbench.core import tree, types, walk
+from workbench.core import pickling, tree, types, walk
 from workbench.core.blame import shorten
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.op import declare
@@ -145,9 +145,7 @@ class Graph:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the program without the values of its nodes, and without ``steps``."""
-        from workbench.core.pickling import reduce_graph
-
-        return reduce_graph(self)
+        return pickling.reduce_graph(self)
 
     @property
     def tree(self) -> tree.Tree:

@@ -165,6 +165,10 @@ show: Hook[[Any, Any], Any] = Hook(
     "Show a session; or draw a derivative, of which a window may be meant.",
     "workbench.jupyter",
 )
+#: Set by `session.html`; called by a session that is to be written into a file.
+write_page: Hook[[Any], str] = Hook(
+    "write_page", "Return a session as one HTML file.", "workbench.session.html"
+)
 
 # A function of the user's, as a trace runs it
 

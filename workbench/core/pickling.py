@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -29,11 +29,43 @@ from workbench.core.tensor import (
 from workbench.core.types import Spec
 from workbench.errors import TraceError
 
-if TYPE_CHECKING:
-    from workbench.core.graph import Graph
-
 #: Bytes from which `lift_constants` takes an array out of a program.
 LARGE = 2**16
+
+
+class Program(Protocol):
+    """What is sent of a Graph, whose module asks this one."""
+
+    @property
+    def leaves(self) -> Sequence[Tensor]:
+        """Its captures and inputs."""
+
+    @property
+    def captures(self) -> Sequence[Tensor]:
+        """What it reads besides its inputs."""
+
+    @property
+    def inputs(self) -> Sequence[Tensor]:
+        """What it takes."""
+
+    @property
+    def outputs(self) -> Sequence[Any]:
+        """What it computes."""
+
+    @property
+    def nodes(self) -> Sequence[Tensor]:
+        """All its Tensors, in order."""
+
+    @property
+    def interior(self) -> Sequence[Tensor]:
+        """Those that are no leaves."""
+
+    @property
+    def _tree(self) -> Any:
+        """The nest of the outputs, if a function returned them."""
+
+
+P = TypeVar("P", bound=Program)
 
 
 class NodePlace(NamedTuple):
@@ -73,7 +105,7 @@ class NodeForm(NamedTuple):
     has_dim: bool
 
 
-def reduce_graph(graph: Graph) -> tuple[Any, ...]:
+def reduce_graph(graph: Program) -> tuple[Any, ...]:
     """Return what `Graph.__reduce__` does.
 
     The values of nodes stay at home; what depends on no leaf is a constant.
@@ -98,7 +130,7 @@ def reduce_graph(graph: Graph) -> tuple[Any, ...]:
 class _GraphPacker:
     """Gathers what is sent of a graph."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Program) -> None:
         self.leaves = {x.serial for x in graph.leaves}
         varying = walk.find_dependents(graph.nodes, graph.leaves)
         self.nodes = [x for x in graph.nodes if x.serial in varying or x._value is None]
@@ -218,7 +250,7 @@ def _replace_in_specs(spec: Any, new: Callable[[Any], Any]) -> Any:
 
 
 def build_graph(
-    kind: type[Graph],
+    kind: Callable[..., P],
     forms: Sequence[NodeForm],
     constants: Sequence[Any],
     numbers: Any,
@@ -227,7 +259,7 @@ def build_graph(
     captures: int,
     outputs: Sequence[int],
     tree: Any,
-) -> Graph:
+) -> P:
     """Return the graph of what `reduce_graph` has made of one."""
     flat: list[int] = numbers.tolist()
     nodes: list[Tensor] = []
@@ -315,7 +347,7 @@ def find_own_name(x: Any) -> str | None:
 # Large constants
 
 
-def lift_constants(graph: Graph, least: int = LARGE) -> tuple[Graph, list[Any]]:
+def lift_constants(graph: P, least: int = LARGE) -> tuple[P, list[Any]]:
     """Return a graph whose large constants are captures, and these, each once.
 
     They come after the captures that it has. Who sends the program to many places
@@ -365,7 +397,8 @@ def lift_constants(graph: Graph, least: int = LARGE) -> tuple[Graph, list[Any]]:
     outputs = [*map(lift, graph.outputs)]
     leaves = [leaf for leaf, _ in found.values()]
     captures = [*graph.captures, *leaves]
-    made = type(graph)(graph.inputs, outputs, captures, tree=graph._tree)
+    make: Callable[..., P] = type(graph)
+    made = make(graph.inputs, outputs, captures, tree=graph._tree)
     return made, [x for _, x in found.values()]
 
 

@@ -14,6 +14,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workbench.core import hooks
 from workbench.errors import UsageError
 from workbench.session.wire import encode_moments, save_snapshot, take_snapshot
 from workbench.session.wire.notebook import MOST_SAVED
@@ -30,6 +31,7 @@ PLACE = f'<script type="application/json" id="{ID}">'
 RENDERER = '<script type="text/plain" id="workbench-renderer">'
 
 
+@hooks.write_page.set
 def write_html(session: Session) -> str:
     """Return the HTML file of a session as text."""
     with session.lock:

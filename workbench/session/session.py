@@ -38,7 +38,6 @@ from workbench.session import preview as previews
 from workbench.session import profile as profiles
 from workbench.session.applied_override import AppliedOverride, attached_overrides
 from workbench.session.history import History
-from workbench.session.html import write_html
 from workbench.session.inner_program import InnerProgram, open_inside
 from workbench.session.nodes import Arrays, Node, Nodes, copy_for_user, fit_input
 from workbench.session.objective import Objective, check_name
@@ -395,7 +394,7 @@ class Session:
         >>> session.to_html()[:15]
         '<!doctype html>'
         """
-        text = write_html(self)
+        text = hooks.write_page(self)
         if path is None:
             return text
         written = Path(path)
