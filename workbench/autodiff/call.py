@@ -347,7 +347,7 @@ def batch_by_body(
         many = Call(op.name, Graph(leaves, run_all(leaves)))
     except BodyError:
         return NotImplemented
-    many.rule = op.rule
+    many.rule, many.custom = op.rule, op.custom
     return apply(many, tuple([inputs[i] for i in taken]))
 
 
@@ -418,7 +418,7 @@ class Call(Op):
         self.specs = [types.spec_of(y) for y in graph.outputs]
 
     def __reduce__(self) -> Any:
-        if type(self) is not Call or OPS.get(self.name) is self:
+        if not self.holds_graph or type(self) is not Call or OPS.get(self.name) is self:
             return super().__reduce__()
         return Call, (self.name, self.graph, self.again)
 

@@ -144,7 +144,7 @@ def _cotangent_specs(
     )
 
 
-VJP = declare_run(
+declare_run(
     "vjp", _run_pull, _cotangent_specs, "the rule of the op, as the program runs"
 )
 
@@ -192,7 +192,7 @@ def _tangent_specs(
     return tuple(Spec(shape_of(y), dtype_of(y)) for y in outputs)
 
 
-JVP = declare_run(
+declare_run(
     "jvp", _run_push, _tangent_specs, "the rule of the op, as the program runs"
 )
 

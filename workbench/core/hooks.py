@@ -202,8 +202,7 @@ load_rules: Hook[[], None] = Hook(
     "workbench.overrides.shipped",
 )
 
-# What runs a rule or a function once lengths are known loads with the first program
-# that has a length that is not
+# What runs a rule or a function once lengths are known
 
 #: Set by `autodiff.deferred`; called where a function looks at an unknown length.
 call_deferred: Hook[[Any, Any, dict[str, Any]], Any] = Hook(

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from workbench.core import blame, tree
 from workbench.core.tensor import Tensor
-from workbench.core.tree import Tree
 from workbench.errors import DtypeError, ShapeError, UsageError
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
@@ -134,11 +133,6 @@ def flatten_outputs(value: Any) -> Any:
     leaves = tree.flatten(value)[0]
     parts = [np.reshape(leaf, (-1,)) for leaf in leaves]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def describe_tree(value: Any) -> Tree:
-    """Return the structure of a nest."""
-    return tree.flatten(value)[1]
 
 
 def read_bounds(bounds: Any, layout: VectorLayout) -> tuple[Vector, Vector] | None:

@@ -70,10 +70,6 @@ class Subscripts(NamedTuple):
             for term, other in ((self.weight, self.input), (self.input, self.weight))
         )
 
-    def swap_operands(self) -> Subscripts:
-        """Return the same with the operands in the other order."""
-        return Subscripts(self.input, self.weight, self.output)
-
     def rename_axes(self) -> Subscripts:
         """Return the same subscripts in letters that tell what each axis is.
 

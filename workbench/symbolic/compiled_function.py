@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial, update_wrapper
-from types import MethodType
+from types import BuiltinFunctionType, MethodType
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -35,6 +35,16 @@ SIMPLE = (int, bool, str)
 MOST_PROGRAMS = 64
 
 
+def is_fixed(setting: Any) -> bool:
+    """Return whether a setting is equal as long as it is the same object.
+
+    Other objects may change, and say by ``==`` and ``hash`` that they are others then.
+    """
+    own: Any = type(setting)
+    fixed = (*SIMPLE, type(None), type, BuiltinFunctionType)
+    return own in fixed or own.__hash__ is object.__hash__
+
+
 class Recorded(NamedTuple):
     """A program of one set of shapes and settings."""
 
@@ -46,6 +56,8 @@ class Recorded(NamedTuple):
     structure: Tree
     is_bare: bool
     settings: dict[int, Any]
+    #: Whether a setting that is the same object is an equal one (`is_fixed`).
+    has_fixed_settings: bool
 
     def find_inputs(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -55,6 +67,8 @@ class Recorded(NamedTuple):
         Shapes and dtypes are not looked at. None: they nest otherwise, or may do so.
         """
         positional, named = self.structure.children
+        if not self.has_fixed_settings:
+            return None
         if len(args) != len(positional.children):
             return None
         if self.is_bare and not kwargs:
@@ -298,7 +312,8 @@ class CompiledFunction:
         ):
             run.on_compiled = partial(self._install_entry, form)
         settings = {i: x for i, x in enumerate(leaves) if i not in places}
-        return Recorded(run, made.tree, shared, structure, bare, settings)
+        fixed = all(map(is_fixed, settings.values()))
+        return Recorded(run, made.tree, shared, structure, bare, settings, fixed)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Return the function as a method, whose object is a setting."""

@@ -133,6 +133,72 @@ def test_what_an_op_keeps_of_its_operands_stays(rng: np.random.Generator) -> Non
         np.testing.assert_allclose(seen, np.exp(x), rtol=1e-14)
 
 
+def test_numbers_that_an_op_keeps_stay() -> None:
+    kept: list[Any] = []
+
+    class KeepNumber(wb.Op):
+        name = "keep_number"
+
+        def compute(self, x: Any) -> Any:
+            kept.append(x)
+            return x + 1.0
+
+    keep = KeepNumber()
+
+    def f(x: Any) -> Any:
+        total = np.sum(x)
+        return total, keep(np.reshape(total, (1,)))
+
+    ready = make_ready(f, np.zeros(20))
+    kept.clear()
+    for k in range(4):
+        ready(np.full(20, float(k)))
+    assert [x.tolist() for x in kept] == [[0.0], [20.0], [40.0], [60.0]]
+
+
+def test_a_setting_that_has_changed_is_another_one() -> None:
+    class Scale:
+        def __init__(self, k: float) -> None:
+            self.k = k
+
+        def __hash__(self) -> int:
+            return hash(self.k)
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Scale) and self.k == other.k
+
+        @wb.compile
+        def apply(self, x: Any) -> Any:
+            return x * self.k
+
+    scale, x = Scale(2.0), np.ones(3)
+    scale.apply(x)
+    assert Scale.apply.wait(60)
+    assert scale.apply(x).tolist() == [2.0] * 3
+    scale.k = 5.0
+    assert scale.apply(x).tolist() == [5.0] * 3
+
+
+def test_a_call_that_compiled_code_leaves_runs_ops_twice_at_most() -> None:
+    runs = 0
+
+    class CountRuns(wb.Op):
+        name = "count_runs"
+
+        def compute(self, x: Any) -> Any:
+            nonlocal runs
+            runs += 1
+            return x * 1.0
+
+    count = CountRuns()
+    f = make_ready(lambda x, j: count(x)[j], np.ones(5), np.array(1))
+    runs = 0
+    with pytest.raises(IndexError):
+        f(np.ones(5), np.array(9))
+    assert runs == 2  # by compiled code, and by NumPy, which has the words
+    assert f(np.ones(5), np.array(2)) == 1.0
+
+
 def test_threads_call_at_the_same_time(rng: np.random.Generator) -> None:
     f = make_ready(lambda x: np.sum(np.sort(np.tanh(x))[::2] ** 2), np.zeros(9))
     wrong: list[Any] = []

@@ -122,15 +122,20 @@ class Frame:
         if size and size <= MOST_KEPT:
             self._whole = np.empty(size + LINE, np.uint8)
             self.block = align_block(self._whole, find_start(self._whole), size)[0]
-        self._holders = _count_references(self._whole)
+        self._holders = self._count_holders()
 
     def is_free(self) -> bool:
         """Return whether nobody else holds the block: an op may keep an operand."""
+        # Counted as in the beginning: what Python itself holds differs from form to
+        # form, and from version to version.
+        return self._whole is not None and self._count_holders() == self._holders > 0
+
+    def _count_holders(self) -> int:
         whole = self._whole
-        return whole is not None and _count_references(whole) == self._holders + 1
+        return _count_references(whole)
 
 
-_count_references = getattr(sys, "getrefcount", lambda x: 0)
+_count_references: Callable[[Any], int] = getattr(sys, "getrefcount", lambda x: 0)
 
 
 class Program:
@@ -188,9 +193,12 @@ class Program:
             for i, b in buffers
             if b.kind == "output"
         ]
-        #: Results that are numbers; small arrays, new in each call; and large ones.
-        self._numbers = [(i, dtype) for i, shape, dtype, _ in outputs if not shape]
-        arrays = [x for x in outputs if x[1]]
+        #: Results that are numbers; small arrays, new in each call; and large ones. A
+        #: call of NumPy may hand a number to an op that keeps it: then it is new too.
+        calls_numpy = any(isinstance(run, HostStep) for run in self._runs)
+        numbers = [] if calls_numpy else [x for x in outputs if not x[1]]
+        self._numbers = [(i, dtype) for i, _, dtype, _ in numbers]
+        arrays = [x for x in outputs if x not in numbers]
         self._small = [x[:3] for x in arrays if x[3] <= SMALL]
         self._large = [x[:3] for x in arrays if x[3] > SMALL]
         self._readers = self._plan_readers()

@@ -109,6 +109,8 @@ class TieredFunction:
         self.has_warned = False
         #: Called in the background with each program that is ready.
         self.on_compiled: Callable[[Program], None] | None = None
+        #: Whether `run_ready` has just left a call to NumPy.
+        self._retreats = False
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Return the outputs for these inputs."""
@@ -131,6 +133,9 @@ class TieredFunction:
             attempt.done.wait(self.patience)
         program = attempt.program
         if program is not None:
+            if self._retreats:
+                self._retreats = False
+                return self.run_uncompiled(arrays)
             try:
                 return program.run(arrays)
             except Retreat:
@@ -168,8 +173,12 @@ class TieredFunction:
                 return None
         try:
             return program.run(arrays)
-        except (Retreat, CompilerError):
-            return None
+        except Retreat:  # `run` need not try it again
+            self._retreats = True
+        except CompilerError as error:
+            last.program, last.reason = None, str(error)
+            self._report(last.reason)
+        return None
 
     def run_uncompiled(
         self, arrays: Sequence[Any], observer: Observer | None = None
