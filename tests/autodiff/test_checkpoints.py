@@ -196,3 +196,37 @@ def test_the_function_runs_once_in_python() -> None:
 
     assert wb.grad(lambda x: wb.checkpoint(f)(x))(3.0) == 6.0
     assert calls == [1]
+
+
+def fill(x: Any) -> Any:
+    out = np.zeros(3)
+    out[:] = x * x
+    out[1:] *= x[0]
+    return out
+
+
+@pytest.mark.parametrize(
+    "make", [fill, lambda x: np.array([x[0], 2 * x[1], x[2] * x[0]]), lambda x: x * x]
+)
+def test_arguments_that_were_written_to_have_gradients(
+    make: Callable[[Any], Any],
+) -> None:
+    x = np.array([-0.9, 0.4, 0.3])
+
+    def f(x: Any, again: Callable[[Any], Any]) -> Any:
+        v = make(x)
+        return np.sum(again(lambda p, q: np.sin(p) * q * np.sum(v))(v, x))
+
+    found = wb.grad(lambda x: f(x, wb.checkpoint))(x)
+    complex_step = [
+        np.imag(f(x + 1e-30j * e, lambda g: g)) / 1e-30
+        for e in np.eye(3)
+        if make is not fill
+    ]
+    expected = complex_step or wb.grad(lambda x: f(x, lambda g: g))(x)
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+    np.testing.assert_allclose(
+        wb.hessian(lambda x: f(x, wb.checkpoint))(x),
+        wb.hessian(lambda x: f(x, lambda g: g))(x),
+        rtol=1e-12, atol=1e-14,
+    )  # fmt: skip

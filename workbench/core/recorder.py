@@ -16,9 +16,11 @@ import numpy as np
 
 from workbench.core import blame, traces, tree, types, walk
 from workbench.core.graph import Graph
+from workbench.core.memory import resolve
 from workbench.core.op import declare
 from workbench.core.tensor import (
     Tensor,
+    admit,
     apply,
     make_leaf,
     next_serial,
@@ -73,6 +75,13 @@ def capture(f: Callable[..., Any], *examples: Any) -> tuple[Graph, list[Tensor]]
     return made.graph, made.captured
 
 
+def _take_argument(x: Any) -> Any:
+    """Return the node of an array that was written to, or of an array of Tensors."""
+    if type(x) is np.ndarray and x.dtype == object:
+        return admit(x)
+    return resolve(x)
+
+
 class Recorder:
     """A function that gives a Graph: once, or for the values of each run.
 
@@ -108,7 +117,8 @@ class Recorder:
     ) -> None:
         self.function = f
         self._dynamic = dynamic
-        self._flat, self._structure = tree.flatten(examples)
+        flat, self._structure = tree.flatten(examples)
+        self._flat = [*map(_take_argument, flat)]
         self._chosen = [i for i, x in enumerate(self._flat) if is_array(x)]
         places, trees = range(len(examples)), self._structure.children
         self._names = ArgumentNames(f, places, trees, self._chosen)
