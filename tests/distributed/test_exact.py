@@ -112,3 +112,37 @@ def test_rows_of_several_chunks_share_a_maximum(
     truth, slope = wb.value_and_grad(loss)(np.ones(3), whole)
     np.testing.assert_allclose(value, truth, rtol=1e-12)
     np.testing.assert_allclose(g, slope, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda w, x: np.max(w * x),
+        lambda w, x: np.max(np.maximum(w * x - 100, 0)),
+        lambda w, x: np.sum(w) * np.all(x < 9),
+        lambda w, x: np.sum(w) * np.max(np.where(x < 9, -np.inf, x)),
+        lambda w, x: np.max(np.abs((1 + 1j) * w * x)),
+    ],
+)
+def test_how_parts_join_is_found_at_weights_of_0(
+    client: Any, loss: Callable[..., Any]
+) -> None:
+    # Of the first rows, at these weights, a sum and a maximum are the same.
+    slope, x = wd.value_and_grad(loss, reduce="exact"), np.arange(1.0, 13)
+    data = da.from_array(x, chunks=4)
+    for w in (np.zeros(1), np.full(1, 30.0)):
+        value, g = slope(w, data)
+        truth, expected = wb.value_and_grad(loss)(w, x)
+        np.testing.assert_allclose(value, truth, rtol=1e-12)
+        np.testing.assert_allclose(g, expected, rtol=1e-12)
+
+
+def test_a_maximum_of_products_has_its_gradient(client: Any) -> None:
+    # The rows are computed again in the pass that counts them, with other digits.
+    rng = np.random.default_rng(0)
+    slope = wd.value_and_grad(lambda w, X: np.max(X @ w), reduce="exact")
+    for _ in range(12):
+        rows, w = rng.normal(size=(40, 20)), rng.normal(size=20)
+        value, g = slope(w, da.from_array(rows, chunks=(10, 20)))
+        np.testing.assert_allclose(value, np.max(rows @ w), rtol=1e-12)
+        np.testing.assert_allclose(g, rows[np.argmax(rows @ w)], rtol=1e-12)

@@ -38,6 +38,8 @@ from workbench.ops.elementwise import stop_gradient
 
 #: Rows of the trial, and of its first part.
 TRIAL, PART = 8, 3
+#: So many roundings of a maximum lie between rows that both reach it.
+SLACK = 64
 
 
 class Round(NamedTuple):
@@ -253,6 +255,9 @@ def share_ties(graph: Graph, extremes: Sequence[int]) -> Graph:
 
     Its value is that of the maximum, whose own derivative is cut off, plus the mean
     over those rows of what they are above it: 0, with the derivative of that mean.
+    The rows are computed in another program than the maximum was, so that the last
+    digits may differ: `SLACK` roundings count as equal. Where no row reaches it all the
+    same, the mean of none is NaN, which is seen.
     """
     new: dict[int, Any] = {}
 
@@ -271,8 +276,10 @@ def share_ties(graph: Graph, extremes: Sequence[int]) -> Graph:
         axis, keepdims = settings["axis"], bool(settings["keepdims"])
         top = stop_gradient(apply(node.op, inputs, node.params))
         wide = top if keepdims or axis is None else np.expand_dims(top, axis)
-        reach = x == wide
-        count = np.maximum(np.sum(reach, axis=axis, keepdims=keepdims), 1)
+        slack = SLACK * np.finfo(types.spec_of(top).dtype).eps * np.abs(wide)
+        reach = np.abs(x - wide) <= np.where(np.isfinite(wide), slack, 0.0)
+        reach = reach | (x == wide)  # of infinities
+        count = np.sum(reach, axis=axis, keepdims=keepdims)
         above = np.where(reach & np.isfinite(wide), x - wide, 0.0)
         new[node.serial] = top + np.sum(above, axis=axis, keepdims=keepdims) / count
     return Graph(graph.inputs, [find(y) for y in graph.outputs])
@@ -383,7 +390,8 @@ def try_cuts(
 ) -> list[str]:  # fmt: skip
     """Return how each cut is put together from parts of the rows: tried, not believed.
 
-    On the first rows, and on others like them: a sum of zeros is their maximum too.
+    On the first rows and these weights, and on others like them: a sum of zeros is
+    their maximum too. Where several fit, what the op itself combines with goes first.
     """
     n = len(data[0])
     if n < 2 or not cuts:
@@ -392,18 +400,26 @@ def try_cuts(
     halves = [(transplant(trace_at(k), small), slice(0, k)),
               (transplant(trace_at(n - k), small), slice(k, n))]  # fmt: skip
     rng = np.random.default_rng(0)
-    shifted = [
-        x + (np.std(x) + 1) * rng.normal(size=x.shape).astype(x.dtype)
-        if x.dtype.kind == "f" else x + (x == 0) if x.dtype.kind in "iu" else x
-        for x in data
-    ]  # fmt: skip
-    fitting = [[*JOINS] for _ in cuts]
-    for rows in (data, shifted):
+
+    def shift(x: Any) -> Any:
+        if x.dtype.kind in "iu":
+            return x + (x == 0)
+        if x.dtype.kind == "b":
+            return rng.random(x.shape) < 0.7
+        if x.dtype.kind not in "fc":
+            return x
+        good = np.where(np.isfinite(x), x, 0)
+        noise = (np.std(good) + 1) * rng.normal(size=x.shape)
+        return (good + noise).astype(x.dtype)
+
+    fitting = [list_joins(small.interior[i]) for i in cuts]
+    floats = [shift(x) if x.dtype.kind in "fc" else x for x in others]
+    for given_others, rows in ((others, data), (floats, [*map(shift, data)])):
         with np.errstate(all="ignore"):
-            truth = cut_graph(small, [], cuts).run([*others, *rows])
+            truth = cut_graph(small, [], cuts).run([*given_others, *rows])
             parts: list[list[Any]] = []
             for graph, some in halves:
-                given = [*others, *[x[some] for x in rows]]
+                given = [*given_others, *[x[some] for x in rows]]
                 found = []
                 for i in range(len(cuts)):
                     before = [j for j in range(i) if levels[j] < levels[i]]
@@ -426,6 +442,15 @@ def try_cuts(
                 if not names:
                     raise refuse_cut(small.interior[cuts[i]], n, k, a, b, y)
     return [names[0] for names in fitting]
+
+
+def list_joins(node: Tensor) -> list[str]:
+    """Return how a cut may be put together, what its op combines with first."""
+    spec = types.spec_of(node)
+    if isinstance(spec, Spec) and spec.dtype.kind == "b":
+        return ["all", "any"] if node.op.combines is np.logical_and else ["any", "all"]
+    own = [name for name, ufunc in JOINS.items() if ufunc is node.op.combines]
+    return list(dict.fromkeys([*own, "sum", "max", "min"]))
 
 
 def refuse_cut(node: Tensor, n: int, k: int, a: Any, b: Any, y: Any) -> ClusterError:

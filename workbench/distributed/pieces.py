@@ -316,7 +316,13 @@ FAN, LARGE_FAN, LARGE = 8, 2, 2**20
 
 
 #: How two results are put together.
-JOINS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+JOINS = {
+    "sum": np.add,
+    "max": np.maximum,
+    "min": np.minimum,
+    "all": np.logical_and,
+    "any": np.logical_or,
+}
 
 
 def join(joins: Sequence[str] | None, *parts: Any) -> list[Any]:
