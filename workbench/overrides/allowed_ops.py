@@ -238,9 +238,11 @@ def _check(
     except (TypeError, ValueError):
         return  # compiled, and does not say
     try:
-        signature.bind(*[None] * inputs, **params)
+        bound = signature.bind(*[None] * inputs, **params)
     except TypeError as error:
         refuse(f"{name}{signature} does not take what it is given: {error}", "")
+    for bad in REFUSED.intersection(bound.arguments):  # by position
+        refuse(f"{name} sets {bad!r}", "A rule does not set it.")
 
 
 def _check_lengths(values: Sequence[Any], refuse: Refuse, name: str) -> None:
