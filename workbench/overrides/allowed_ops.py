@@ -178,7 +178,7 @@ def read_dtype(name: Any) -> np.dtype[Any] | None:
 
 def _resolve_alias(name: str) -> str:
     """Return NumPy's first name for an alias: ``absolute`` for ``abs``."""
-    function = getattr(np, name, None) if name.isidentifier() else None
+    function = vars(np).get(name)  # NumPy imports modules for names that it lacks
     return str(getattr(function, "__name__", name))
 
 
