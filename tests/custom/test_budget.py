@@ -149,6 +149,38 @@ def test_a_call_of_each_function_takes_some_of_the_budget() -> None:
     assert len(told) > 0.8 * len(list_functions())
 
 
+
+@pytest.mark.parametrize("name", ["tile", "repeat"])
+def test_an_op_is_weighed_before_it_runs_at_its_full_size(name: str) -> None:
+    """Of 160 MB, nothing is asked for, though lengths are told by a recorded body."""
+    setting = {"tile": "reps", "repeat": "repeats"}[name]
+    nodes = [(["a"], name, ["x"], {setting: 200_000})]
+    rule = wb.graph_rule(["x", "g"], ["a"], nodes)
+    text = wb.override("tanh", f"sum({name}(d, {setting}=200000)) * d")
+    x = np.ones(100)
+    gradient = wb.grad(lambda x: np.sum(np.tanh(x)), overrides=[text])
+    for run in (lambda: rule.run([x, x]), lambda: gradient(x)):
+        tracemalloc.start()
+        with pytest.raises((UsageError, OverrideError), match="20,000,000 entries"):
+            run()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 20e6
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("fft.fft", 16), ("fft.rfft", 16), ("fft.irfft", 8), ("exp", 8)]
+)
+def test_complex_entries_made_of_floats_count_16_bytes(name: str, size: int) -> None:
+    made = weigh(list_functions()[name], [np.ones(1000)], {}, Budget([]))
+    assert made.itemsize == size
+
+
+def test_a_long_transform_is_refused_by_the_bytes_of_its_result() -> None:
+    with pytest.raises(UsageError, match=r"9,999,000 entries \(160 MB\)"):
+        made_by((["a"], "fft.fft", ["x"], {"n": 9_999_000}))
+
+
 # Hostile rules
 
 #: x and g have 3 entries; before each of these stand the ROWS.

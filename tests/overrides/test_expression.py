@@ -8,6 +8,7 @@ import gc
 import pickle
 import sys
 import threading
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,12 @@ MEANS: dict[str, Any] = {
     "abs(d) ** y": np.abs(D) ** Y,
     "1e-3 * d - .5": 1e-3 * D - 0.5,
     "sqrt(2) * d": np.sqrt(2) * D,
+    "norm(3) * maximum(1, 2) * d": 6 * D,
+    "roll(d, -1)": np.roll(D, -1),
+    "round(d / 3, 2) + round(0.25, 1)": np.round(D / 3, 2) + 0.2,
+    "d - take(d, 0)": D - D[0, 0],
+    "sum(d, 0) + flip(d, 1)": D.sum(0) + D[:, ::-1],
+    "cumsum(diff(reshape(d, 6), 1), 0)": D.ravel()[1:] - D[0, 0],
     "+".join("d" * 400): 400 * D,
 }
 
@@ -109,6 +116,30 @@ def test_float32_stays_float32() -> None:
     x = np.float32([0.5, 2.0])
     for text in ("0.5 * d", "clip(d, -1, 1)", "where(d > 0, d, 0)", "d ** 2", "d / 3"):
         assert parse(text)({"d": x}).dtype == np.float32, text
+    for text in ("where(d > 1, 1, 0)", "full_like(d, 2)", "roll(d, 1)", "pad(d, 2)"):
+        assert parse(text)({"d": x}).dtype.kind == "f", text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("broadcast_arrays(d, d)", "broadcast_arrays gives 2 arrays in a"),
+        ("unstack(d)", "unstack gives 2 arrays in a tuple at character 1"),
+        ("meshgrid(d)", "meshgrid gives 1 array in a"),
+        ("d + ix_(take(d, 0, axis=0))", "ix_ gives 1 array in a tuple at character 5"),
+        ("where(x > 0, meshgrid(d), 0)", "meshgrid .* at character 14"),
+        ("histogram(d)", "histogram gives 2 arrays"),
+    ],
+)
+def test_a_function_that_gives_several_arrays_is_refused(text: str, words: str) -> None:
+    """Their sum would be taken for the gradient."""
+    with pytest.raises(ExpressionError, match=words):
+        parse(text)(NAMES)
+    rule = wb.override("tanh", text)
+    with pytest.raises(ExpressionError, match=f"on tanh .*{words}"):
+        wb.grad(lambda x: np.sum(np.tanh(x)), overrides=[rule])(X)
+    with pytest.raises(ExpressionError, match=words):
+        wb.trace(lambda d: parse(text)({"d": d, "x": d}))(wb.Spec((2, 3), float))
 
 
 #: What is refused: the text, the place (from 1; 0 where Python chooses it), and
@@ -174,6 +205,12 @@ REFUSED: list[tuple[str, int, str]] = [
     ("d / (1 - 1) + 1 / 0", 15, "not a finite number"),
     ("(-1) ** 0.5 * d", 1, "not a finite number"),
     ("exp(1000) * d", 1, "not a finite number"),
+    ("d + diagflat(1, k=9999999)", 5, "diagflat of numbers alone"),
+    ("take(1, 3)", 1, "Write functions of g, d, x or y"),
+    ("split(1, 3)", 1, "split of numbers alone"),
+    ("histogram(1, bins=9999999)", 1, "histogram of numbers alone"),
+    ("meshgrid()", 1, "meshgrid of numbers alone"),
+    ("clip(d, -1, 1, x)", 1, "clip sets 'out'"),
     ("log(0) * d", 1, "not a finite number"),
     ("d ** 17", 6, "exponents go up to 16"),
     ("d ** -17", 6, "exponents go up to 16"),
@@ -233,6 +270,16 @@ def test_it_is_recorded_once_for_values_of_a_kind() -> None:
     assert len(parse("2 * d").program.known) == 1
 
 
+def test_a_number_of_parts_is_not_counted_to_the_end() -> None:
+    rule = parse("array_split(d, 9999999)")
+    tracemalloc.start()
+    with pytest.raises(UsageError, match="more than 10,000 ops"):
+        rule({"d": D})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40e6  # 535 MB, where all their ends were listed
+
+
 def write(rng: np.random.Generator, depth: int) -> str:
     """A random expression of arrays of one shape, continuous but where data are 0."""
     if depth == 0 or rng.random() < 0.1:
@@ -245,7 +292,7 @@ def write(rng: np.random.Generator, depth: int) -> str:
         f"maximum({a}, {b})", f"tanh({a})", f"sqrt(1 + abs({a}))", f"hypot({a}, {b})",
         f"where(logical_and(g > 0, x != 0.9), {c}, 0)", f"({a}) + sum(d, axis=0)",
         f"({a}) * mean(d + {b}, keepdims=True)", f"cumsum(d * {a}, axis=1)",
-        f"flip(x + {a}, axis=-1)", f"({a}) - min({b})",
+        f"flip(x + {a}, axis=-1)", f"({a}) - min(x + {b})",
     ]  # fmt: skip
     return forms[int(rng.integers(len(forms)))]
 
@@ -290,6 +337,15 @@ def test_an_axis_that_is_not_there_is_told_at_the_node() -> None:
         wb.grad(lambda x: np.sum(np.tanh(x)), overrides=[rule])(X)
     assert "np.sum(np.tanh(x))" in str(caught.value)
     assert not str(caught.value).endswith("..")
+
+
+@pytest.mark.parametrize("text", ["take(d, d)", "delete(d, 9)", "insert(d, 9, 1)"])
+def test_what_numpy_refuses_in_a_text_is_told_at_the_node(text: str) -> None:
+    rule = wb.override("tanh", text)
+    with pytest.raises(OverrideError, match=r"on tanh .* failed: .*ind") as caught:
+        wb.grad(lambda x: np.sum(np.tanh(x)), overrides=[rule])(X[0])
+    assert repr(text) in str(caught.value)
+    assert isinstance(caught.value.__cause__, IndexError)
 
 
 def test_a_text_is_pickled_as_a_text() -> None:

@@ -62,7 +62,10 @@ class Demand(NamedTuple):
 
 
 class Budget:
-    """What the rules of one sweep may use together.
+    """What rules that are data may use: together while one is open, else apart.
+
+    A text is a rule of its own at every node; the nodes of a `workbench.graph_rule`
+    share one.
 
     Parameters
     ----------
@@ -277,8 +280,8 @@ def _describe(x: Any, varies: bool = False) -> Any:
 
 
 def _itemsize(x: Any) -> int:
-    """Return the bytes of one entry of an operand."""
-    if isinstance(x, list):
+    """Return the bytes of one entry of an operand or a result, the most of several."""
+    if isinstance(x, (list, tuple)):
         return max(map(_itemsize, x), default=8)
     return int(getattr(getattr(x, "dtype", None), "itemsize", 8))
 
@@ -336,7 +339,9 @@ def weigh(
     constants = [y for y in graph.outputs if not isinstance(y, Tensor)]
     held = _count_peak(graph) + count_entries(constants)
     return Weighed(
-        None if numbers or graph.captures else graph, Demand(held, total.work), wide
+        None if numbers or graph.captures else graph,
+        Demand(held, total.work),
+        total.itemsize,
     )
 
 
@@ -408,6 +413,7 @@ class _Sum:
     ) -> None:
         """Add what an op takes, and refuse it if it makes or takes too much."""
         read, size = count_entries(list(operands)), count_entries(made)
+        self.itemsize = max(self.itemsize, _itemsize(made))  # of floats made complex
         self.count += 1
         self.work += CALLED + _count_work(op, operands, params, read, size)
         entries = 0 if _is_view(op, params, size, read) else size

@@ -50,6 +50,9 @@ def infer_with_facts(
         x.spec if (held := getattr(x, "_value", x)) is None and x is not None else held
         for x in inputs
     ]
+    watch = WATCHING.get()
+    # What an op's rule records to tell lengths never runs: nobody is told of it.
+    asking = None if watch is None else WATCHING.set(None)
     facts: Any
     try:
         if has_unknown_length(specs, params):
@@ -63,7 +66,10 @@ def infer_with_facts(
         if told is error:
             raise
         raise told from error
-    if (watch := WATCHING.get()) is not None:
+    finally:
+        if asking is not None:
+            WATCHING.reset(asking)
+    if watch is not None:
         watch(op, specs, params, made)
     return made, facts
 
@@ -110,6 +116,8 @@ def _infer_large(op: Op, specs: list[Any], params: dict[str, Any]) -> Specs | No
         told: Any = op.lengths(*specs, **params) if op.lengths is not None else None
     except UnknownLengthError:
         return None
+    except MemoryError:
+        raise  # the examples are no smaller
     except Exception:
         if widest > MOST_ENTRIES:
             raise
@@ -134,6 +142,8 @@ def _infer_large(op: Op, specs: list[Any], params: dict[str, Any]) -> Specs | No
         made = _run_on(
             op, [x.example() if isinstance(x, Spec) else x for x in one], params
         )
+    except MemoryError:
+        raise
     except Exception:
         return None
     if isinstance(made, tuple):

@@ -5,6 +5,7 @@ An op here has any number of inputs and is linear in all of them together.
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 import sys
@@ -501,9 +502,9 @@ def unstack(x: Array, /, *, axis: int = 0) -> tuple[Any, ...]:
 def _split(x: Array, sections: Any, axis: int, *, even: bool) -> list[Any]:
     axis = shaping.normal_axis(axis, len(shape_of(x)))
     length = shape_of(x)[axis]
+    ends: Iterable[int]
     if isinstance(sections, (tuple, list, np.ndarray)):
-        ends = [*map(operator.index, sections), length]
-        starts = [0, *ends[:-1]]
+        ends = map(operator.index, sections)
     else:
         count = int(sections)
         if count < 1:
@@ -516,10 +517,11 @@ def _split(x: Array, sections: Any, axis: int, *, even: bool) -> list[Any]:
                 f"np.split{blame.user_line()}: an axis of length {length} does not"
                 f" split into {count} equal parts; np.array_split makes unequal ones"
             )
-        starts = [i * size + min(i, longer) for i in range(count)]
-        ends = [*starts[1:], length]
+        # One by one: a rule that is data is stopped before millions of them are known.
+        ends = (i * size + min(i, longer) for i in range(1, count))
     before = (slice(None),) * axis
-    return [x[(*before, slice(a, b))] for a, b in zip(starts, ends, strict=True)]
+    pairs = itertools.pairwise(itertools.chain([0], ends, [length]))
+    return [x[(*before, slice(a, b))] for a, b in pairs]
 
 
 # Tensors that NumPy takes apart, and arrays of Tensors put together again.

@@ -178,7 +178,7 @@ def read_dtype(name: Any) -> np.dtype[Any] | None:
 
 def _resolve_alias(name: str) -> str:
     """Return NumPy's first name for an alias: ``absolute`` for ``abs``."""
-    function = getattr(np, name, None) if name.isidentifier() else None
+    function = vars(np).get(name)  # NumPy imports modules for names that it lacks
     return str(getattr(function, "__name__", name))
 
 
@@ -238,9 +238,11 @@ def _check(
     except (TypeError, ValueError):
         return  # compiled, and does not say
     try:
-        signature.bind(*[None] * inputs, **params)
+        bound = signature.bind(*[None] * inputs, **params)
     except TypeError as error:
         refuse(f"{name}{signature} does not take what it is given: {error}", "")
+    for bad in REFUSED.intersection(bound.arguments):  # by position
+        refuse(f"{name} sets {bad!r}", "A rule does not set it.")
 
 
 def _check_lengths(values: Sequence[Any], refuse: Refuse, name: str) -> None:

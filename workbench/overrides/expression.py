@@ -7,7 +7,8 @@ A rule such as ``"clip(d, -1, 1)"`` says what flows back to one input of a node:
 ``d``                   what the true rule would pass on to this input
 ``x``                   this input; ``x0``, ``x1``, ... all inputs in order
 ``y``                   the output
-numbers                 finite: ``2``, ``0.5``, ``1e-3``
+numbers                 finite: ``2``, ``0.5``, ``1e-3``; a function that counts gets
+                        what is written as an integer as one: ``roll(d, 1)``
 ``+ - * / **``          arithmetic; constant exponents up to 16 in magnitude
 ``< <= > >= == !=``     comparisons of two operands, for ``where``
 functions               NumPy's, by their names, that `allowed_ops.py` lets rules
@@ -39,6 +40,7 @@ Graph, and weighed, before it runs.
 from __future__ import annotations
 
 import ast
+import inspect
 import math
 import operator
 import re
@@ -49,8 +51,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from workbench.autodiff.budget import WeighedFunction, find_budget
-from workbench.core.blame import shorten
+from workbench.autodiff.budget import MOST_FREE, WeighedFunction, find_budget
+from workbench.core.blame import format_count, shorten
+from workbench.core.op import OPS
 from workbench.core.types import Array
 from workbench.errors import ExpressionError
 from workbench.overrides.allowed_ops import (
@@ -58,6 +61,7 @@ from workbench.overrides.allowed_ops import (
     find_function,
     find_op,
     list_functions,
+    norm,
 )
 
 # The words of the language of rules: operators, names, refusals.
@@ -187,6 +191,26 @@ class Expression:
 
 def _compute_part(part: _Part, values: Mapping[str, Any]) -> Any:
     return part if isinstance(part, float) else part(values)
+
+
+def _counts(function: Callable[..., Any], place: int) -> bool:
+    """Return whether an argument at this place is an integer if it is left out."""
+    parameters = [*inspect.signature(function).parameters.values()]
+    return place < len(parameters) and type(parameters[place].default) is int
+
+
+def _keep_integer(node: ast.expr, part: _Part) -> _Part:
+    """Return an operand; one that is written as an integer, as it is written.
+
+    NumPy takes no float for an axis or a count.
+    """
+    if isinstance(node, ast.UnaryOp):
+        node = node.operand
+    written = isinstance(node, ast.Constant) and isinstance(node.value, int)
+    if not (written and isinstance(part, float) and abs(part) <= MOST_FREE):
+        return part
+    number = int(part)
+    return lambda values: number
 
 
 @lru_cache(maxsize=256)
@@ -390,7 +414,34 @@ class _Reader:
         parts = [self.read_part(part, depth + 1) for part in node.args]
         if compute in POWERS:
             self.check_exponent(node.args[1], parts[1])
-        return self.join(node, partial(compute, **params) if params else compute, parts)
+        call = partial(compute, **params) if params else compute
+        if isinstance(compute, np.ufunc) or compute is norm:
+            return self.join(node, call, parts)
+        row = OPS.get(name)
+        elementwise = row is not None and row.elementwise
+        if not elementwise and all(isinstance(part, float) for part in parts):
+            # Nothing has weighed what it would make.
+            cure = "Write functions of g, d, x or y."
+            self.refuse_at(node, f"{name} of numbers alone", cure)
+        for i, argument in enumerate(node.args):
+            # Other integers that an elementwise one is given may be gradients.
+            if not elementwise or _counts(compute, i):
+                parts[i] = _keep_integer(argument, parts[i])
+        return self.join(node, partial(self.call_function, node, name, call), parts)
+
+    def call_function(
+        self, node: ast.Call, name: str, call: Callable[..., Any], *given: Any
+    ) -> Any:
+        """Return the array that a function of NumPy's gives; refuse several."""
+        made = call(*given)
+        if isinstance(made, (list, tuple)):
+            kind = "list" if isinstance(made, list) else "tuple"
+            self.refuse_at(
+                node,
+                f"{name} gives {format_count(len(made), 'array')} in a {kind}",
+                "A rule computes with one array at a time.",
+            )
+        return made
 
     def read_setting(self, name: str, keyword: ast.keyword) -> object:
         if keyword.arg is None:

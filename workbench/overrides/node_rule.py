@@ -101,7 +101,8 @@ class NodeRunner(Runner):
         cause: BaseException | None = None,
     ) -> NoReturn:
         """Raise an error that names the override, and what its rule did."""
-        super().refuse(rule, what, cure, OverrideError, cause)
+        kind = kind if issubclass(kind, OverrideError) else OverrideError
+        super().refuse(rule, what, cure, kind, cause)
 
     def refuse_part(
         self, rule: object, what: str, i: int | None, c: Any, x: object

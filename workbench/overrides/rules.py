@@ -391,8 +391,13 @@ class Runner:
             return rule(values)
         except BudgetError as error:
             self.refuse(rule, f"makes {error}", "Write a function rule(node, g).")
-        except (TypeError, ValueError, ArithmeticError) as error:
+        except errors.ExpressionError as error:
             told = str(error).rstrip(".")
+            self.refuse(rule, f"failed: {told}", "", errors.ExpressionError, error)
+        except (MemoryError, Warning):
+            raise
+        except Exception as error:
+            told = str(error).rstrip(".") or type(error).__name__
             self.refuse(rule, f"failed: {told}", "", cause=error)
 
     def operand_values(self, rule: Expression, inputs: Sequence[Any]) -> dict[str, Any]:
