@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import workbench as wb
+from workbench.errors import TraceError
 
 __all__ = ["CONTENTS", "N", "Program", "draw_program", "draw_rules", "is_above"]
 
@@ -65,13 +66,18 @@ def is_above(x: Any) -> Any:
 
 
 def fill(p: Any, s: Any) -> Any:
-    """An array that is written to, through a view too."""
-    out = np.zeros_like(p)
-    out[1:] = 0.6 * p[:-1]
-    end = out[-1:]
-    end += np.sin(s)
-    out *= np.cos(s)
-    return out
+    """An array that is written to, through a view too; of symbols the same in one."""
+    try:
+        out = np.zeros_like(p)
+        out[1:] = 0.6 * p[:-1]
+        end = out[-1:]
+        end += np.sin(s)
+        out *= np.cos(s)
+        return out
+    except TraceError:  # an expression is not written to
+        moved = np.concatenate([np.zeros_like(p[:1]), 0.6 * p[:-1]])
+        last = np.concatenate([np.zeros_like(p[:-1]), 0 * p[:1] + np.sin(s)])
+        return (moved + last) * np.cos(s)
 
 
 @dataclass(frozen=True)
