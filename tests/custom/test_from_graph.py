@@ -331,3 +331,17 @@ def test_B1_a_declared_pattern_cuts_the_true_gradient() -> None:
     )  # fmt: skip
     grads = wb.grad(lambda x, y: op(x, y)[0] + op(x, y)[1], (0, 1))(2.0, 3.0)
     assert grads == (3.0, 3.0)
+
+
+def test_second_order_of_a_loop_inside_that_keeps_few_states() -> None:
+    def loop(p: Any, memory: Any) -> Any:
+        return wb.scan(
+            lambda h: np.sin(h * p[0]) + 0.1 * h,
+            initial=p, n_steps=6, last=True, memory=memory,
+        )  # fmt: skip
+
+    q, x, v = wb.vector("q", shape=3), np.array([0.3, 0.7, 0.2]), np.ones(3)
+    inside = wb.OpFromGraph([q], [loop(q, 2) ** 2])
+    found = wb.hvp(lambda x: np.sum(inside(x)), (x,), (v,))
+    expected = wb.hvp(lambda x: np.sum(loop(x, "all") ** 2), (x,), (v,))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

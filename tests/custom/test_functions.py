@@ -416,3 +416,24 @@ def test_a_rule_that_reads_a_tensor_of_the_derivative_gives_plain_numbers() -> N
     for made in (wb.grad(f)(3.0), wb.grad(h)(3.0), wb.jvp(f, (3.0,), (1.0,))[1]):
         assert not isinstance(made, wb.Tensor)
         assert made == 6.0
+
+
+def test_arguments_that_were_written_to_have_gradients() -> None:
+    with_pair = wb.custom_gradient(lambda p: (np.sin(p), lambda g: g * np.cos(p)))
+    with_vjp = wb.custom_vjp(np.sin, vjp=lambda node, g: g * np.cos(node.inputs[0]))
+    with_jvp = wb.custom_jvp(lambda p: np.sin(p))
+    with_jvp.defjvp(lambda at, t: (np.sin(at[0]), np.cos(at[0]) * t[0]))
+
+    def fill(x: Any) -> Any:
+        out = np.zeros(3)
+        out[:] = x * x
+        out[1:] *= x[0]
+        return out
+
+    x = np.array([-0.9, 0.4, 0.3])
+    slope = np.cos(x * x * np.array([1.0, x[0], x[0]]))
+    expected = slope * 2 * x * np.array([1.0, x[0], x[0]])
+    expected[0] += np.sum((slope * x * x)[1:])
+    for f in (with_pair, with_vjp, with_jvp):
+        found = wb.grad(lambda x, f=f: np.sum(f(fill(x))))(x)
+        np.testing.assert_allclose(found, expected, rtol=1e-13)

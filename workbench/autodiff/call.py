@@ -496,8 +496,8 @@ class Call(Op):
         return [x for x in self.graph.interior if x.facts]
 
     def differentiated_op(self, inputs: Sequence[Any]) -> Call | None:
-        """Return the op whose derivatives are taken for these inputs."""
-        return self
+        """Return the op whose derivatives are recorded for these inputs, if any are."""
+        return self if self.holds_graph and not self.again else None
 
     def specialize(self, values: Sequence[Any]) -> Call:
         """Return the same for values of these shapes: recorded once for each."""

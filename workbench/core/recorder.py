@@ -75,7 +75,7 @@ def capture(f: Callable[..., Any], *examples: Any) -> tuple[Graph, list[Tensor]]
     return made.graph, made.captured
 
 
-def _take_argument(x: Any) -> Any:
+def take_argument(x: Any) -> Any:
     """Return the node of an array that was written to, or of an array of Tensors."""
     if type(x) is np.ndarray and x.dtype == object:
         return admit(x)
@@ -118,7 +118,7 @@ class Recorder:
         self.function = f
         self._dynamic = dynamic
         flat, self._structure = tree.flatten(examples)
-        self._flat = [*map(_take_argument, flat)]
+        self._flat = [*map(take_argument, flat)]
         self._chosen = [i for i, x in enumerate(self._flat) if is_array(x)]
         places, trees = range(len(examples)), self._structure.children
         self._names = ArgumentNames(f, places, trees, self._chosen)

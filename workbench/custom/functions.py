@@ -19,8 +19,8 @@ from workbench.core import blame, dims, tensor, tree, types, walk
 from workbench.core.blame import format_count
 from workbench.core.op import Op
 from workbench.core.pickling import find_own_name
-from workbench.core.recorder import is_array
-from workbench.core.tensor import Tensor, admit, next_serial, value_of
+from workbench.core.recorder import is_array, take_argument
+from workbench.core.tensor import Tensor, next_serial, value_of
 from workbench.core.trace import is_live, record
 from workbench.core.types import Spec
 from workbench.custom.registry import RegisteredOp, enter_function, home_of
@@ -519,9 +519,7 @@ class CustomFunction:
             bound = self.signature.bind(*args, **kwargs)
             args, kwargs = bound.args, bound.kwargs
         flat, structure = tree.flatten((args, kwargs))
-        flat = [
-            admit(x) if type(x) is np.ndarray and x.dtype == object else x for x in flat
-        ]
+        flat = [*map(take_argument, flat)]
         key = self._key(flat, structure)
         call = None if key is None else self._calls.get(key)
         fresh = call is None
