@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import workbench as wb
+from workbench.errors import TraceError
 
 __all__ = ["CONTENTS", "N", "Program", "draw_program", "draw_rules", "is_above"]
 
@@ -32,6 +33,7 @@ np.cumsum({p}) * 0.3 | {p}[::-1] | np.concatenate([{p}[1:], {p}[:1]]) | np.roll(
 np.log1p({p} * {p}) | np.broadcast_to({p}[0] * {s}, {q}.shape) | np.zeros_like({p}) + {s}
 np.outer({p}, {q}) @ np.tanh({q}) * 0.2 | np.sin({s} * {p}) | np.sqrt(1 + {p} * {p}) - {q} / 2
 np.stack([{p}, {q}]).sum(axis=0) / 2 | np.tanh({p} * {q}) | np.sin({p}) / (1 + {s} * {s})
+fill({p}, {s}) | fill({p}, {q}[-1])
 """
 #: Lines that make a number.
 NUMBERS = """
@@ -63,6 +65,21 @@ def is_above(x: Any) -> Any:
     return np.real(x) > 0
 
 
+def fill(p: Any, s: Any) -> Any:
+    """An array that is written to, through a view too; of symbols the same in one."""
+    try:
+        out = np.zeros_like(p)
+        out[1:] = 0.6 * p[:-1]
+        end = out[-1:]
+        end += np.sin(s)
+        out *= np.cos(s)
+        return out
+    except TraceError:  # an expression is not written to
+        moved = np.concatenate([np.zeros_like(p[:1]), 0.6 * p[:-1]])
+        last = np.concatenate([np.zeros_like(p[:-1]), 0 * p[:1] + np.sin(s)])
+        return (moved + last) * np.cos(s)
+
+
 @dataclass(frozen=True)
 class Program:
     """A program of vectors x, w and a number s: its two texts, and where it runs."""
@@ -77,7 +94,7 @@ class Program:
 
     def function(self, text: str, above: Callable[[Any], Any] = is_above) -> Any:
         """Return the function of one of its texts."""
-        space: dict[str, Any] = {"np": np, "wb": wb, "is_above": above}
+        space: dict[str, Any] = {"np": np, "wb": wb, "is_above": above, "fill": fill}
         exec(text, space)
         return space["f"]
 
