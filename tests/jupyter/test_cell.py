@@ -413,6 +413,8 @@ def test_a_table_of_another_library(cells: Notebook) -> None:
     )
 
 
+# Python only reports an interrupt that strikes in a callback: another follows.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_keeps_the_last_good_session(cells: Notebook) -> None:
     cells.run("%%autodiff --name m --show none\nw.sum()")
