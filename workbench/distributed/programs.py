@@ -24,7 +24,7 @@ from workbench.core import blame, hooks
 from workbench.core.graph import Graph, inline
 from workbench.core.pickling import lift_constants
 from workbench.core.types import is_device_array
-from workbench.errors import ClusterError
+from workbench.errors import ClusterError, check_packages
 from workbench.rewrite.driver import Replay, check_rewrites
 from workbench.symbolic.function import BACKENDS
 
@@ -39,16 +39,11 @@ def find_library(name: str = "distributed") -> Any:
 
     Raises
     ------
-    ClusterError
-        If it is not installed, with the command that installs it.
+    MissingPackageError
+        If Dask is not installed, with the command that installs it.
     """
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ClusterError(
-            f"workbench.distributed needs Dask, and {error.name} is not installed. Run"
-            " pip install 'autodiff-workbench[distributed]'."
-        ) from error
+    check_packages("workbench.distributed", "distributed", "dask", "distributed")
+    return import_module(name)
 
 
 def find_client(client: Any = None) -> Any:

@@ -12,8 +12,8 @@ The plots: `plots.py` has their functions, `heat.py` draws matrices and their pa
 `spectrum.py` eigenvalues and singular values, `gradient_errors.py` checks, with the
 layout of `figure.py`.
 
-Modules load at first use: the cell needs IPython, pictures and plots need ipywidgets
-and Plotly.
+Modules load at first use. IPython, ipywidgets and Plotly come with the extra
+``jupyter``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.core import hooks
+from workbench.errors import check_packages
 from workbench.session.derivative import Derivative
 
 if TYPE_CHECKING:
     from workbench.jupyter.display import Picture
 
 __all__ = ["show"]
+
+check_packages("workbench.jupyter", "jupyter", "IPython", "ipywidgets", "plotly")
 
 
 def show(x: object, widget: Literal["auto", "lab", "anywidget"] = "auto") -> Picture:

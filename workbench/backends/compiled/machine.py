@@ -68,8 +68,8 @@ class Machine:
             version = import_module("llvmlite").__version__
         except ImportError as error:
             raise CompilerError(
-                "llvmlite is not installed, so programs run as NumPy. Install it: pip"
-                " install llvmlite."
+                "llvmlite is not installed, so programs run as NumPy. Run pip install"
+                " 'autodiff-workbench[compiled]'."
             ) from error
         llvm = self.llvm
         try:
