@@ -262,10 +262,9 @@ def run_body(
     """Return what the body of an op gives, one output or several, in a list."""
     made = body(*values, **params)
     if made is None:
-        operands = ", ".join(map(blame.describe, values))
         raise BodyError(
-            f"{op.name} of {operands} has no derivative: its body does not say what it"
-            " is. Give its row a pull."
+            f"{op.name}({blame.describe_operands(values)}){blame.user_line()} has no"
+            " derivative: its body does not say what it is. Give its row a pull."
         )
     return made if isinstance(made, tuple) else [made]
 
