@@ -306,6 +306,17 @@ def describe(x: Any) -> str:
     return f"{op}{name} {types.spec_of(x)}"
 
 
+def describe_operands(operands: Iterable[Any]) -> str:
+    """Return how an error writes what an op was given, arrays as dtype and shape.
+
+    >>> describe_operands((np.ones(2), 3))
+    'float64[2], 3'
+    """
+    return ", ".join(
+        repr(types.spec_of(x)) if hasattr(x, "shape") else repr(x) for x in operands
+    )
+
+
 def quote_site(site: source.Site | None) -> str:
     """Return a place as an error quotes it: ``" (at [3]:1: h = np.tanh(x))"``."""
     return "" if site is None else f" (at {site.place}: {site.text})"
@@ -701,9 +712,7 @@ def explain_refusal(
         )
     if not isinstance(error, (ValueError, TypeError)):
         return error
-    operands = ", ".join(
-        repr(types.spec_of(x)) if hasattr(x, "shape") else repr(x) for x in args
-    )
+    operands = describe_operands(args)
     cure = op.cure or (
         "Shapes are compared from the right; each pair must be equal or 1: add an axis"
         " with x[:, None] or reshape one operand."

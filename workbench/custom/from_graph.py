@@ -8,7 +8,7 @@ else when a function is made of the program, after it has been differentiated.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 from weakref import ref
@@ -21,8 +21,7 @@ from workbench.core.op import Op
 from workbench.core.tensor import MaskedTensor, Tensor, apply
 from workbench.core.types import Params
 from workbench.custom import from_graph_rules
-from workbench.custom.registry import RegisteredOp, enter, get_gradient
-from workbench.custom.running import BatchedOp, OpRunner
+from workbench.custom.registry import OpRunner, RegisteredOp, enter, get_gradient
 from workbench.errors import ShapeError
 from workbench.ops import define
 from workbench.overrides.rules import APART, TRUE
@@ -141,7 +140,6 @@ class OpFromGraph(Call):
         )
         self.implicit = implicit
         self.maker = self
-        self._mapped: dict[Hashable, Op] = {}
         self.declared = _check_pattern(self.name, connection_pattern, self)
         self._true = Op(self.name)
         self._true.pull, self._true.push = self._true_pull, self._true_push
@@ -296,9 +294,12 @@ class OpFromGraph(Call):
     def _batch(
         self, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
     ) -> Any:
-        op = self._mapped.get(batched)
+        key = "examples", batched
+        op = self.variants.get(key)
         if op is None:
-            op = self._mapped[batched] = BatchedOp(self, batched, self.run)
+            op = self.variants[key] = Call(
+                self.name, run=self.run, of=self, batched=batched
+            )
         return apply(op, inputs)
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from workbench.autodiff.call import apply_valued
+from workbench.autodiff.call import apply_to_batch, apply_valued
 from workbench.core import blame, dims, tensor, tree, types, walk
 from workbench.core.blame import format_count
 from workbench.core.op import Op
@@ -23,8 +23,7 @@ from workbench.core.recorder import is_array, take_argument
 from workbench.core.tensor import Tensor, next_serial, value_of
 from workbench.core.trace import is_live, record
 from workbench.core.types import Spec
-from workbench.custom.registry import RegisteredOp, enter_function, home_of
-from workbench.custom.running import BatchedOp, OpRunner
+from workbench.custom.registry import OpRunner, RegisteredOp, enter_function, home_of
 from workbench.errors import TraceError, UnknownLengthError, UsageError
 from workbench.ops import define
 from workbench.overrides.node import Node, has_derivative, make_read_only
@@ -226,8 +225,8 @@ class FunctionCall:
         made.compute = compute
         made.unfold = lambda values, params: self.compute_outputs(values)
         made.infer = self.infer
-        made.batch = lambda inputs, flags, params: tensor.apply(
-            BatchedOp(made, flags, self.compute_outputs), inputs, params
+        made.batch = lambda inputs, batched, params: apply_to_batch(
+            made, inputs, batched, params, self.compute_outputs
         )
         vjp = function.vjp
         if vjp is None and (function.paired or function.backward is not None):

@@ -15,13 +15,13 @@ from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 import numpy as np
 
 from workbench import errors
+from workbench.autodiff.call import apply_to_batch
 from workbench.core import blame, dims, tensor, types
 from workbench.core.blame import format_count
 from workbench.core.op import Op as Core
 from workbench.core.tensor import Tensor, admit
 from workbench.core.types import Spec
-from workbench.custom.registry import RegisteredOp, enter, home_of
-from workbench.custom.running import BatchedOp, OpRunner
+from workbench.custom.registry import OpRunner, RegisteredOp, enter, home_of
 from workbench.ops import define
 from workbench.overrides.node import lend_arrays
 from workbench.overrides.rule_errors import (
@@ -452,9 +452,7 @@ def _bind(op: Op) -> BoundOp:
     if op._gives("batch"):
         made.batch = lambda inputs, batched, params: call_batch(op, inputs, batched)
     else:
-        made.batch = lambda inputs, batched, params: tensor.apply(
-            BatchedOp(made, batched), inputs, params
-        )
+        made.batch = partial(apply_to_batch, made)
     if op._gives("pattern"):
         made.pattern = partial(_read_pattern, op)
     if type(op)._lower is not Op._lower:

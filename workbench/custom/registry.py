@@ -2,7 +2,7 @@
 
 An op is known from the moment its class is made, so that a gradient can be registered
 for it and overrides can name it before there is an instance. What is registered is
-looked up when a derivative is taken: graphs that exist already see it.
+looked up when a derivative is taken: graphs that exist already see it (`OpRunner`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from weakref import ref
 
 import numpy as np
 
-from workbench.core.op import CUSTOM, OPS, load_all_ops
-from workbench.errors import RegistrationError
-from workbench.overrides.rule_errors import check_signature
+from workbench.core.op import CUSTOM, OPS, Op, load_all_ops
+from workbench.errors import NotDifferentiableError, RegistrationError, UsageError
+from workbench.overrides.rule_errors import check_signature, name_of_rule
 from workbench.overrides.rule_parser import BoundRule, parse_rule
+from workbench.overrides.rules import Runner, UserRule
 from workbench.overrides.targets import name_of, snake
 
 # The registry
@@ -318,3 +319,54 @@ def describe_unknown(name: Any) -> str:
         f"no op is called {name!r}; did you mean {' or '.join(map(repr, close))}? The"
         f" ops that have been defined: {ops}."
     )
+
+
+# The rules of an op: its own, or the one that is registered for it.
+
+
+class OpRunner(Runner):
+    """The rules of an op that a user has made, or the one registered for it.
+
+    Its ``pull`` and ``push`` become those of the op.
+
+    Parameters
+    ----------
+    op, vjp, jvp, more
+        As `Runner` has them.
+    cure
+        What to write where the op has no derivative at all.
+    key
+        The key of its registered gradient.
+    """
+
+    def __init__(
+        self,
+        op: Op,
+        vjp: Any = None,
+        jvp: Any = None,
+        cure: str = "",
+        key: Any = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(op, vjp, jvp, **more)
+        self.cure = cure
+        self.key = op.name if key is None else key
+        op.pull, op.push, op.reads = self.pull, self.push, None
+        op.rule = " · ".join(name_of_rule(r) for r in (vjp, jvp) if r is not None) or (
+            "the gradient registered for it"
+        )
+
+    def find_rule(self) -> Any:
+        """Return the rule that is registered for the op."""
+        found = get_gradient(self.key)
+        if found is None:
+            raise NotDifferentiableError(
+                f"{self.op.name} has no derivative. {self.cure}".rstrip()
+            )
+        return found
+
+    def check_signature(self, rule: UserRule, count: int, what: str) -> None:
+        """Raise an error if a rule does not take a node and so many arrays."""
+        own = self.vjp is not None or self.jvp is not None
+        kind = UsageError if own else RegistrationError
+        check_signature(rule, count, self.op.name, kind, what)

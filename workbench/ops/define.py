@@ -33,7 +33,7 @@ from workbench.core.tensor import (
 )
 from workbench.core.trace import make_leaf_like
 from workbench.core.traits import Traits
-from workbench.errors import DtypeError, TraceError, UnknownLengthError
+from workbench.errors import DtypeError, TraceError, UnknownLengthError, UsageError
 from workbench.ops.spelling import format_rule
 
 #: The value of an op: ``compute(*arrays, **params)``.
@@ -332,11 +332,33 @@ def composite(
         composite("sumsq", lambda x, *, axis: np.sum(x * x, axis=axis))
     """
     new_op = declare(name)
-    new_op.compute = compute or body
+    new_op.compute = compute or _compute_by_body(new_op, body)
     new_op.rule = more.pop("rule", "the rules of the ops in its body")
     _set_settings(new_op, {**more, "unfold": body})
     new_op.fill_rules = lambda: hooks.derive_from_body(new_op, body)
     return new_op
+
+
+def _compute_by_body(new_op: Op, body: Compute) -> Compute:
+    """Return the value of a composite that its body alone gives.
+
+    A body that returns None says nothing of its operands, and then there is no value;
+    the Tensor of one would fail far from here, at whatever reads it first.
+    """
+
+    def compute(*arrays: Any, **params: Any) -> Any:
+        made = body(*arrays, **params)
+        parts = made if isinstance(made, tuple) else (made,)
+        if any(part is None for part in parts):
+            raise UsageError(
+                f"{new_op.name}({blame.describe_operands(arrays)}){blame.user_line()}:"
+                " its body returned None in the place of its value. Let each way"
+                " through the body end with a `return` of an array, or give the row"
+                " compute=, which knows the value where the body has nothing to say."
+            )
+        return made
+
+    return compute
 
 
 #: What a row may set besides derivatives and traits; ``unfold`` is a body, as

@@ -33,6 +33,7 @@ from workbench.autodiff.sparse.relations import (
     IDENTITY,
     Mask,
     Relation,
+    count_up,
     make_csr,
 )
 from workbench.core.deferred import DeferredOp
@@ -536,6 +537,59 @@ def _relate_each(node: NodeFacts) -> list[list[Relation | None]]:
     return [relate_elementwise(node)] * len(node.outputs)
 
 
+def _relate_examples(node: NodeFacts) -> list[list[Relation | None]] | None:
+    """Relate an op that is called for each of many examples: each reads its own."""
+    op: Any = node.op
+    if any(shape is None for shape in node.shapes):
+        return None
+    examples, count = op.list_examples(node.specs), node.outputs[0][0]
+    one = NodeFacts(
+        op.of, node.params, [s.shape for s in examples],
+        [shape[1:] for shape in node.outputs], node.varies,
+        [None if b else v for b, v in zip(op.batched, node.values, strict=True)],
+        is_complex=node.is_complex, specs=examples, find_inside=node.find_inside,
+        relate_inside=node.relate_inside,
+    )  # fmt: skip
+    rows = relate(one)
+    node.loose, node.is_given = one.loose, one.is_given
+    if node.loose is not None:
+        node.loose = f"of each example {node.loose}"
+    return [
+        [
+            None if r is None else _repeat(r, count, math.prod(s.shape), size, own)
+            for r, s, own in zip(row, examples, op.batched, strict=True)
+        ]
+        for row, size in zip(rows, map(math.prod, one.outputs), strict=True)
+    ]
+
+
+def _repeat(
+    relation: Relation, count: int, operand: int, result: int, own: bool
+) -> Any:
+    """Return the relation of many examples; ``own``: each has an operand of its own."""
+    from scipy.sparse import eye_array, kron
+
+    groups, members, height, matrix = relation
+    groups = count_up(result) if groups is None else groups
+    if not own:
+        return relation._replace(groups=np.tile(groups, count))
+    if matrix is not None:
+        many = kron(eye_array(count, dtype=bool), matrix, format="csr").astype(bool)
+        return Relation(_shift(groups, count, matrix.shape[0]), matrix=many)
+    step = height if members is not None else operand
+    return Relation(
+        _shift(groups, count, step),
+        None if members is None else _shift(members, count, height),
+        count * height,
+    )
+
+
+def _shift(places: Any, count: int, step: int) -> Any:
+    """Return places for each example, those of the next one ``step`` further on."""
+    steps = np.arange(count)[:, None] * step
+    return np.where(places >= 0, places + steps, -1).reshape(-1).astype(np.int32)
+
+
 #: What the rows of ops say (`Op.pattern`, else `Op.kind`).
 RELATIONS: dict[str, Rule] = {
     "same": lambda node: node.fill(IDENTITY),
@@ -551,5 +605,6 @@ RELATIONS: dict[str, Rule] = {
     "lines": _relate_lines,
     "matrix": _relate_matrices,
     "contraction": products.relate_product,
+    "examples": _relate_examples,
     **solutions.RELATIONS,
 }

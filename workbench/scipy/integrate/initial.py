@@ -25,13 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.batch import run_batch
-from workbench.autodiff.call import (
-    Call,
-    run_and_pull,
-    run_and_push,
-    run_examples,
-)
+from workbench.autodiff.batch import run_batch, run_examples
+from workbench.autodiff.call import Call, run_and_pull, run_and_push
 from workbench.core import blame
 from workbench.core.op import OPS, declare
 from workbench.core.tensor import apply, value_of
