@@ -337,7 +337,7 @@ def _group_columns(pattern: Places, order: str) -> tuple[Integers, str]:
             # Any two columns have an entry in one row: there is no room for both.
             return np.arange(width, dtype=np.int32), "natural"
         period = find_period(pattern)
-        if period is not None and period <= most + max(1, most // 4):
+        if period is not None and period <= most + 1:
             return np.arange(width, dtype=np.int32) % max(period, 1), "periodic"
     starts, rows, _ = pattern.csc
     kind, size, height = starts.dtype, pattern.nnz, pattern.shape[0]
