@@ -416,9 +416,8 @@ def hessian(
         As that of :func:`workbench.jacobian`; the pattern of a Hessian is symmetric.
     options
         Of an expression alone, those of :func:`workbench.gradient.hessian`. Of a sparse
-        Hessian those of a sparse Jacobian; ``colouring`` may be ``"star"`` (as by
-        default) or ``"acyclic"``, which takes fewer products and computes entries one
-        from the other.
+        Hessian those of a sparse Jacobian; ``colouring`` may be ``"star"`` too, as it
+        is by default.
 
     Returns
     -------
