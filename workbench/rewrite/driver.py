@@ -38,7 +38,7 @@ from workbench.rewrite import (
     stable_rules,
     update_rules,
 )
-from workbench.rewrite.lookup import describe_operands
+from workbench.rewrite.patterns import describe_operands
 from workbench.rewrite.rule import (
     GROUPS,
     RULES,
