@@ -5,8 +5,9 @@ changes its code; `plain_values.py` makes the values of the notebook plain again
 
 The picture: `display.py` puts a session into an output, `picture.py` draws it as SVG,
 `widget.py` is its live model, `anyfront.py` that in hosts without extensions,
-`hosts.py` chooses between them. `link.py` is the line to the page, `answers.py` what a
-page may ask, `jobs.py` long work in threads that Stop ends.
+`hosts.py` chooses between them. `link.py` is the line to the page, `sending.py` when
+and in which pieces states go out on it, `answers.py` what a page may ask, `jobs.py`
+long work in threads that Stop ends.
 
 The plots: `plots.py` has their functions, `heat.py` draws matrices and their patterns,
 `spectrum.py` eigenvalues and singular values, `gradient_errors.py` checks, with the

@@ -10,7 +10,7 @@ import { Signal } from '@lumino/signaling';
 
 import type { IPeer, ITimeline } from '../wire/protocol';
 import type { GraphConnection } from './connection';
-import type { ComparedView, Graph, Measure } from './graph';
+import { type ComparedView, Graph, type Measure } from './graph';
 import type { IMoment } from './moments';
 
 /** So many runs are kept, to go to and fro between. */
@@ -282,7 +282,7 @@ export class Recording {
       this._base.ask(() => this._find(side.step));
     } else if (side?.kind === 'session' && connection !== null) {
       this._asked = Date.now();
-      this._base.ask(() => connection.session(side.name));
+      this._base.ask(() => connection.ask('peer', { name: side.name }).answer);
     }
   }
 
@@ -292,8 +292,8 @@ export class Recording {
   }
 
   private _askForPeers(): void {
-    this._connection?.peers().then(
-      peers => {
+    this._connection?.ask('peers', {}).answer.then(
+      ({ peers }) => {
         this._peers = peers;
         this.changed.emit();
       },
@@ -347,7 +347,7 @@ export class Recording {
     if (this._connection === null) {
       return this._saved?.find(at) ?? Promise.reject(new Error('The kernel is gone.'));
     }
-    return this._connection.moment(at).then(moment => {
+    return this._connection.ask('moment', { step: at }).answer.then(moment => {
       this._moments.set(at, moment);
       const [oldest] = this._moments.keys();
       if (this._moments.size > KEPT) {
@@ -357,9 +357,9 @@ export class Recording {
     });
   }
 
-  private _apply({ step, header, columns, buffers }: IMoment): IShown | null {
+  private _apply(moment: IMoment): IShown | null {
     const live = this._live;
-    return live && { step, graph: live.applyPatch(header, columns, buffers) };
+    return live && { step: moment.step, graph: Graph.read(moment, live) };
   }
 
   private get _saved(): Graph['moments'] {

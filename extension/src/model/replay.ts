@@ -118,7 +118,7 @@ export class Replay {
     if (this._connection === null) {
       return;
     }
-    this._ask(this._connection.simplify(this._without), ({ steps, total }) => {
+    this._ask(this._connection.ask('simplify', { without: this._without }), ({ steps, total }) => {
       this._steps = steps;
       this._total = total;
       this._at = Math.min(at, steps.length);
@@ -137,7 +137,7 @@ export class Replay {
       return; // what comes first asks for the rest
     }
     const at = this._at;
-    this._ask(this._connection.program(this._without, at), program => {
+    this._ask(this._connection.draw('program', { without: this._without, step: at }), program => {
       this._programs.set(at, program);
       const [oldest] = this._programs.keys();
       if (this._programs.size > KEPT) {
@@ -182,7 +182,7 @@ export class Replay {
   private _total = 0;
   private _at = 0;
   private _program: IProgram | null = null;
-  private _without: readonly string[] = [];
+  private _without: string[] = [];
   private _problem: string | null = null;
   private _asked: ILongRequest<unknown> | null = null;
   private readonly _programs = new Map<number, IProgram>();

@@ -103,8 +103,7 @@ export class Preview {
     }
     this.close();
     const { node, target, rule, steps, id } = this._shown;
-    const more = id === undefined ? { steps } : { steps, id };
-    const request = connection.preview(node, target, rule, more);
+    const request = connection.ask('preview', { node, target, rule, steps, id });
     this._request = request;
     const settle = (answer: IPreviewAnswer | null, failure: string): void => {
       if (request === this._request) {

@@ -88,8 +88,9 @@ export class Draft {
     if (rule === '') {
       this._tell('', true);
     } else if (connection !== null && target !== null) {
-      const asked = connection.checkExpression(target, rule, this._options.id);
-      this._await(asked, ({ ok, message }) => {
+      const { id } = this._options;
+      const asked = connection.ask('check-expression', { target, rule, id });
+      this._await(asked.answer, ({ ok, message }) => {
         this._tell(message || (ok ? 'ok' : 'not a rule'), ok);
         this._options.checked?.(ok ? rule : null);
       });

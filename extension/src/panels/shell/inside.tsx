@@ -150,7 +150,9 @@ export class Inside extends Widget {
     }
     this._again = false;
     const path = this._path;
-    const asked = connection.inside(path.map(({ node, step }) => ({ node, step })));
+    const asked = connection.draw('inside', {
+      path: path.map(({ node, step }) => ({ node, step }))
+    });
     this._asked = asked;
     asked.answer.then(
       answer => {
@@ -427,10 +429,10 @@ class Pane extends Widget {
         this._numbers.refresh('values');
       },
       (connection, node) =>
-        connection.inspect(
+        connection.ask('inspect-inside', {
           node,
-          inside.path.map(({ node: at, step }) => ({ node: at, step }))
-        )
+          path: inside.path.map(({ node: at, step }) => ({ node: at, step }))
+        }).answer
     );
     this._summary = new NodeSummary(host, this._detail);
     this._form = new RuleForm(host);

@@ -365,9 +365,9 @@ export class GraphPanel extends Widget implements IHost {
         const live = graph !== null && graph.header.timeline !== null;
         const [page = '', runs] = await Promise.all([
           this._loadPage?.(),
-          live ? this._connection?.runs() : undefined
+          live ? this._connection?.ask('runs', {}).answer : undefined
         ]);
-        return graph && new Blob([fillPage(page, graph, runs)], { type: 'text/html' });
+        return graph && new Blob([fillPage(page, graph, runs?.moments)], { type: 'text/html' });
       }
     }
   }
