@@ -9,6 +9,7 @@ import { Widget } from '@lumino/widgets';
 import type { JSX, ReactNode } from 'react';
 
 import type { Graph } from '../../model/graph';
+import { Kept } from '../../model/latest';
 import { Button, type IChoice, IconButton, Segments } from '../../ui/controls';
 import { makeSplitter } from '../../ui/splitter';
 import { shapeText } from '../../ui/words';
@@ -21,7 +22,7 @@ import { FigurePicture } from './figure';
 import { HeatMap } from './heatmap';
 import { KINDS, Plot, familyOf } from './plot';
 
-/** So many plots are kept; the oldest goes. */
+/** So many plots are kept. */
 const KEPT = 8;
 
 /** Pixels: the least and the most that a figure is high. */
@@ -59,7 +60,7 @@ export class Drawer extends Widget {
     });
     this._head = new DrawerHead(_host, {
       tabs: () => ({
-        choices: this._plots.map(({ key, answer, kind }) => {
+        choices: this._plots.values.map(({ key, answer, kind }) => {
           const title = answer?.title ?? KINDS[kind].title;
           return { value: key, label: title, title };
         }),
@@ -111,12 +112,9 @@ export class Drawer extends Widget {
     }
     const family = familyOf(kind, of);
     const key = `${family} ${of ?? ''} ${wrt.join(' ')}`;
-    const known = this._plots.find(plot => plot.key === key);
-    const plot = known ?? new Plot(key, family, kind, of, wrt);
+    const plot = this._plots.get(key) ?? new Plot(key, family, kind, of, wrt);
     this._ask(plot, kind, null);
-    if (known === undefined) {
-      this._add(plot);
-    }
+    this._plots.set(key, plot);
     this._head.choose(kind, of, wrt);
     this._show(plot.key);
   }
@@ -130,7 +128,7 @@ export class Drawer extends Widget {
     const second = kind === 'hessian';
     const plot = new Plot(key, familyOf(kind, of), kind, second ? null : of, wrt);
     plot.receive(answer, this._host.state.graph);
-    this._add(plot);
+    this._plots.set(key, plot);
     this._show(key);
   }
 
@@ -155,6 +153,7 @@ export class Drawer extends Widget {
 
   override dispose(): void {
     this._explorer.rest();
+    this._plots.clear();
     super.dispose();
   }
 
@@ -164,7 +163,7 @@ export class Drawer extends Widget {
   }
 
   private get _plot(): Plot | null {
-    return this._plots.find(({ key }) => key === this._shown) ?? null;
+    return (this._shown === null ? null : this._plots.get(this._shown)) ?? null;
   }
 
   private _close(): void {
@@ -174,21 +173,10 @@ export class Drawer extends Widget {
 
   private _forget(): void {
     this._explorer.rest();
-    for (const plot of this._plots) {
-      plot.stop();
-    }
-    this._plots = [];
+    this._plots.clear();
     this._shown = null;
     this._head.refresh('graph');
     this._draw();
-  }
-
-  private _add(plot: Plot): void {
-    const rest = this._plots.filter(({ key }) => key !== plot.key);
-    for (const old of rest.slice(0, Math.max(0, rest.length + 1 - KEPT))) {
-      old.stop();
-    }
-    this._plots = [...rest.slice(1 - KEPT), plot];
   }
 
   /** Ask the kernel for a view, or a part of one. */
@@ -215,9 +203,6 @@ export class Drawer extends Widget {
   }
 
   private _finish(plot: Plot, first: boolean): void {
-    if (!this._plots.includes(plot) || this.isDisposed) {
-      return;
-    }
     this._head.refresh('values');
     if (this._shown === plot.key) {
       if (plot.failure !== null) {
@@ -280,7 +265,7 @@ export class Drawer extends Widget {
   private readonly _caption: Caption;
   private readonly _picture: FigurePicture;
   private readonly _explorer: Explorer;
-  private _plots: Plot[] = [];
+  private readonly _plots = new Kept<string, Plot>(KEPT, plot => plot.drop());
   private _shown: string | null = null;
 }
 

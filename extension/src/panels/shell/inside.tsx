@@ -11,12 +11,12 @@ import { GraphCanvas } from '../../canvas/canvas';
 import { scaleOf } from '../../canvas/scale';
 import type { GraphConnection, IInside } from '../../model/connection';
 import { spreadNorms } from '../../model/folds';
+import { Latest, answerTo } from '../../model/latest';
 import { type Change, GraphState } from '../../model/state';
 import { Button, IconButton } from '../../ui/controls';
 import { element } from '../../ui/dom';
 import { errorText } from '../../ui/words';
 import type { IPlace } from '../../wire/protocol';
-import type { ILongRequest } from '../../wire/requests';
 import type { Asking, Format, IHost, IWithin, Reason } from '../host';
 import { NodeDetail, NodeNumbers, NodeSummary } from '../inspector/node';
 import { RuleForm } from '../overrides/rule';
@@ -116,7 +116,7 @@ export class Inside extends Widget {
 
   override dispose(): void {
     if (!this.isDisposed) {
-      this._asked?.stop();
+      this._latest.drop();
       super.dispose();
     }
   }
@@ -125,59 +125,23 @@ export class Inside extends Widget {
     const deeper = path.length !== this._path.length;
     this._path = path;
     if (deeper) {
+      this._latest.drop();
       this._shown = null;
       this.state.setGraph(null);
     }
     if (this.isOpen) {
       this._ask();
-    } else {
-      this._asked?.stop();
-      this._asked = null;
     }
     this._draw();
     this._onChange();
   }
 
-  /** Ask the kernel; what is asked while it answers is asked once it has. */
+  /** Ask the kernel; of what is asked while it answers only the last is asked for. */
   private _ask(): void {
     const connection: GraphConnection | null = this._outer.connection;
-    if (connection === null) {
-      return;
-    }
-    if (this._asked !== null) {
-      this._again = true;
-      return;
-    }
-    this._again = false;
-    const path = this._path;
-    const asked = connection.inside(path.map(({ node, step }) => ({ node, step })));
-    this._asked = asked;
-    asked.answer.then(
-      answer => {
-        this._settle(asked, () => {
-          if (path.length === this._path.length) {
-            this._take(answer);
-          }
-        });
-      },
-      (error: unknown) => {
-        this._settle(asked, () => {
-          this._outer.say(errorText(error), 'error');
-          this._again = false;
-          this.leave(path.length - 1);
-        });
-      }
-    );
-  }
-
-  private _settle(asked: ILongRequest<IInside>, take: () => void): void {
-    if (this._asked !== asked || this.isDisposed) {
-      return;
-    }
-    this._asked = null;
-    take();
-    if (this._again) {
-      this._ask();
+    const path = this._path.map(({ node, step }) => ({ node, step }));
+    if (connection !== null) {
+      this._latest.askNext(signal => answerTo(connection.inside(path), signal));
     }
   }
 
@@ -205,8 +169,13 @@ export class Inside extends Widget {
 
   private _path: readonly ICrumb[] = [];
   private _shown: IInside | null = null;
-  private _asked: ILongRequest<IInside> | null = null;
-  private _again = false;
+  private readonly _latest = new Latest<IInside>({
+    take: answer => this._take(answer),
+    fail: error => {
+      this._outer.say(errorText(error), 'error');
+      this.leave(this._path.length - 1);
+    }
+  });
   private readonly _crumbs: Crumbs;
   private readonly _steps: Steps;
   private readonly _tree: GraphTree;

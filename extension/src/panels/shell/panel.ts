@@ -10,7 +10,9 @@ import { GraphCanvas } from '../../canvas/canvas';
 import { watchTheme } from '../../canvas/theme';
 import { FOLDED_AT_ONCE, LayoutRunner } from '../../layout/runner';
 import type { ConnectionChange, End, GraphConnection } from '../../model/connection';
+import type { IFolded } from '../../model/folds';
 import type { Graph } from '../../model/graph';
+import { Latest } from '../../model/latest';
 import { Recording } from '../../model/recording';
 import {
   BINS,
@@ -124,9 +126,8 @@ export class GraphPanel extends Widget implements IHost {
   readonly recording = new Recording();
   readonly canvas = new GraphCanvas({ state: this.state });
   private _connection: GraphConnection | null = null;
-  /** The graph of which a worker finds out how it is folded; and what calls it off. */
+  /** The graph of which a worker finds out how it is folded. */
   private _awaited: Graph | null = null;
-  private _callOff: () => void = () => undefined;
   readonly asking = new Asking(this, () => this._banner.clear());
 
   get connection(): GraphConnection | null {
@@ -401,7 +402,7 @@ export class GraphPanel extends Widget implements IHost {
     if (this.isDisposed) {
       return;
     }
-    this._callOff();
+    this._folds.drop();
     this._release();
     this.recording.dispose();
     super.dispose();
@@ -517,18 +518,20 @@ export class GraphPanel extends Widget implements IHost {
       return true;
     }
     if (this._awaited?.sameStructure(graph) !== true) {
-      this._callOff();
       this._awaited = graph;
-      this._callOff = LayoutRunner.shared.fold(graph.foldInput(), folded => {
-        this._awaited = null;
-        const { graph: newest } = this.recording;
-        if (newest?.sameStructure(graph) === true) {
-          newest.takeFolds(folded);
-          this._showRun();
-        }
-      });
+      this._folds.ask(signal => LayoutRunner.shared.fold(graph.foldInput(), signal));
     }
     return false;
+  }
+
+  private _takeFolds(folded: IFolded): void {
+    const awaited = this._awaited;
+    const { graph: newest } = this.recording;
+    this._awaited = null;
+    if (awaited !== null && newest?.sameStructure(awaited) === true) {
+      newest.takeFolds(folded);
+      this._showRun();
+    }
   }
 
   /** Escape, where nothing else takes it: in the pictures, the bar and the strip. */
@@ -771,6 +774,9 @@ export class GraphPanel extends Widget implements IHost {
     this._topBar.refresh('view');
   });
   private _showsInspector = true;
+  private readonly _folds = new Latest<IFolded>({
+    take: folded => this._takeFolds(folded)
+  });
   private readonly _reveal: IPanelOptions['reveal'] & (object | null);
   private readonly _loadPage: (() => Promise<string>) | null;
   private readonly _banner = new Banner(this);
