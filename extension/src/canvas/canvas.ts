@@ -3,9 +3,7 @@
  * into selection. It asks the kernel for nothing.
  */
 
-import { type Message } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
-import { Widget } from '@lumino/widgets';
 
 import { type IItems, itemsOf, sameExtents } from '../layout/items';
 import { IN_ONE_TASK, LayoutRunner } from '../layout/runner';
@@ -14,6 +12,7 @@ import { Folding } from '../model/folds';
 import { type Graph } from '../model/graph';
 import { Latest } from '../model/latest';
 import type { Change, GraphState } from '../model/state';
+import { Box } from '../ui/dom';
 import { Gestures } from './gestures';
 import { Keyboard } from './keyboard';
 import { Scene } from './scene';
@@ -25,10 +24,9 @@ import { type IRect, type ISize, rectOnPage } from './viewport';
 /** So many pixels of a PNG file are one of the page. */
 const PNG_RATIO = 2;
 
-export class GraphCanvas extends Widget {
+export class GraphCanvas extends Box {
   constructor(options: { state: GraphState }) {
-    super({ node: document.createElement('div') });
-    this.addClass('workbench-Canvas');
+    super('workbench-Canvas');
     this._state = options.state;
     this._picture = new Picture(this.node, () => this._state);
     this._prepareNode();
@@ -65,7 +63,7 @@ export class GraphCanvas extends Widget {
   /** The menu of the selected node is asked for, at a point of the window. */
   readonly menuRequested = new Signal<this, { x: number; y: number }>(this);
 
-  /** Show all of the graph. (Not `fit`: JupyterLab calls that with another theme.) */
+  /** Show all of the graph. */
   showAll(): void {
     this._picture.camera.fit();
   }
@@ -148,13 +146,9 @@ export class GraphCanvas extends Widget {
   }
 
   override dispose(): void {
-    if (this.isDisposed) {
-      return;
-    }
     this._layouts.drop();
-    Signal.disconnectReceiver(this);
-    this._picture.dispose();
     super.dispose();
+    this._picture.dispose();
   }
 
   handleEvent(event: Event): void {
@@ -182,8 +176,7 @@ export class GraphCanvas extends Widget {
     }
   }
 
-  protected override onAfterAttach(message: Message): void {
-    super.onAfterAttach(message);
+  protected override onAttach(): void {
     this._gestures.start();
     for (const type of EVENTS) {
       this.node.addEventListener(type, this);
@@ -191,14 +184,13 @@ export class GraphCanvas extends Widget {
     this._picture.start();
   }
 
-  protected override onBeforeDetach(message: Message): void {
+  protected override onDetach(): void {
     this._gestures.stop();
     for (const type of EVENTS) {
       this.node.removeEventListener(type, this);
     }
     this._tooltip.hide();
     this._picture.stop();
-    super.onBeforeDetach(message);
   }
 
   private _prepareNode(): void {

@@ -4,21 +4,20 @@
  * zoomed is asked for again, as finely as its part allows.
  */
 
-import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
-import { Widget } from '@lumino/widgets';
 import type { JSX, ReactNode } from 'react';
 
 import type { Graph } from '../../model/graph';
 import { Kept } from '../../model/latest';
 import { Button, type IChoice, IconButton, Segments } from '../../ui/controls';
+import { Box } from '../../ui/dom';
 import { makeSplitter } from '../../ui/splitter';
 import { shapeText } from '../../ui/words';
 import type { IPlotAnswer, IWindow, PlotKind } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
-import { Part, stackWidgets } from '../part';
+import { Part } from '../part';
 import { Caption } from './caption';
 import { Explorer } from './explorer';
-import { FigurePicture } from './figure';
+import { type FigureMaker, FigurePicture } from './figure';
 import { HeatMap } from './heatmap';
 import { KINDS, Plot, familyOf } from './plot';
 
@@ -31,14 +30,13 @@ const HEIGHT = { least: 160, most: 1200 } as const;
 /** The height that a reader gave figures holds for the next drawer too. */
 let height = 340;
 
-export class Drawer extends Widget {
+export class Drawer extends Box {
   constructor(
     private readonly _host: IHost,
-    rendermime: IRenderMimeRegistry | null
+    makeFigure: FigureMaker
   ) {
-    super();
-    this.addClass('workbench-Drawer');
-    this.hide();
+    super('workbench-Drawer');
+    super.setHidden(true);
     this._caption = new Caption(_host, {
       view: kind => this._askAgain(kind),
       whole: () => this._explorer.showAll(),
@@ -69,7 +67,7 @@ export class Drawer extends Widget {
       onChoose: key => this._show(key),
       onClose: () => this._close()
     });
-    this._picture = new FigurePicture(rendermime, {
+    this._picture = new FigurePicture(makeFigure, {
       onZoom: range => this._explorer.zoomTo(range),
       onClick: (row, column) => this._explorer.chooseCell(row, column),
       onKey: key => this._explorer.pressKey(key),
@@ -89,12 +87,7 @@ export class Drawer extends Widget {
         this._setHeight();
       }
     });
-    this.layout = stackWidgets([
-      this._head,
-      this._caption,
-      this._picture,
-      new Widget({ node: sizes })
-    ]);
+    this.append(this._head, this._caption, this._picture, sizes);
     this.node.addEventListener('keydown', event => {
       if (event.key === 'Escape' && !event.defaultPrevented) {
         event.preventDefault();
@@ -157,9 +150,13 @@ export class Drawer extends Widget {
     super.dispose();
   }
 
-  protected override onAfterShow(): void {
-    this._head.chooseSelected();
-    this._draw();
+  override setHidden(hidden: boolean): void {
+    const isShown = this.isHidden && !hidden;
+    super.setHidden(hidden);
+    if (isShown) {
+      this._head.chooseSelected();
+      this._draw();
+    }
   }
 
   private get _plot(): Plot | null {
@@ -237,14 +234,11 @@ export class Drawer extends Widget {
     this._showCaption();
     if (answer === null || this.isHidden) {
       this._picture.clear();
-    } else if (!this._picture.canDraw) {
-      this._picture.clear();
+    } else if (!this._picture.draw(answer.figure, onDrawn)) {
       this._caption.say(
         'Figures need the JupyterLab renderer of plotly: ' +
           'pip install plotly, then reload the page.'
       );
-    } else {
-      this._picture.draw(answer.figure, onDrawn);
     }
   }
 

@@ -4,7 +4,6 @@
  * of the loop below.
  */
 
-import { Widget } from '@lumino/widgets';
 import { type JSX, type ReactNode } from 'react';
 
 import { GraphCanvas } from '../../canvas/canvas';
@@ -14,13 +13,13 @@ import { spreadNorms } from '../../model/folds';
 import { Latest, answerTo } from '../../model/latest';
 import { type Change, GraphState } from '../../model/state';
 import { Button, IconButton } from '../../ui/controls';
-import { element } from '../../ui/dom';
+import { Box, element } from '../../ui/dom';
 import { errorText } from '../../ui/words';
 import type { IPlace } from '../../wire/protocol';
 import type { Asking, Format, IHost, IWithin, Reason } from '../host';
 import { NodeDetail, NodeNumbers, NodeSummary } from '../inspector/node';
 import { RuleForm } from '../overrides/rule';
-import { Part, stackWidgets } from '../part';
+import { Part } from '../part';
 import { GraphTree } from '../tree';
 import { Bars, IterationStrip } from './iterations';
 
@@ -29,21 +28,18 @@ interface ICrumb extends IPlace {
   label: string;
 }
 
-export class Inside extends Widget {
+export class Inside extends Box {
   constructor(
     private readonly _outer: IHost,
     private readonly _onChange: () => void
   ) {
-    super();
-    this.addClass('workbench-Inside');
+    super('workbench-Inside');
     const host = new InsideHost(_outer, this);
     this._crumbs = new Crumbs(host, this);
     this._steps = new Steps(host, this);
     this._tree = new GraphTree(host, 'What is inside, as a list');
-    const picture = new Widget();
-    picture.addClass('workbench-InsidePicture');
-    picture.layout = stackWidgets([this.canvas, this._tree]);
-    this.layout = stackWidgets([this._crumbs, picture, this._steps]);
+    const picture = new Box('workbench-InsidePicture').append(this.canvas, this._tree);
+    this.append(this._crumbs, picture, this._steps);
     this.pane = new Pane(host, this);
     this.state.changed.connect(this._onState, this);
     this.canvas.activated.connect((_, node) => {
@@ -53,8 +49,8 @@ export class Inside extends Widget {
       this.state.select(node);
       this.pane.startOverride();
     });
-    this.hide();
-    this.pane.hide();
+    this.setHidden(true);
+    this.pane.setHidden(true);
   }
 
   readonly state = new GraphState();
@@ -115,10 +111,8 @@ export class Inside extends Widget {
   }
 
   override dispose(): void {
-    if (!this.isDisposed) {
-      this._latest.drop();
-      super.dispose();
-    }
+    this._latest.drop();
+    super.dispose();
   }
 
   private _go(path: readonly ICrumb[]): void {
@@ -385,10 +379,10 @@ function drawNorms(shown: IInside, inside: Inside): JSX.Element | false {
 }
 
 /** The selected node inside, and a rule for its op. */
-class Pane extends Widget {
+class Pane extends Box {
   constructor(host: IHost, inside: Inside) {
-    super({ node: element('aside', { attributes: { 'aria-label': 'Node inside' } }) });
-    this.addClass('workbench-Inspector');
+    const attributes = { 'aria-label': 'Node inside' };
+    super('workbench-Inspector', element('aside', { attributes }));
     this._detail = new NodeDetail(
       host,
       () => {
@@ -404,10 +398,8 @@ class Pane extends Widget {
     this._summary = new NodeSummary(host, this._detail);
     this._form = new RuleForm(host);
     this._numbers = new NodeNumbers(host, this._detail);
-    const pane = new Widget();
-    pane.addClass('workbench-Pane');
-    pane.layout = stackWidgets([this._summary, this._form, this._numbers]);
-    this.layout = stackWidgets([pane]);
+    const pane = new Box('workbench-Pane');
+    this.append(pane.append(this._summary, this._form, this._numbers));
   }
 
   refresh(reason: Reason): void {
