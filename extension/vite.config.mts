@@ -69,10 +69,6 @@ export default defineConfig({
   plugins: [wholePage()],
   resolve: {
     alias: [
-      {
-        find: /^@lumino\/(messaging|signaling|widgets)$/,
-        replacement: at('src/standalone/lumino.ts')
-      },
       { find: './start', replacement: at('src/standalone/start.ts') },
       { find: 'react/jsx-runtime', replacement: 'preact/jsx-runtime' },
       { find: 'react-dom/client', replacement: 'preact/compat/client' },

@@ -43,7 +43,7 @@ export class CompareBar extends Part {
     this.node.setAttribute('aria-label', 'Comparison');
     // Its keys are its own: a notebook would take them to walk its cells.
     this.node.setAttribute('data-lm-suppress-shortcuts', 'true');
-    this.hide();
+    this.setHidden(true);
   }
 
   override refresh(reason: Reason): void {

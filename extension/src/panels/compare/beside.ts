@@ -4,23 +4,19 @@
  * to in one is so in the other.
  */
 
-import { Widget } from '@lumino/widgets';
-
 import { GraphCanvas } from '../../canvas/canvas';
 import { type Change, GraphState } from '../../model/state';
-import { element } from '../../ui/dom';
+import { Box, element } from '../../ui/dom';
 import type { IHost } from '../host';
-import { stackWidgets } from '../part';
 
-export class BesidePane extends Widget {
+export class BesidePane extends Box {
   constructor(
     private readonly _host: IHost,
     /** The picture of the graph, on the right. */
     private readonly _right: GraphCanvas
   ) {
-    super();
-    this.addClass('workbench-OtherSide');
-    this.layout = stackWidgets([this.canvas, new Widget({ node: this._caption })]);
+    super('workbench-OtherSide');
+    this.append(this.canvas, this._caption);
     this._right.node.append(this._rightCaption);
     const { state } = _host;
     state.changed.connect((_, change) => this._follow(state, this.state, change));
@@ -31,7 +27,7 @@ export class BesidePane extends Widget {
     });
     this.canvas.derivativeRequested.connect(() => this._right.derivativeRequested.emit());
     this.canvas.menuRequested.connect((_, at) => this._right.menuRequested.emit(at));
-    this.hide();
+    this.setHidden(true);
   }
 
   readonly state = new GraphState();
@@ -47,7 +43,7 @@ export class BesidePane extends Widget {
     this._rightCaption.hidden = !shown;
     const change = shown === this.isHidden;
     this.setHidden(!shown);
-    this.parent?.toggleClass('workbench-mod-beside', shown);
+    this.node.parentElement?.classList.toggle('workbench-mod-beside', shown);
     if (!shown) {
       if (change) {
         this._link(false);

@@ -6,6 +6,7 @@
 import { type JSX, type ReactNode, useLayoutEffect, useRef } from 'react';
 
 import type { Graph } from '../../model/graph';
+import { Latest } from '../../model/latest';
 import { Button, Segments, classes } from '../../ui/controls';
 import { spellNumber } from '../../ui/numbers';
 import {
@@ -67,10 +68,7 @@ export class Draft {
   /** Write the rule; what was refused was another text. */
   write(rule: string): void {
     Object.assign(this, { rule, written: true, refused: false });
-    clearTimeout(this._timer);
-    this._timer = setTimeout(() => {
-      this.check();
-    }, PAUSE);
+    this._latest.askLater(() => this._ask(), PAUSE);
     this._options.changed();
   }
 
@@ -81,52 +79,39 @@ export class Draft {
 
   /** Ask the kernel about it; only the last question counts. */
   check(): void {
-    this.close();
-    const { connection } = this._host;
-    const target = this._options.target();
-    const rule = this.rule.trim();
-    if (rule === '') {
-      this._tell('', true);
-    } else if (connection !== null && target !== null) {
-      const { id } = this._options;
-      const asked = connection.ask('check-expression', { target, rule, id });
-      this._await(asked.answer, ({ ok, message }) => {
-        this._tell(message || (ok ? 'ok' : 'not a rule'), ok);
-        this._options.checked?.(ok ? rule : null);
-      });
-    }
+    this._latest.ask(() => this._ask());
   }
 
   /** Wait until the kernel has taken it. */
   send(taken: Promise<unknown>, onTaken: () => void): void {
-    this.close();
     this.sent = true;
+    this._latest.ask(() => taken.then(() => onTaken));
     this._options.changed();
-    this._await(taken, onTaken);
   }
 
   /** Ask no more, and take no answer to what was asked. */
   close(): void {
-    clearTimeout(this._timer);
-    this._question += 1;
+    this._latest.drop();
     this.sent = false;
   }
 
-  private _await<T>(answer: Promise<T>, onAnswer: (answer: T) => void): void {
-    const question = this._question;
-    answer
-      .then(value => {
-        if (question === this._question) {
-          this.sent = false;
-          onAnswer(value);
-        }
-      })
-      .catch((error: unknown) => {
-        if (question === this._question) {
-          this.sent = false;
-          this._tell(errorText(error), false);
-        }
-      });
+  private _ask(): (() => void) | Promise<() => void> {
+    this.sent = false;
+    const { connection } = this._host;
+    const target = this._options.target();
+    const rule = this.rule.trim();
+    if (rule === '') {
+      return () => this._tell('', true);
+    }
+    if (connection === null || target === null) {
+      return () => undefined;
+    }
+    const { id } = this._options;
+    const asked = connection.ask('check-expression', { target, rule, id });
+    return asked.answer.then(({ ok, message }) => () => {
+      this._tell(message || (ok ? 'ok' : 'not a rule'), ok);
+      this._options.checked?.(ok ? rule : null);
+    });
   }
 
   private _tell(message: string, ok: boolean): void {
@@ -135,8 +120,17 @@ export class Draft {
     this._options.changed();
   }
 
-  private _question = 0;
-  private _timer: ReturnType<typeof setTimeout> | undefined;
+  /** What to do with what the kernel answers. */
+  private readonly _latest = new Latest<() => void>({
+    take: heed => {
+      this.sent = false;
+      heed();
+    },
+    fail: error => {
+      this.sent = false;
+      this._tell(errorText(error), false);
+    }
+  });
 }
 
 /** A form that a rule is written in: Enter applies it, Escape gives it up. */

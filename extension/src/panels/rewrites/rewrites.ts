@@ -3,20 +3,17 @@
  * simplification, drawn by the same means as the graph of the cell.
  */
 
-import { Widget } from '@lumino/widgets';
-
 import { GraphCanvas } from '../../canvas/canvas';
 import { Replay } from '../../model/replay';
 import { type Change, GraphState } from '../../model/state';
+import { Box } from '../../ui/dom';
 import type { IHost, Reason } from '../host';
-import { stackWidgets } from '../part';
 import { GraphTree } from '../tree';
 import { Timeline } from './timeline';
 
-export class Rewrites extends Widget {
+export class Rewrites extends Box {
   constructor(private readonly _host: IHost) {
-    super();
-    this.addClass('workbench-Rewrites');
+    super('workbench-Rewrites');
     this.state.setView('stage', 'traced');
     this.state.setView('colouring', 'none');
     this._tree = new GraphTree(
@@ -28,10 +25,8 @@ export class Rewrites extends Widget {
       'The derivative at this step as a list'
     );
     this.timeline = new Timeline(_host, this.replay);
-    const picture = new Widget();
-    picture.addClass('workbench-RewritesPicture');
-    picture.layout = stackWidgets([this.canvas, this._tree]);
-    this.layout = stackWidgets([picture, this.timeline]);
+    const picture = new Box('workbench-RewritesPicture');
+    this.append(picture.append(this.canvas, this._tree), this.timeline);
     this.replay.changed.connect(this._onReplay, this);
     this.state.changed.connect(this._onState, this);
     this.timeline.drawSteps();
@@ -61,10 +56,8 @@ export class Rewrites extends Widget {
   }
 
   override dispose(): void {
-    if (!this.isDisposed) {
-      this.replay.stop();
-      super.dispose();
-    }
+    this.replay.stop();
+    super.dispose();
   }
 
   private _onReplay({ program }: Replay): void {

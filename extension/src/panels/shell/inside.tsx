@@ -4,23 +4,22 @@
  * of the loop below.
  */
 
-import { Widget } from '@lumino/widgets';
 import { type JSX, type ReactNode } from 'react';
 
 import { GraphCanvas } from '../../canvas/canvas';
 import { scaleOf } from '../../canvas/scale';
 import type { GraphConnection, IInside } from '../../model/connection';
 import { spreadNorms } from '../../model/folds';
+import { Latest, answerTo } from '../../model/latest';
 import { type Change, GraphState } from '../../model/state';
 import { Button, IconButton } from '../../ui/controls';
-import { element } from '../../ui/dom';
+import { Box, element } from '../../ui/dom';
 import { errorText } from '../../ui/words';
 import type { IPlace } from '../../wire/protocol';
-import type { ILongRequest } from '../../wire/requests';
 import type { Asking, Format, IHost, IWithin, Reason } from '../host';
 import { NodeDetail, NodeNumbers, NodeSummary } from '../inspector/node';
 import { RuleForm } from '../overrides/rule';
-import { Part, stackWidgets } from '../part';
+import { Part } from '../part';
 import { GraphTree } from '../tree';
 import { Bars, IterationStrip } from './iterations';
 
@@ -29,21 +28,18 @@ interface ICrumb extends IPlace {
   label: string;
 }
 
-export class Inside extends Widget {
+export class Inside extends Box {
   constructor(
     private readonly _outer: IHost,
     private readonly _onChange: () => void
   ) {
-    super();
-    this.addClass('workbench-Inside');
+    super('workbench-Inside');
     const host = new InsideHost(_outer, this);
     this._crumbs = new Crumbs(host, this);
     this._steps = new Steps(host, this);
     this._tree = new GraphTree(host, 'What is inside, as a list');
-    const picture = new Widget();
-    picture.addClass('workbench-InsidePicture');
-    picture.layout = stackWidgets([this.canvas, this._tree]);
-    this.layout = stackWidgets([this._crumbs, picture, this._steps]);
+    const picture = new Box('workbench-InsidePicture').append(this.canvas, this._tree);
+    this.append(this._crumbs, picture, this._steps);
     this.pane = new Pane(host, this);
     this.state.changed.connect(this._onState, this);
     this.canvas.activated.connect((_, node) => {
@@ -53,8 +49,8 @@ export class Inside extends Widget {
       this.state.select(node);
       this.pane.startOverride();
     });
-    this.hide();
-    this.pane.hide();
+    this.setHidden(true);
+    this.pane.setHidden(true);
   }
 
   readonly state = new GraphState();
@@ -115,71 +111,31 @@ export class Inside extends Widget {
   }
 
   override dispose(): void {
-    if (!this.isDisposed) {
-      this._asked?.stop();
-      super.dispose();
-    }
+    this._latest.drop();
+    super.dispose();
   }
 
   private _go(path: readonly ICrumb[]): void {
     const deeper = path.length !== this._path.length;
     this._path = path;
     if (deeper) {
+      this._latest.drop();
       this._shown = null;
       this.state.setGraph(null);
     }
     if (this.isOpen) {
       this._ask();
-    } else {
-      this._asked?.stop();
-      this._asked = null;
     }
     this._draw();
     this._onChange();
   }
 
-  /** Ask the kernel; what is asked while it answers is asked once it has. */
+  /** Ask the kernel; of what is asked while it answers only the last is asked for. */
   private _ask(): void {
     const connection: GraphConnection | null = this._outer.connection;
-    if (connection === null) {
-      return;
-    }
-    if (this._asked !== null) {
-      this._again = true;
-      return;
-    }
-    this._again = false;
-    const path = this._path;
-    const asked = connection.draw('inside', {
-      path: path.map(({ node, step }) => ({ node, step }))
-    });
-    this._asked = asked;
-    asked.answer.then(
-      answer => {
-        this._settle(asked, () => {
-          if (path.length === this._path.length) {
-            this._take(answer);
-          }
-        });
-      },
-      (error: unknown) => {
-        this._settle(asked, () => {
-          this._outer.say(errorText(error), 'error');
-          this._again = false;
-          this.leave(path.length - 1);
-        });
-      }
-    );
-  }
-
-  private _settle(asked: ILongRequest<IInside>, take: () => void): void {
-    if (this._asked !== asked || this.isDisposed) {
-      return;
-    }
-    this._asked = null;
-    take();
-    if (this._again) {
-      this._ask();
+    const path = this._path.map(({ node, step }) => ({ node, step }));
+    if (connection !== null) {
+      this._latest.askNext(signal => answerTo(connection.draw('inside', { path }), signal));
     }
   }
 
@@ -207,8 +163,13 @@ export class Inside extends Widget {
 
   private _path: readonly ICrumb[] = [];
   private _shown: IInside | null = null;
-  private _asked: ILongRequest<IInside> | null = null;
-  private _again = false;
+  private readonly _latest = new Latest<IInside>({
+    take: answer => this._take(answer),
+    fail: error => {
+      this._outer.say(errorText(error), 'error');
+      this.leave(this._path.length - 1);
+    }
+  });
   private readonly _crumbs: Crumbs;
   private readonly _steps: Steps;
   private readonly _tree: GraphTree;
@@ -418,10 +379,10 @@ function drawNorms(shown: IInside, inside: Inside): JSX.Element | false {
 }
 
 /** The selected node inside, and a rule for its op. */
-class Pane extends Widget {
+class Pane extends Box {
   constructor(host: IHost, inside: Inside) {
-    super({ node: element('aside', { attributes: { 'aria-label': 'Node inside' } }) });
-    this.addClass('workbench-Inspector');
+    const attributes = { 'aria-label': 'Node inside' };
+    super('workbench-Inspector', element('aside', { attributes }));
     this._detail = new NodeDetail(
       host,
       () => {
@@ -437,10 +398,8 @@ class Pane extends Widget {
     this._summary = new NodeSummary(host, this._detail);
     this._form = new RuleForm(host);
     this._numbers = new NodeNumbers(host, this._detail);
-    const pane = new Widget();
-    pane.addClass('workbench-Pane');
-    pane.layout = stackWidgets([this._summary, this._form, this._numbers]);
-    this.layout = stackWidgets([pane]);
+    const pane = new Box('workbench-Pane');
+    this.append(pane.append(this._summary, this._form, this._numbers));
   }
 
   refresh(reason: Reason): void {

@@ -3,14 +3,13 @@
  * until it is attached to a connection, and its last live one when that is closed.
  */
 
-import { MessageLoop } from '@lumino/messaging';
-import { type PanelLayout, Widget } from '@lumino/widgets';
-
 import { GraphCanvas } from '../../canvas/canvas';
 import { watchTheme } from '../../canvas/theme';
 import { FOLDED_AT_ONCE, LayoutRunner } from '../../layout/runner';
 import type { ConnectionChange, End, GraphConnection } from '../../model/connection';
+import type { IFolded } from '../../model/folds';
 import type { Graph } from '../../model/graph';
+import { Latest } from '../../model/latest';
 import { Recording } from '../../model/recording';
 import {
   BINS,
@@ -20,7 +19,7 @@ import {
   GraphState,
   type TileText
 } from '../../model/state';
-import { copyText, element } from '../../ui/dom';
+import { Box, copyText, element } from '../../ui/dom';
 import { makeSplitter } from '../../ui/splitter';
 import { errorText } from '../../ui/words';
 import type { IPlotAnswer, PlotKind } from '../../wire/protocol';
@@ -30,7 +29,6 @@ import { CompareBar } from '../compare/bar';
 import { BesidePane } from '../compare/beside';
 import { Inspector } from '../inspector/inspector';
 import { PairBar, showDerivative } from '../inspector/pair';
-import { stackWidgets } from '../part';
 import type { Drawer } from '../plots/drawer';
 import { Rewrites } from '../rewrites/rewrites';
 import { RunStrip } from '../runs/strip';
@@ -63,18 +61,17 @@ export interface IPanelOptions {
 
 const EMPTY = 'No graph yet: run a cell that begins with %%autodiff loss';
 
-export class GraphPanel extends Widget implements IHost {
+export class GraphPanel extends Box implements IHost {
   constructor(options: IPanelOptions = {}) {
-    super({ node: element('div', { role: 'region' }) });
-    this.addClass('workbench-Panel');
-    this.node.setAttribute('aria-label', 'Graph of the cell');
+    const attributes = { 'aria-label': 'Graph of the cell' };
+    super('workbench-Panel', element('div', { role: 'region', attributes }));
     this._reveal = options.reveal ?? null;
     this._loadPage = options.loadPage ?? null;
     this.editing = options.editing?.(this) ?? null;
     const { openBeside = null, tall = false, alone = false } = options;
     this.alone = alone;
     this.openBeside = openBeside && (() => openBeside(this));
-    this.toggleClass('workbench-mod-tall', tall);
+    this.node.classList.toggle('workbench-mod-tall', tall);
     const settings = options.settings ?? STANDARD;
     this.state.setView('colouring', settings.colouring);
     this.state.setView('animated', settings.animated);
@@ -96,7 +93,7 @@ export class GraphPanel extends Widget implements IHost {
       this._tree,
       this._inside
     ];
-    this.layout = this._layOut();
+    this._layOut();
     this.setHeight(settings.height);
 
     this.state.changed.connect(this._onState, this);
@@ -124,9 +121,8 @@ export class GraphPanel extends Widget implements IHost {
   readonly recording = new Recording();
   readonly canvas = new GraphCanvas({ state: this.state });
   private _connection: GraphConnection | null = null;
-  /** The graph of which a worker finds out how it is folded; and what calls it off. */
+  /** The graph of which a worker finds out how it is folded. */
   private _awaited: Graph | null = null;
-  private _callOff: () => void = () => undefined;
   readonly asking = new Asking(this, () => this._banner.clear());
 
   get connection(): GraphConnection | null {
@@ -190,7 +186,7 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   /** Show what a connection shows, and let its kernel be asked. */
-  attachTo(connection: GraphConnection): void {
+  connectTo(connection: GraphConnection): void {
     if (connection === this._connection) {
       return;
     }
@@ -207,7 +203,7 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   /** Ask the kernel no more: it is not the one of the notebook any longer. */
-  detach(): void {
+  disconnect(): void {
     if (this._connection !== null) {
       this._end(this._connection, 'kernel');
     }
@@ -215,7 +211,6 @@ export class GraphPanel extends Widget implements IHost {
 
   setHeight(height: number): void {
     this.node.style.setProperty('--workbench-height', `${Math.round(height)}px`);
-    this._announceSize();
   }
 
   fitGraph(): void {
@@ -398,16 +393,13 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   override dispose(): void {
-    if (this.isDisposed) {
-      return;
-    }
-    this._callOff();
+    this._folds.drop();
     this._release();
     this.recording.dispose();
     super.dispose();
   }
 
-  protected override onAfterAttach(): void {
+  protected override onAttach(): void {
     this._sizes.observe(this.node);
     this._unwatch = watchTheme(this.node, () => {
       // Figures carry colours in their data; the rest follows the theme by itself.
@@ -417,7 +409,7 @@ export class GraphPanel extends Widget implements IHost {
     this._legend.refresh('view');
   }
 
-  protected override onBeforeDetach(): void {
+  protected override onDetach(): void {
     this._sizes.disconnect();
     this._unwatch();
   }
@@ -517,18 +509,20 @@ export class GraphPanel extends Widget implements IHost {
       return true;
     }
     if (this._awaited?.sameStructure(graph) !== true) {
-      this._callOff();
       this._awaited = graph;
-      this._callOff = LayoutRunner.shared.fold(graph.foldInput(), folded => {
-        this._awaited = null;
-        const { graph: newest } = this.recording;
-        if (newest?.sameStructure(graph) === true) {
-          newest.takeFolds(folded);
-          this._showRun();
-        }
-      });
+      this._folds.ask(signal => LayoutRunner.shared.fold(graph.foldInput(), signal));
     }
     return false;
+  }
+
+  private _takeFolds(folded: IFolded): void {
+    const awaited = this._awaited;
+    const { graph: newest } = this.recording;
+    this._awaited = null;
+    if (awaited !== null && newest?.sameStructure(awaited) === true) {
+      newest.takeFolds(folded);
+      this._showRun();
+    }
   }
 
   /** Escape, where nothing else takes it: in the pictures, the bar and the strip. */
@@ -596,7 +590,7 @@ export class GraphPanel extends Widget implements IHost {
     this._picture.setHidden(this._isSimplified || this._isInside);
     this._inside.setHidden(!this._isInside);
     for (const strip of [this._pair, this._iterations]) {
-      strip.toggleClass('workbench-mod-away', this._isSimplified || this._isInside);
+      strip.node.classList.toggle('workbench-mod-away', this._isSimplified || this._isInside);
     }
     this._openInspector(this._showsInspector);
     this._beside.refresh();
@@ -606,7 +600,6 @@ export class GraphPanel extends Widget implements IHost {
     } else {
       this._rewrites?.timeline.pause();
     }
-    this._announceSize();
   }
 
   /** Made when it is first asked for: many a graph is never looked at so. */
@@ -631,7 +624,7 @@ export class GraphPanel extends Widget implements IHost {
     made.canvas.overrideRequested.connect((_, node) => {
       this.startOverride(made.forwardOf(node));
     });
-    (this._stage.layout as PanelLayout).insertWidget(0, made);
+    this._stage.append(made);
     return made;
   }
 
@@ -664,20 +657,18 @@ export class GraphPanel extends Widget implements IHost {
   private _openDrawer(open: boolean): void {
     this._drawer?.setHidden(!open);
     this._topBar.refresh('connection');
-    this._announceSize();
   }
 
   private _openInspector(open: boolean): void {
     this._showsInspector = open;
     this._inspector.setHidden(!open || this._isInside);
     this._inside.pane.setHidden(!open || !this._isInside);
-    this.toggleClass('workbench-mod-wide', !open);
+    this.node.classList.toggle('workbench-mod-wide', !open);
     this._topBar.refresh('connection');
-    this._announceSize();
   }
 
   /** Where the parts stand; the splitters between them say how large they are. */
-  private _layOut(): PanelLayout {
+  private _layOut(): void {
     const inspectorWidth = makeSplitter({
       label: 'Width of the inspector',
       along: 'x',
@@ -690,29 +681,22 @@ export class GraphPanel extends Widget implements IHost {
       }),
       resize: width => {
         this.node.style.setProperty('--workbench-inspector', `${width}px`);
-        this._announceSize();
       }
     });
-    const picture = [
+    this._picture.append(
       this.canvas,
       this._beside,
-      new Widget({ node: this._empty }),
+      this._empty,
       this._legend,
       this._tree
-    ];
-    this._picture = makeBox('workbench-Picture', picture);
-    this._stage = makeBox('workbench-Stage', [
-      this._picture,
-      this._inside,
-      this._iterations,
-      this._pair
-    ]);
-    const main = makeBox('workbench-Main', [
+    );
+    this._stage.append(this._picture, this._inside, this._iterations, this._pair);
+    const main = new Box('workbench-Main').append(
       this._stage,
-      new Widget({ node: inspectorWidth }),
+      inspectorWidth,
       this._inspector,
       this._inside.pane
-    ]);
+    );
     const height = makeSplitter({
       label: 'Height of the graph',
       along: 'y',
@@ -721,36 +705,25 @@ export class GraphPanel extends Widget implements IHost {
       limits: () => HEIGHT,
       resize: size => this.setHeight(size)
     });
-    return stackWidgets([
+    this.append(
       this._topBar,
       this._banner,
       main,
       this._compare,
       this._runs,
       this._stepper,
-      new Widget({ node: height }),
+      height,
       ...(this._drawer === null ? [] : [this._drawer])
-    ]);
+    );
   }
 
   /** Put parts away that a width has no room for. */
   private _fitWidth(width: number): void {
     if (width > 0) {
-      this.toggleClass('workbench-mod-roomy', width >= ROOMY);
-      this.toggleClass('workbench-mod-medium', width < MEDIUM);
-      this.toggleClass('workbench-mod-narrow', width < NARROW);
-      this.toggleClass('workbench-mod-slim', width < SLIM);
-      this._announceSize();
-    }
-  }
-
-  /** Lumino tells widgets of windows and tabs, not of what moves inside a view. */
-  private _announceSize(): void {
-    if (this.isAttached) {
-      MessageLoop.postMessage(this._shownCanvas, Widget.ResizeMessage.UnknownSize);
-      if (this._drawer !== null) {
-        MessageLoop.postMessage(this._drawer, Widget.ResizeMessage.UnknownSize);
-      }
+      this.node.classList.toggle('workbench-mod-roomy', width >= ROOMY);
+      this.node.classList.toggle('workbench-mod-medium', width < MEDIUM);
+      this.node.classList.toggle('workbench-mod-narrow', width < NARROW);
+      this.node.classList.toggle('workbench-mod-slim', width < SLIM);
     }
   }
 
@@ -771,14 +744,17 @@ export class GraphPanel extends Widget implements IHost {
     this._topBar.refresh('view');
   });
   private _showsInspector = true;
+  private readonly _folds = new Latest<IFolded>({
+    take: folded => this._takeFolds(folded)
+  });
   private readonly _reveal: IPanelOptions['reveal'] & (object | null);
   private readonly _loadPage: (() => Promise<string>) | null;
   private readonly _banner = new Banner(this);
   private readonly _empty = element('div', { class: 'workbench-Empty', text: EMPTY });
   private _rewrites: Rewrites | null = null;
   /** The box of the picture, and that around it. */
-  private _picture = new Widget();
-  private _stage = new Widget();
+  private readonly _picture = new Box('workbench-Picture');
+  private readonly _stage = new Box('workbench-Stage');
   private _savedProblem: string | null = null;
   /** What ended it, if it was live and is not any more. */
   private _ended: End | null = null;
@@ -803,13 +779,6 @@ const SLIM = 500;
 /** Pixels: the least and the most that the splitters allow. */
 const HEIGHT = { least: 240, most: 1600 } as const;
 const INSPECTOR = { least: 220, spared: 240 } as const;
-
-function makeBox(className: string, children: readonly Widget[]): Widget {
-  const widget = new Widget();
-  widget.addClass(className);
-  widget.layout = stackWidgets(children);
-  return widget;
-}
 
 // How a graph panel begins, before anybody has touched it.
 
