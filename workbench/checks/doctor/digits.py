@@ -58,7 +58,7 @@ def find_lost_digits(case: Case) -> Iterator[Finding]:
 
     Errors of what depends on a matrix that is nearly singular come from there.
     """
-    known = [one.node for one in case.found if one.kind == "lost-digits"]
+    known = [one.node for one in case.found if one.kind == "singular-matrix"]
     for one in _compare_precisions(case):
         if not any(_is_connected(one.node, node) for node in known):
             yield one
