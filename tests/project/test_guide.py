@@ -15,7 +15,6 @@ import workbench as wb
 from tests.project import environments
 from tests.project.supported import OWN
 from workbench import distributed, errors, gradient, random
-from workbench.checks.doctor.finding import KINDS
 from workbench.jupyter.cell import PARTS
 from workbench.overrides import expression
 
@@ -136,10 +135,6 @@ def test_the_readme_is_short() -> None:
 def first_cells(page: str) -> set[str]:
     """Return what stands first in the rows of a page's tables."""
     return set(re.findall(r"^\| `([^`]+)` \|", text_of(REFERENCE / page), re.M))
-
-
-def test_every_kind_of_finding_is_listed() -> None:
-    assert first_cells("findings.md") == set(KINDS)
 
 
 def test_every_option_of_a_cell_is_listed() -> None:

@@ -30,6 +30,7 @@ from workbench.backends.compiled.steps import (
 from workbench.backends.compiled.systems import SystemStep
 from workbench.backends.cupy.actions import Action
 from workbench.backends.cupy.program import Program as DeviceProgram
+from workbench.core.numbers import format_bytes, format_seconds
 from workbench.core.pickling import NodeText
 from workbench.core.schedule import compute_node
 from workbench.core.source import Site
@@ -108,10 +109,10 @@ class ProfileRow(NamedTuple):
             where = ", ".join(site.place for site in sites[:MOST_SITES])
         if len(sites) > MOST_SITES:
             where += f" and {len(sites) - MOST_SITES} more"
-        rate = _format_bytes(self.traffic / self.time) if self.time else "?"
+        rate = format_bytes(self.traffic / self.time) if self.time else "?"
         return (
-            f"{self.share:>6.1%} {_format_seconds(self.time):>9}"
-            f" {_format_bytes(self.traffic):>9} {rate + '/s':>12}"
+            f"{self.share:>6.1%} {format_seconds(self.time):>9}"
+            f" {format_bytes(self.traffic):>9} {rate + '/s':>12}"
             f"  {what:<28}  {where}"
         ).rstrip()
 
@@ -175,8 +176,8 @@ class Profile:
     def __str__(self) -> str:
         count = f"{len(self.rows):,} step{'s' * (len(self.rows) != 1)}"
         lines = [
-            f"{self.backend}: {_format_seconds(self.time)} in {count};"
-            f" at most {_format_bytes(self.peak)} at once",
+            f"{self.backend}: {format_seconds(self.time)} in {count};"
+            f" at most {format_bytes(self.peak)} at once",
             f"{'share':>6} {'time':>9} {'traffic':>9} {'rate':>12}  step",
             *map(str, self.rows[:MOST_ROWS]),
         ]
@@ -186,7 +187,7 @@ class Profile:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        time = _format_seconds(self.time)
+        time = format_seconds(self.time)
         return f"<Profile of {len(self.rows):,} steps, {self.backend}: {time}>"
 
 
@@ -414,21 +415,3 @@ def _list_views(kernel: Kernel) -> list[View]:
 def _view_bytes(view: View) -> int:
     kept = [n for n, step in zip(view.shape, view.strides, strict=True) if step]
     return math.prod(kept) * int(view.kind[1:])
-
-
-# Words
-
-
-def _format_seconds(time: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if time >= size:
-            return f"{time / size:.3g} {unit}"
-    return f"{time / 1e-6:.3g} µs"
-
-
-def _format_bytes(size: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.3g} GiB"

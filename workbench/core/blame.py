@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from types import CellType, CodeType, FrameType, TracebackType
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import source, traces, types
+from workbench.core.numbers import format_bytes
 from workbench.core.op import Op
 from workbench.errors import (
     ConvergenceError,
@@ -270,6 +271,34 @@ def _find_module(name: str) -> Any:
             raise  # something else is missing
     home, _, last = name.rpartition(".")
     return getattr(_find_module(home), last, None) if "." in home else None
+
+
+def find_similar(
+    name: str, known: Iterable[str], most: int = 2, alike: float = 0.5
+) -> list[str]:
+    """Return the known names that are most like another, at most so many.
+
+    ``alike`` is how much of two names must be the same, from 0 to 1.
+
+    >>> find_similar("sqr", ["exp", "sqrt", "square"])
+    ['sqrt', 'square']
+    """
+    from difflib import get_close_matches
+
+    return get_close_matches(name, list(known), most, alike)
+
+
+def suggest(name: str, known: Iterable[str], most: int = 2) -> str:
+    """Return a sentence with the known names that are like another, or nothing.
+
+    Of a mapping it says what each name stands for.
+
+    >>> suggest("tahn", ["tanh", "exp"]), suggest("log", {"lgo": "the node lgo"})
+    (' Did you mean tanh?', ' Did you mean the node lgo?')
+    """
+    words = known if isinstance(known, Mapping) else {}
+    close = [words.get(one, one) for one in find_similar(name, known, most)]
+    return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
 def format_count(count: int, what: str) -> str:
@@ -577,8 +606,8 @@ def lazy_error(x: Any) -> TraceError:
     shape, size = getattr(x, "shape", None), getattr(x, "nbytes", None)
     if isinstance(shape, tuple):
         named += f" of shape {shape}"
-    if isinstance(size, (int, float)) and size >= 2**20:  # NaN: a length is unknown
-        named += f" and {size / 2**20:,.0f} MiB"
+    if isinstance(size, (int, float)) and size >= 1e6:  # NaN: a length is unknown
+        named += f" and {format_bytes(size)}"
     cure = "Write X.compute() where it fits into memory"
     if kind == "Array":
         cure += (

@@ -11,12 +11,12 @@ import gc
 import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any, TypeVar, cast
 from weakref import ref
 
 import numpy as np
 
+from workbench.core.blame import find_similar
 from workbench.core.op import CUSTOM, OPS, Op, load_all_ops
 from workbench.errors import NotDifferentiableError, RegistrationError, UsageError
 from workbench.overrides.rule_errors import check_signature, name_of_rule
@@ -307,7 +307,7 @@ def describe_unknown(name: Any) -> str:
         )
     if not name.isidentifier():
         return f"register_gradient({name!r}): this is not a name that an op can have."
-    close = get_close_matches(name, CUSTOM, 3, 0.8)
+    close = find_similar(name, CUSTOM, alike=0.8)
     # TensorFlow's spelling is that of the class.
     close = [n for n in (snake(name),) if n in CUSTOM or n in OPS] or close
     if not close:
@@ -316,7 +316,7 @@ def describe_unknown(name: Any) -> str:
         return describe_unknown(close[0])
     ops = ", ".join(sorted(CUSTOM)[:12])
     return (
-        f"no op is called {name!r}; did you mean {' or '.join(map(repr, close))}? The"
+        f"no op is called {name!r}. Did you mean {' or '.join(close)}? The"
         f" ops that have been defined: {ops}."
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from functools import partial
 from math import isfinite
 from typing import Any, NoReturn
@@ -14,7 +13,7 @@ import numpy as np
 
 from workbench.autodiff.budget import MOST_FREE
 from workbench.core import dims
-from workbench.core.blame import format_count
+from workbench.core.blame import format_count, suggest
 from workbench.core.op import CUSTOM, OPS, Op
 from workbench.core.refusals import supported_functions
 from workbench.core.tensor import apply
@@ -83,14 +82,9 @@ def find_op(
         if op is not None and op.elementwise and not params:
             return partial(_apply, op)
     known = {*list_functions(), *CUSTOM}
-    close = get_close_matches(name, known, 3, 0.5) or get_close_matches(
-        snake(name), known, 3, 0.5
-    )
-    hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
-    refuse(
-        f"the op {name!r} is unknown",
-        f"{hint}An op is a function of NumPy's, or one that you have defined.",
-    )
+    meant = suggest(name, known) or suggest(snake(name), known)
+    cure = f"{meant} An op is a function of NumPy's, or one that you have defined."
+    refuse(f"the op {name!r} is unknown", cure.lstrip())
 
 
 def find_function(name: str) -> Function | None:

@@ -52,7 +52,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.autodiff.budget import MOST_FREE, WeighedFunction, find_budget
-from workbench.core.blame import format_count, shorten
+from workbench.core.blame import find_similar, format_count, shorten
 from workbench.core.op import OPS
 from workbench.core.types import Array
 from workbench.errors import ExpressionError
@@ -495,12 +495,10 @@ class _Reader:
         return ", ".join(MEANING[name] for name in self.allowed)
 
     def refuse_unknown(self, node: ast.expr, kind: str, name: str) -> NoReturn:
-        from difflib import get_close_matches
-
         functions = [key for key in list_functions() if key.isidentifier()]
         names = self.allowed if kind == "name" else ()
-        close = get_close_matches(name, names, 1, 0.6)
-        close = close or get_close_matches(name, functions, 1, 0.6)
+        close = find_similar(name, names, 1, 0.6)
+        close = close or find_similar(name, functions, 1, 0.6)
         meant = MEANT.get(name.lower(), "")
         if kind == "name" and meant in self.allowed:
             close = [meant]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from workbench.core import blame
@@ -95,12 +94,10 @@ class BySubgraph(ByPart):
         for x in (*self.outputs, *self.inputs):
             if values.find(x) is None:
                 if isinstance(x, str):
-                    close = get_close_matches(x, values.names, 3, 0.5)
-                    hint = f"; did you mean {' or '.join(map(repr, close))}?"
                     names = ", ".join(sorted(values.names)[:12]) or "none"
                     return (
-                        f"nothing there is called {x!r}{hint if close else '.'} Its"
-                        f" names: {names}"
+                        f"nothing there is called"
+                        f" {x!r}.{blame.suggest(x, values.names)} Its names: {names}"
                     )
                 if isinstance(x, int):
                     return f"there is no node {x}: ids go from 0 to {len(nodes) - 1}"

@@ -277,21 +277,19 @@ def describe_mismatch(
     wrt: Nodes = (),
 ) -> str:
     """Return the message for an override that matches nothing, with what is close."""
-    from difflib import get_close_matches
-
     everything = list(nodes)
     nodes = [node for node in everything if node.op is not IDENTITY]
     ops = sorted({node.op.name for node in nodes})
     scopes = sorted({s for n in nodes if n.scope for s in enclosing_scopes(n.scope)})
     close: list[str] = []
     if isinstance(target, ByOp):
-        close = get_close_matches(target.op, ops, 3, 0.5)
+        close = blame.find_similar(target.op, ops)
     elif isinstance(target, ByScope):
         candidates = {o: f"the op {o!r}" for o in [*OPS, *CUSTOM, *ops]}
         candidates.update({s: f"the scope {s!r}" for s in scopes})
-        near = get_close_matches(target.glob, [*scopes, *ops], 2, 0.6)
+        near = blame.find_similar(target.glob, [*scopes, *ops], alike=0.6)
         if not near and "/" not in target.glob:
-            near = get_close_matches(target.glob, [*OPS, *CUSTOM], 2, 0.6)
+            near = blame.find_similar(target.glob, [*OPS, *CUSTOM], alike=0.6)
         close = [candidates[name] for name in dict.fromkeys(near)][:2]
     text = f"override {label!r} on {target} matches nothing in {where}"
     if isinstance(target, ByScope):
@@ -315,7 +313,7 @@ def describe_mismatch(
     elif isinstance(target, ByScope) and callable(getattr(np, target.glob, None)):
         text += f": NumPy's {target.glob} is not an op, but made of others."
     elif close:
-        text += f"; did you mean {' or '.join(close)}?"
+        text += f". Did you mean {' or '.join(close)}?"
     elif isinstance(target, ByOp) and target.op not in ops:
         text += f".{UNSEEN}"
     else:

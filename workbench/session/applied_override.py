@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import types
+from workbench.core.blame import suggest
 from workbench.core.op import CUSTOM, OPS
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
@@ -186,15 +186,14 @@ def resolve_target(
             candidates |= {
                 x.scope: f"the scope {x.scope!r}" for x in tensors if x.scope
             }
-            matches = difflib.get_close_matches(target, candidates, 3, 0.6)
-            hint = f"; did you mean {' or '.join(candidates[c] for c in matches)}?"
+            meant = suggest(target, candidates)
             how = f" {targets.suggest_scope(target)} Or use a label of a node, such as"
             how += f" {nodes.labels[-1]!r}; {nodes.session}.nodes.labels lists them."
             raise OverrideError(
                 f"nothing in session {nodes.session!r} is called {target!r}"
-                f"{hint if matches else '.'} A target is the name of a node, an op or a"
+                f".{meant} A target is the name of a node, an op or a"
                 " scope, an id, a Tensor or a predicate."
-                f"{how if target.isidentifier() and not matches else ''}"
+                f"{how if target.isidentifier() and not meant else ''}"
             )
     if isinstance(resolved, targets.ByOp) and resolved.maker is not None:
         named = targets.ByOp(resolved.op)  # its code can name it, if that is the same

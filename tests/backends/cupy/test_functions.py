@@ -828,7 +828,7 @@ def test_an_allocation_is_tried_once_more(runtime: Standin) -> None:
         function.run([given])
     told = str(caught.value)
     assert "the memory of the GPU does not suffice: Out of memory allocating" in told
-    assert "A call takes 24 bytes besides inputs. 1 MiB of 2 MiB of" in told
+    assert "A call takes 24 bytes besides inputs. 1 MB of 2 MB of" in told
     assert isinstance(caught.value, MemoryError)
     function.run([given])
 

@@ -23,9 +23,9 @@ from workbench.backends.cupy.actions import find_call
 from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import Device, Launch, compile_unit
 from workbench.backends.cupy.obstacles import explain_call
-from workbench.backends.cupy.runtime import format_bytes
 from workbench.core.blame import format_count, shorten
 from workbench.core.graph import Graph, inline
+from workbench.core.numbers import format_bytes
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec, spec_of
 from workbench.errors import TraceError, UsageError

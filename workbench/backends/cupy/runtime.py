@@ -22,6 +22,7 @@ from workbench.backends.compiled.steps import Plan
 from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import OPTIONS, Device, Launch, list_units
 from workbench.backends.cupy.matrices import WORKSPACE, Cublas, Gemm
+from workbench.core.numbers import format_bytes
 from workbench.core.op import CUDA_OPTIONS, CudaCall
 from workbench.errors import CompilerError, DeviceError, DeviceMemoryError
 
@@ -606,12 +607,3 @@ class _PinnedReading:
             self._runtime.reads += 1
             self._event.synchronize()
         return int(np.frombuffer(self._word, np.int64, 1)[0])
-
-
-def format_bytes(size: float) -> str:
-    """Return a size in words: ``"1.5 GiB"``."""
-    for unit in ("bytes", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.3g} GiB"

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from workbench.core import dims, types
+from workbench.core.numbers import spell_number
 from workbench.core.tensor import Tensor, array_of, mask_cotangent, value_of
 from workbench.core.types import Array
 from workbench.errors import OverrideError, WorkbenchError
 from workbench.ops.define import shape_of
 from workbench.overrides.named import named_rule, unwrap_scalar
 from workbench.overrides.node import Node
-from workbench.overrides.rule_parser import format_number, parse_rule, write_rule
+from workbench.overrides.rule_parser import parse_rule, write_rule
 
 Axis = int | Sequence[int] | None
 
@@ -548,7 +549,7 @@ def _check_noise(scale: object, seed: object, step: object, decay: object) -> No
 
 def _label(scale: float, step: int | None, decay: float, seed: int) -> str:
     _check_noise(scale, seed, step, decay)
-    return f"noise ±{format_number(float(f'{_deviation(scale, step, decay):.3g}'))}"
+    return f"noise ±{spell_number(float(f'{_deviation(scale, step, decay):.3g}'))}"
 
 
 def _deviation(scale: float, step: int | None, decay: float) -> float:

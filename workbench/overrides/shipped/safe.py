@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.numbers import spell_number
 from workbench.core.types import Array, Cotangent
 from workbench.errors import OverrideError
 from workbench.overrides.named import named_rule, unwrap_scalar
 from workbench.overrides.node import Node
-from workbench.overrides.rule_parser import format_number, write_rule
+from workbench.overrides.rule_parser import write_rule
 
 #: What the derivative of a logarithm is divided by.
 BASES = {"log": 1.0, "log2": 0.6931471805599453, "log10": 2.302585092994046}
@@ -274,7 +275,7 @@ def safe_norm(eps: float = 1e-6) -> str:
 @named_rule(
     "safe_exp",
     of=("exp", "exp2", "expm1"),
-    label=lambda limit: f"exp slope ≤ {format_number(limit)}",
+    label=lambda limit: f"exp slope ≤ {spell_number(limit)}",
 )
 def _safe_exp(node: Node, g: Array, *, limit: float = 1e6) -> Array:
     check_positive("safe_exp", limit=limit)
