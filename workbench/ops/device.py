@@ -40,7 +40,7 @@ _WARNED: set[str] = set()
 
 
 def find_library(x: object, module: str) -> Any:
-    """Return the module of SciPy, or of CuPy's copy of it, that takes an array."""
+    """Return the module of SciPy, or CuPy's copy of that module, for an array."""
     if not is_device_array(x):
         return import_module(f"scipy.{module}")
     name = f"cupyx.scipy.{module}"
@@ -105,7 +105,7 @@ def compute_on_host(
     arrays: tuple[Any, ...],
     params: dict[str, Any] | None = None,
 ) -> Any:
-    """Return what a function of NumPy's arrays gives, where its operands are.
+    """Compute a function on NumPy arrays; return the result on the operands' device.
 
     The first time, warn that ``name`` leaves the device, for CuPy has no ``lacks``.
     """

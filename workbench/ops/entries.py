@@ -122,7 +122,7 @@ class Sheet:
         return made
 
     def settle(self) -> None:
-        """Let the sheet be one of the entries of a Tensor: what was noted is done."""
+        """Replace the noted operations by a Tensor of their results."""
         self.tensor = self.gather(np.arange(len(self.left)))
         self.op, self.operands, self.depth = None, (), 0
         self.left, self.right, self.nodes = {}, {}, {}
@@ -455,7 +455,7 @@ class Entry(Tensor):
 
 
 def _note_binary(op: Op, x: Any, y: Any) -> Entry | None:
-    """Return the entry that an operation gives; None where it is to be computed."""
+    """Return the entry of a noted operation; None where NumPy must compute instead."""
     left = right = None
     a, b = x, y
     if x.__class__ is Entry:
@@ -506,7 +506,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _make_unary_method(op: Op, general: Any) -> Callable[[Entry], Any]:
-    """Return the method of an op, as NumPy calls it for each entry."""
+    """Return the method of an op that NumPy calls for each entry."""
 
     def method(self: Entry) -> Any:
         sheet = self.sheet
@@ -632,7 +632,7 @@ def gather(array: np.ndarray[Any, Any]) -> Any:
 
 
 def _find_sheets(flat: list[Any]) -> list[Sheet | None]:
-    """Return the sheets of some entries, None among them for what is no entry."""
+    """Return the sheets of some entries; None stands for any other object."""
     if set(map(type, flat)) == {Entry}:
         return list(dict.fromkeys(map(attrgetter("sheet"), flat)))
     found = [x.sheet if x.__class__ is Entry else None for x in flat]

@@ -36,7 +36,7 @@ def _transform(x: Array, kind: str, params: Params) -> Array:
 
 
 def _transform_on_cupy(x: Array, kind: str, params: Params) -> Array:
-    """Return the transform by a function without ``orthogonalize=``, as CuPy has it.
+    """Compute a transform on CuPy, where the functions have no ``orthogonalize=``.
 
     Without it a transform is orthogonalised where its norm is "ortho", and not else;
     the difference is a factor at the first and the last entry.

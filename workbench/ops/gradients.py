@@ -195,7 +195,8 @@ def note_disconnected() -> Iterator[Apart]:
 
 
 def resolve_cotangent(c: Any, op: Op, position: int, x: ArrayLike) -> object:
-    """Return what a rule gave for an input; a bare `NullType` as an expression.
+    """Return a rule's cotangent for an input; turn a bare `NullType` into an
+    expression.
 
     Of a `DisconnectedType`, which is noted, None.
     """
@@ -239,7 +240,7 @@ def is_null(x: object) -> bool:
 
 
 def find_nulls(xs: Sequence[Any]) -> list[Tensor | None]:
-    """Return for each expression the first null that it holds, or None.
+    """Return the first null inside each expression, or None.
 
     Costs nothing until a null is made somewhere; then one walk over the part of the
     expressions that is younger.

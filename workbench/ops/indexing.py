@@ -163,7 +163,7 @@ def as_index(key: Key, arrays: tuple[Any, ...]) -> Any:
 
 
 def check_masks(x: Array, arrays: tuple[Any, ...]) -> None:
-    """Refuse a boolean index whose values are not known."""
+    """Refuse a boolean index that has no values yet."""
     for a in arrays:
         if isinstance(a, Tensor) and a._value is None and is_mask(a):
             raise _masked_shape_error(x)
@@ -183,7 +183,7 @@ def _masked_shape_error(x: Array) -> TraceError:
 
 
 def indexed_shape(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> Shape:
-    """Return the shape of what an index takes, of lengths that may be unknown.
+    """Return the shape of an indexed array; lengths may be unknown.
 
     Raises
     ------
@@ -561,7 +561,7 @@ def _is_same_mask(a: Any, b: Any) -> bool:
 
 
 def find_entries(x: Any, index: Any) -> MaskEntries | None:
-    """Return the entries at a mask without values; None where the index is no such.
+    """Return the entries at a mask without values; None for any other index.
 
     Besides the mask an index may have whole axes.
     """
@@ -675,11 +675,11 @@ class Moves(NamedTuple):
     axes: tuple[tuple[int, ...], tuple[int, ...]]
 
     def bring(self, y: Array) -> Array:
-        """Return what the index took, batch axis first."""
+        """Return the indexed entries, batch axis first."""
         return moveaxis(y, *self.axes) if self.axes[0] else y
 
     def send(self, values: Array) -> Array:
-        """Return what the index is to write, in the index's own order of axes."""
+        """Return the values to write, with their axes in the order of the index."""
         return moveaxis(values, *self.axes[::-1]) if self.axes[0] else values
 
 

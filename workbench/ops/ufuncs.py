@@ -257,7 +257,7 @@ def reduceat(
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: Array, *args: Any, **kwargs: Any
 ) -> Array:
-    """Call a function on each slice, once per slice, so use it for few of them.
+    """Call a function once per slice of an array; slow for many slices.
 
     For many slices, `workbench.vmap` runs a function on all of them at once.
     """

@@ -93,7 +93,7 @@ def _open_or_closed(
 def _own_share(
     moved: Array, values: Array, along: Array | None, factor: float = 8
 ) -> Array:
-    """Return what is of values without equals; with ``along`` what is of the others."""
+    """Keep the share of distinct values; with ``along``, the share of repeated ones."""
     _, equal, apart = _differences(values, factor)
     shared = np.any(equal & apart, axis=-1)
     return np.where(shared if along is not None else ~shared, moved, 0)
@@ -448,7 +448,7 @@ def _eig_push(
 
 
 def _keep_length(v: Array, w: Array) -> Array:
-    """Return tangents of vectors of length 1 whose largest entry stays real."""
+    """Return tangents of unit vectors with a real largest entry."""
     moved = w - v * np.real(np.sum(conjugate(v) * w, axis=-2, keepdims=True))
     if v.dtype.kind == "c":
         hit = _largest(v)

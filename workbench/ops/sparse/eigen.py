@@ -86,7 +86,7 @@ def _find_border(pattern: SparseStructure) -> SparseStructure:
 def _turn(
     data: Array, y: tuple[Array, Array], right: Array, pattern: SparseStructure
 ) -> Array:
-    """Return what solves ``(λ - A) u = r - v vᵀ r`` with ``vᵀ u = 0``, by columns."""
+    """Return the solution of ``(λ - A) u = r - v vᵀ r``, ``vᵀ u = 0``, by columns."""
     values, vectors = y
     params = {"pattern": _find_border(pattern), "transposed": False}
     made = []

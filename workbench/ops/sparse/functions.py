@@ -180,7 +180,7 @@ def _differentiate(
 
 
 def _take_entries(values: Array, have: SparseStructure, ask: SparseStructure) -> Array:
-    """Return the entries asked for of a matrix; where it has none, zeros."""
+    """Return the requested entries of a matrix; zeros where none is stored."""
     order = np.argsort(have.keys, kind="stable")
     keys = have.keys[order]
     place = np.searchsorted(keys, ask.keys)

@@ -67,7 +67,7 @@ class Special:
         return self.ufunc(*args)
 
     def template(self, node: Tensor) -> str:
-        """Return how the text of a program calls it."""
+        """Return the template of a call in the text of a program."""
         if not self.__name__.startswith("spherical_") or self.__name__[-2:] != "_d":
             called = {"riemann_zeta": "zeta"}.get(self.__name__, self.__name__)
             return f"special.{called}({{all}})"
@@ -214,7 +214,7 @@ def special_tuple(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op
 
 @helper
 def below(n: Array) -> Array:
-    """Return the order below ``n``; of 0 it is 0, for a term whose factor is then 0."""
+    """Return the order below ``n``, and 0 for 0: the factor of that term is then 0."""
     return where(n == 0, 0, n - 1)
 
 

@@ -130,7 +130,7 @@ class DeviceFunction:
 
     @property
     def preamble(self) -> str:
-        """The text before each kernel: the headers that it needs."""
+        """The text before each kernel: the headers to include."""
         lines = ("xsf_begin.h", self.header, "xsf_end.h")
         return "\n".join(f"#include <{line}>" for line in lines)
 
@@ -205,7 +205,7 @@ def list_options(headers: Path = HEADERS) -> tuple[str, ...]:
 
 
 def _ensure_stack(cuda: Any, name: str) -> None:
-    """Raise the stack's limit of the current device, once, if it is below `STACK`.
+    """Raise the stack limit of the current device, once, where less than `STACK`.
 
     Raises
     ------
@@ -267,5 +267,5 @@ ROWS: dict[str, tuple[str, str, bool, bool]] = dict(_read(TABLE))
 
 @cache
 def find_kernels(name: str, ufunc: np.ufunc) -> DeviceFunction | None:
-    """Return the function of this name as kernels; None where no row has it."""
+    """Return the kernels of a function; None for a name without a row."""
     return DeviceFunction(name, ufunc) if name in ROWS else None

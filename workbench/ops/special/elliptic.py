@@ -29,7 +29,7 @@ def ellipk_slope(m: Array) -> Array:
 
 @helper
 def ellipkm1_slope(p: Array, y: Array) -> Array:
-    """Return the derivative of ellipkm1, whose argument is 1 - m."""
+    """Return the derivative of ellipkm1, a function of 1 - m."""
     near = p > 0.7
     a, b = np.where(near, p, 1), np.where(near, 0.5, p)
     far = (y - F.ellipe(1 - b) / b) / (2 * (1 - b))
