@@ -135,7 +135,7 @@ def _infer(*inputs: Any, problem: RateSystem) -> Spec:
 
 
 def _hoist(values: Sequence[Any], params: Params) -> Sequence[Any]:
-    """Return the same op, whose rates are compiled, for a backend that compiles."""
+    """Return the same op with its rates compiled, for a backend that compiles."""
     return [apply(FLOW, tuple(values), {"problem": params["problem"].compile()})]
 
 
@@ -365,7 +365,7 @@ def _compute_adjoint(
 def _solve_densely(
     problem: RateSystem, parameters: Sequence[Any], times: Array, y0: Array
 ) -> Any:
-    """Return SciPy's result of one solve, with its steps and what lies between them."""
+    """Return SciPy's result of one solve, with its steps and the dense output."""
     integrators: Any = import_module("scipy.integrate")
     settings = problem.settings
     if problem.name == "odeint":
@@ -453,7 +453,7 @@ def _find_checkpoints(problem: RateSystem, values: Sequence[Any]) -> list[Array]
 
 
 def check_return(returned: ArrayLike, states: Any, settings: dict[str, Any]) -> None:
-    """Refuse an adjoint whose states did not come back to where they had been."""
+    """Refuse an adjoint solve that did not bring the states back to their start."""
     if not states.size:
         return
     allowed = max(1e-2, 1e2 * float(np.max(settings.get("rtol", 0.0) or 0.0)))

@@ -45,7 +45,7 @@ def require_matrix(
 
 
 def require_right_side(b: ArrayLike, check_finite: bool = False) -> tuple[Array, bool]:
-    """Return a right side as a matrix, and whether it was a vector."""
+    """Return a right side as a matrix, and a flag that tells vectors."""
     b = require_floats(b, check_finite)
     vector = len(shape_of(b)) == 1
     return (b[:, None] if vector else b), vector
