@@ -291,7 +291,7 @@ def _to_variable(y: ArrayLike) -> Array:
 def _default_updates(
     outputs: Sequence[Any], updates: Sequence[Any], without: Any
 ) -> list[Any]:
-    """Return what shared values that the outputs read are updated to by themselves."""
+    """Return the default updates of the shared values behind the outputs."""
     if not DEFAULT_UPDATES or without is True:
         return []
     known = {x.serial for x, _ in updates}

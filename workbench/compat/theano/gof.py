@@ -74,7 +74,7 @@ def variables(i: Iterable[Any], o: Iterable[Any]) -> list[Any]:
 
 
 def io_toposort(inputs: Iterable[Any], outputs: Iterable[Any]) -> list[Any]:
-    """Return the nodes between inputs and outputs, each after those that it needs."""
+    """Return the nodes between inputs and outputs, in topological order."""
     known = {x.serial for x in inputs}
     found = ancestors(outputs, list(inputs))
     nodes = [owner(x) for x in found if x.serial not in known]

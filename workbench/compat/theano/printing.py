@@ -154,9 +154,9 @@ class Print(Op):
         return shapes
 
     def grad(self, inputs: Sequence[Any], output_grads: Sequence[Any]) -> Sequence[Any]:
-        """Return what arrives."""
+        """Return the output gradients unchanged."""
         return output_grads
 
     def R_op(self, inputs: Sequence[Any], eval_points: Sequence[Any]) -> list[Any]:
-        """Return what moves."""
+        """Return the tangents unchanged."""
         return list(eval_points)
