@@ -235,7 +235,7 @@ class Type(metaclass=_Types):
 
 
 def type_of(x: Any) -> Any:
-    """Return what ``type(x)`` is where NumPy runs the program."""
+    """Return the answer of ``type(x)`` in a program that NumPy runs."""
     kind = type(x)
     if kind in plain.PLAIN or kind is plain.Turned:
         return np.ndarray
@@ -251,7 +251,7 @@ def type_of(x: Any) -> Any:
 
 
 def is_instance(x: Any, kinds: Any) -> bool:
-    """Return what ``isinstance`` does where NumPy runs the program."""
+    """Return the answer of ``isinstance`` in a program that NumPy runs."""
     if isinstance(x, kinds):
         return True
     return type(x) in TENSORS and issubclass(type_of(x), kinds)
@@ -330,7 +330,7 @@ def vars_of(x: Any) -> dict[str, Any]:
 
 
 def content_of(cell: Any) -> Any:
-    """Return what a cell of a closure holds; None while it holds nothing."""
+    """Return the content of a closure's cell, or None for an empty cell."""
     try:
         return cell.cell_contents
     except ValueError:  # it is not set yet
@@ -369,7 +369,7 @@ _SEEN: set[str] = set()
 
 
 def swap_scipy(value: Any) -> Any:
-    """Return what stands for a module, function or object of SciPy; or itself."""
+    """Return the replacement of a module, function or object of SciPy, or itself."""
     if isinstance(value, ModuleType):
         name = value.__name__
         if type(value) is SciPyModule:
@@ -412,7 +412,7 @@ def _import(name: str) -> Any:
 
 
 def swap_value(value: Any) -> Any:
-    """Return what stands for something of NumPy's or SciPy's; or itself."""
+    """Return the replacement of an object of NumPy's or SciPy's, or itself."""
     found = BY_ID.get(id(value))
     return swap_scipy(value) if found is None else found
 
@@ -433,6 +433,6 @@ _FUNCTIONS[id(is_instance)] = isinstance
 
 
 def find_true(value: Any) -> Any:
-    """Return what something stands for; anything else as it is."""
+    """Return the original of a replacement, or the value itself."""
     find = STANDING.get(type(value))
     return value if find is None else find(value)

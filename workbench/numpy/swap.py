@@ -50,7 +50,7 @@ class Swapped:
 
 
 def _find_names(space: Space, asked: frozenset[str]) -> list[tuple[str, Any, Any]]:
-    """Return the names of a module to swap: what they are, and what they shall be."""
+    """Return the names of a module to swap: name, old value, new value."""
     found: list[tuple[str, Any, Any]] = []
     kept: set[str] = set()
     for name, value in list(space.items()):
@@ -103,7 +103,7 @@ class Swap:
         self.fills = fills
 
     def run(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Return what a function returns that runs with the names swapped.
+        """Run a function with the names swapped, and return its result.
 
         The names are restored even where an interrupt strikes as they are; a ``with``
         statement cannot promise that.
@@ -172,7 +172,7 @@ class Swap:
                     space[name] = namespaces.ASKING[name]
 
     def restore(self) -> None:
-        """Bind what was there before; what the code has bound anew stays."""
+        """Restore the old values, except where code has assigned a new one."""
         with _LOCK:
             held = self._held
             while held:
@@ -191,7 +191,7 @@ class Swap:
 
 
 def find_swap(function: Any) -> Swap | None:
-    """Return the swap for what a function reaches; None where none is needed.
+    """Return the swap for everything that a function reaches; None if not needed.
 
     In a tuple with it, the arguments of the call, whose methods it may call.
     """
