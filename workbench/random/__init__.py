@@ -129,7 +129,7 @@ class Stream(Generator):
 
 
 def stream(seed: Seed = None) -> Stream:
-    """Return a generator for expressions of symbols, whose draws are Tensors.
+    """Return a generator for expressions of symbols; its draws are Tensors.
 
     A function draws anew in each call, and functions that draw from one stream go on
     where the last one stopped. Within one call a draw is one number, however often

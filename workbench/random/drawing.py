@@ -131,7 +131,7 @@ class Drawing(np.random.Generator):
         return self._shared
 
     def _draw(self, name: str, size: Any, **settings: Any) -> Array:
-        """Draw from a law of NumPy's whose parameters are constants."""
+        """Draw from one of NumPy's laws with constant parameters."""
         with source.pin_line():
             return random.draw_sample(self, name, size, settings)
 
