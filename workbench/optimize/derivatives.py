@@ -83,7 +83,7 @@ class Evaluation:
         return point
 
     def _compute(self, name: str, function: Function, *args: Vector) -> Any:
-        """Return a function of arrays; of the same arrays what was computed before."""
+        """Return a function's result, from the last call if the arrays are the same."""
         key = b"".join([arg.tobytes() for arg in args])
         kept = self._kept.get(name)
         if kept is not None and kept[0] == key:
@@ -148,7 +148,7 @@ def _to_number(value: Any, what: str) -> Any:
 
 
 def prepare(function: Function, *examples: Any) -> Function:
-    """Return a function compiled, or itself where it must see values to run."""
+    """Return a compiled function, or the function itself where values decide."""
     compiled = compile(function)
     try:
         compiled(*examples)
@@ -158,7 +158,7 @@ def prepare(function: Function, *examples: Any) -> Function:
 
 
 def try_call(f: Function, *args: Any) -> Any:
-    """Return a value at the start; what is not finite is told by `_check_finite`."""
+    """Return a value at the start, without warnings; `_check_finite` follows."""
     with np.errstate(all="ignore"):
         return f(*args)
 

@@ -112,7 +112,7 @@ def problem(
 
 
 def _drop_axes(f: derivatives.Function) -> derivatives.Function:
-    """Return a function whose one number has no axis."""
+    """Return a function with a result of one number reshaped to no axes."""
 
     @wraps(f)
     def objective(*args: Any) -> Any:
