@@ -134,7 +134,7 @@ def check_swaps(swap: object, readable: set[Shared]) -> dict[Tensor, Any]:
 
 
 def _fit_replacement(value: Any, x: Tensor) -> Any:
-    """Return what takes the place of a Tensor, in its dtype."""
+    """Return the replacement of a Tensor, in the dtype of that Tensor."""
     what = f"givens: what replaces {blame.describe(x)}{blame.quote_site(x.site)}"
     if isinstance(value, Dim):
         value = admit(value)
