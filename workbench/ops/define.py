@@ -418,7 +418,7 @@ def _lengths_of_body(body: Compute) -> Callable[..., Any]:
 def sum_to(g: types.Array, shape: tuple[Any, ...]) -> types.Array:
     """Sum a broadcast array back to its original shape.
 
-    Where lengths are not known, the program finds out when it runs over which axes.
+    Where lengths are not known, the program finds the axes when it runs.
     """
     full = shape_of(g)
     if dims.has_dim(full) or dims.has_dim(shape):

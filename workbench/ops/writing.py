@@ -340,8 +340,8 @@ ATTRIBUTES[np.ndarray.__getitem__] = _read_entries
 def read_in_place(memory: Memory, key: indexing.Key, arrays: Any, line: Line) -> Any:
     """Return a copy of entries of the latest version, while its value is private.
 
-    None where it would lie in memory otherwise than a view, which it stands for: it
-    would be a view itself where NumPy's is none.
+    None where the copy would have other strides than the view that it replaces: a
+    reshape of the copy would then be a view where NumPy makes a copy.
     """
     plain = tuple([value_of(a) for a in arrays]) if arrays else ()
     if arrays and any(a is None for a in plain):
