@@ -191,7 +191,7 @@ class Profile:
 
 
 def measure(function: Executable, arrays: Sequence[Any]) -> Profile:
-    """Call a function several times, and return what each of its steps costs.
+    """Call a function several times, and return the cost of each step.
 
     Code that is still being compiled for such arrays is waited for.
     """
@@ -241,7 +241,7 @@ class _Clock:
 
 
 def _count_work(node: Tensor) -> int:
-    """Return the entries that a node computes, or that it reduces."""
+    """Return the number of entries that a node computes or reduces."""
     specs = [spec_of(node)]
     if not node.op.elementwise:
         specs += [spec_of(x) for x in node.inputs if isinstance(x, Tensor)]
@@ -286,7 +286,7 @@ def _measure_numpy(function: Executable, arrays: Sequence[Any]) -> Profile:
 
 
 def _find_peak(steps: Sequence[Any], sizes: Sequence[int]) -> int:
-    """Return the most bytes at once, from what each step writes and lets go."""
+    """Return the peak of bytes, from the writes and releases of each step."""
     slots: dict[int, int] = {}
     now = peak = 0
     for step, size in zip(steps, sizes, strict=True):

@@ -168,7 +168,7 @@ def _power(b: EntryBuilder, x: Value, y: Value) -> Value:
 
 
 def _raise_to_integer(b: EntryBuilder, x: Value, p: int) -> Value:
-    """Return a power by squaring: what comes between is no larger than the result."""
+    """Return a power by squaring; no intermediate value is larger than the result."""
     made: Value | None = None
     square = x
     while p:
@@ -418,7 +418,7 @@ def compute_entry(
 
 
 def _find_primitive(op: Op, like: Entry) -> Primitive | None:
-    """Return what computes an op of such values: a primitive, or what the row says."""
+    """Return the primitive of an op for these values, or the scalar of its row."""
     known = COMPLEX if isinstance(like, Complex) else PRIMITIVES
     return known.get(op.name) or read_scalar(op)
 
@@ -476,7 +476,7 @@ def _compute_logic(b: EntryBuilder, ufunc: np.ufunc, xs: Sequence[Any]) -> Value
 
 @cache
 def read_scalar(op: Op) -> Primitive | None:
-    """Return what an op says of an entry as a primitive; None: it says nothing."""
+    """Return the scalar of an op's row as a primitive; None: the row has none."""
     if not op.scalar:
         return None
     body = ast.parse(op.scalar, mode="eval").body

@@ -55,13 +55,13 @@ class Groups:
         self._find_levels()
 
     def find_root(self, x: Tensor) -> int:
-        """Return the serial of the node whose memory a node is, or is a view of."""
+        """Return the serial of the node that owns the memory of a node or view."""
         while self.roles.of.get(x.serial) in ("view", "window"):
             x = x.inputs[0]
         return x.serial
 
     def _find_updates(self) -> None:
-        """Find the updates of entries that read last what they change."""
+        """Find the updates that are the last readers of the changed array."""
         last = {
             self.find_root(x): order
             for order, node in enumerate(self.nodes)
@@ -88,7 +88,7 @@ class Groups:
         return len(key) == len(node.shape) and all(type(k) is int for k in key)
 
     def is_in_place(self, node: Tensor) -> bool:
-        """Return whether an update needs no copy of what it changes.
+        """Return whether an update needs no copy of the changed array.
 
         Nobody reads that later, and its memory is the program's own: it is what one
         step makes, no output and no input. (The loop around a program inside knows
@@ -186,7 +186,7 @@ class Groups:
         return list(parts.values())
 
     def find_kept(self, placed: Collection[tuple[int, int]]) -> set[int]:
-        """Return the nodes whose entries are needed outside of their kernel."""
+        """Return the nodes with entries that other kernels or steps read."""
         kept = set()
         for node in self.nodes:
             role = self.roles.of[node.serial]

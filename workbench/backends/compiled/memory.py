@@ -171,7 +171,7 @@ class Pool:
 
 
 def _renew_lock() -> None:
-    """Take a new lock in the child of a fork: who held the old one is not there."""
+    """Take a new lock in the child of a fork: the old owner does not exist there."""
     Pool._lock = threading.RLock()
 
 
@@ -180,7 +180,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _is_as_made(array: Array, key: tuple[tuple[int, ...], np.dtype[Any]]) -> bool:
-    """Return whether an array is still what it was, and nobody would notice its use."""
+    """Return whether an array is unchanged and free to be used again."""
     return (
         array.shape == key[0]
         and array.dtype == key[1]
@@ -217,7 +217,7 @@ class Growth:
         self.states = np.zeros((count, 2), np.int64)
 
     def count_bytes(self) -> int:
-        """Return how many bytes it has."""
+        """Return the size in bytes."""
         return int(np.sum(self.states[:, 1]))
 
     def __del__(self) -> None:
@@ -229,7 +229,7 @@ class Growth:
 
 
 def _free_memory(address: int) -> None:
-    """Give back what `realloc` has given."""
+    """Free memory from `realloc`."""
     place = find_address("free")
     assert place is not None
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(place)(address)

@@ -27,7 +27,7 @@ _RUNTIME: Runtime | None = None
 
 
 def find_runtime() -> Runtime:
-    """Return what runs programs on the GPU.
+    """Return the runtime that runs programs on the GPU.
 
     Raises
     ------

@@ -57,7 +57,7 @@ class CupyFunction(tiers.TieredFunction):
         return self.runtime.download([x])[0] if self.runtime.owns(x) else x
 
     def _upload(self, x: Any) -> Any:
-        """Return a constant that is the program's own, as compiled code has it."""
+        """Return a constant on the device, as a copy of the program's own."""
         if self.runtime.owns(x):
             return x.copy()
         return self.runtime.upload(x) if isinstance(x, np.ndarray) else x
@@ -130,7 +130,7 @@ class CupyFunction(tiers.TieredFunction):
         return None
 
     def separate_steps(self) -> Any:
-        """Return the compiled program of the last shapes, whose steps are apart.
+        """Return the compiled program of the last shapes, with separate steps.
 
         None where CuPy runs op by op.
         """
@@ -138,7 +138,7 @@ class CupyFunction(tiers.TieredFunction):
 
     @property
     def backend(self) -> str:
-        """The name of what the next call runs on: ``cupy``."""
+        """The name of the backend of the next call: ``cupy``."""
         return "cupy"
 
     @property

@@ -87,7 +87,7 @@ class Launch(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The text of the function, which needs `PRELUDE` before it."""
+        """The text of the function, for use after `PRELUDE`."""
         parameters = ", ".join(f"char* p{k}" for k in range(len(self.pointers)))
         return (
             f'extern "C" __global__ void __launch_bounds__({self.threads})\n'
@@ -103,7 +103,7 @@ class Unit(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The digest of its text, which tells it from others."""
+        """The digest of the text, unique to each unit."""
         return hashlib.sha256(self.source.encode()).hexdigest()
 
 
@@ -127,7 +127,7 @@ class Device(NamedTuple):
         return KINDS | {HALF}
 
     def make_builder(self) -> EntryBuilder:
-        """Return what writes an entry as CUDA C++."""
+        """Return a builder that writes an entry as CUDA C++."""
         return CudaBuilder()
 
     def has_products(self, kind: str) -> bool:

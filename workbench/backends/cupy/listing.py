@@ -95,7 +95,7 @@ class KernelPlan:
 
     @property
     def source(self) -> str:
-        """All functions in CUDA C++: what NVRTC compiles."""
+        """All functions in CUDA C++, the source for NVRTC."""
         return compile_unit(x for step in self.steps for x in step.launches).source
 
     def __iter__(self) -> Iterator[PlannedStep]:
@@ -115,7 +115,7 @@ class KernelPlan:
 
 
 def plan_kernels(graph: Graph) -> KernelPlan:
-    """Return what a graph is on a GPU: its kernels, their CUDA, its memory.
+    """Return the GPU plan of a graph: its kernels, their CUDA, its memory.
 
     No GPU is needed, nor CuPy: it is the plan that ``backend="cupy"`` runs, for a GPU
     of 132 multiprocessors.
