@@ -391,7 +391,7 @@ def _pull(
 def _find_flows(
     loop: Loop, g: Any, moving: int, rules: Rules
 ) -> tuple[list[int], list[int]]:
-    """Return the carries whose cotangents go from step to step; stacks that have one.
+    """Return the carries with flowing cotangents, and stacks with a cotangent.
 
     ``moving`` is the bitmask of the leaves that a derivative is asked by.
     """
@@ -426,7 +426,7 @@ def _pull_step(
     masked: set[int],
     rules: Rules,
 ) -> tuple[Sequence[Tensor], Sequence[Any]]:
-    """Return the leaves of cotangents that arrive at a step, and what it makes of them.
+    """Return the cotangent leaves of a step, and the cotangents that result.
 
     First by the ``wanted`` leaves, then by the carries whose cotangents flow.
     """

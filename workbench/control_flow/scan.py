@@ -441,7 +441,7 @@ class Assembled:
     def run(
         self, memory: int | str, last: bool, with_updates: bool, name: str | None
     ) -> Any:
-        """Make the loop and run it."""
+        """Make the loop, and run the steps."""
         stacked = [y for ys in self.ys for y in ys]
         fed = self.back or [[] for _ in self.ys]
         if last:

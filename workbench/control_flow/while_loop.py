@@ -157,7 +157,7 @@ def _run_loop(
     max_steps: int | None,
     memory: int | str,
 ) -> list[Any]:
-    """Run the loop as a node: up to the limit, or for no step if it need not run."""
+    """Run the loop as a node, up to the limit, or for no step at all."""
     *news, stop = closed.graph.outputs
     heads = len(closed.captured)
     captured, places = closed.graph.leaves[:heads], closed.graph.leaves[heads:]
