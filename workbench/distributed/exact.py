@@ -319,7 +319,7 @@ def transplant(small: Graph, whole: Graph) -> Graph:
 
 
 def cut_graph(graph: Graph, cuts: Sequence[int], outputs: Sequence[int]) -> Graph:
-    """Return the program of some nodes, whose inputs are also the cuts."""
+    """Return the program of some nodes, with the cuts as further inputs."""
     nodes = graph.interior
     return Graph(
         [*graph.inputs, *[nodes[i] for i in cuts]], [nodes[i] for i in outputs]
@@ -445,7 +445,7 @@ def try_cuts(
 
 
 def list_joins(node: Tensor) -> list[str]:
-    """Return how a cut may be put together, what its op combines with first."""
+    """Return the ways to join a cut, those of its own op first."""
     spec = types.spec_of(node)
     if isinstance(spec, Spec) and spec.dtype.kind == "b":
         return ["all", "any"] if node.op.combines is np.logical_and else ["any", "all"]

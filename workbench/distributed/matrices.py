@@ -75,7 +75,7 @@ class SharedWork:
         make: Callable[[], Any],
         nest: tree.Tree | None = None,
     ) -> Any:
-        """Return what was made for arguments like these, or make it."""
+        """Return the plan for arguments of these specs, or make one."""
         # What is no array is a constant of the program: another object, another one.
         specs = [repr(types.spec_of(x)) if is_input(x) else id(x) for x in args]
         key = tuple(specs), nest, repr(blocks_in_force())

@@ -144,7 +144,7 @@ def drive(
     progress: Progress | None,
     describe: Callable[[int], str],
 ) -> Iterator[tuple[int, Any]]:
-    """Yield what is wanted, with its place, as it comes; send again what was lost.
+    """Yield the results with their places, as they arrive; send lost pieces again.
 
     Raises
     ------
@@ -248,7 +248,7 @@ def explain_death(
 def explain(
     client: Any, error: Exception, sent: Sent, describe: Callable[[int], str]
 ) -> None:
-    """Add a note to the error of a piece on where it was raised."""
+    """Add a note to the error of a piece: the place of the failure."""
     if isinstance(error, (ImportError, AttributeError, TypeError)):
         check_workers(client)  # says so if it is for want of the package
     failed = [p for f, p in sent.counted.items() if f.status == "error"]
@@ -257,7 +257,7 @@ def explain(
 
 
 def explain_loss(client: Any, resent: int, done: int, total: int) -> ClusterError:
-    """Return the error where the scheduler, or what was sent to it, is gone."""
+    """Return the error for a lost scheduler or lost data."""
     count = f"{done} of {total} pieces were done"
     if client.status != "running":
         return ClusterError(

@@ -52,7 +52,7 @@ def find_library(name: str = "distributed") -> Any:
 
 
 def find_client(client: Any = None) -> Any:
-    """Return the client that is given, or the one of the moment, after a look at it.
+    """Return the given client or the current one, after a check of its workers.
 
     Raises
     ------
@@ -155,12 +155,12 @@ class WorkerProgram:
 
 
 def load_program(data: bytes) -> WorkerProgram:
-    """Run on a worker: the task whose result is a program."""
+    """Return a program from its bytes: a task that runs on a worker."""
     return WorkerProgram(pickle.loads(data))
 
 
 def read(x: Any) -> Any:
-    """Run on a worker: the task whose result is an array."""
+    """Return the array itself: a task that runs on a worker."""
     return x
 
 
@@ -175,12 +175,12 @@ class Packed(NamedTuple):
     constants: list[Any]
 
     def place(self, client: Any) -> Any:
-        """Return a future of it; the same one as long as the cluster has it."""
+        """Return a future of the program, the same one while the cluster has that."""
         return client.submit(load_program, self.data, key=self.key)
 
 
 def pack(graph: Graph) -> Packed:
-    """Return a program as it is sent: simplified, its large constants apart.
+    """Return a program ready to send: simplified, with large constants apart.
 
     The values of these come first when it runs.
 
@@ -197,7 +197,7 @@ def pack(graph: Graph) -> Packed:
 
 
 def dump(x: Any, what: str, function: Any = None) -> bytes:
-    """Return what cloudpickle makes of a thing, which it sends to the workers.
+    """Return a value pickled by cloudpickle, for the workers.
 
     Raises
     ------
@@ -222,7 +222,7 @@ def dump(x: Any, what: str, function: Any = None) -> bytes:
 
 
 def list_variables(function: Any) -> list[tuple[str, Any]]:
-    """Return what a function reads from outside, by name."""
+    """Return the outer variables of a function, by name."""
     try:
         found = inspect.getclosurevars(function)
     except (TypeError, ValueError):

@@ -63,7 +63,7 @@ class Rows(NamedTuple):
 
     @property
     def inputs(self) -> list[int]:
-        """Which leaves are inputs of a program; the others are settings of it."""
+        """The leaves that are inputs of a program; the others are settings."""
         return [i for i, x in enumerate(self.flat) if i in self.places or is_input(x)]
 
     @property
@@ -156,7 +156,7 @@ def read_rows(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Rows:
 def find_weights(
     f: Callable[..., Any], rows: Rows, settings: dict[str, Any], name: str
 ) -> tuple[list[int], tree.Tree]:
-    """Return which leaves it is differentiated by, and how these nest.
+    """Return the leaves to differentiate by, and their nest.
 
     Raises
     ------
@@ -242,7 +242,7 @@ class ChunkPrograms(NamedTuple):
 
 
 def is_input(x: Any) -> bool:
-    """Return whether an argument is an input of the program, not a setting of it."""
+    """Return whether an argument is an input of the program, not a setting."""
     return type(x) in (float, complex) or (
         hasattr(x, "shape") and getattr(x, "dtype", np.dtype(object)).kind in "biufc"
     )
@@ -278,7 +278,7 @@ def trace_chunks(
 
 
 def scale_loss(f: Callable[..., Any], share: float) -> Callable[..., Any]:
-    """Return a loss times a number; it has the parameters of the loss."""
+    """Return a loss times a number, with the parameters of the loss."""
     if share == 1:
         return f
 
