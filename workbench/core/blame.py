@@ -81,7 +81,7 @@ def find_numpy_call(frame: FrameType | None) -> str | None:
 
 
 def _public_name(frame: FrameType, path: str) -> str | None:
-    """Return the public name of the function that a frame runs, if it has one."""
+    """Return the public name of the function in a frame, or None."""
     code = frame.f_code
     name = code.co_name
     owner = frame.f_locals.get("self") if "self" in code.co_varnames else None
@@ -166,7 +166,7 @@ def _decorated_name(
 
 
 def cell_contents(cell: CellType) -> object:
-    """Return what a cell of a closure holds; None while it holds nothing."""
+    """Return the content of a closure's cell, or None for an empty cell."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -239,7 +239,7 @@ def _list_cures() -> Iterator[tuple[str, str]]:
 
 
 def suggest_replacement(called: str) -> str:
-    """Return what to write in place of a function of SciPy, as the cure of an error."""
+    """Return an alternative to a function of SciPy, as the cure of an error."""
     home, _, name = called.rpartition(".")
     own = f"workbench.{home}"
     found = getattr(_find_module(own), name, None) if home else None
@@ -279,7 +279,7 @@ def format_count(count: int, what: str) -> str:
 
 
 def shorten(text: str, most: int = 60, tail: int = 0) -> str:
-    """Return a text of at most ``most`` characters; ``…`` stands for what is left out.
+    """Return a text of at most ``most`` characters, with ``…`` for the gap.
 
     ``tail`` characters of its end are kept.
 
@@ -295,7 +295,7 @@ def shorten(text: str, most: int = 60, tail: int = 0) -> str:
 
 
 def user_line() -> str:
-    """Return the user's line that runs now, as an error quotes it."""
+    """Return the user's line that runs now, quoted for an error."""
     return quote_site(source.decode(*source.caller()))
 
 
@@ -307,7 +307,7 @@ def describe(x: Any) -> str:
 
 
 def quote_site(site: source.Site | None) -> str:
-    """Return a place as an error quotes it: ``" (at [3]:1: h = np.tanh(x))"``."""
+    """Return a place, quoted for an error: ``" (at [3]:1: h = np.tanh(x))"``."""
     return "" if site is None else f" (at {site.place}: {site.text})"
 
 
@@ -366,7 +366,7 @@ _DRAW = re.compile(
 
 
 def _find_random_draw() -> tuple[str, str] | None:
-    """Return the random draw on the user's line, if any, and what to write for it."""
+    """Return the random draw on the user's line and its replacement, or None."""
     site = source.decode(*source.caller())
     if site is None:
         return None
@@ -392,7 +392,7 @@ def _math_call(home: str = "np") -> str:
 
 
 def recorded_once_error(what: str, where: str) -> TraceError:
-    """Return the error for a write to what was made before a function was recorded."""
+    """Return the error for a write to an array from outside a recorded function."""
     return TraceError(
         f"{what}{where} changes an array in a function that is recorded once and runs"
         " many times, and it was made outside of that: each run would change it again."
@@ -592,7 +592,7 @@ def timedelta_error(x: object) -> DtypeError:
 def locate_user_error(
     error: Exception, name: str, args: tuple[Any, ...], settings: dict[str, Any]
 ) -> Exception:
-    """Return the error of the user's own call with its line, of others as it is."""
+    """Return an error with the user's line if their own call failed; else unchanged."""
     context = source.CONTEXT.get()
     if context is not None and context.code is not None:
         return error
@@ -663,7 +663,7 @@ def _outer_frame() -> FrameType | None:
 
 
 def call_solver(name: str, solve: Callable[[], Any]) -> Any:
-    """Return what a solver of SciPy's found; what it refuses comes with a line.
+    """Call a solver of SciPy's, and add the user's line to its refusals.
 
     Raises
     ------
@@ -774,7 +774,7 @@ def describe_mismatch(op: Op, args: tuple[Any, ...]) -> str:
 
 
 def _find_unequal(*shapes: tuple[int, ...]) -> tuple[int, int] | None:
-    """Return two lengths that do not broadcast, of the first such axis from the end."""
+    """Return two lengths that do not broadcast, from the last axis that differs."""
     for k in range(1, max(map(len, shapes), default=0) + 1):
         lengths = [shape[-k] for shape in shapes if len(shape) >= k and shape[-k] != 1]
         other = next((n for n in lengths if n != lengths[0]), None)

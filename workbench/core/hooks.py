@@ -67,7 +67,7 @@ class Hook(Generic[P, R]):
         return f"<hook {self.name}: {self.does}>"
 
     def load(self) -> None:
-        """Load the module that sets it."""
+        """Load the module that sets the hook."""
         if self.module is not None:
             import_module(self.module)
 
@@ -93,15 +93,15 @@ class Override(Protocol):
 
     @property
     def enabled(self) -> bool:
-        """True if it is applied."""
+        """True if the override is applied."""
 
     @property
     def steps(self) -> int | slice | None:
-        """The iterations of a loop in which it holds; None: all."""
+        """The iterations of a loop in which the override holds; None: all."""
 
     @property
     def linear(self) -> set[Any]:
-        """The rules of it that are known to be linear."""
+        """The rules of the override that are known to be linear."""
 
 
 class OverrideRules(Protocol):

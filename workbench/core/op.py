@@ -506,7 +506,7 @@ class Op:
 
     @property
     def chooses(self) -> bool:
-        """True if each entry of it is that of one of its operands, as of `where`."""
+        """True if each entry equals an entry of one operand, as for `where`."""
         return self.elementwise and self.joins is not None
 
     @property
@@ -559,7 +559,7 @@ RULE_DEFAULTS: dict[str, Any] = {
 def connect_nothing(
     inputs: tuple[Any, ...], params: dict[str, Any]
 ) -> list[list[bool]]:
-    """Return the ``connection`` of an op whose output needs no value of its inputs."""
+    """Return the ``connection`` of an op with an output independent of its inputs."""
     return [[False] for _ in inputs]
 
 
@@ -628,7 +628,7 @@ def note_traits(names: str, **traits: Any) -> None:
 
 
 def declare(name: str) -> Op:
-    """Return the op of this name; made empty if nobody has defined it yet."""
+    """Return the op of this name, made empty if not defined yet."""
     op = OPS.get(name)
     if op is None:
         op = OPS[name] = Op(name)
@@ -636,7 +636,7 @@ def declare(name: str) -> Op:
 
 
 def find_op(name: str, *homes: str) -> Op:
-    """Return the op of this name; where it is not known, its modules are loaded."""
+    """Return the op of this name; load the modules of ops if unknown."""
     for home in homes:  # its rules, and what backends see of it, may stand apart
         import_module(home)
     if name not in OPS or OPS[name].compute is _raise_undefined:
@@ -662,7 +662,7 @@ def load_ops_of(home: str) -> bool:
 
 
 def load_all_ops() -> None:
-    """Load every op, for who wants the whole table."""
+    """Load every op, for readers of the whole table."""
     for module in hooks.OP_MODULES.values():
         import_module(module)
     hooks.call_deferred.load()

@@ -62,7 +62,7 @@ def can_be_released(value: object) -> bool:
 
 
 def is_alone(holder: list[Any], others: int = 0) -> bool:
-    """Return whether nobody refers to what a list of one holds but ``others``."""
+    """Return whether only a list of one, and ``others``, refer to its content."""
     return getrefcount(holder[0]) == _ALONE + others
 
 
@@ -117,7 +117,7 @@ def find_pending() -> Pending | None:
 
 
 def note_readers(node: Any) -> None:
-    """Let the large values that a node was made from know of it."""
+    """Register a node as a reader of its large operands."""
     for x in node.inputs:
         if type(x) in LEAN and (not x.readers or x.readers[-1]() is not node):
             x.readers.append(ref(node))
@@ -141,7 +141,7 @@ def release_values(pending: Pending) -> None:
 
 
 def _is_needed(node: Any) -> bool:
-    """Return whether a rule will read the value of a node, or others share it."""
+    """Return whether a rule reads the value of a node, or a view shares it."""
     return (
         node.views is not None
         or node.op.view is not None
@@ -184,12 +184,12 @@ def read_value(node: Any) -> Any:
 
 
 def is_released(x: Any) -> bool:
-    """Return whether it is a node whose value was let go."""
+    """Return whether ``x`` is a node with a released value."""
     return type(x) in LEAN and type(x.stored) is Released
 
 
 def restore_values(steps: Sequence[tuple[Any, int]]) -> None:
-    """Compute again what was let go, for a sweep that reads more than the rules do."""
+    """Compute released values again, for a sweep that reads more than the rules do."""
     for node, _ in steps:
         for x in (*node.inputs, node):
             if is_released(x):

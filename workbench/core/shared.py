@@ -169,7 +169,7 @@ class Shared(Tensor):
         return array
 
     def describe(self) -> str:
-        """Return how an error names it."""
+        """Return the words for the shared value in an error."""
         name = "" if self.name is None else f" {self.name!r}"
         return f"the shared value{name} {self.spec}{blame.quote_site(self.site)}"
 
@@ -218,7 +218,7 @@ _states = attrgetter("state")
 
 
 def read_states(shared: Sequence[Shared]) -> list[Any]:
-    """Return what several of them hold at one moment.
+    """Return the values of several shared values at one moment.
 
     The loop runs in C: no other thread and no interrupt stands between two of them.
     """

@@ -20,7 +20,7 @@ from workbench.errors import TraceError
 
 
 def find_memory(x: Tensor) -> Tensor:
-    """Return the Tensor whose memory a Tensor shows, perhaps its own."""
+    """Return the Tensor that owns the memory of a Tensor, perhaps itself."""
     while type(x) in CHANGED or (
         x.op.view is not None and _may_be_view(x, x.inputs[0])
     ):
@@ -42,7 +42,7 @@ def _may_be_view(x: Tensor, base: object) -> bool:
 
 
 def is_view(x: Tensor, base: object) -> bool:
-    """Return whether a Tensor is a view of the one that it was made of."""
+    """Return whether a Tensor is a view of its operand ``base``."""
     if not isinstance(base, Tensor):
         return False
     if isinstance(x.params, ViewParams):
@@ -124,7 +124,7 @@ def note_example(leaf: Tensor, batch: Any, axis: int) -> None:
 
 
 def _find_example(x: Tensor) -> Any:
-    """Return what a leaf without a value will look like, where a trace knows it."""
+    """Return an example of a leaf without a value, if a trace knows one."""
     if x.op is IDENTITY:
         for trace in traces.LOCAL.stack or traces.OPEN:
             if trace.examples and x.serial in trace.examples:

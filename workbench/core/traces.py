@@ -81,7 +81,7 @@ def collect_often() -> None:
 
 
 def node_of(x: Any) -> Any:
-    """Return the node that a handle was when it was made; anything else as it is."""
+    """Return the original node of a handle; else the object unchanged."""
     return x.memory.node if type(x) in CHANGED else x
 
 
@@ -111,7 +111,7 @@ class Hold:
         self.arrays = Arrays()
 
     def add(self, array: Array) -> None:
-        """Hold an array, and those that it is a view of."""
+        """Hold an array and the bases of its memory."""
         chain = [array] if array.base is None else base_chain(array)
         flags = chain[-1].flags
         if not ((flags.owndata and flags.writeable) or _can_be_restored(chain[-1])):
@@ -160,7 +160,7 @@ class LastingHold(Hold):
 
 
 def _try_lower_counts() -> None:
-    """Lower the counts of what was released, unless somebody is counting."""
+    """Lower the counts of released arrays, unless another thread is counting."""
     while RELEASED and _COUNTING.acquire(blocking=False):
         try:
             _lower_counts()
@@ -169,7 +169,7 @@ def _try_lower_counts() -> None:
 
 
 def _lower_counts() -> None:
-    """Lower the counts, and make writeable what nobody holds: views after bases."""
+    """Lower the counts, and make arrays without a holder writeable, bases first."""
     while RELEASED:
         for member in reversed(RELEASED.popleft()):
             key = id(member)
@@ -197,7 +197,7 @@ def _lower_counts() -> None:
 
 
 def base_chain(array: Array) -> list[Array]:
-    """Return an array, what it is a view of, and so on to the owner of the memory."""
+    """Return an array, its base, and so on to the owner of the memory."""
     chain = [array]
     while isinstance(base := array.base, np.ndarray):
         chain.append(array := base)
@@ -306,7 +306,7 @@ class OpenTrace(Hold):
         return self
 
     def note_plain(self, found: ref[Any]) -> None:
-        """Note an array that may be written to as long as it is there."""
+        """Note an array that may be written to during its lifetime."""
         known = self.plain
         if known is None:
             known = self.plain = []
@@ -334,7 +334,7 @@ class OpenTrace(Hold):
         self.older = older
 
     def check_older(self) -> None:
-        """Refuse what has changed an array of the traces around all the same."""
+        """Refuse changes to an array of an outer trace, found by checksum."""
         for x, total in self.older:
             if type(x) not in CHANGED and checksum(np.asarray(x)) != total:
                 raise TraceError(
@@ -345,7 +345,7 @@ class OpenTrace(Hold):
                 )
 
     def close_changes(self, outer: OpenTrace | None) -> None:
-        """End what was changed in this trace, or leave it to the one around.
+        """End the changes of this trace, or leave them to the outer one.
 
         That keeps what somebody may still read. An interrupt keeps none from its end;
         it is raised after the last.
@@ -410,7 +410,7 @@ class OpenTrace(Hold):
                 )
 
     def explain(self, error: Exception) -> Exception | None:
-        """Return what to raise for an error of the block, if it can say more."""
+        """Return a better error for an error of the block, or None."""
         return None
 
     def reaches(self, tensor: Any) -> bool:
@@ -451,7 +451,7 @@ def has_open_trace() -> bool:
 
 
 def note_decision(tensor: Any, kind: str, value: Any) -> None:
-    """Let the traces that ask for it know that a Tensor became a plain number."""
+    """Tell interested traces that a Tensor became a plain number."""
     # A thread of the function's own has no traces; it works for those of others.
     for trace in reversed(LOCAL.stack or OPEN):
         if trace.decides_anew:

@@ -267,7 +267,7 @@ def is_differentiable(dtype: npt.DTypeLike) -> bool:
 
 
 def format_shape(shape: Shape) -> str:
-    """Return a shape as the picture shows it: ``"569×16"``, ``"()"`` for a scalar.
+    """Return a shape in the picture's notation: ``"569×16"``, ``"()"`` for a scalar.
 
     >>> format_shape((569, 16)), format_shape(())
     ('569×16', '()')
