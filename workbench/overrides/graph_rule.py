@@ -173,7 +173,7 @@ class Reader:
         return found
 
     def read_type(self, text: Any) -> tuple[str, list[str]]:
-        """Read a type as TensorFlow writes it, ``"T: {float, double}"``.
+        """Read a type in TensorFlow's notation, ``"T: {float, double}"``.
 
         Or as a kernel declares its letters, ``"T: float32 | float64"``.
         """
@@ -296,7 +296,7 @@ class Reader:
                 )
 
     def note_last_reads(self) -> None:
-        """Note at each step the values that nothing reads after it."""
+        """Note at each step the values that no later step reads."""
         last: dict[str, Step] = {}
         for step in self.steps:
             for x in step.inputs:
@@ -403,7 +403,7 @@ class graph_rule:
 
     @property
     def is_anonymous(self) -> bool:
-        """True if it has no name by which its definition could be recognised."""
+        """True if no name identifies the definition."""
         return self._named is None
 
     # How it runs
@@ -582,7 +582,7 @@ class graph_rule:
 
     @classmethod
     def from_json(cls, text: str | bytes | Mapping[str, Any]) -> graph_rule:
-        """Read a rule that :meth:`to_json` has written, and check it as a new one.
+        """Read a rule written by :meth:`to_json`, with all checks of a new one.
 
         Raises
         ------

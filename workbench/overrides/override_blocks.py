@@ -82,7 +82,7 @@ def leave_block(opened: list[OverrideBlock]) -> OverrideBlock:
 
 @contextmanager
 def suspend_overrides() -> Iterator[list[Override]]:
-    """Let no `overrides` block hold for what runs in this one; gives what would."""
+    """Suspend all `overrides` blocks for the code inside; yield their overrides."""
     blocks = blocks_in_force()
     opened = [OverrideBlock(None)]
     try:
@@ -95,7 +95,7 @@ def suspend_overrides() -> Iterator[list[Override]]:
 
 
 def find_matching(block: OverrideBlock, nodes: Nodes, wrt: Nodes) -> list[Override]:
-    """Return those of a block that apply to a program, which it then does not miss."""
+    """Return the overrides of a block that apply to a program, and note the program."""
     from workbench.overrides.targets import ByNode, ByPart
 
     for node in nodes:
@@ -179,7 +179,7 @@ class CallOverrides:
 
 
 def overrides_of_call(entries: Sequence[Any] | None) -> CallOverrides | None:
-    """Return the overrides of a call and of the blocks around it, if there are any."""
+    """Return the overrides of a call and of the blocks around, or None."""
     blocks = blocks_in_force() if STACK.get() or OWNED else []
     if not entries and not blocks:
         return None

@@ -138,13 +138,13 @@ class Resolution:
 
     @cached_property
     def covered(self) -> list[list[Tensor]]:
-        """For each override, the nodes that it matches and whose rules do not run."""
+        """For each override, the nodes inside its matches, whose rules rest."""
         return [list_inner(self.regions.get(i, ())) for i in range(len(self.overrides))]
 
     def find_winner(
         self, region: Region, holders: Mapping[int, int], wrt_serials: set[int]
     ) -> int | None:
-        """Return what wins over a region: an override's position, or `ASKED`.
+        """Return the winner over a region: an override's position, or `ASKED`.
 
         None if the region may stand.
         """
@@ -237,7 +237,7 @@ class Resolution:
         return ["; ".join(parts) for parts in texts]
 
     def _count_lost(self) -> tuple[list[Counter[int]], list[Counter[int]]]:
-        """Count what of each override others have the say at, or pass by."""
+        """Count the nodes of each override that another one rules, or hides."""
         lost = [Counter(one) for one in self.lost]
         passed: list[Counter[int]] = [Counter() for _ in self.overrides]
         for serial, ranked in self.ranked.items():
@@ -259,7 +259,7 @@ class Resolution:
         return f"{whose} only {noun}" if total == 1 else f"all {total} {plural}"
 
     def describe_override(self, other: int, reader: int) -> str:
-        """Return what the notes of one override call another."""
+        """Return one override's name in the notes of another."""
         one, rank = self.overrides[other], self.overrides[reader].target.rank
         kind = getattr(one.target, "kind", KINDS[one.target.rank])
         # Of two on the same kind of target their order decides; else the kind.
@@ -463,7 +463,7 @@ def serial_of(node: Tensor) -> int:
 
 
 def refuse_cut(override: Override, parts: Sequence[Region], wrt: Nodes) -> NoReturn:
-    """Refuse an override of structures that all hold what is differentiated by."""
+    """Refuse an override if each matched structure contains a ``wrt`` node."""
     inside = {serial for part in parts for serial in part.inside}
     names = [blame.describe(x) for x in wrt if x.serial in inside]
     many = f"all {len(parts)} places hold" if len(parts) > 1 else "the one place holds"

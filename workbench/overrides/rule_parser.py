@@ -72,7 +72,7 @@ class BoundRule:
 
     @property
     def label(self) -> str:
-        """A short text for it."""
+        """A short text for the rule."""
         entry = self.entry
         if entry.label is not None:
             return entry.label(**{**entry.settings, **self.settings})
@@ -365,6 +365,6 @@ def _formula_label(rule: str) -> str | None:
 
 
 def format_number(number: float) -> str:
-    """Return a number as people write it: no needless zeros, a real minus sign."""
+    """Return a number in usual notation: no needless zeros, a real minus sign."""
     text = re.sub(r"e([+-])0*", r"e\1", repr(number).removesuffix(".0"))
     return text.replace("e+", "e").replace("-", "−")

@@ -58,7 +58,7 @@ class BySubgraph(ByPart):
         return BySubgraph(ends, reads, words)
 
     def name_value(self, x: Place) -> str:
-        """Return the name of a value in the words of the session, if it is known."""
+        """Return the name of a value in the words of the session, if known."""
         if isinstance(x, int) and 0 <= x < len(self.words):
             return self.words[x]
         return name_of_value(x)
@@ -70,7 +70,7 @@ class BySubgraph(ByPart):
 
     @property
     def has_ids(self) -> bool:
-        """True if it names a value by its id, which belongs to a session."""
+        """True if the target names a value by an id, which belongs to a session."""
         return any(isinstance(x, int) for x in (*self.outputs, *self.inputs))
 
     def find_regions(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> list[Region]:
@@ -219,7 +219,7 @@ class Values:
                 self.names.setdefault(x.name, []).append(x)
 
     def find(self, x: Place) -> Tensor | None:
-        """Return the Tensor that is meant; None if it is not in the program.
+        """Return the named Tensor, or None if not in the program.
 
         Raises
         ------

@@ -149,7 +149,7 @@ class ByPart:
         return [x for region in self.find_regions(nodes, wrt) for x in region.outputs]
 
     def explain_mismatch(self, nodes: Nodes, wrt: Nodes = ()) -> str:
-        """Return why there are none in a program: what was close."""
+        """Return the reason why a program has no match: the closest candidates."""
         raise NotImplementedError
 
     def with_ids(self, find: Callable[[Any], int], words: Sequence[str]) -> ByPart:
@@ -162,16 +162,16 @@ class ByPart:
 
     @property
     def has_nodes(self) -> bool:
-        """True if it names nodes, as a Tensor or an id does."""
+        """True if the target names nodes, by a Tensor or an id."""
         return False
 
     @property
     def has_ids(self) -> bool:
-        """True if it names nodes by ids, which belong to a session."""
+        """True if the target names nodes by ids, which belong to a session."""
         return False
 
     def write_code(self, write: WriteFunction) -> str:
-        """Return the Python that makes it.
+        """Return the Python code of the target.
 
         ``write(function, word)`` is the code of a function, or of what has no name
         (None); the word is what it is in the target.
@@ -276,7 +276,7 @@ def describe_mismatch(
     where: str,
     wrt: Nodes = (),
 ) -> str:
-    """Return the message for an override that matches nothing, with what is close."""
+    """Return the message for an override without a match, with close candidates."""
     from difflib import get_close_matches
 
     everything = list(nodes)
@@ -329,7 +329,7 @@ def describe_mismatch(
 
 
 def describe_named_node(node: Tensor) -> str:
-    """Return what to say where the target is the name of a node, and not a scope."""
+    """Return advice for a target that is the name of a node, not of a scope."""
     if node.op is IDENTITY:
         return (
             f"{node.name!r} is the name of an input, which has no op, so no rule to"

@@ -204,7 +204,7 @@ def _kfac(
 
 
 def _check_size(name: str, node: Node, entries: int) -> None:
-    """Raise an error if the metric is far larger than what the node reads."""
+    """Raise an error if the metric is far larger than the node's operands."""
     if told := explain_excess(entries, [*node.inputs, *node.outputs]):
         raise OverrideError(
             f"{name}: at {node.op.name} the metric has {told}. Choose a smaller layer,"
