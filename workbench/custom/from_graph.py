@@ -190,7 +190,7 @@ class OpFromGraph(Call):
         return define.apply_and_split(self, (*given, *self.implicit))
 
     def _connection(self, inputs: Any, params: Params) -> list[list[bool]]:
-        """Return the pattern of all that the op reads, for who looks for a path."""
+        """Return the pattern of all inputs and implicit inputs, for path searches."""
         everything = [True] * len(self.outputs)
         if self.declared is not None:
             return [*self.declared, *[everything] * len(self.implicit)]
@@ -205,7 +205,7 @@ class OpFromGraph(Call):
         return rows + pattern[len(self.inputs) :]
 
     def connection_pattern(self, node: Any = None) -> list[list[bool]]:
-        """Return for each input and each output whether the output depends on it.
+        """Return for each input and output whether the output depends on the input.
 
         Examples
         --------
@@ -219,7 +219,7 @@ class OpFromGraph(Call):
 
     @cached_property
     def _full_pattern(self) -> list[list[bool]]:
-        """The pattern of the graph, with the rows of what it reads by itself."""
+        """The pattern of the graph, with the rows of its implicit inputs."""
         columns = []
         for y in self.graph.outputs:
             reached = {y.serial} if isinstance(y, Tensor) else set()
@@ -238,7 +238,7 @@ class OpFromGraph(Call):
 
     @property
     def has_own_rule(self) -> bool:
-        """True if it has rules of its own, or one that is registered for it."""
+        """True if the op has rules of its own, or a registered one."""
         made = self._runner
         known = made.vjp is not None or made.jvp is not None
         return known or get_gradient(self.entry.key) is not None
@@ -266,7 +266,7 @@ class OpFromGraph(Call):
         params: Params,
         rules: Rules = None,
     ) -> list[Any]:
-        """Return the cotangents that the graph passes on, as far as it is connected."""
+        """Return the cotangents of the graph, along the declared connections."""
         op = self.specialize(inputs)
         if self.declared is None:
             return op.pull_recorded(mask, g, y, inputs, {}, rules)
@@ -307,7 +307,7 @@ class OpFromGraph(Call):
 
 
 def rebuild_op(graph: Graph, single: bool, given: dict[str, Any]) -> OpFromGraph:
-    """Return the op of what pickle has sent of one."""
+    """Return the op from its pickled parts."""
     outputs = graph.outputs[0] if single else graph.outputs
     return OpFromGraph(graph.inputs, outputs, on_unused_input="ignore", **given)
 

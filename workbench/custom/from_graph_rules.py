@@ -71,7 +71,7 @@ def check_symbols(name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> N
 def trace_inputs(
     name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> tuple[list[Tensor], list[Tensor], set[int]]:
-    """Return what the outputs read, without going past the inputs.
+    """Return the Tensors that the outputs read, up to the inputs.
 
     First the shared values and live Tensors, then the symbols that are no inputs, then
     the serials of all Tensors on the way.

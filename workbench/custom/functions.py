@@ -99,7 +99,7 @@ class FunctionCall:
 
     @property
     def is_reusable(self) -> bool:
-        """True if another call may use it: it keeps nothing of its arguments."""
+        """True if another call may use this: no argument is kept."""
         return self.kept is None and all(x is None for x in self.rest)
 
     # Its value
@@ -246,7 +246,7 @@ class FunctionCall:
         return made
 
     def read_pattern(self, node: Any) -> Any:
-        """Return what the user says that the function reads, as relations."""
+        """Return the user's pattern of the function, as relations."""
         from workbench.custom.dependence import read_declaration
 
         declare = self.function.pattern
@@ -477,7 +477,7 @@ class CustomFunction:
         }
 
     def defvjp(self, forward: Function, backward: Function) -> None:
-        """Give the gradient as two functions, as JAX has it.
+        """Give the gradient as two functions, in JAX's form.
 
         ``forward(*args) -> (y, kept)`` computes the value, and what the gradient
         needs; ``backward(kept, g)`` gives a tuple, one gradient for each argument.
@@ -487,7 +487,7 @@ class CustomFunction:
         self._calls.clear()
 
     def defjvp(self, rule: Function) -> Function:
-        """Give forward mode as ``rule(primals, tangents) -> (y, t)``, as JAX has it."""
+        """Give forward mode as ``rule(primals, tangents) -> (y, t)``, in JAX's form."""
         self.jvp_rule = rule
         self.linear.clear()
         self._calls.clear()
@@ -684,7 +684,8 @@ def custom_gradient(
     jvp: UserRule | None = None,
     pattern: Function | None = None,
 ) -> Any:
-    """Return a function that returns its value and its gradient, as TensorFlow has it.
+    """Return a function made from one that returns value and gradient, as TensorFlow
+    has.
 
     ``f(*args)`` returns ``(y, grad)``; ``grad`` takes one cotangent for each array in
     ``y`` and returns one gradient for each argument. It may read what ``f`` has

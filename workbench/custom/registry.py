@@ -158,7 +158,7 @@ def enter_function(entry: RegisteredOp) -> str:
 
 
 def is_alive(entry: RegisteredOp) -> bool:
-    """Return whether the class of an op still exists, so that somebody may use it."""
+    """Return whether the class of an op still exists."""
     if entry.maker is None:
         return True
     if entry.maker() is not None:

@@ -279,7 +279,7 @@ def run_all(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[An
 def record_one(
     run: Run, values: Sequence[Any], batched: Sequence[bool]
 ) -> list[Any] | None:
-    """Return the outputs by a program recorded on one; None if it looks at values."""
+    """Return outputs by a program recorded on one example; None if values decide."""
     try:
         return run_examples(run, values, batched)
     except (errors.TraceError, IndexError):

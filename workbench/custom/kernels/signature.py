@@ -65,7 +65,7 @@ class KernelArray:
 
     @classmethod
     def of(cls, op: str, name: object, text: object) -> KernelArray:
-        """Read a pattern, or raise an error that says what is wrong with it."""
+        """Read a pattern, or raise an error that names the fault."""
         if not isinstance(name, str) or not name.isidentifier() or name in RESERVED:
             raise KernelError(
                 f"{op}: {name!r} cannot name an array of a kernel; write a word that C"
@@ -258,7 +258,7 @@ class Signature:
     # What a call binds
 
     def bind(self, values: Sequence[Any], settings: Mapping[str, Any]) -> Bound:
-        """Return what the letters stand for, given arrays, numbers or specs.
+        """Return the meaning of the letters, given arrays, numbers or specs.
 
         Raises
         ------
@@ -377,7 +377,7 @@ class Signature:
                 ) from None
 
     def _axes(self, pattern: KernelArray, spec: Spec) -> list[tuple[str, Any, str]]:
-        """Return each axis of an input: its text, its length, how an error names it."""
+        """Return each axis of an input: its text, its length, its words in errors."""
         shape, dims = spec.shape, pattern.dims
         short = len(shape) - len(dims)
         if "..." in dims:
@@ -457,7 +457,7 @@ def _format_length(n: Any) -> str:
 
 
 def _canonical_name(name: Any) -> str:
-    """Return NumPy's name of a dtype; a text that is none as it is."""
+    """Return NumPy's name of a dtype; else the text unchanged."""
     try:
         return str(np.dtype(name))
     except TypeError:
