@@ -1,8 +1,8 @@
 """Tables of speed, made from the results that are kept.
 
-The guide's page shows a user each case beside other libraries. The README of this folder
-has the goals, and what misses them. `python -m tests.benchmarks.table` prints all tables;
-`--write` puts them into both files.
+The guide's page shows a user each case beside other libraries. The README of this
+folder has the goals, and what misses them. `python -m tests.benchmarks.table` prints
+all tables; `--write` puts them into both files.
 """
 
 from __future__ import annotations
