@@ -61,7 +61,7 @@ class Executable(Protocol):
 
 
 class Backend(Protocol):
-    """What makes such a function of a graph; at once, in time linear in its size.
+    """Makes an `Executable` of a graph; at once, in time linear in its size.
 
     With ``own`` it has a copy of each constant, which others may then write into.
     """

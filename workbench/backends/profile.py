@@ -117,7 +117,7 @@ class ProfileRow(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What falls to one node: seconds, bytes, and the number of the row it is in."""
+    """The cost of one node: seconds, bytes, and the number of its row."""
 
     time: float
     traffic: float
@@ -125,7 +125,7 @@ class Cost(NamedTuple):
 
 
 class Profile:
-    """What each step of a program costs: print it, or iterate over its rows.
+    """The cost of each step of a program, to print, or to iterate over.
 
     Attributes
     ----------

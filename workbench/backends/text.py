@@ -54,7 +54,7 @@ Frame = Callable[["Lines", str, list[str], list[str]], list[str]]
 
 
 class Module:
-    """What the functions of one text share: what stands above and around them."""
+    """The code that functions of one text share: imports, helpers, globals."""
 
     def __init__(self) -> None:
         #: Functions that the text calls and defines itself, by name, as code.
@@ -450,7 +450,7 @@ def write_unframed(
     first = len(arguments) - len(form.defaults)
     kept = arguments[:first]
     for argument, value in zip(arguments[first:], form.defaults, strict=True):
-        if value is not None:  # what nobody reads in the text: a generator
+        if value is not None:  # not readable in the text: a generator
             code = lines.names.literal(value, f"{argument}_held")
             kept.append(f"{argument}={code}")
     note = [f'{INDENT}"""{form.note}"""'] if form.note else []
@@ -486,7 +486,7 @@ BACKEND = "numpy"
 
 
 class Text(NamedTuple):
-    """The code, and the globals it needs besides what it imports."""
+    """The code, and its globals besides imports."""
 
     source: str
     constants: dict[str, Any]

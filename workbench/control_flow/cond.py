@@ -243,8 +243,8 @@ def _refuse_draws(branches: Sequence[Graph]) -> None:
             if is_draw(node):
                 raise TraceError(
                     f"{blame.describe(node)}{blame.quote_site(node.site)} is drawn in a"
-                    " branch of cond, whose derivative would draw anew. Draw outside,"
-                    " and give the noise as an operand."
+                    " branch of cond, and the derivative would draw again. Draw"
+                    " outside, and give the noise as an operand."
                 )
 
 

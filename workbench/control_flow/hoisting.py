@@ -26,7 +26,7 @@ from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec, spec_of
 from workbench.ops.define import shape_of
 
-#: Products whose factors are worth to be stacked.
+#: Products with factors that are worth stacking.
 PRODUCTS = (declare("matmul"), declare("tensordot"))
 #: Ops that keep the order of the entries.
 FLAT = (declare("reshape"),)
@@ -75,7 +75,7 @@ def _estimate_cost(node: Tensor) -> float:
 
 
 class Cut:
-    """A loop while it is being cut: what stands before, inside and after.
+    """A loop during the cut: the parts before, inside and after.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`Loop`: one step, and how it is repeated.
+"""`Loop`: one step, and the way to repeat the step.
 
 A loop takes constants (the same in each step), sequences (one entry a step) and first
 values of carries (what a step hands to the next). It gives the last carries and the
@@ -36,7 +36,7 @@ ENDLESS = 2**62
 
 
 class Loop:
-    """One step, as a `Graph`, and how it is repeated.
+    """One step, as a `Graph`, and the way to repeat the step.
 
     The leaves of the body are the constants, then one entry of each sequence, then
     the carries; its outputs the carries after the step, then what is stacked, and at

@@ -41,7 +41,7 @@ from workbench.ops.define import shape_of
 
 
 class Given(NamedTuple):
-    """A leaf of a new step, and the value that the op takes for it."""
+    """A leaf of a new step, and its value among the op's operands."""
 
     leaf: Tensor
     value: Any

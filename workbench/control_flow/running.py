@@ -334,7 +334,7 @@ class Runner:
                 code.line(f"{PAD}if t % {loop.every} == 0:")
             code.line(f"{PAD}    m{i}.append(k{carry})")
         for i in added:
-            # The one who sums owns the sum.
+            # The sum is the array of the loop itself: add in place.
             term = find_term(body.outputs[i], loop.leaf(i))
             code.line(f"{PAD}k{i} += {code.name_of(term, names)}", body.outputs[i])
         self._hand_on(code, values, [i for i in range(loop.carries) if i not in added])
@@ -443,7 +443,7 @@ class Runner:
         inits = [unwrap_number(x) for x in inputs[loop.consts + loop.seqs :]]
         if n <= 0:
             return self._run_no_steps(consts, seqs, inits)
-        # Of examples that have made their steps nobody reads what else they make.
+        # Of examples that have made their steps, further results are not read.
         quiet = np.errstate(all="ignore") if loop.uneven else nullcontext()
         try:
             with quiet:

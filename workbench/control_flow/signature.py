@@ -1,4 +1,4 @@
-"""What a loop is given, and what its step takes and returns."""
+"""The arguments of a loop, and the signature of its step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workbench.overrides.rule_errors import describe_rule
 
 
 class Sequenced(NamedTuple):
-    """A sequence: a nest of arrays whose first axis are the steps."""
+    """A sequence: a nest of arrays, with the steps as first axis."""
 
     label: str
     leaves: list[Any]
@@ -265,7 +265,7 @@ def check_callable(
 
 
 class Until:
-    """A condition that ends a loop after the step in which it is true."""
+    """A condition that ends a loop after the step where the condition is true."""
 
     __slots__ = ("condition",)
 
@@ -295,7 +295,7 @@ def until(condition: ArrayLike) -> Until:
 
 
 class Returned(NamedTuple):
-    """The parts of what a step returned."""
+    """The parts of a step's results."""
 
     #: The outputs, one entry each, and whether it was one bare output.
     outputs: list[Any]

@@ -136,7 +136,7 @@ def _make_flags(rule: Any, loop: Loop, n: Any) -> Array:
             " each: wb.vmap(wb.grad(f)), or count from 0."
         )
     span = (*parts, steps.step) if isinstance(steps, slice) else steps
-    # How often a condition holds may be fewer: no fault of who names a step.
+    # A condition may hold less often: then a named step may be missing.
     strict = not (loop.derived or loop.until)
     params = {"steps": span, "label": rule.label, "strict": strict}
     if isinstance(n, int):

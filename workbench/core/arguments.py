@@ -93,10 +93,10 @@ def check_graph(x: object, what: str, line: str) -> None:
         return
     if isinstance(x, Tensor):
         form = line.format("wb.Graph([x], [y])")
-        problem = f"a Tensor. Say what it is a function of: {form}"
+        problem = f"a Tensor. Name the inputs of the program too: {form}"
     elif isinstance(x, Tracing):
         problem = (
-            "what wb.trace(f) gives, a function that waits for its arguments. Write"
+            "the result of wb.trace(f), a function that waits for its arguments. Write"
             f" {line.format(format_trace_call(x.function))}"
         )
     elif callable(x):

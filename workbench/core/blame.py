@@ -200,7 +200,7 @@ OTHERS = {
 }
 #: What to do in the place of others.
 CURES = {
-    "Search by it on plain numbers, and give what it finds to"
+    "Search by it on plain numbers, and give the point that it finds to"
     " workbench.scipy.optimize.minimize(f, x0), which has derivatives": (
         "scipy.optimize basinhopping differential_evolution dual_annealing shgo direct"
         " brute"
@@ -317,8 +317,8 @@ SINGULAR = "Look at its eigenvalues; a small multiple of np.eye(n) added may do.
 #: The error for a Tensor that would become an entry of a plain array: where, and why.
 STORED = (
     "a Tensor was stored into a plain array{}, which would lose its gradient. {} If it"
-    " is a setting of a function of NumPy, beside a plain array a, give that"
-    " wnp.asarray(a), with import workbench.numpy as wnp."
+    " is an argument of a NumPy function beside a plain array a, pass wnp.asarray(a)"
+    " there, with import workbench.numpy as wnp."
 )
 
 
@@ -370,7 +370,7 @@ def _find_random_draw() -> tuple[str, str] | None:
     site = source.decode(*source.caller())
     if site is None:
         return None
-    # Where nobody kept the text, as under `python -c`, the names are in the code.
+    # Without the text, as under `python -c`, the names are in the code.
     names = () if site.text else source.dotted_call_name(*source.caller())
     if names and "random" not in names[-2:]:
         names = ("rng", names[-1])
@@ -404,9 +404,9 @@ def masked_array_error(x: Any) -> TraceError:
     """Return the error for a Tensor that would become the data of a masked array."""
     return TraceError(
         f"a masked array of {describe(x)}{user_line()}: np.ma does not see Tensors, and"
-        " what it masks would poison the gradient. Write np.where(mask, 0.0, x), whose"
-        " branch not taken never does, and the NumPy functions with where=~mask, such"
-        " as np.mean(x, where=~mask)."
+        " masked entries would poison the gradient. Write np.where(mask, 0.0, x),"
+        " whose branch not taken never does, and the NumPy functions with where=~mask,"
+        " such as np.mean(x, where=~mask)."
     )
 
 
@@ -719,7 +719,7 @@ def explain_refusal(
     elif isinstance(error, TypeError):
         cure = "Convert the operands to one numeric dtype with .astype."
     if op.custom:
-        cure = op.cure  # what its own code means by it, nobody else knows
+        cure = op.cure  # only the op's own code knows the cause
     place = quote_site(source.decode(code, lasti))
     if isinstance(error, TypeError) and (mixed := describe_places(args)):
         return UsageError(f"{op.name}({operands}){place}: {mixed}")
@@ -741,8 +741,8 @@ def describe_places(args: Iterable[Any]) -> str:
     return (
         f"of these operands NumPy's (number {here}) lie in the memory of the CPU, and"
         f" CuPy's (number {there}) on the GPU, and nothing moves in silence. Write"
-        " wb.to_gpu(x) of what is to go there, once, before a loop (of a constant"
-        " np.asarray(x, like=y)), or wb.to_cpu(y) of the others."
+        " wb.to_gpu(x) for each array that is on the CPU, once, before a loop (for a"
+        " constant np.asarray(x, like=y)), or wb.to_cpu(y) for the others."
     )
 
 

@@ -379,7 +379,7 @@ def write_listing(graph: Drawable) -> str:
 
 
 class _Short:
-    """Texts with a name for what lengths broadcast to; ``legend`` says which."""
+    """Texts with a name for broadcast lengths; ``legend`` explains the names."""
 
     def __init__(self, shown: Sequence[NodeText]) -> None:
         taken = {one.label for one in shown}
@@ -478,7 +478,7 @@ def quote_dot(text: str) -> str:
 
 # The still picture
 
-#: A larger graph is told in words.
+#: A larger graph is described in words.
 MOST_NODES = 400
 CARD, HIGH, ROW, GAP = 150.0, 36.0, 58.0, 18.0
 EDGE, BETWEEN, HEAD = 16.0, 56.0, 34.0

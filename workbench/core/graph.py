@@ -16,7 +16,7 @@ from workbench.core.tensor import Tensor, value_of
 from workbench.core.traces import Decision
 from workbench.errors import UsageError
 
-#: Beside a picture, a larger graph is told in one line.
+#: Beside a picture, a larger graph is described in one line.
 MOST_TEXT = 200
 
 
@@ -264,7 +264,7 @@ class Graph:
             return str(x)
         return repr(types.spec_of(x)) if hasattr(x, "shape") else repr(x)
 
-    # How it is shown: what writes and draws loads when it is first asked for
+    # How it is shown: text and pictures load at their first use
 
     def __str__(self) -> str:
         from workbench.core.drawing import write_listing

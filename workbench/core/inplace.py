@@ -1,4 +1,4 @@
-"""A write to an array: whose memory it is, whether that may be, and its next version.
+"""A write to an array: its memory, permission, and the next version.
 
 `memory.py` says what memories, versions and handles are, and `sharing.py` who shares
 one. A write goes from a Tensor along its views to the memory (`open_memory`), puts the
@@ -422,7 +422,7 @@ def rebind_in_place(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Probe:
-    """Counts what refers to the target of an in-place operator."""
+    """Counts references to the target of an in-place operator."""
 
     def __iadd__(self, other: object) -> Any:
         held = (self, other)  # as the inputs of the result do

@@ -1,4 +1,4 @@
-"""NumPy's methods for Tensors, and what Python and array libraries ask of one.
+"""NumPy's methods for Tensors, and protocols of Python and array libraries.
 
 Nothing here computes: `x.sum(axis=0)` is `np.sum(x, axis=0)`, and goes through
 the same op. Every elementwise function is a method too (`x.sin()`), because

@@ -27,7 +27,7 @@ def format_call(functions: Sequence[str], operands: Sequence[str]) -> str:
 
 
 class Lowering(NamedTuple):
-    """A node that holds Graphs as a backend has it: functions, and their call."""
+    """A node that holds Graphs, in a backend's form: functions, and their call."""
 
     #: Nodes with equal keys share their functions.
     key: Hashable
@@ -43,7 +43,7 @@ class Lowering(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """A node that runs one program many times, as a backend has it that compiles.
+    """A node that runs one program many times, in the form for a compiling backend.
 
     The operands of the node are the number of steps where it is ``counted``, then the
     values of the leaves of the program: those that are the same in each step, those of
@@ -73,7 +73,7 @@ class Repetition(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A node that runs one of two programs, as a backend has it that compiles.
+    """A node that runs one of two programs, in the form for a compiling backend.
 
     The first operand tells whether it is the first; the others are the values of the
     leaves of either.
@@ -87,7 +87,7 @@ CUDA_OPTIONS = ("--std=c++17",)
 
 
 class CudaCall(NamedTuple):
-    """A node that is one launch of a function in CUDA, as the GPU's backend has it.
+    """A node that is one launch of a CUDA function, in the form for the GPU's backend.
 
     Its arguments are pointers to the operands and then to the results, whose entries
     lie one after the other, and the numbers. Results hold zeros when it begins.
@@ -179,7 +179,7 @@ def is_always_view(params: dict[str, Any]) -> bool:
 
 
 class View(NamedTuple):
-    """An op whose result in NumPy is a view of its operand."""
+    """An op with a result that NumPy returns as a view of its operand."""
 
     #: ``shares(params) -> bool``, whether the result shares memory with the operand.
     shares: Callable[[dict[str, Any]], bool] = is_always_view
@@ -579,7 +579,7 @@ class CopyParams(dict[str, Any]):
 
 
 class RavelParams(dict[str, Any]):
-    """The settings of a reshape that copies what skips entries, as `numpy.ravel`."""
+    """The settings of a reshape that copies non-contiguous arrays, as `numpy.ravel`."""
 
 
 #: Every op by its name.

@@ -1,4 +1,4 @@
-"""Programs as plain data: what pickle sends of a Graph to another process.
+"""Programs as plain data: the pickled form of a Graph.
 
 What many nodes share (op, settings, spec, line) is a `NodeForm`, which travels once; a
 node is the number of its form and the places of its operands, in the order of the
@@ -34,7 +34,7 @@ LARGE = 2**16
 
 
 class Program(Protocol):
-    """What is sent of a Graph, whose module asks this one."""
+    """The part of a Graph that pickle sends."""
 
     @property
     def leaves(self) -> Sequence[Tensor]:
@@ -128,7 +128,7 @@ def reduce_graph(graph: Program) -> tuple[Any, ...]:
 
 
 class _GraphPacker:
-    """Gathers what is sent of a graph."""
+    """Gathers the pickled parts of a graph."""
 
     def __init__(self, graph: Program) -> None:
         self.leaves = {x.serial for x in graph.leaves}
@@ -225,8 +225,8 @@ class _GraphPacker:
             return None
         if atom.tensor.serial not in self.places:
             raise TraceError(
-                f"this graph cannot be pickled: it needs the length {atom}, of what is"
-                " no part of it. Make it an input."
+                f"this graph cannot be pickled: it needs the length {atom} of a Tensor"
+                " outside of it. Make that an input."
             )
         at = PlacedLength(self.places[atom.tensor.serial], atom.axis, atom.part)
         return dim_of_atom(at)
@@ -402,11 +402,11 @@ def lift_constants(graph: P, least: int = LARGE) -> tuple[P, list[Any]]:
     return made, [x for _, x in found.values()]
 
 
-# A node that is only told of
+# A node that is known by its text alone
 
 
 class NodeText:
-    """Stands for a node in what is pickled: it comes back as a Tensor by itself.
+    """A node in pickled data, restored as a separate Tensor.
 
     Its op's name, spec, name, line and scope are kept, and those of its operands; not
     values and settings.

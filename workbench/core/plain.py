@@ -1,4 +1,4 @@
-"""Arrays of NumPy that a traced function makes, until it stores a Tensor in one.
+"""Arrays of NumPy in a traced function, plain until a Tensor is stored in one.
 
 `Plain` is NumPy's array to whoever asks: its buffer, its views, its speed; only
 ``x[i] = v`` looks at ``v``. What varies is first stored by ``x[i] = v``, ``x += v``,
@@ -208,7 +208,7 @@ class Plain(np.ndarray[Any, Any]):
 
 
 class Unvalued(Plain):
-    """One that was made in a trace without values, and is indexed by such Tensors."""
+    """An array made in a trace without values, and indexed by Tensors of that trace."""
 
     __slots__ = ()
 
@@ -383,9 +383,9 @@ def _check_views(root: Any) -> None:
         view = found()
         if view is not None and not issubclass(type(view), Plain):
             raise TraceError(
-                f"x[i] = v{blame.user_line()}: a {type(view).__name__} shows the memory"
-                " of x, and would not show the traced value that is stored there. Make"
-                " it of a copy: x.copy()."
+                f"x[i] = v{blame.user_line()}: a {type(view).__name__} shares the"
+                " memory of x, and would not show the traced value that is stored"
+                " there. Make it of a copy: x.copy()."
             )
     if root.is_given or root.base is None or not COUNTS:
         return
@@ -397,10 +397,10 @@ def _check_views(root: Any) -> None:
     held = traces.HELD.get(id(root.base), 0)
     if getrefcount(root.base) - HOLDERS - held > between:
         raise TraceError(
-            f"x[i] = v{blame.user_line()}: another array of NumPy's shows the memory of"
-            " x, and would not show what is stored there: a view by np.einsum,"
-            " as_strided, np.broadcast_arrays or x.view(np.ndarray), a masked array, or"
-            " a loop of np.ndenumerate over x. Make it after the stores, or of a copy."
+            f"x[i] = v{blame.user_line()}: another NumPy array shares the memory of x,"
+            " and would not show the stored value: a view by np.einsum, as_strided,"
+            " np.broadcast_arrays or x.view(np.ndarray), a masked array, or a loop of"
+            " np.ndenumerate over x. Make it after the stores, or of a copy."
         )
 
 
@@ -496,7 +496,7 @@ def turn(x: Any) -> None:
 
 
 class Loan:
-    """What a trace owes when it ends: plain arrays again, with their last values."""
+    """The duty of a trace at its end: plain arrays again, with their last values."""
 
     __slots__ = ("memory", "objects", "shape")
 
@@ -541,7 +541,7 @@ class Loan:
 
 
 class Gone:
-    """What is left of an array whose values nobody knows: whoever reads it is told."""
+    """The rest of an array with unknown values: any read raises an error."""
 
     __slots__ = ("_text",)
 
@@ -700,15 +700,15 @@ def _find_key(
 
 def _explain_bytes(x: Any) -> TraceError:
     return TraceError(
-        f"compiled code{blame.user_line()} makes an array of the memory of"
-        f" {blame.describe(_handle_of(x))}, where no numbers are: traced values have"
+        f"compiled code{blame.user_line()} reads the memory of"
+        f" {blame.describe(_handle_of(x))}, which holds no numbers: traced values have"
         " been stored in it. Write it with NumPy's functions, or give it x.value to"
         " cut the gradient on purpose."
     )
 
 
 class Turned(Plain):
-    """An array that holds Tensors: it answers as the Tensor that it stands for."""
+    """An array that holds Tensors, and acts as its Tensor."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""`Recorder` and `capture`: a function becomes a Graph of all that it reads.
+"""`Recorder` and `capture`: a function becomes a Graph with all of its reads.
 
 A function of arrays may read Tensors of open traces through its closure. It is
 recorded once, these are found, and each becomes a leaf of the graph: a capture. What

@@ -32,7 +32,7 @@ LEAN: set[type] = set()
 
 
 class Released:
-    """What stands in the place of a value that was let go: how it looked."""
+    """The placeholder of a released value: its shape, dtype and layout."""
 
     __slots__ = ("dtype", "nbytes", "ndim", "shape", "size")
 
@@ -66,7 +66,7 @@ def is_alone(holder: list[Any], others: int = 0) -> bool:
     return getrefcount(holder[0]) == _ALONE + others
 
 
-#: What Python counts for an object that nobody but the list holds.
+#: Python's count for an object that only the list holds.
 _ALONE = 0
 _ALONE = next(n for n in range(9) if is_alone([object()], n))
 

@@ -274,7 +274,7 @@ def _order_computed(
     roots = [y for y in outputs if isinstance(y, Tensor)]
     computed = []
     leaf_serials = frozenset(varying)
-    #: What is computed from constants alone, because nobody has done so yet.
+    #: Values of constants alone that are not computed yet.
     fixed: set[int] = set()
     for node in walk.order_nodes(roots, first, stop=leaf_serials):
         if node.serial in leaf_serials:

@@ -1,4 +1,4 @@
-"""Who shares the memory of an array, and how it lies there.
+"""Sharing of memory between arrays, and the layout of arrays.
 
 Whether a result of NumPy's is a view depends on strides: what is written to it, and to
 what it was made of, with it. Of values that is seen; of Tensors without values each op
@@ -69,11 +69,11 @@ def _is_symbolic_view(x: Tensor, base: Tensor) -> bool:
             return False
         return bool(np.may_share_memory(example, made))
     raise TraceError(
-        f"whether {blame.describe(x)} shares memory with what it was made of"
-        f"{blame.quote_site(x.site)}, and would be changed in place"
-        f"{blame.user_line()}, depends on the order of entries in memory, which is not"
-        " known while tracing without values. Write .copy() where it is made, or before"
-        " that."
+        f"whether {blame.describe(x)} shares memory with its"
+        f" operand{blame.quote_site(x.site)}, and would be changed in"
+        f" place{blame.user_line()}, depends on the order of entries in memory, which"
+        " is not known while tracing without values. Write .copy() where it is made,"
+        " or before that."
     )
 
 

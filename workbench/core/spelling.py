@@ -21,7 +21,7 @@ from workbench.core.tensor import Tensor
 
 
 class Expression(NamedTuple):
-    """A piece of code and how tightly it binds; a name or a call binds tightest."""
+    """A piece of code and its binding strength; a name or a call binds tightest."""
 
     code: str
     binding: int
@@ -81,7 +81,7 @@ def _find_binding(tree: ast.expr) -> int:
 
 
 class _Place(NamedTuple):
-    """A name in code, and how tightly it must bind there."""
+    """A name in code, and the binding strength required there."""
 
     #: The code before it, since the last one.
     before: str
@@ -92,7 +92,7 @@ class _Place(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """Code as it is filled in."""
+    """The filled form of code."""
 
     binding: int
     places: tuple[_Place, ...]

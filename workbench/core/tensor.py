@@ -59,7 +59,7 @@ IDENTITY = declare("identity")
 MASK = declare("mask")
 
 
-#: Slots of a Tensor that are None where nobody has set them.
+#: Slots of a Tensor that are None until set.
 UNSET = frozenset(("origin", "facts", "notes", "readers", "views", "naming", "memory"))
 #: The classes of Tensors, for `apply`, which looks at exact classes.
 TENSORS: set[type] = set()
@@ -170,7 +170,7 @@ class Tensor(ArrayMethods, Conversions):
         refuse_assignment(cls)
 
     def __getattr__(self, attribute: str) -> Any:
-        # A slot that nobody has set costs nothing when a Tensor is made.
+        # An unset slot costs nothing when a Tensor is made.
         if attribute in UNSET:
             return None
         if attribute == "name":
@@ -712,8 +712,8 @@ def admit(x: Any) -> Array:
     elif hasattr(type(x), "tocsr"):
         raise TraceError(
             f"a sparse array meets a Tensor in a function of NumPy{blame.user_line()},"
-            " which knows only dense ones. Write the operator (S @ x, S * x, S + x), or"
-            " S.toarray()."
+            " which takes only dense arrays. Write the operator (S @ x, S * x, S + x),"
+            " or S.toarray()."
         )
     elif isinstance(x, Complex):  # a fraction, or a number of mpmath
         number: Any = float(x) if isinstance(x, Real) else complex(x)

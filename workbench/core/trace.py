@@ -148,9 +148,9 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
     if UNKNOWN_TYPE.search(text):
         return errors.GradientLostError(
             f"compiled code{where} takes plain arrays alone ({text.rstrip('.')}), and"
-            " the gradient would be lost. Write it with NumPy's functions; call what"
-            " solves a linear system in the `solve` of wb.custom_linear_solve; or give"
-            " it x.value to cut the gradient on purpose."
+            " the gradient would be lost. Write it with NumPy's functions; call a"
+            " linear solver in the `solve` of wb.custom_linear_solve; or give it"
+            " x.value to cut the gradient on purpose."
         )
     if objects:
         return explain_objects(error)
@@ -375,7 +375,7 @@ MEANS_LIST = re.compile(
 
 
 class ProgramTrace(OpenTrace):
-    """A trace that makes its leaves, and tells what an error means to the user."""
+    """A trace that makes its leaves, and explains errors to the user."""
 
     def open_leaves(
         self, values: Sequence[Any], names: Names | None = None
@@ -537,7 +537,7 @@ def record(
             if type(x) not in TENSORS:
                 outputs[i] = gather_result(x)
         caught = trace.caught
-        if traces.WRITTEN[0] and not lean:  # else who pulls back does so
+        if traces.WRITTEN[0] and not lean:  # else the function that pulls back does so
             purify(outputs, min(trace.leaves, default=0))
     graph = Graph(leaves, outputs, tree=structure, caught=caught)
     graph.decisions = trace.decisions or ()

@@ -86,14 +86,14 @@ def node_of(x: Any) -> Any:
 
 
 class Arrays(dict[int, Array]):
-    """Arrays by their ids; a class of its own, so that nobody takes it for a user's."""
+    """Arrays by their ids; a class of its own, not to be confused with a user's."""
 
 
 #: How many hold each array that we have made read-only, by its id.
 HELD: dict[int, int] = {}
-#: Views that nobody holds any more, and that cannot be writeable before their base.
+#: Views without a holder that must wait for their base to be writeable.
 WAITING: dict[int, ref[Array]] = {}
-#: Arrays that were held, whose counts are still to be lowered.
+#: Arrays that were held, with counts still to be lowered.
 RELEASED: deque[list[Array]] = deque()
 
 
@@ -145,7 +145,7 @@ class Hold:
 
 
 class LastingHold(Hold):
-    """What lets go when it is dropped, as a pullback is.
+    """A hold that ends when dropped, as of a pullback.
 
     A trace lets go by itself: an interrupt that strikes in here would be lost.
     """
@@ -218,7 +218,7 @@ def _can_be_restored(owner: Array) -> bool:
 
 
 class Decision(NamedTuple):
-    """A Tensor that became a plain number, by which Python decided what to record.
+    """A Tensor that became a plain number, by which Python chose a branch.
 
     ``kind`` is ``"bool"``, ``"cond"`` (of `wb.cond`), ``"index"``, ``"int"``,
     ``"float"``, ``"complex"``, ``"item"`` or ``"tolist"``; ``code`` and ``lasti`` are
@@ -233,7 +233,7 @@ class Decision(NamedTuple):
 
 
 class OpenTrace(Hold):
-    """A trace while it is open: its `wrt` leaves, and the arrays it locked.
+    """A trace while open: its `wrt` leaves, and the arrays that the trace locked.
 
     An array that a trace has caught is read-only until the trace ends (`Hold`), so
     that a buffer reused in a loop is an error and not a wrong gradient. NumPy leaves
@@ -247,7 +247,7 @@ class OpenTrace(Hold):
     collects_seldom = False
     #: An error of ours that compiled code has taken, to raise one of its own.
     taken: Exception | None = None
-    #: Why nobody may write to its leaves, in the words of an error.
+    #: Why its leaves must not be written to, in the words of an error.
     given = (
         "was given to the function: what its caller holds would change too, an array"
         " or, in a loop, an earlier result"
@@ -261,7 +261,7 @@ class OpenTrace(Hold):
     #: The arguments that are its leaves, and the arrays among the others.
     arguments: Sequence[Any] = ()
     constants: Sequence[Any] = ()
-    #: From so many changes on, those that nobody shows any more are looked for.
+    #: From this many changes on, search for those without a reader.
     most_changes = MANY
 
     #: One of its leaves without a value, if it has any: values come later, many
@@ -269,7 +269,7 @@ class OpenTrace(Hold):
     unknown: Any = None
     #: Whether its leaves are its own to write to.
     owns = False
-    #: What Python has decided by values in it, in order; None: nobody asks.
+    #: Python's decisions by values in it, in order; None: not recorded.
     decisions: list[Decision] | None = None
     #: Whether what is recorded in it is recorded anew in each run.
     decides_anew = False
@@ -279,7 +279,7 @@ class OpenTrace(Hold):
     pending: Any = None
     #: Weak references to the arrays that it made to store Tensors in (`plain.py`).
     plain: list[ref[Any]] | None = None
-    #: Arrays of the traces around that nobody may write to in this one; checksums.
+    #: Arrays of the outer traces that must not change in this one; checksums.
     older: Sequence[tuple[Any, int]] = ()
     #: Arrays of the caller's as the function has them, by their ids.
     given_arrays: dict[int, Any] | None = None

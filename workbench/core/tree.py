@@ -22,7 +22,7 @@ _NAMESPACE = "workbench"
 
 
 class Tree:
-    """The structure that `flatten` took apart; calling it puts leaves back.
+    """The structure from `flatten`; calling the structure puts leaves back.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Dtype and shape rules: what a value looks like before there is one."""
+"""Rules of dtype and shape: the spec of a value that does not exist yet."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def is_repeated_number(value: Any) -> bool:
     return bool(strides) and not any(strides) and value.size > 1
 
 
-#: Classes of Tensors that know their spec, and whose values are only made if need be.
+#: Classes of Tensors that know their spec, and make their values on request.
 SPECIFIED: set[type] = set()
 
 

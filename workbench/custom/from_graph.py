@@ -31,7 +31,7 @@ Pattern = Sequence[Sequence[bool]]
 
 
 class OpFromGraph(Call):
-    """An op made of a graph: called on arrays or Tensors, it computes the graph.
+    """An op made of a graph: called on arrays or Tensors, the op computes the graph.
 
     Parameters
     ----------

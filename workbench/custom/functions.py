@@ -49,7 +49,7 @@ EACH = (
 
 
 class CallOp(Op):
-    """The op of one call, as programs hold it."""
+    """The op of one call, in the form that programs hold."""
 
     __slots__ = ("call",)
 
@@ -216,7 +216,9 @@ class FunctionCall:
         function = self.function
         made = CallOp(function.__op__, self)
         made.custom, made.maker = True, function
-        made.cure = f"This is what {function.__op__} says of these arguments."
+        made.cure = (
+            f"The error comes from {function.__op__}, called with these arguments."
+        )
 
         def compute(*arrays: Any, **params: Any) -> Any:
             outputs = self.compute_value(arrays)
@@ -269,7 +271,9 @@ class FunctionCall:
         except Exception:
             given = [s if isinstance(s, Spec) else types.spec_of(s) for s in specs]
             if dims.has_dim([s.shape for s in given]):
-                raise UnknownLengthError("it is asked at stand-ins") from None
+                raise UnknownLengthError(
+                    "its function needs numbers for the lengths"
+                ) from None
             made = record(self.compute_outputs, given)
             found = tuple(map(types.spec_of, made.outputs))
         return found[0] if len(found) == 1 else found
@@ -398,7 +402,7 @@ MOST_CALLS = 64
 
 
 class CustomFunction:
-    """A function of arrays whose gradient is what its rules say.
+    """A function of arrays with a gradient given by its own rules.
 
     Made by :func:`workbench.custom_vjp`, :func:`workbench.custom_jvp` and
     :func:`workbench.custom_gradient`.

@@ -73,7 +73,7 @@ def convert_operand(x: Any) -> Any:
 
 
 class BoundOp(Core):
-    """One op with its settings, as programs hold it."""
+    """One op with its settings, in the form that programs hold."""
 
     __slots__ = ("__weakref__", "owner", "settings")
 
@@ -86,7 +86,7 @@ class BoundOp(Core):
 
 @dataclass_transform(frozen_default=True, eq_default=False)
 class Op:
-    """An op of your own: any code for its value, and its gradient beside it.
+    """An op of your own: any code for its value, with its gradient beside.
 
     Write a subclass with `compute`, and `vjp` for the gradient. Everything else is
     optional. Annotated attributes are settings, as the fields of a dataclass: they are
@@ -440,7 +440,9 @@ def _bind(op: Op) -> BoundOp:
     made.owner = made.maker = op
     made.settings = op._settings
     made.custom = True
-    made.cure = f"This is what {type(op).__name__}.compute says of these operands."
+    made.cure = (
+        f"The error comes from {type(op).__name__}.compute, called with these operands."
+    )
     made.compute = Compute(op)
     # A second op without `infer` finds the result by running on examples.
     probe = Core(op.name)
@@ -492,7 +494,7 @@ def _exact_key(value: Any) -> Any:
 
 
 class Compute:
-    """An op's value: `compute` on arrays that it cannot change."""
+    """An op's value: `compute` on read-only arrays."""
 
     __slots__ = ("__name__", "op")
 
@@ -551,7 +553,9 @@ def infer_declared(op: Op, /, *specs: Any, **params: Any) -> Any:
     except Exception as error:  # whatever the user's code says of lengths
         if not dims.has_dim([s.shape for s in given]):
             raise
-        raise errors.UnknownLengthError("it is asked at stand-ins") from error
+        raise errors.UnknownLengthError(
+            "its infer needs numbers for the lengths"
+        ) from error
     several = isinstance(made, (tuple, list))
     found = tuple(made) if several else (made,)
     for y in found:

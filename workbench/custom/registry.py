@@ -236,8 +236,8 @@ def register_gradient(op: Any) -> Callable[[F], F]:
         if not callable(rule):
             raise RegistrationError(
                 f"{rule!r} is not a gradient of {name!r}: decorate a function"
-                " rule(node, g), or give what wb.graph_rule made, or the name of a rule"
-                " (wb.named_rule)."
+                " rule(node, g), or give a result of wb.graph_rule, or the name of a"
+                " rule (wb.named_rule)."
             )
         if entry is None:
             keep_waiting(snake(name), rule)

@@ -27,7 +27,7 @@ from workbench.overrides.targets import join_names
 
 
 class OpRunner(Runner):
-    """The rules of an op that a user has made, or the one registered for it.
+    """The rules of an op that a user has made, or the registered one.
 
     Its ``pull`` and ``push`` become those of the op.
 

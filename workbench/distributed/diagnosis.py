@@ -1,4 +1,4 @@
-"""The first bad row of Dask arrays: found where it lies, explained here."""
+"""The first bad row of Dask arrays: found on its worker, explained here."""
 
 from __future__ import annotations
 

@@ -239,9 +239,9 @@ def explain_death(
     times = error.allowed_failures + 1
     # Dask counts what a dead worker had waiting too: another one may be guilty.
     return ClusterError(
-        f"{what} was on a worker {times} times when that ended, and is suspected of it;"
-        " most often there is too little memory. Give smaller pieces (pieces=, or"
-        " x.rechunk), or workers with more memory."
+        f"{what} was running {times} times on a worker that ended, and is the likely"
+        " cause; most often there is too little memory. Give smaller pieces (pieces=,"
+        " or x.rechunk), or workers with more memory."
     )
 
 
@@ -264,14 +264,14 @@ def explain_loss(client: Any, resent: int, done: int, total: int) -> ClusterErro
             f"the scheduler is gone ({count}). Connect a new Client, and call again."
         )
     return ClusterError(
-        f"the cluster has lost what was sent to it {resent} times ({count}): its"
-        " workers end again and again. Look at their logs (client.get_worker_logs()),"
-        " or give them more memory."
+        f"the cluster has lost the data that was sent to it {resent} times ({count}):"
+        " its workers end again and again. Look at their logs"
+        " (client.get_worker_logs()), or give them more memory."
     )
 
 
 class Watch:
-    """Ends a wait that nobody else would end: for workers that do not come back."""
+    """Ends an endless wait: for workers that do not come back."""
 
     def __init__(self, client: Any) -> None:
         self.client = client

@@ -117,7 +117,7 @@ def check_workers(client: Any) -> None:
 
 
 class WorkerProgram:
-    """A Graph on a worker, and what is made of it there."""
+    """A Graph on a worker, and its compiled functions there."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -146,7 +146,7 @@ class WorkerProgram:
             made: Any = self._functions.get(backend)
             if made is None:
                 made = BACKENDS[backend](self.graph, own=True)
-                made.has_warned = True  # nobody reads what a worker says
+                made.has_warned = True  # warnings on a worker are not read
                 if backend == "cupy":
                     made.run(values)  # so that it knows where they lie
                 made.wait()
@@ -168,7 +168,7 @@ def read(x: Any) -> Any:
 
 
 class Packed(NamedTuple):
-    """A program as it is sent: its bytes, and the large arrays that it reads."""
+    """A program ready to send: its bytes, and the large arrays that its nodes read."""
 
     key: str
     data: bytes
@@ -216,8 +216,8 @@ def dump(x: Any, what: str, function: Any = None) -> bytes:
                 told += f", for {name} = {blame.shorten(repr(value))}"
                 break
         raise ClusterError(
-            f"{what} cannot be sent to the workers: {told}. Put what it reads into"
-            " arguments, or define it in a module that workers can import."
+            f"{what} cannot be sent to the workers: {told}. Pass the objects that it"
+            " reads as arguments, or define it in a module that workers can import."
         ) from error
 
 

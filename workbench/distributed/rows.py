@@ -1,4 +1,4 @@
-"""The rows of Dask arrays: how they are split, and what is computed of their chunks.
+"""The rows of Dask arrays: their chunks, and results over the chunks.
 
 A loss over rows is a mean or a sum of that of chunks. That it is so is tried on the
 first rows, not believed. Chunks stay on their workers; each is given what a program
@@ -304,7 +304,7 @@ def pull_chunk(
 
 
 class Chunks:
-    """The chunks of Dask arrays on a cluster, and sums of what is computed of them.
+    """The chunks of Dask arrays on a cluster, and sums over the chunks.
 
     Attributes
     ----------
@@ -347,7 +347,7 @@ class Chunks:
 
         def send(places: list[int]) -> Sent:
             nonlocal is_again
-            if is_again:  # some were lost, and nobody knows which
+            if is_again:  # some were lost, and which ones is unknown
                 self._blocks = self.compute_blocks()
             is_again = True
             placed = [place_array(client, x) for x in others]

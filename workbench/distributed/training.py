@@ -34,7 +34,7 @@ SAMPLE = 16
 
 
 class RowFunction:
-    """The loss and gradient of all rows, as what a session runs."""
+    """The loss and gradient of all rows, in the form that a session runs."""
 
     #: What a session asks of a compiled function.
     backend, reason, has_warned = "compiled", None, True

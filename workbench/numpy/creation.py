@@ -1,4 +1,4 @@
-"""Functions that make arrays, and take what others have made.
+"""Functions that make arrays, or convert existing ones.
 
 They make plain arrays: NumPy's, or those of the library whose ``device`` is
 given. While a trace is open they make Tensors without a gradient, so that all

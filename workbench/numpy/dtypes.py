@@ -24,7 +24,7 @@ from workbench.core.types import Array, ArrayLike
 HOST = "cpu"
 
 
-#: The settings of what the namespace has made and nobody else has seen.
+#: The settings of arrays that the namespace has just made.
 FRESH = CopyParams()
 
 

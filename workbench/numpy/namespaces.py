@@ -149,10 +149,10 @@ ACTIVE: dict[int, Any] = {}
 
 
 class Namespace(ModuleType):
-    """NumPy as the code of swapped modules has it; for all other code NumPy's own."""
+    """NumPy for the code of swapped modules; NumPy itself for all other code."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(np, name)  # what NumPy loads when it is asked for
+        return getattr(np, name)  # NumPy loads these at their first use
 
     def __dir__(self) -> list[str]:
         return dir(np)
@@ -199,7 +199,7 @@ def _make_namespace() -> tuple[Namespace, dict[int, Any]]:
     return made, found
 
 
-#: What stands for NumPy, and what is swapped by the id of NumPy's own.
+#: Replacements by the id of NumPy's own object.
 NUMPY, BY_ID = _make_namespace()
 
 
@@ -207,7 +207,7 @@ NUMPY, BY_ID = _make_namespace()
 
 
 class _Types(type):
-    """Lets a name for `type` be what `type` is."""
+    """Lets a replaced name of `type` act as `type`."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and not kwargs:
@@ -338,7 +338,7 @@ def content_of(cell: Any) -> Any:
 
 
 class SciPyModule(ModuleType):
-    """A module of SciPy, with ours in the place of what does not take Tensors."""
+    """A module of SciPy, with our functions where SciPy's do not take Tensors."""
 
     def __init__(self, theirs: ModuleType) -> None:
         super().__init__(theirs.__name__, theirs.__doc__)
@@ -363,7 +363,7 @@ class SciPyModule(ModuleType):
         return sys.modules.__getitem__, (self.__name__,)
 
 
-#: What stands for things of SciPy's, by the ids of these.
+#: Replacements of SciPy's objects, by the ids of these.
 _SCIPY: dict[int, Any] = {}
 _SEEN: set[str] = set()
 
@@ -417,7 +417,7 @@ def swap_value(value: Any) -> Any:
     return swap_scipy(value) if found is None else found
 
 
-#: What stands for NumPy's and SciPy's own, by its class: so it is found in a walk.
+#: The function that finds the original of a replacement, by its class.
 STANDING: dict[type, Callable[[Any], Any]] = {
     Namespace: lambda x: np,
     SciPyModule: lambda x: vars(x)["_theirs"],

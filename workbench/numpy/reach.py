@@ -1,4 +1,4 @@
-"""The code that a function reaches, and what it may do to arrays.
+"""The code that a function reaches, and the effects of that code on arrays.
 
 It is read off the bytecode: what a function calls by a global name, an attribute of a
 module, a closure, a default, a decorator or an object. Code of installed packages is
@@ -202,7 +202,7 @@ class Defaults:
 
 
 class _Look:
-    """The names that were looked up in one place, and what they were.
+    """The names looked up in one place, with their values.
 
     Those that lead to code are known by its identity, all others by their type. What
     has the names is held weakly: that an answer is kept must keep nothing else.
@@ -254,7 +254,7 @@ def _items_of(value: Any) -> list[Any]:
 
 
 class Reach:
-    """The code that a function reaches: a walk over what it reads.
+    """The code that a function reaches: a walk over the names that code reads.
 
     A name of a function's leads to what its globals hold, and an attribute to what the
     modules, the classes and the objects hold that have been met, by that name.

@@ -39,7 +39,7 @@ _LOCK = threading.RLock()
 
 
 class Swapped:
-    """The globals of a module whose names are swapped, and who has asked for it."""
+    """The globals of a module with swapped names, and the holders of the swap."""
 
     __slots__ = ("holders", "key", "names", "space")
 
@@ -76,7 +76,7 @@ def _find_names(space: Space, asked: frozenset[str]) -> list[tuple[str, Any, Any
 
 
 class Swap:
-    """Binds the names of modules while its block runs; it may be entered again.
+    """Binds the names of modules during a block, which may be entered again.
 
     Attributes
     ----------
@@ -187,7 +187,7 @@ class Swap:
                                 space[name] = old
                     namespaces.ACTIVE.pop(entry.key, None)
                 entry.holders.discard(holder)
-                held.pop()  # last: who is interrupted before does all of it again
+                held.pop()  # last: an interrupt before repeats all of it
 
 
 def find_swap(function: Any) -> Swap | None:
@@ -267,7 +267,7 @@ def swapped(*parts: Any) -> Swap:
 
 
 class trace_packages:
-    """Let code of installed packages fill arrays while it is traced, as your own does.
+    """Let code of installed packages fill arrays in a trace, as your own code does.
 
     The modules of these packages find, in place of NumPy and SciPy, what takes Tensors:
     ``np.zeros`` makes arrays in which traced values can be stored, and
@@ -311,8 +311,8 @@ class trace_packages:
                 )
             if name in ("numpy", "scipy", "workbench", "builtins"):
                 raise UsageError(
-                    f"trace_packages({name!r}): what {name} does to Tensors is known"
-                    " without it. Name a package that is written with NumPy."
+                    f"trace_packages({name!r}): {name} needs no such call to take"
+                    " Tensors. Name a package that is written with NumPy."
                 )
             if name not in sys.modules and find_spec(name) is None:
                 raise UsageError(

@@ -98,8 +98,8 @@ def convert_for_mean(name: str, a: types.Array, dtype: npt.DTypeLike) -> types.A
     """Return an array in the dtype that a mean is to be computed in."""
     if not types.is_differentiable(dtype):
         raise DtypeError(
-            f"{name}(..., dtype={np.dtype(dtype)}){blame.user_line()}: NumPy rounds"
-            " what it adds and what it divides there, and that has no derivative."
+            f"{name}(..., dtype={np.dtype(dtype)}){blame.user_line()}: NumPy rounds the"
+            " sum and the quotient in this dtype, and rounding has no derivative."
             f" Write {name}(x).astype({np.dtype(dtype)}) for the rounded result."
         )
     return convert_dtype(a, dtype)

@@ -1,4 +1,4 @@
-"""Ops on CuPy's arrays where CuPy lacks what NumPy or SciPy has.
+"""Ops on CuPy's arrays where CuPy lacks a function of NumPy or SciPy.
 
 An op's ``compute`` is plain NumPy, which CuPy answers through NumPy's protocols. Where
 it has no such function, or takes fewer arguments, the op has a second value: a
@@ -72,7 +72,7 @@ def on_cupy(op: Op) -> Callable[[Compute], Compute]:
 
         @wraps(own)
         def compute(*arrays: Any, **params: Any) -> Any:
-            # A stack has a thousand operands of one type: each type is asked once.
+            # A stack has a thousand operands of one type: ask once per type.
             few = arrays if len(arrays) < 9 else {type(x): x for x in arrays}.values()
             for x in few:
                 kind: Any = type(x)

@@ -67,7 +67,7 @@ def _as_numpy(
             return operate(a, b)
         except (ZeroDivisionError, OverflowError):
             if not any(isinstance(x, (float, complex)) for x in (a, b)):
-                raise  # integers, which have no inf
+                raise  # the value of inf or NaN says enough
             with np.errstate(all="ignore"):  # what is found is told by its value
                 return ufunc(a, b).item()
 

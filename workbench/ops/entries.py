@@ -48,11 +48,11 @@ Places = np.ndarray[Any, np.dtype[Any]]
 
 
 class SharedEntry(ViewParams):
-    """The params of an entry in what NumPy would make no copy of, as `asarray`."""
+    """The params of an entry that NumPy would not copy, as in `asarray`."""
 
 
 class Sheet:
-    """What one operation gives for some entries, in the order in which it was done.
+    """The results of one operation for some entries, in the order of computation.
 
     Of a sheet without an ``op`` they are the entries of ``tensor``. Otherwise ``left``
     and ``right`` have the operands of each: the place on the sheet in ``operands``
@@ -88,8 +88,8 @@ class Sheet:
         #: Running sums that are nodes, by their places.
         self.sums: dict[int, Any] = {}
         self.tensor: Any = None
-        #: Of entries that stand for the memory of ``tensor``: a weak reference to the
-        #: array that does, as long as somebody has it.
+        #: For entries of the memory of ``tensor``: a weak reference to their array,
+        #: while the array exists.
         self.holder: Any = None
         #: The memory that ``tensor`` shows, if it was written to, and the version.
         self.seen: tuple[Any, int] = None, 0
@@ -365,7 +365,7 @@ MORE = ("spec", "facts")
 
 
 class Entry(Tensor):
-    """One entry of an array of objects: a place on a sheet, until it must be a node."""
+    """One entry of an array of objects: a place on a sheet, made a node when needed."""
 
     __slots__ = ("place", "sheet")
 

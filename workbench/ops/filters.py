@@ -1,4 +1,4 @@
-"""Linear ops whose values SciPy computes: cosines and sines, recursive filters.
+"""Linear ops with values from SciPy: cosines and sines, recursive filters.
 
 Loaded by `workbench.scipy.fft` and `workbench.scipy.signal`, which give them SciPy's
 names. For CuPy's arrays the values come from `cupyx.scipy`.

@@ -111,7 +111,7 @@ def split_index(index: object) -> tuple[Key, tuple[Any, ...]]:
 
 
 class Unvalued(Exception):
-    """A slice ends at a Tensor without a value: `lengths.py` knows what to do."""
+    """A slice ends at a Tensor without a value; `lengths.py` handles this."""
 
 
 def _slice_bound(part: Any) -> int | Dim | None:
@@ -374,7 +374,7 @@ def _is_kept_off(array: Any) -> bool:
 
 
 class Scattered:
-    """A cotangent that is zero but at an index: not an array before it must be.
+    """A cotangent that is zero except at an index; it becomes an array when needed.
 
     A loop that takes ``x[i]`` for each i sends back as many of them. Reverse mode
     adds them up in place (`into`), so that the loop's gradient takes linear time.
@@ -386,7 +386,7 @@ class Scattered:
 
     __slots__ = ("_shape", "arrays", "g", "key")
 
-    #: It has no array's shape, so that nobody takes it for one.
+    #: No array shape looks like this, so that it is never mistaken for one.
     shape = None
 
     def __init__(
@@ -496,7 +496,7 @@ def getitem(x: Array, index: object) -> Array:
 
 
 class MaskEntries(NDArrayOperatorsMixin):
-    """The entries of an array at a mask whose values are not known, nor their number.
+    """The entries of an array at a mask with unknown values, and so of unknown number.
 
     It waits for a store at the same mask: what works entry by entry is done to all
     entries of the ``whole``, see `set_entries`. Any other use is an error.
@@ -664,7 +664,7 @@ Tensor.__getitem__ = _tensor_getitem  # type: ignore[assignment, method-assign]
 
 
 class Moves(NamedTuple):
-    """An index with the batch axis in it, and where its result has which axes.
+    """An index with the batch axis inside, and the order of axes in its result.
 
     ``bring`` takes the result to (batch, axes of one example), ``send`` takes what
     is to be written back to the order in which the index wants it.

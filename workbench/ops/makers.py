@@ -275,7 +275,7 @@ def _like_lengths(x: Array, *, maker: str, settings: tuple[Any, ...]) -> Spec:
     elif maker in ("eye", "identity", "tri") and more.keys() <= {"k", "M"}:
         columns = rest[0] if rest else more.get("M")
         return Spec((rows, rows if columns is None else columns), dtype)
-    raise UnknownLengthError("asked at stand-ins")
+    raise UnknownLengthError("only a run tells the shape that these settings give")
 
 
 def _is_whole(n: object) -> bool:
@@ -437,7 +437,7 @@ def _astype_compute(x: Array, *, dtype: np.dtype[Any]) -> Array:
 
 
 def _astype_pull(g: Array, y: Array, x: Array, *, dtype: np.dtype[Any]) -> Cotangent:
-    # Casting to integers rounds, whose derivative is 0; the sweep casts back.
+    # Casting to integers rounds and has derivative 0; the sweep casts back.
     return g if is_differentiable(dtype) else None
 
 

@@ -1,4 +1,4 @@
-"""Random draws as nodes of a program, and what moves with a shape parameter."""
+"""Random draws as nodes of a program; draws that depend on a shape parameter."""
 
 from __future__ import annotations
 

@@ -277,9 +277,9 @@ def _check_order(a: Array, order: str | None) -> Order:
     if order in ("A", "K") and len(shape_of(a)) > 1:
         if value_of(a) is None:
             raise TraceError(
-                f"order={order!r}{blame.user_line()} looks at how an array lies in"
-                " memory, which a trace without values (wb.vmap, wb.compile, wb.trace"
-                " on specs) does not know. Write order='C' or order='F'."
+                f"order={order!r}{blame.user_line()} depends on the order of an array"
+                " in memory, which a trace without values (wb.vmap, wb.compile,"
+                " wb.trace on specs) does not have. Write order='C' or order='F'."
             )
         return memory_order(a)
     return "F" if order == "F" else "C"
@@ -381,7 +381,7 @@ def _transpose_lengths(x: Array, *, axes: tuple[int, ...] | None = None) -> Spec
     shape = shape_of(x)
     order = range(len(shape))[::-1] if axes is None else axes
     if sorted(n % len(shape) for n in order) != list(range(len(shape))):
-        raise UnknownLengthError("asked at stand-ins: NumPy says what is wrong")
+        raise UnknownLengthError("axes must name each axis once")
     return Spec(tuple(shape[n] for n in order), dtype_of(x))
 
 

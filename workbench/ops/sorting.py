@@ -1,4 +1,4 @@
-"""Order, counting, sets: what has no derivative of its own, and sorting by it.
+"""Sorting, counting and sets: ops that order entries and have no derivative.
 
 The order of entries is an array of integers, which has no derivative; sorted
 values are gathered along it, so the gradient goes back to where each came from.

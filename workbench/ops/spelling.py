@@ -1,4 +1,4 @@
-"""The text of a rule as the picture shows it: mathematics, not code.
+"""The text of a rule in the picture: mathematics, not code.
 
 It is only read by people. What is computed is the expression itself.
 """

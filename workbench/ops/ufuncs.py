@@ -41,7 +41,7 @@ REDUCTIONS: dict[Ufunc, Callable[..., Any]] = {
     np.logical_and: np.all,
     np.logical_or: np.any,
 }
-#: Associative ufuncs, and what changes nothing; None where there is no such number.
+#: Associative ufuncs with their identity; None where no number is one.
 ASSOCIATIVE: dict[Ufunc, Any] = {
     np.fmax: None,
     np.fmin: None,

@@ -392,7 +392,8 @@ MAX, MIN = _limit("index_max", "maximum"), _limit("index_min", "minimum")
 
 
 class at:
-    """The functional update: ``at(x)[index]`` names the place, a method changes it.
+    """The functional update: ``at(x)[index]`` names a place, and a method changes the
+    place.
 
     Methods of the place: ``set``, ``add``, ``multiply``, ``min``, ``max``, ``get``.
     Each returns a changed copy in the dtype of ``x``. Of an index that occurs
@@ -427,8 +428,8 @@ class at:
                 f" Write wb.at(x)[index].{name}(...); wb.at(x)[...] means all."
             )
         raise AttributeError(
-            f"wb.at(x){blame.user_line()} is not an array, and has no {name!r}. x"
-            " itself has what arrays have."
+            f"wb.at(x){blame.user_line()} is not an array, and has no {name!r}. Take"
+            " that of x itself."
         )
 
     def __setitem__(self, index: object, value: Array) -> None:

@@ -247,7 +247,7 @@ def set_in_place(
             f"x[i] = v of shape {shape}{blame.user_line()}: {error}"
         ) from error
     if memory.shown is None or memory.shown.shape != shape:
-        blank = np.full((), np.nan, dtype)  # host array: nobody reads it
+        blank = np.full((), np.nan, dtype)  # host array: not read by anyone
         memory.shown = np.broadcast_to(blank, shape)
     made = Version(
         SET,

@@ -131,7 +131,7 @@ def _to_floats(value: Any, what: str) -> Vector:
         return value
     if np.iscomplexobj(value):
         raise errors.DtypeError(
-            f"{what} is complex, and a problem is of real numbers. Pass its real part,"
+            f"{what} is complex, and a problem takes real numbers. Pass its real part,"
             " np.real(...), if the rest is rounding."
         )
     # A number without axes is a scalar: compiled code takes it at once, no 0-d array.
@@ -142,7 +142,7 @@ def _to_number(value: Any, what: str) -> Any:
     made = _to_floats(value, what)
     if made.ndim:
         raise errors.ShapeError(
-            f"{what} has shape {made.shape}, and it is one number. Pass a float."
+            f"{what} has shape {made.shape}, and must be one number. Pass a float."
         )
     return made
 
@@ -200,7 +200,7 @@ def _check_finite(
 
 
 class Objective(Evaluation):
-    """An objective with constraints: what `Problem` hands to solvers."""
+    """An objective with constraints, in the form that `Problem` hands to solvers."""
 
     def __init__(
         self,
@@ -401,7 +401,7 @@ class Objective(Evaluation):
 
 
 class Equations(Evaluation):
-    """Residuals, or a right-hand side: what `System` hands to solvers."""
+    """Residuals, or a right-hand side, in the form that `System` hands to solvers."""
 
     def __init__(
         self,

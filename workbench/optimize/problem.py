@@ -230,7 +230,7 @@ class Problem(derivatives.Objective):
         Raises
         ------
         UsageError
-            If the method knows no constraints or bounds, and the problem has some; if
+            If the method takes no constraints or bounds, and the problem has some; if
             it uses no derivatives.
 
         Examples

@@ -135,7 +135,7 @@ def norm(
     A gradient that explodes is what it is taken of, and in float32 the square of 1e20
     is infinite. Dividing by a power of 2 changes no digit.
     """
-    unknown = dims.has_dim(shape_of(x))  # of such a length nobody can ask yet
+    unknown = dims.has_dim(shape_of(x))  # an unknown length cannot be compared yet
     found: Array
     if not unknown and 0 in shape_of(x):
         found = np.linalg.norm(x, axis=axis, keepdims=keepdims)

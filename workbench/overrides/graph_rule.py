@@ -53,7 +53,7 @@ TYPES = {"float": "float32", "double": "float64", "half": "float16"}
 
 
 class Step:
-    """One node of a rule: an op, by name, with what it reads and makes."""
+    """One node of a rule: an op, by name, with its inputs and outputs."""
 
     __slots__ = (
         "custom", "done", "inputs", "op", "outputs", "params", "weighed",
@@ -467,8 +467,8 @@ class graph_rule:
             if step.custom is not None:
                 raise
             raise UsageError(
-                f"{self.__name__}: what {step.op} makes depends on values, which a"
-                f" rule that is data may not ask. Write a function rule(node, g)."
+                f"{self.__name__}: the result of {step.op} depends on values, which a"
+                " rule that is data cannot read. Write a function rule(node, g)."
             ) from error
         except (UsageError, DtypeError, MemoryError):
             raise
@@ -618,7 +618,7 @@ class graph_rule:
         if not isinstance(data.get("types", {}), dict) or not isinstance(
             data.get("name", ""), str
         ):
-            raise RegistrationError("graph_rule: types or name is not what it must be.")
+            raise RegistrationError("graph_rule: types or name has the wrong form.")
         try:
             return cls(**data)
         except RecursionError:

@@ -1,4 +1,4 @@
-"""Whether a rule is linear in what arrives: only then can it be transposed."""
+"""Whether a rule is linear in its cotangent: only then can the rule be transposed."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def find_nonlinearity(run: Run, likes: Sequence[Any]) -> str | None:
     if it is additive on examples (so that ``d + 1`` and ``sign(g)`` are).
     """
     try:
-        # Of example numbers, which may be none that the rule is for, nobody is warned.
+        # Example numbers may be outside the rule's domain: do not warn.
         with np.errstate(all="ignore"):
             if (name := find_step_with_g(run, likes)) is not None:
                 return f"{name} is not linear in g"
             if not is_additive(run, likes):
-                return "what it gives for a sum of gradients is not the sum"
+                return "its result for a sum of gradients is not the sum of its results"
     except OverrideError:
         raise
     except WorkbenchError as error:

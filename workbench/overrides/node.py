@@ -1,4 +1,4 @@
-"""What a user's rule sees of a node: `Node`, with arrays that it cannot change."""
+"""The node in a user's rule: `Node`, with arrays that are read-only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbench.errors import OverrideError, UsageError, WorkbenchError
 
 
 class Node:
-    """What a rule sees of the node whose gradient it gives.
+    """The node in a rule that gives its gradient.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class Node:
         rest &= ~self._mask
         if rest:
             try:
-                # Of what nobody has asked for, nobody is warned.
+                # The user has not requested these gradients: do not warn.
                 with np.errstate(all="ignore"):
                     more = self.pull_true(rest, cotangents)[: len(self.inputs)]
                 passed = [

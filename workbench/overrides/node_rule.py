@@ -1,4 +1,4 @@
-"""`NodeRule`: what an override puts in the place of the rules of an op, at a node."""
+"""`NodeRule`: the rules that an override puts in place of an op's, at a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The overrides of a call, and the ``with workbench.overrides(...)`` blocks around it.
+"""The overrides of a call, and the ``with workbench.overrides(...)`` blocks around.
 
 They stand apart from `resolution.py`, which a program without overrides does not need:
 it loads with the first override. When a block holds is told in `core/source.py`.
@@ -117,7 +117,7 @@ def find_matching(block: OverrideBlock, nodes: Nodes, wrt: Nodes) -> list[Overri
 
 
 class CallOverrides:
-    """The overrides of one call of `grad` and its like, and of the blocks around it.
+    """The overrides of one call of `grad` or similar, and of the blocks around.
 
     They are found before the function runs: the blocks that hold then are meant.
     """

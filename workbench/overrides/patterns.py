@@ -1,4 +1,4 @@
-"""`pattern`: an override's target that is a structure, wherever it stands."""
+"""`pattern`: a structure as the target of an override, at any place."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _list_families(op: Op) -> set[str]:
 
 
 class ByPattern(ByPart):
-    """Every part of a program that computes what a function of wildcards does.
+    """Every part of a program that computes the same as a function of wildcards.
 
     Made by :func:`pattern`.
 
@@ -280,7 +280,8 @@ class ByPattern(ByPart):
         none = "it is not" if count == 1 else "none is"
         return (
             f"the program has {count} {' or '.join(roots)}, but {none} computed from"
-            " what the pattern says; an inner value must be computed by the very op"
+            " the operands that the pattern names; an inner value must come from"
+            " exactly that op"
         )
 
     def __str__(self) -> str:
@@ -369,8 +370,8 @@ def check_condition(where: object, name: str) -> None:
     """Raise an error if a condition is not a function; ``name`` is an example role."""
     if where is not None and not callable(where):
         raise OverrideError(
-            f"where={where!r} is not a condition. Give a function of what the"
-            f' wildcards stand for: where=lambda m: m["{name}"].ndim == 2.'
+            f"where={where!r} is not a condition. Give a function of the values"
+            f' of the wildcards: where=lambda m: m["{name}"].ndim == 2.'
         )
 
 

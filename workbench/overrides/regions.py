@@ -26,7 +26,7 @@ Sources = tuple[tuple[int, ...], ...]
 
 
 class RegionLayout(NamedTuple):
-    """How regions of one structure are built; all places of a pattern share it.
+    """The layout of regions of one structure; all places of a pattern share one.
 
     Attributes
     ----------

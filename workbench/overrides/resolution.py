@@ -75,7 +75,7 @@ class Resolution:
         #: By the serial of a node: the positions of all that mean it by themselves and
         #: not as a part, the one that has the say last.
         self.ranked: dict[int, list[int]] = {}
-        #: For each override, whose nodes or matches it lost to whom, how many.
+        #: For each override, the number of nodes or matches lost to each other one.
         self.lost: list[Counter[int]] = [Counter() for _ in overrides]
         #: By the serial of a node inside a part that stands: the override of the part.
         self.inside: dict[int, int] = {}
@@ -167,7 +167,7 @@ class Resolution:
     @cached_property
     def rules(self) -> dict[int, NodeRule]:
         """The rules for both sweeps, by the serial of the node."""
-        # A rule is told which one its node is of those that the override means.
+        # A rule gets the position of its node among those of the override.
         at = [
             {
                 x.serial: k
@@ -213,8 +213,8 @@ class Resolution:
                     )
                 elif other == ASKED:
                     texts[i].append(
-                        f"{what} {inflect(count, 'holds', 'hold')} a value inside"
-                        " that the derivative is asked by, and"
+                        f"{what} {inflect(count, 'holds', 'hold')} a value inside that"
+                        " the derivative is taken by, and"
                         f" {inflect(count, 'does', 'do')} not count"
                     )
                 else:
@@ -469,8 +469,7 @@ def refuse_cut(override: Override, parts: Sequence[Region], wrt: Nodes) -> NoRet
     many = f"all {len(parts)} places hold" if len(parts) > 1 else "the one place holds"
     raise OverrideError(
         f"override {override.label!r} on {override.target}: {many} {' or '.join(names)}"
-        " inside, and the derivative is asked for by that: of the value alone, without"
-        " what it is computed from, the structure does not stand. Differentiate by"
-        " what goes in,"
-        " or target a node."
+        " inside, and the derivative by that takes it as an input: without the nodes"
+        " before it, the structure is not there. Differentiate by the inputs of the"
+        " structure, or target a node."
     )

@@ -134,7 +134,7 @@ def _suggest_parameters(
     usual = ["node", *name_parameters(letter, count).split(", ")]
     own = [p.name for p in signature.parameters.values() if p.kind in POSITIONAL]
     if len(own) < 2:
-        return usual  # which of the two it is, nobody knows
+        return usual  # one of two, and which is unknown
     if own[1:] == [letter]:
         own.pop()  # one of several has a number
     stem = own[-1].rstrip("0123456789") if len(own) > 1 else letter

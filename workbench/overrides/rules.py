@@ -1,4 +1,4 @@
-"""The rules that users write: how they run, and what they may return.
+"""The rules that users write: how they run, and the results they may return.
 
 Rules of the op table are trusted. The rules of users (of an op, registered for one, or
 of an override) run here, in a `Runner`. A rule is a function of a node, an op of

@@ -201,7 +201,7 @@ def type_of(x: object) -> type | None:
 
 
 class Values:
-    """The values of a program: its nodes, and what these read."""
+    """The values of a program: its nodes, and their operands."""
 
     def __init__(self, nodes: Sequence[Tensor]) -> None:
         self.nodes = nodes
@@ -329,8 +329,8 @@ def cut_region(
                 " no place in the sweep for a rule of both",
                 "Compute all inputs first, or cut out one output at a time.",
             )
-    # What lies inside and does not depend on the inputs is none of it, but a value
-    # that the derivative is asked by must not come that way either.
+    # Inner nodes that do not depend on the inputs are outside of it; a Tensor to
+    # differentiate by must not reach it through them either.
     around = [s for s in order if s not in kept]
     made, sources = zip(*steps, strict=True)
     places = tuple([kept[x.serial] for x in outputs])

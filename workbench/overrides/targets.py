@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from workbench.overrides.regions import Region
 
 Nodes = Sequence[Tensor]
-#: Writes a function, or what has no name (None), as code; told what it is in a target.
+#: Writes a function, or an object without a name (None), as code, given its role in the
+#: target.
 WriteFunction = Callable[[Callable[..., Any] | None, str], str]
 #: Whose functions are no predicates: NumPy would compute with the node.
 LIBRARIES = {"numpy", "scipy"}
 
 #: Why a program has no node of an op that its user has written.
 UNSEEN = (
-    " What is computed from plain arrays alone is not a node: give such arrays as"
+    " A value computed from plain arrays alone is not a node: give these arrays as"
     " arguments."
 )
 

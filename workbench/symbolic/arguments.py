@@ -1,4 +1,4 @@
-"""The inputs of a function of symbols: what may be one, and what a call may give it.
+"""The inputs of a function of symbols, and the arguments that a call may give.
 
 An array is checked against the symbol that it stands for, by rank, known lengths and
 dtype, and named in the error.
@@ -100,7 +100,7 @@ class Signature:
         self.check: list[Callable[[Any], Any]] = [
             _make_checker(x, i) for i, x in enumerate(self.symbols)
         ]
-        #: What stands for an argument that is left out, by the symbol.
+        #: The default of an argument that is left out, by its symbol.
         self.defaults: dict[Tensor, Any] = {}
         for x, value in as_pairs(defaults, "defaults", "{x: 1.0}"):
             if not isinstance(x, Tensor) or x.serial not in seen:

@@ -54,7 +54,7 @@ from workbench.symbolic.preparing import (
     replace_symbols,
 )
 
-# Who an array belongs to: what a function returns or keeps is nobody else's.
+# The owner of an array: results and states must belong to the function alone.
 
 
 def copy_aliases(arrays: Sequence[Any], others: Iterable[Any]) -> list[Any]:
@@ -77,7 +77,7 @@ def copy_aliases(arrays: Sequence[Any], others: Iterable[Any]) -> list[Any]:
                 x = x.copy()
                 memory = id(x)
             owners.add(memory)
-        copies.append(x)  # nobody can write into a number
+        copies.append(x)  # a number cannot be written to
     return copies
 
 
@@ -124,7 +124,7 @@ def nest_code(codes: Sequence[str], structure: Tree | None, updates: int) -> str
 
 
 class _Code:
-    """Code among the parts of a nest, whose text is then code too."""
+    """Code among the parts of a nest; the text of the nest is then code too."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -525,8 +525,8 @@ class Function:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"{self!r} cannot be pickled. Keep the code that makes it, and what its"
-            " shared values hold (w.get_value()); f.source is NumPy that runs on its"
+            f"{self!r} cannot be pickled. Keep the code that makes it, and the contents"
+            " of its shared values (w.get_value()); f.source is NumPy that runs on its"
             " own."
         )
 

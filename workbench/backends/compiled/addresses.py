@@ -1,4 +1,4 @@
-"""Index arrays: `x[i]` and what is written to an index, as addresses of kernels.
+"""Index arrays: `x[i]` and writes to an index, as addresses of kernels.
 
 Each index becomes one array per axis (`spread_index`), all broadcast to the shape of
 what it takes. Arrays that are known and step evenly along one axis are strides; the

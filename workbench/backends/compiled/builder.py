@@ -1,4 +1,4 @@
-"""`EntryBuilder`: what writes an entry; `Builder`: as LLVM's IR of vectors.
+"""`EntryBuilder` writes an entry; `Builder` writes LLVM's IR of vectors.
 
 A value has a kind, NumPy's letters of a dtype (``f8``, ``i4``, ``b1``), and as many
 lanes as the function that is being written. No pass runs over the text, so what it says
@@ -229,7 +229,7 @@ class EntryBuilder(ABC):
 
 
 class Builder(EntryBuilder):
-    """The text of one function, whose values have so many lanes."""
+    """The text of one function on values with a number of lanes."""
 
     def __init__(self, machine: Machine, lanes: int) -> None:
         self.machine = machine

@@ -399,7 +399,9 @@ def compute_entry(
         raise CompilerError(f"{op.name} with settings is computed by NumPy.")
     kinds = _find_loop_kinds(op, kind, specs)
     if not all(map(_fits, operands, kinds)):
-        raise CompilerError("no kernel compares integers with what is beyond them.")
+        raise CompilerError(
+            "no kernel compares integers with a number outside their range."
+        )
     values = [b.convert(x, kind) for x, kind in zip(operands, kinds, strict=True)]
     if op.ufunc is not None and set(kinds) == {"b1"}:
         return b.convert(_compute_logic(b, op.ufunc, values), kind)

@@ -49,7 +49,7 @@ _WORDS = (
     " make_tuple make_list increase decrease save restore raised clear busy"
 ).split()
 
-#: What stands in a slot that has no array yet. Others hold it too, so nobody takes it.
+#: The content of a slot without an array. Others hold it too, so it is never taken.
 _PLACEHOLDER = np.empty(0)
 
 
@@ -369,7 +369,7 @@ nothing:
 
 
 class _EntryWriter:
-    """The text of an entry, and the places of what it finds in its table."""
+    """The text of an entry, and the places of its values in its table."""
 
     def __init__(
         self, plan: Plan, inputs: Sequence[Buffer], outputs: Sequence[int],

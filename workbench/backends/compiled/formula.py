@@ -213,7 +213,7 @@ class Constants(NamedTuple):
 
 
 class Formula:
-    """The body of a function of vectors while it is being written.
+    """The body of a function of vectors, during its construction.
 
     Attributes
     ----------

@@ -26,14 +26,14 @@ IN_REGISTERS = ("entry", "gather")
 MOST_NODES = 256
 #: From so many entries on, a kernel is of nodes that share operands.
 LARGE_DOMAIN = 4096
-#: What has memory that nobody else writes to.
+#: Roles with memory of their own.
 OWNERS = ("entry", "gather", "reduction", "product", "system", "move")
 #: What has no memory of its own.
 ALIASES = ("view", "part", "window")
 
 
 class Groups:
-    """The nodes of a program as kernels, and what is no kernel, in order.
+    """The nodes of a program grouped into kernels and other steps, in order.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Groups:
         self.ordered: list[tuple[int, int, Any]] = []
         self.groups: dict[int, int] = {}
         self._levels: dict[int, int] = {}
-        #: What changes entries of its first operand, which nobody reads later.
+        #: Updates of a first operand that no later step reads.
         self._updates: set[int] = set()
         self._find_updates()
         self._find_levels()

@@ -52,7 +52,7 @@ Combine = Callable[[EntryBuilder, Value, Value], Value]
 
 
 class Combination(NamedTuple):
-    """How entries become one: an op of two, and what changes nothing.
+    """The way to reduce entries: an op of two, and its identity.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A kernel as code: its loops, the innermost in vectors, and what they reduce.
+"""A kernel as code: its loops, the innermost in vectors, and its reductions.
 
 A remainder runs under a mask, so that nothing beyond an array is read or written.
 """
@@ -76,7 +76,7 @@ BLOCK = 32
 
 
 class _KernelWriter:
-    """The text of one kernel while it is being written."""
+    """The text of one kernel, during its construction."""
 
     def __init__(self, machine: Machine, name: str, kernel: Kernel) -> None:
         kinds = [view.kind for view in kernel.views]

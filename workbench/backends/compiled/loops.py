@@ -105,7 +105,7 @@ def write_step(
 
 
 class _Writer:
-    """The text of a step that holds programs, while it is being written."""
+    """The text of a step that holds programs, during its construction."""
 
     def __init__(
         self, machine: Machine, name: str, step: steps.NestedStep, plan: steps.Plan

@@ -77,7 +77,7 @@ def lower(graph: Graph, target: Target) -> Plan:
 
 
 class _Lowering(Plan):
-    """A plan while it is being made."""
+    """A plan during its construction."""
 
     def __init__(
         self,

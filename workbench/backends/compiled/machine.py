@@ -48,7 +48,7 @@ _TRACKERS: dict[int, Any] = {}
 
 
 class Machine:
-    """What code is made for, and how it comes into the process.
+    """The processor that code is made for, and the way to load code.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class Machine:
 
 
 class Definition(NamedTuple):
-    """A function that kernels share: what declares it, its IR, what that declares."""
+    """A function that kernels share: its declaration, its IR, its own declarations."""
 
     declaration: str
     ir: str

@@ -1,4 +1,4 @@
-"""Where the values of a run lie: one block for what comes and goes, arrays for results.
+"""Memory of a run: one block for temporary values, arrays for results.
 
 A buffer's place in the block is free again after the step that reads it last; a kernel
 writes where it reads, entry by entry, when nobody reads that value later. Results are

@@ -1,4 +1,4 @@
-"""Products of matrices: by BLAS as SciPy hands it out, small ones in registers.
+"""Products of matrices: by BLAS from SciPy, small ones in registers.
 
 A call of BLAS costs as much as thousands of multiplications. A product that is small
 runs in tiles of registers, in one of two forms: along rows of the right matrix, or

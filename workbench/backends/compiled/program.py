@@ -693,7 +693,7 @@ def count_threads() -> int:
 
 
 class Crew:
-    """Threads that help the caller with the rounds of a kernel, if they come to it.
+    """Threads that help the caller with the rounds of a kernel, if free in time.
 
     All that they share is made of single steps of C: an interrupt in the main thread
     leaves no lock behind, as those of `concurrent.futures` may stay.

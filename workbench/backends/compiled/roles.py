@@ -1,4 +1,4 @@
-"""`Roles`: what computes each node of a graph, and where views lie.
+"""`Roles`: the role of each node of a graph, and the places of views.
 
 An op becomes an entry of a kernel, a gather, a reduction, a product, a system of
 equations, a move of memory, a loop or a choice with plans of its own, or a call of
@@ -112,7 +112,7 @@ class Roles:
         self._target = target
         self._scratch = target.make_builder()
         self._known: dict[Any, bool] = {}
-        #: Views of rows of unknown number that somebody reads who is not a loop.
+        #: Views of rows of unknown number with a reader other than a loop.
         self._refused: set[int] = set()
         self._find_roles()
 
@@ -331,7 +331,7 @@ class Roles:
             x.serial in self.of or x.serial in self._leaves
         )
         whole = self._find_layout(x) if known else None
-        # Others are asked for their lengths alone, or are constants.
+        # Other operands are read for their lengths alone, or are constants.
         measured = isinstance(node.op, DeferredOp)
         others = [self._example(y, measured) for y in node.inputs[1:]]
         if whole is None or any(y is None for y in others):

@@ -133,7 +133,7 @@ class HostStep(NamedTuple):
 
 
 class InnerProgram(NamedTuple):
-    """A program inside of a step: its plan, and what it shares with the plan outside.
+    """A program inside a step: its plan, and the buffers shared with the outer plan.
 
     Each pair is a buffer outside and one inside.
     """
@@ -262,14 +262,14 @@ def plan_loop(
 
 
 class Rows(NamedTuple):
-    """An operand of which a step takes a row, or the run knows how many it has."""
+    """An operand in rows: a step takes one, or only the run knows their number."""
 
     view: View
     length: View | None
 
 
 class Held(NamedTuple):
-    """An operand that is handed on as NumPy gave it: a tuple, an object."""
+    """An operand passed on unchanged from NumPy: a tuple, an object."""
 
     buffer: int
 

@@ -1,4 +1,4 @@
-"""`Target`: what a graph is lowered for, a processor or another device.
+"""`Target`: the device that a graph is lowered for, a processor or another.
 
 Fusion, schedule and memory are the same for all of them. A target says what its kernels
 compute, and which steps it has besides kernels.

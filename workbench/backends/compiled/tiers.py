@@ -1,4 +1,4 @@
-"""`TieredFunction`: NumPy answers at once, compiled code when it is ready.
+"""`TieredFunction`: NumPy answers at once, compiled code when ready.
 
 A program is compiled once for each set of shapes and dtypes that it is called with, by
 one thread in the background. Until then, and where it cannot be compiled, NumPy runs
@@ -42,7 +42,7 @@ WORTHWHILE = 0.02
 #: What a GPU refuses to compile, for lack of memory say, is tried so many times.
 MOST_TRIES = 3
 
-#: The reasons that this process was told for not compiling a program.
+#: The reasons against compiling that this process has warned of already.
 _TOLD: set[str] = set()
 #: A set of shapes and dtypes of the inputs.
 Key = tuple[tuple[Any, ...], ...]

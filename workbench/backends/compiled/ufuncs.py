@@ -1,4 +1,4 @@
-"""Loops of ufuncs inside kernels: what NumPy itself calls, for a few lanes at a time.
+"""Loops of ufuncs inside kernels: NumPy's own, for a few lanes at a time.
 
 A ufunc is a list of C functions, one for each combination of dtypes, and NumPy lets
 everybody read it (`numpy/ufuncobject.h`). What no primitive and no scalar of a row

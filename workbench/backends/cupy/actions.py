@@ -108,7 +108,7 @@ class Frame:
 
 
 class Action(ABC):
-    """What a call does, after the actions before it.
+    """One action of a call, after the actions before.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ class ProductAction(Action):
 
 
 class HostAction(Action):
-    """An op is computed as CuPy computes it, on the device."""
+    """An op that CuPy's function computes, on the device."""
 
     is_capturable = False
     count = 0
@@ -333,7 +333,7 @@ class _NestedAction(Action):
 
 
 class _Operand:
-    """An operand that a program reads where it lies, or where it is copied to.
+    """An operand that a program reads in place, or from a copy.
 
     Kernels take what begins at a multiple of `ALIGNMENT`.
     """
@@ -494,20 +494,20 @@ class LoopAction(_NestedAction):
         name = self.node.op.name
         if self.what.until:
             return (
-                f"{name}, of which the host must know after each step if it ends: a"
-                " wb.scan of so many steps is captured"
+                f"{name}, which the host must ask after each step whether it ends: a"
+                " wb.scan with a fixed number of steps is captured"
             )
         if self._given is not None:
             return (
-                f"{name}, whose number of steps the host must know: one that does not"
-                " come from the GPU is captured"
+                f"{name}, whose number of steps the host must read: a number that does"
+                " not come from the GPU is captured"
             )
         inside = (x.describe() for x in self.actions if not x.is_capturable)
         return next((f"{name}, in which is {x}" for x in inside), name)
 
 
 class ChoiceAction(_NestedAction):
-    """A choice of two programs, whose condition the host waits for."""
+    """A choice of two programs; the host waits for the condition."""
 
     is_capturable = False
 
@@ -553,7 +553,7 @@ class ChoiceAction(_NestedAction):
     def describe(self) -> str:
         """Return the op, and the reason against a capture."""
         return (
-            f"{self.node.op.name}, whose condition the host must know: np.where of both"
+            f"{self.node.op.name}, whose condition the host must read: np.where of both"
             " results is captured, and so are short branches of kernels"
         )
 

@@ -79,7 +79,7 @@ class Total(NamedTuple):
 
 
 class FunctionText:
-    """The text of one function while it is being written."""
+    """The text of one function, during its construction."""
 
     def __init__(self) -> None:
         self.b = CudaBuilder()

@@ -1,4 +1,4 @@
-"""`CupyFunction`: CuPy answers op by op, the compiled program when it is ready.
+"""`CupyFunction`: CuPy answers op by op, the compiled program when ready.
 
 The first call waits a moment for that. It is the compiled backend's function with
 another kind of program. Compute follows data: what it is given lies on the GPU, and so
@@ -115,9 +115,8 @@ class CupyFunction(tiers.TieredFunction):
                 needs = f" A call takes {format_bytes(program.memory)} besides inputs."
             raise DeviceMemoryError(
                 f"the memory of the GPU does not suffice: {error}.{needs}"
-                f" {runtime.describe_memory()}, after what nobody uses was given back."
-                " Let go of arrays (del x), take smaller batches, or checkpoint"
-                " (wb.checkpoint)."
+                f" {runtime.describe_memory()}, after unused memory was freed. Delete"
+                " arrays (del x), take smaller batches, or checkpoint (wb.checkpoint)."
             ) from error
 
     def _find_compiler(self) -> Callable[[Graph], Program]:

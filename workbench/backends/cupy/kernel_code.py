@@ -1,4 +1,4 @@
-"""A kernel as launches: what `entry_code` writes, scatters, and running sums.
+"""A kernel as launches: those of `entry_code`, scatters, and running sums.
 
 Several values for one place are taken one after the other by threads whose place it is,
 without atomic operations, in the order of the kernel's loops.

@@ -1,4 +1,4 @@
-"""`Launch`: one call of a function of CUDA as data; the device that it is for.
+"""`Launch`: one call of a CUDA function as data; `Device`: its target.
 
 A kernel of a plan is one launch or a few (`kernel_code`). Launches of one structure are
 one function; about a hundred functions are one text, which NVRTC compiles at a time.
@@ -96,7 +96,7 @@ class Launch(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """A text that is compiled at a time, and the functions that it has."""
+    """A text compiled as one unit, and its functions."""
 
     source: str
     names: tuple[str, ...]
@@ -108,7 +108,7 @@ class Unit(NamedTuple):
 
 
 class Device(NamedTuple):
-    """A GPU as plans see it: the target that `compiled.lowering.lower` takes.
+    """A GPU in plans: the target that `compiled.lowering.lower` takes.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""`plan_kernels`: what a program is on a GPU, in words and as CUDA, without a GPU."""
+"""`plan_kernels`: the GPU plan of a program, in words and as CUDA, without a GPU."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class PlannedStep(NamedTuple):
 
 
 class KernelPlan:
-    """The plan of a program on a GPU: print it, or iterate over its steps.
+    """The plan of a program on a GPU, to print, or to iterate over step by step.
 
     Attributes
     ----------
@@ -143,7 +143,8 @@ def plan_kernels(graph: Graph) -> KernelPlan:
     if not isinstance(graph, Graph):
         raise UsageError(
             f"plan_kernels takes a graph, and is given {shorten(repr(graph))}."
-            " wb.trace(f)(*args) records one, and what is compiled has one: f.graph."
+            " wb.trace(f)(*args) records one, and a compiled function has one:"
+            " f.graph."
         )
     simple = Replay(inline(graph), check_rewrites((), (), False)).run()
     specs = [spec_of(x) for x in simple.leaves]

@@ -1,4 +1,4 @@
-"""What no CUDA graph contains, and what to write instead, in words.
+"""The steps that no CUDA graph contains, with alternatives in words.
 
 A program's graph ends at such a step, and another one may begin after it: CuPy's
 functions take memory of their own and look at numbers, which a graph cannot.

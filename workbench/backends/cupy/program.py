@@ -260,7 +260,7 @@ class Program:
         except CompilerError as error:
             self.refusal = str(error)
         except DeviceMemoryError as error:  # the next calls would try in vain
-            self.refusal = f"what it keeps does not fit into memory: {error}"
+            self.refusal = f"its buffers do not fit into memory: {error}"
 
     # Memory
 

@@ -1,4 +1,4 @@
-"""`Runtime`: what a program asks of a GPU; `CupyRuntime`: how CuPy does it.
+"""`Runtime`: the functions of a GPU that programs need; `CupyRuntime`: by CuPy.
 
 Everything is put on CuPy's current stream and not waited for, but for `read`, which
 says so. Tests have a runtime of their own, whose memory is NumPy's.
@@ -83,9 +83,9 @@ class Pending:
                     other.wait()
                 raise DeviceError(
                     f"an index was out of bounds in an earlier call: of {nodes}. The"
-                    " GPU computed with index 0 in its place, so what that call"
-                    " returned is not what NumPy returns. Call it with wb.to_cpu of the"
-                    " arguments, and NumPy says which index it is."
+                    " GPU computed with index 0 in its place, so the result of that"
+                    " call is not NumPy's. Call it with wb.to_cpu of the arguments,"
+                    " and NumPy says which index it is."
                 )
 
     def check_all(self) -> None:
@@ -577,7 +577,7 @@ class _Kernel:
 
 
 class _Replay:
-    """A CUDA graph, and the memory that it needs."""
+    """A CUDA graph, and its memory."""
 
     def __init__(self, graph: Any, workspace: Any) -> None:
         self._launch = graph.launch

@@ -305,7 +305,7 @@ def _default_updates(
 
 
 class _Around:
-    """A function with something done before each call, and after it."""
+    """A function with actions before and after each call."""
 
     def __init__(self, inner: Any, prepare: Any) -> None:
         self.inner = inner

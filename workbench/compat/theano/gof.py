@@ -1,4 +1,4 @@
-"""`theano.gof`: what a graph is made of, and walks over it.
+"""`theano.gof`: the parts of a graph, and walks over graphs.
 
 The modules that these names stood in (``theano.gof.graph``, ``.op``, ``.type``) are
 this one.

@@ -32,7 +32,7 @@ WITHIN = ("workbench", "numpy")
 
 
 class DtypeName(str):
-    """A dtype as Theano has it, its name: ``x.dtype.startswith("float")``.
+    """A dtype in Theano's form, its name: ``x.dtype.startswith("float")``.
 
     It answers to what NumPy's dtype does too, and equals it.
 
@@ -138,7 +138,7 @@ ELSEWHERE = {"tensor.var": "tensor"}
 
 
 class _Unknown(MetaPathFinder):
-    """Says of a module of Theano's that it is not there, and what is."""
+    """Says that a module of Theano's is missing, and lists those that exist."""
 
     def find_spec(
         self, name: str, path: Any = None, target: ArrayLike | None = None

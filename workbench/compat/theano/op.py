@@ -42,7 +42,7 @@ __all__ = ["Op", "PureOp", "ViewOp", "as_op"]
 
 
 class NotScalarConstantError(UsageError):
-    """A constant number was asked of a variable whose value is not known yet."""
+    """A constant number was requested of a variable with an unknown value."""
 
 
 class Apply:
@@ -273,7 +273,7 @@ PureOp = Op
 
 
 class ViewOp(Op):
-    """An op that gives what it takes, for a subclass with a ``grad`` of its own."""
+    """An op that returns its operand, for a subclass with a ``grad`` of its own."""
 
     view_map: ClassVar[dict[int, list[int]]] = {0: [0]}
     __props__: ClassVar[tuple[str, ...]] = ()
@@ -500,7 +500,7 @@ def as_op(
 
 
 class OpFromGraph(Ours):
-    """A graph as an op, whose gradient may be another.
+    """A graph as an op, with a gradient that may be replaced.
 
     Parameters
     ----------

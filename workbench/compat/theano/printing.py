@@ -114,7 +114,7 @@ def _print(op: Any, value: Any) -> None:
 
 
 class Print(Op):
-    """An op that gives what it takes, and prints it whenever the program runs.
+    """An op that returns its operand, and prints the value at each run.
 
     >>> import workbench.compat.theano as theano, workbench.compat.theano.tensor as T
     >>> x = T.dscalar("x")

@@ -1,4 +1,4 @@
-"""Types and variables: `TensorType`, the symbols that it makes, and constants.
+"""Types and variables: `TensorType`, its symbols, and constants.
 
 A variable is a Tensor of the library. What Theano asks of a variable besides
 (``x.type``, ``x.owner``, ``x.dimshuffle``) stands in `methods.py`.
@@ -52,7 +52,7 @@ def dtype_name(dtype: npt.DTypeLike | None) -> str:
 
 
 class Type:
-    """The base of all types; a call of one makes a variable of it."""
+    """The base of all types; calling a type makes a variable."""
 
     def __call__(self, name: str | None = None) -> Array:
         """Return a new variable of this type."""
@@ -313,7 +313,7 @@ class TensorConstant(metaclass=_ConstantKind):
 
 
 class Tag(SimpleNamespace):
-    """Attributes of a program's own; ``test_value`` is computed if it is not set.
+    """Attributes that a program writes; ``test_value`` is computed if not set.
 
     >>> import workbench.compat.theano.tensor as T
     >>> x = T.dvector("x")

@@ -1,4 +1,4 @@
-"""`wb.KernelOp`: an op whose value is computed by C, C++ or CUDA source."""
+"""`wb.KernelOp`: an op with a value computed by C, C++ or CUDA source."""
 
 from __future__ import annotations
 

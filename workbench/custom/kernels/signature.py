@@ -1,4 +1,4 @@
-"""All arrays of a kernel: what a call binds their letters to, and the outputs' shapes.
+"""All arrays of a kernel: the values of their letters in a call, and output shapes.
 
 It looks at shapes and dtypes alone, so that symbols, whose lengths may be unknown, are
 bound as arrays are.
@@ -146,7 +146,7 @@ class Bound:
     lengths: dict[str, Any] = field(default_factory=dict)
     #: The dtype of each letter for one.
     types: dict[str, np.dtype[Any]] = field(default_factory=dict)
-    #: The outputs, once somebody has asked for them.
+    #: The outputs, once requested.
     outputs: list[Spec] | None = None
 
 
@@ -179,7 +179,7 @@ class Signature:
         self.outputs = [KernelArray.of(op, k, v) for k, v in outputs.items()]
         self.types = self._expand_types(types)
         self.settings = tuple(settings)
-        #: The letters of lengths, in the order in which the kernel is told them.
+        #: The letters of lengths, in the order of the kernel's parameters.
         self.letters = list(
             dict.fromkeys(
                 letter
@@ -220,7 +220,7 @@ class Signature:
         """Raise an error for names given twice, and letters that no input binds."""
         names = [p.name for p in (*self.inputs, *self.outputs)]
         lengths = [letter for letter in self.letters if letter != "..."]
-        # What the kernel is told of `...` is called so.
+        # The name of the parameter for the size of `...`.
         size = ["size"] * ("..." in self.letters)
         taken = [*names, *lengths, *size, *self.types, *self.settings]
         reserved = sorted(RESERVED.intersection(taken))

@@ -1,4 +1,4 @@
-"""Compilers: which there are, how one runs, and what its complaints mean.
+"""Compilers: which ones exist, how one runs, and the meaning of its complaints.
 
 A compiler runs without a shell, under a limit of time, and ends with its children
 when the user interrupts.

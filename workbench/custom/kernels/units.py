@@ -27,7 +27,7 @@ OURS = "workbench"
 
 @dataclass(frozen=True)
 class Language:
-    """C, C++ or CUDA: how it spells what a kernel needs."""
+    """C, C++ or CUDA: the language's words for the needs of a kernel."""
 
     #: What the class attribute is called that holds the source.
     name: str
@@ -77,7 +77,7 @@ CPP = Language(
     "std::complex<float>",
     "std::complex<double>",
 )
-#: NVRTC has no headers of the system's, so it is told what they would say.
+#: NVRTC lacks the system's headers, so their declarations stand here.
 CUDA = Language(
     "cuda",
     "CUDA",
@@ -245,7 +245,7 @@ class Home(NamedTuple):
 
 
 class Text(NamedTuple):
-    """The source of a kernel, and where it comes from.
+    """The source of a kernel, and its origin.
 
     ``file`` is set where it was read from one.
     """

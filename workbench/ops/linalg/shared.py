@@ -15,7 +15,7 @@ from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, list_positions, shape_of
 from workbench.ops.elementwise import conjugate
 
-# What sparsity patterns are told
+# Which entries systems of equations read, for sparsity patterns
 
 
 def read_system(a: Array, b: Array, **_: Any) -> Array:

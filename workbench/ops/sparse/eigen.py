@@ -103,8 +103,8 @@ def _turn(
         except np.linalg.LinAlgError as error:
             raise errors.MatrixError(
                 f"eigsh: the eigenvalue {i} is repeated, and the derivative of its"
-                " vector is not determined. Use what does not depend on the vectors of"
-                " equal eigenvalues, such as the eigenvalues alone."
+                " vector is not determined. Use only results that do not depend on the"
+                " vectors of equal eigenvalues, such as the eigenvalues alone."
             ) from error
     return np.stack(made, axis=1)
 

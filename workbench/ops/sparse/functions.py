@@ -218,7 +218,7 @@ def _sandwich(
         size = wanted.shape[0]
         whole = np.reshape(scatter_values(outer, wanted.keys, size**2), (size, size))
         left = apply(PRODUCT, (middle, whole), {"pattern": between})
-        # Row i of Y by column j of M Y, at the places asked for alone.
+        # Row i of Y by column j of M Y, at the requested places alone.
         return apply(SAMPLE, (whole, left.T), {"pattern": ask})
     y, m = make_sparse(outer, wanted), make_sparse(middle, between)
     values, have = list_entries(arithmetic.matmul(arithmetic.matmul(y, m), y))

@@ -1,4 +1,4 @@
-"""`SparseTensor`: a sparse array whose stored values are a Tensor.
+"""`SparseTensor`: a sparse array with a Tensor for its stored values.
 
 It is what a sparse argument is inside a traced function. Its operators and methods
 are SciPy's; what depends on a value other than through the stored entries is not

@@ -1,4 +1,4 @@
-"""How the ops behind `scipy.special` are declared, and what their rules share.
+"""Declarations of the ops behind `scipy.special`, and helpers of their rules.
 
 A rule calls SciPy's functions by their names; `Special` finds them where the arrays
 are: `scipy.special` for NumPy's, `cupyx.scipy.special` for CuPy's.
@@ -93,7 +93,7 @@ class Special:
 
 
 class _Functions:
-    """Every function of `scipy.special` by its name, as rules call it: ``F.erf``."""
+    """Every function of `scipy.special` by its name, for rules: ``F.erf``."""
 
     def __getattr__(self, name: str) -> Special:
         made = Special(name)

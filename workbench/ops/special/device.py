@@ -91,7 +91,7 @@ _TYPES = {"l": np.int64, "d": np.float64, "D": np.complex128}
 
 
 class DeviceLoop(NamedTuple):
-    """A loop of a ufunc in double precision: SciPy's letters, and the C++ of it."""
+    """A loop of a ufunc in double precision: SciPy's type letters, and its C++ code."""
 
     inputs: str
     outputs: str
@@ -99,7 +99,7 @@ class DeviceLoop(NamedTuple):
 
 
 class DeviceFunction:
-    """A function of `scipy.special` as kernels; call it with arrays of CuPy's.
+    """A function of `scipy.special` as kernels, to call with arrays of CuPy's.
 
     ``ufunc`` is SciPy's own, whose loops these are.
     """

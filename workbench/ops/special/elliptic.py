@@ -1,4 +1,4 @@
-"""Elliptic integrals and functions, and what is made of them (DLMF 19 and 22).
+"""Elliptic integrals and functions, and functions of both (DLMF 19 and 22).
 
 By the parameter, the usual formulas divide by ``m``; here Carlson's integrals stand in
 their place, which keep their digits around ``m = 0``.

@@ -1,4 +1,4 @@
-"""Rules that change what the true rule passes on: texts, left-out entries, noise.
+"""Rules that change the result of the true rule: texts, left-out entries, noise.
 
 ``d`` is what the true rule would pass on to an input, in the shape of that input, and
 ``g`` what arrives at the node, in the shape of its output.
@@ -470,7 +470,7 @@ def sanitise_entries() -> str:
     return "sanitise_entries"
 
 
-# Noise on gradients, the same whenever it is asked for again.
+# Noise on gradients, the same at each request.
 
 _MASK = (1 << 64) - 1
 #: The step of the sequence, and the two factors that mix it (Steele, Lea and Flood).

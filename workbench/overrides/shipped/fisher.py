@@ -1,4 +1,4 @@
-"""Natural gradients of linear layers, whose metric is found from the gradients.
+"""Natural gradients of linear layers, with a metric estimated from the gradients.
 
 At a node that multiplies by a matrix of weights, each example n of a batch has its own
 gradient ``sₙ aₙᵀ``: what went in, ``aₙ``, and what arrives, ``sₙ``. Their second

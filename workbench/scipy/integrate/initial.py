@@ -1,4 +1,4 @@
-"""Initial value problems as an op: its derivatives are such problems again.
+"""Initial value problems as an op; the derivatives are initial value problems too.
 
 ``y' = f(t, y, θ)`` from ``y(t₀) = y₀`` to the times ``t₁, t₂, ...``. Forward mode
 integrates the sensitivity ``s' = ∂f/∂y s + ∂f/∂θ θ̇`` beside y (Hairer, Nørsett and
@@ -82,7 +82,7 @@ def integrate(
 def _compute(*inputs: Any, problem: RateSystem) -> Array:
     *parameters, times, y0 = inputs
     times = np.asarray(times)
-    # Solvers take no time twice; some rows stand for the same.
+    # Solvers take no time twice; equal times share a row.
     fresh = np.concatenate([[True], times[1:] != times[:-1]])
     row = np.cumsum(fresh) - 1
     distinct = times[fresh]
@@ -478,7 +478,7 @@ FLOW.calls_back = True
 
 ADJOINT.compute = _compute_adjoint
 ADJOINT.infer = _infer_adjoint
-ADJOINT.batch = None  # example by example, as the op whose adjoint it is
+ADJOINT.batch = None  # example by example, like the op itself
 ADJOINT.hoist = _hoist_adjoint
 ADJOINT.rule = "the derivatives of the adjoint equation, a′ = −(∂f/∂y)ᵀ a"
 ADJOINT.calls_back = True

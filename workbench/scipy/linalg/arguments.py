@@ -56,9 +56,9 @@ def require_value(x: ArrayLike, what: str) -> Array:
     value = value_of(x)
     if value is None:
         raise TraceError(
-            f"{what}{blame.user_line()}: the shape of the result depends on values, and"
-            " this is traced without them. Give the arrays themselves, or select from"
-            " the whole result by index."
+            f"{what}{blame.user_line()}: the shape of the result depends on values,"
+            " which this trace does not have. Give the arrays themselves, or select"
+            " from the whole result by index."
         )
     return value
 

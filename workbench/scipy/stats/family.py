@@ -1,4 +1,4 @@
-"""A family of distributions of one number: what all have in common.
+"""A family of distributions of one number: the part common to all families.
 
 A family is written down in its standard form; here that becomes SciPy's methods, with
 ``loc`` and ``scale``, support, limits and parameters that are not allowed. Outside the

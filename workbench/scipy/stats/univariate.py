@@ -549,7 +549,7 @@ def _detach_infinite(x: Array) -> Array:
 
 
 class _Truncated(Continuous):
-    """`truncnorm`, whose ends may be infinite."""
+    """`truncnorm`, with ends that may be infinite."""
 
     def bind_parameters(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> list[Any]:
         a, b, *settings = super().bind_parameters(args, kwds)

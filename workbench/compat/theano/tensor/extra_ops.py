@@ -55,7 +55,7 @@ def diff(x: ArrayLike, n: int = 1, axis: int = -1) -> Array:
 
 
 class _Counted(Op):
-    """Functions of values whose results have lengths that only values tell."""
+    """Functions with results whose lengths depend on values."""
 
     __props__ = ("function", "dtypes", "settings")
 

@@ -52,7 +52,7 @@ class RandomState(Stream):
 
 
 class Drawn(Op):
-    """A draw of whole numbers: it has no gradient by the parameters of its law."""
+    """A draw of whole numbers, without a gradient by the parameters of its law."""
 
     __props__ = ()
 
