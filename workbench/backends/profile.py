@@ -1,8 +1,8 @@
 """What each step of a program costs, in time and in bytes: `Profile`.
 
 The program that is measured is the one that runs, with a clock around each step: an op
-of NumPy, or a kernel of compiled code, which computes many nodes at once. Calls that
-nobody measures pay nothing.
+of NumPy, or a kernel of compiled code, which computes many nodes at once. Calls without
+a measurement pay nothing.
 """
 
 from __future__ import annotations

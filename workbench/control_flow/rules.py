@@ -255,9 +255,9 @@ def _freeze_finished(
 ) -> tuple[Loop, Any, Any, list[Any]]:
     """Return a loop in which an example that has ended keeps its state.
 
-    Two more carries tell who is at work, and how many steps were made; in a loop that
-    goes by numbers alone the second is the place it is at. ``sizes`` are the number of
-    examples outside, and as a length of the leaves of the body.
+    Two more carries tell which examples are at work, and how many steps were made; in a
+    loop that goes by numbers alone the second is the place it is at. ``sizes`` are the
+    number of examples outside, and as a length of the leaves of the body.
     """
     size, inner = sizes
     if loop.visible and not loop.derived:

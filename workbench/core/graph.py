@@ -292,7 +292,7 @@ class Graph:
         """Return the graph as a picture that stands alone: a text of SVG.
 
         The program runs down, its gradient up beside it. A graph of more than a few
-        hundred nodes is told in words. In a notebook a graph shows this by itself.
+        hundred nodes is described in words. In a notebook a graph shows this by itself.
 
         Examples
         --------

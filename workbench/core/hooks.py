@@ -39,7 +39,7 @@ class Hook(Generic[P, R]):
         before anybody calls. Such a module sets it in its last lines, so that no
         thread calls a module that another is still loading.
     call
-        The function itself, for who counts frames or nanoseconds.
+        The function itself, for callers that count frames or nanoseconds.
     """
 
     __slots__ = ("call", "does", "is_set", "module", "name")

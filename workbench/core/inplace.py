@@ -50,7 +50,7 @@ def open_memory(x: Tensor, name: str) -> tuple[Memory, list[Tensor]]:
     Raises
     ------
     TraceError
-        Where NumPy lets nobody write, or others than the program would see it.
+        Where NumPy refuses writes, or arrays outside the program would change too.
     """
     opened = traces.LOCAL.stack or tuple(traces.OPEN)
     if type(x) in CHANGED and x.memory.whole:

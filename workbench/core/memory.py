@@ -4,15 +4,15 @@ A Tensor is a node of a program, and nodes never change. A user holds Tensors as
 arrays, which do. The two meanings part at the first write: a `Memory` then stands for
 the array that all its names and views share, and knows its latest version, a node. A
 write makes the next version, and every Tensor that shows the memory becomes a *handle*,
-by its class: whoever is given a handle takes the latest node in its place, of a view
-the view taken again of the latest version.
+by its class: code that gets a handle takes the latest node in its place, of a view the
+view taken again of the latest version.
 
 What was recorded before reads the nodes as they were. A handle keeps a copy of the node
 that it was (`Handle.node`), and who walks over a program puts that in the place of
 handles on the way (`replace_handles`): a Graph holds nodes alone.
 
 Three facts must hold, or numbers would be wrong in silence: functions share memory, and
-lay it out, as NumPy's do (`sharing.py`); who is handed the node of a version has it
+lay it out, as NumPy's do (`sharing.py`); a node of a version that is handed out is
 noted (`adopt`); and what an array *is* is answered as NumPy does. A write begins and
 ends in `inplace.py`; how entries are put into a version, and the functions that write,
 stand in `ops/writing.py`.
@@ -84,7 +84,7 @@ class Memory:
     allowed
         The innermost trace in which a write has been found to be allowed.
     buffer
-        The value of the latest version, where nobody has seen it: written in place.
+        The value of the latest version, while it is private: written in place.
     shown
         An array of its shape that takes no memory, for rules that read no more.
     seen

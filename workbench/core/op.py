@@ -231,9 +231,9 @@ class Op:
         as where the rule returns NotImplemented.
     connection
         ``connection(inputs, params) -> rows``: one row per input, and in it for each
-        output whether it depends on that input's values (Theano's connection
-        pattern). None: every output depends on every input. What is not connected
-        has no gradient, which is told from a gradient that is zero.
+        output whether it depends on that input's values (Theano's connection pattern).
+        None: every output depends on every input. An input that is not connected has no
+        gradient, which differs from a gradient of zero.
     infer
         ``infer(*specs_or_values, **params) -> Spec``. None: run ``compute`` on
         examples that take no memory. Shapes and settings hold `Dim`s where a length is

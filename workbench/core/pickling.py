@@ -4,8 +4,8 @@ What many nodes share (op, settings, spec, line) is a `NodeForm`, which travels 
 node is the number of its form and the places of its operands, in the order of the
 program, so nothing follows a chain from node to node. A Tensor by itself goes on
 refusing: it is a place in a program. What tells of nodes, as a finding does, sends a
-`NodeText` of each.
-`lift_constants` takes large arrays out of a program, for who sends many programs.
+`NodeText` of each. `lift_constants` takes large arrays out of a program, for senders of
+many programs.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Arrays of NumPy in a traced function, plain until a Tensor is stored in one.
 
-`Plain` is NumPy's array to whoever asks: its buffer, its views, its speed; only
+`Plain` is NumPy's array to all other code: its buffer, its views, its speed; only
 ``x[i] = v`` looks at ``v``. What varies is first stored by ``x[i] = v``, ``x += v``,
 ``out=``, ``np.copyto`` or ``ufunc.at``; then the array, and all views of the memory
 that are alive, *turn*: each of these objects becomes a `Turned`, which answers as the
-Tensor that it stands for from then on (`memory.py`). So no name, list or attribute
-that holds one need be found.
+Tensor that it stands for from then on (`memory.py`). So no name, list or attribute that
+holds one need be found.
 
 Compiled code reads the memory of an array behind all protocols. Of one that has turned
 it must never read old numbers in silence: the dtype of the object is that of raw bytes,
@@ -442,7 +442,7 @@ def turn(x: Any) -> None:
     Raises
     ------
     TraceError
-        Where NumPy lets nobody write, or others than the program would see it.
+        Where NumPy refuses writes, or arrays outside the program would change too.
     """
     with LOCK:
         if type(x) not in PLAIN:

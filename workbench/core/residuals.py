@@ -4,7 +4,7 @@ A gradient of large arrays needs as much memory as its program has values, if it
 them all; but the rules of a sum, or of `exp`, do not read what they were given. While a
 trace that only `grad` or `vjp` will pull back through is open, the large values that no
 rule reads are let go as soon as the program itself holds them no more. What they looked
-like stays known; who asks for such a value all the same has it computed again.
+like stays known; such a value is computed again if it is read all the same.
 
 The nodes that take part are of a class of their own (`tensor.LeanTensor`), so that a
 program on small arrays pays nothing.

@@ -1,8 +1,8 @@
 """A graph becomes a straight line, and the line runs: the interpreter of programs.
 
-Values live in numbered slots; a slot is used again as soon as nobody reads its value
-any more, so a program of a million steps holds only what is alive. Every backend
-starts from a `Schedule`.
+Values live in numbered slots; a slot is used again after the last step that reads its
+value, so a program of a million steps holds only what is alive. Every backend starts
+from a `Schedule`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The user's line and scope behind each Tensor, and the blocks in force.
 
-A Tensor keeps only its code object and instruction offset; they are decoded
-here when somebody asks, so tracing pays nothing for lines that nobody reads.
+A Tensor keeps only its code object and instruction offset; they are decoded here on
+request, so tracing pays nothing for lines that are never read.
 """
 
 from __future__ import annotations
@@ -454,7 +454,7 @@ def is_assignment(code: CodeType, lasti: int) -> bool:
 def find_in_place_operator() -> tuple[str, str] | None:
     """Return the operator that the user's line is at, ``"+="``, and the statement.
 
-    None for anything else; where nobody kept the text the statement is empty.
+    None for anything else; where the text was not kept the statement is empty.
     """
     code, lasti = caller()
     step = next((x for x in get_instructions(code) if x.offset == lasti), None)

@@ -358,7 +358,7 @@ MASKED.add(MaskedTensor)
 class LeanTensor(Tensor):
     """A Tensor of a large value, or made from one: see `residuals.py`.
 
-    Its ``stored`` value is let go when nobody holds the Tensor and no rule reads it.
+    Its ``stored`` value is released when the Tensor has no holder and no rule reads it.
     """
 
     __slots__ = ()

@@ -318,8 +318,8 @@ class OpenTrace(Hold):
     def hold_older(self) -> None:
         """Let nobody write to arrays of the traces around: each run would do so again.
 
-        NumPy's own functions, which ask nobody, refuse to write to what is read-only;
-        all but `numpy.ufunc.at`, whose change is found when the trace ends.
+        NumPy's own functions, which call no protocol, refuse to write to read-only
+        arrays; all but `numpy.ufunc.at`, whose change is found when the trace ends.
         """
         older: list[tuple[Any, int]] = []
         for trace in LOCAL.stack:

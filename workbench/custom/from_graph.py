@@ -50,7 +50,7 @@ class OpFromGraph(Call):
 
         - an ``OpFromGraph`` or another op that takes the inputs, then one cotangent
           per output, and gives one gradient per input (zeros arrive for an output
-          that nobody differentiates, or that holds integers);
+          without a cotangent, or of integers);
         - a function ``rule(node, *cotangents)`` that returns one gradient (or None)
           per input;
         - a rule as text, such as ``"clip(d, -1, 1)"``, as in

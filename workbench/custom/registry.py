@@ -262,7 +262,7 @@ def register_gradient(op: Any) -> Callable[[F], F]:
 def _is_same_rule(known: Any, rule: Any) -> bool:
     """Return whether two rules are the same, or one definition that ran twice.
 
-    What has no name of its own is told apart by what it is.
+    Rules without a name are told apart by identity.
     """
     if getattr(rule, "is_anonymous", False) or getattr(known, "is_anonymous", False):
         return bool(known == rule)

@@ -1,8 +1,8 @@
 """The driver: pieces of one computation, sent, counted, repeated, gathered, cancelled.
 
 Nothing else in this room waits for the scheduler. What is lost with a worker Dask
-computes again; what nobody can compute again, arrays that were only scattered, is sent
-again with the pieces that are left. A computation ends with its results, with the
+computes again; data that cannot be computed again, arrays that were only scattered, is
+sent again with the pieces that are left. A computation ends with its results, with the
 user's own error, or with a `ClusterError` that says what became of the cluster.
 """
 

@@ -280,8 +280,8 @@ class trace_packages:
 
     Returns
     -------
-    A context manager, for who wants it in one block alone. Called by itself, it holds
-    from then on.
+    A context manager, for use in a single block. Called by itself, it holds from then
+    on.
 
     Raises
     ------

@@ -572,8 +572,8 @@ for _name, _ufunc in (*_SIGNS.items(), *FUNCTION_METHODS.items()):
 def make_entries(x: Tensor, copy: bool | None) -> np.ndarray[Any, Any]:
     """Return an array of objects, the entries of a Tensor.
 
-    Where no copy was asked for, it stands for the memory of the Tensor: nobody may
-    write to it, since nobody would see that in the Tensor.
+    Where no copy was asked for, it stands for the memory of the Tensor: the array is
+    read-only, since a write would not show in the Tensor.
     """
     sheet = Sheet(None)
     if type(x) in CHANGED:

@@ -544,8 +544,8 @@ BY_ENTRIES = {
 def _entries(x: Tensor, copy: bool | None = None) -> np.ndarray[Any, Any]:
     """Return an object array of the entries of a Tensor.
 
-    Where no copy was asked for, it stands for the memory of the Tensor: nobody may
-    write to it, since nobody would see that in the Tensor.
+    Where no copy was asked for, it stands for the memory of the Tensor: the array is
+    read-only, since a write would not show in the Tensor.
     """
     shape = x.shape
     frame = sys._getframe(2)

@@ -1,8 +1,8 @@
 """How entries are written: ``x[i] = v``, functions and methods that write, ``out=``.
 
 `core/memory.py` says what a memory and its versions are; here stands how the next
-version is made. A store at an index writes into a buffer that nobody has seen, so that
-n stores into n entries take linear time, and back the cotangent is written into, too.
+version is made. A store at an index writes into a buffer while it is private, so that n
+stores into n entries take linear time, and back the cotangent is written into, too.
 """
 
 from __future__ import annotations

@@ -80,10 +80,10 @@ def named_rule(
 ) -> Callable[[F], F]:
     """Register a gradient rule under a name, for use in texts.
 
-    ``wb.override("sqrt", "safe")`` then runs the rule that is called ``safe``, and
-    so do ``OpFromGraph(vjp="safe")`` and the form of the page. The name is looked up
-    when the rule runs. Such a text is data: a session can store it, and whoever opens
-    the session needs the rule to be registered there.
+    ``wb.override("sqrt", "safe")`` then runs the rule that is called ``safe``, and so
+    do ``OpFromGraph(vjp="safe")`` and the form of the page. The name is looked up when
+    the rule runs. Such a text is data: a session can store it, and the rule must be
+    registered where the session is opened.
 
     Parameters
     ----------

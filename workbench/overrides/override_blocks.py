@@ -1,7 +1,7 @@
 """The overrides of a call, and the ``with workbench.overrides(...)`` blocks around.
 
 They stand apart from `resolution.py`, which a program without overrides does not need:
-it loads with the first override. When a block holds is told in `core/source.py`.
+it loads with the first override. `core/source.py` explains when a block holds.
 Derivatives ask here for the overrides that hold for them, by `core/hooks.py`.
 """
 
@@ -204,9 +204,9 @@ class overrides:
     """Apply overrides to every derivative that is taken inside a ``with`` block.
 
     The block holds in its own thread or task, and in tasks that start inside it, until
-    it is left. One that a generator has opened does not hold for who iterates over the
-    generator, while it is suspended at a ``yield``; one in a context manager by
-    ``contextlib``, or in a fixture of pytest, holds for those who enter it.
+    it is left. A block that a generator has opened does not hold for the code that
+    iterates over the generator, while it is suspended at a ``yield``; one in a context
+    manager by ``contextlib``, or in a fixture of pytest, holds for those who enter it.
 
     Parameters
     ----------

@@ -240,7 +240,7 @@ def function(
     UsageError
         If an input is not a symbol or is given twice, or an option does not fit.
     ShapeError, DtypeError
-        If what is given or updated does not fit in its place.
+        If a replacement or an update does not fit in its place.
 
     Examples
     --------

@@ -1,9 +1,8 @@
 """Memory of a run: one block for temporary values, arrays for results.
 
 A buffer's place in the block is free again after the step that reads it last; a kernel
-writes where it reads, entry by entry, when nobody reads that value later. Results are
-arrays of their own. Memory of a call is used again for a later one when nobody else
-holds it.
+writes where it reads, entry by entry, when no later step reads that value. Results are
+arrays of their own. Memory of a call is used again for a later one when it is free.
 """
 
 from __future__ import annotations

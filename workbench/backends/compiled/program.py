@@ -395,7 +395,7 @@ class Program:
     ) -> list[Any]:
         """Return the outputs for these inputs, as arrays that nobody else writes to.
 
-        The inputs have the shapes and dtypes of the graph's leaves. ``observe`` is told
+        The inputs have the shapes and dtypes of the graph's leaves. ``observe`` gets
         the seconds of each call.
 
         Raises

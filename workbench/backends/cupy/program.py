@@ -113,8 +113,8 @@ class Program:
     ) -> list[Any]:
         """Return the outputs for these inputs, as arrays that nobody else writes to.
 
-        The inputs have the shapes and dtypes of the graph's leaves. ``observe`` is told
-        the seconds of each action, which is waited for then.
+        The inputs have the shapes and dtypes of the graph's leaves. ``observe`` gets
+        the seconds of each action, and each action is waited for.
 
         Raises
         ------

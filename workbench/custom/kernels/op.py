@@ -349,12 +349,12 @@ class KernelOp(Op):
     Attributes
     ----------
     inputs, outputs
-        Name, dtype and shape of each array: ``"x: float64[n, 3], w: float64[n]"``, or
-        a mapping ``{"x": "float64[n, 3]", ...}``. A letter is a length, the same
-        wherever it appears; outputs may have ``n + 1`` or ``2 * n``, or a setting;
-        ``float64[]`` is one number. ``...`` stands for axes of any number, and the
-        kernel is told ``size``, the product of their lengths. ``T[n]`` is of any dtype
-        that ``types`` allows, and the source says ``T``.
+        Name, dtype and shape of each array: ``"x: float64[n, 3], w: float64[n]"``, or a
+        mapping ``{"x": "float64[n, 3]", ...}``. A letter is a length, the same wherever
+        it appears; outputs may have ``n + 1`` or ``2 * n``, or a setting; ``float64[]``
+        is one number. ``...`` stands for axes of any number, and the kernel gets
+        ``size``, the product of their lengths. ``T[n]`` is of any dtype that ``types``
+        allows, and the source says ``T``.
     types
         The dtypes that a letter stands for: ``"T: int32 | float64"``, or a mapping to
         their names. One that is not told means ``float32 | float64``.

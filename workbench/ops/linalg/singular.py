@@ -469,13 +469,12 @@ def svd(
 ) -> Array | SVDResult:
     """Return ``U``, ``S`` and ``Vh``, or the singular values alone.
 
-    Where a singular value repeats, what is made of values and vectors and is the same
-    for every choice of them has its first derivative, and NaN as its second; what
-    depends on the choice has NaN. A singular value that is
-    0 moves with its vectors as if it could be negative, so that what is made of all
-    three is right there (in `svdvals` it has a kink, and gradient 0). The columns that
-    ``full_matrices`` adds are any basis of what is left, and move as the one that
-    turns least.
+    Where a singular value repeats, a result of values and vectors that is the same for
+    every choice of them has its first derivative, and NaN as its second; what depends
+    on the choice has NaN. A singular value that is 0 moves with its vectors as if it
+    could be negative, so that results of all three are right there (in `svdvals` it has
+    a kink, and gradient 0). The columns that ``full_matrices`` adds are any basis of
+    the remaining space, and move as the basis that turns least.
     """
     a = admit(a)
     if hermitian:

@@ -332,10 +332,10 @@ def eigh(a: Array, UPLO: Literal["L", "U"] = "L") -> EighResult:
     """Return eigenvalues and eigenvectors; the gradient lies in the triangle read.
 
     Eigenvectors are determined up to a sign, complex ones up to a phase; their
-    derivative is the one without a turn of that phase. Where an eigenvalue repeats,
-    what is made of values and vectors and is the same for every choice of them, as
-    ``(v * np.log(w)) @ v.T``, has its first derivative, and NaN as its second; what
-    depends on the choice has NaN.
+    derivative is the one without a turn of that phase. Where an eigenvalue repeats, a
+    result of values and vectors that is the same for every choice of them, as ``(v *
+    np.log(w)) @ v.T``, has its first derivative, and NaN as its second; what depends on
+    the choice has NaN.
     """
     params: Params = {"UPLO": "L" if _is_lower(UPLO) else "U"}
     return EighResult(*apply_and_split(EIGH, (admit(a),), params))
