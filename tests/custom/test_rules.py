@@ -306,7 +306,7 @@ def test_what_is_refused_when_it_is_made(data: Any, says: str) -> None:
         (
             '{"workbench_rule": 1, "inputs": ["x"], "returns": ["x"], "nodes": [],'
             ' "name": 3}',
-            "not what it must be",
+            "has the wrong form",
         ),
         (
             '{"workbench_rule": 1, "inputs": 3, "returns": ["x"], "nodes": []}',

@@ -330,8 +330,8 @@ def test_one_that_matches_nothing_says_what_was_close() -> None:
     assert "the program has 1 add, but it is not computed from" in text
     assert "Its ops: add, exp, multiply, sum." in text
     text = missed(lambda W, x, b: W @ x + b, lambda b: np.sum(np.tanh(A @ x + b)), x)
-    assert "the program has no matmul. What is computed from plain arrays" in text
-    assert "give such arrays as arguments. Its ops: add, sum, tanh." in text
+    assert "the program has no matmul. A value computed from plain arrays" in text
+    assert "give these arrays as arguments. Its ops: add, sum, tanh." in text
 
 
 # What it is called

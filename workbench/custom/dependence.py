@@ -15,7 +15,7 @@ Declare = Callable[..., Any]
 
 
 def read_declaration(name: str, declare: Declare, node: NodeFacts) -> list[Relations]:
-    """Return what a user's `pattern` says of a node: for each output, of each input.
+    """Return the relations of a user's `pattern`: for each output, of each input.
 
     Raises
     ------

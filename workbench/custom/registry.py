@@ -159,7 +159,7 @@ def enter_function(entry: RegisteredOp) -> str:
 
 
 def is_alive(entry: RegisteredOp) -> bool:
-    """Return whether the class of an op still exists, so that somebody may use it."""
+    """Return whether the class of an op still exists."""
     if entry.maker is None:
         return True
     if entry.maker() is not None:
@@ -237,8 +237,8 @@ def register_gradient(op: Any) -> Callable[[F], F]:
         if not callable(rule):
             raise RegistrationError(
                 f"{rule!r} is not a gradient of {name!r}: decorate a function"
-                " rule(node, g), or give what wb.graph_rule made, or the name of a rule"
-                " (wb.named_rule)."
+                " rule(node, g), or give a result of wb.graph_rule, or the name of a"
+                " rule (wb.named_rule)."
             )
         if entry is None:
             keep_waiting(snake(name), rule)
@@ -263,7 +263,7 @@ def register_gradient(op: Any) -> Callable[[F], F]:
 def _is_same_rule(known: Any, rule: Any) -> bool:
     """Return whether two rules are the same, or one definition that ran twice.
 
-    What has no name of its own is told apart by what it is.
+    Rules without a name are told apart by identity.
     """
     if getattr(rule, "is_anonymous", False) or getattr(known, "is_anonymous", False):
         return bool(known == rule)

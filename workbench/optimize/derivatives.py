@@ -83,7 +83,7 @@ class Evaluation:
         return point
 
     def _compute(self, name: str, function: Function, *args: Vector) -> Any:
-        """Return a function of arrays; of the same arrays what was computed before."""
+        """Return a function's result, from the last call if the arrays are the same."""
         key = [arg.tobytes() if arg.ndim else float.hex(arg) for arg in args]
         kept = self._kept.get(name)
         if kept is not None and kept[0] == key:
@@ -133,7 +133,7 @@ def _to_floats(value: Any, what: str) -> Vector:
         return np.float64(value)
     if np.iscomplexobj(value):
         raise errors.DtypeError(
-            f"{what} is complex, and a problem is of real numbers. Pass its real part,"
+            f"{what} is complex, and a problem takes real numbers. Pass its real part,"
             " np.real(...), if the rest is rounding."
         )
     # A number without axes is a scalar: compiled code takes it at once, no 0-d array.
@@ -144,13 +144,13 @@ def _to_number(value: Any, what: str) -> Any:
     made = _to_floats(value, what)
     if made.ndim:
         raise errors.ShapeError(
-            f"{what} has shape {made.shape}, and it is one number. Pass a float."
+            f"{what} has shape {made.shape}, and must be one number. Pass a float."
         )
     return made
 
 
 def prepare(function: Function, *examples: Any) -> Function:
-    """Return a function compiled, or itself where it must see values to run."""
+    """Return a compiled function, or the function itself where values decide."""
     compiled = compile(function)
     try:
         compiled(*examples)
@@ -160,7 +160,7 @@ def prepare(function: Function, *examples: Any) -> Function:
 
 
 def try_call(f: Function, *args: Any) -> Any:
-    """Return a value at the start; what is not finite is told by `_check_finite`."""
+    """Return a value at the start, without warnings; `_check_finite` follows."""
     with np.errstate(all="ignore"):
         return f(*args)
 
@@ -202,7 +202,7 @@ def _check_finite(
 
 
 class Objective(Evaluation):
-    """An objective with constraints: what `Problem` hands to solvers."""
+    """An objective with constraints, in the form that `Problem` hands to solvers."""
 
     def __init__(
         self,
@@ -403,7 +403,7 @@ class Objective(Evaluation):
 
 
 class Equations(Evaluation):
-    """Residuals, or a right-hand side: what `System` hands to solvers."""
+    """Residuals, or a right-hand side, in the form that `System` hands to solvers."""
 
     def __init__(
         self,
