@@ -93,7 +93,7 @@ class WorkbenchError(Exception):
         return type(self), self.args, kept
 
     def _render_traceback_(self) -> list[str]:
-        """Return what IPython shows: its own traceback, with long lines broken.
+        """Return IPython's own traceback, with long lines broken.
 
         A notebook breaks a line wherever it ends, in the middle of a word too.
         """

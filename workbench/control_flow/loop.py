@@ -245,7 +245,7 @@ def _rebuild_loop(whole: Graph, count: int, settings: dict[str, Any]) -> Loop:
 
 
 def find_costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
-    """Return the values of reverse mode that are costly to compute again.
+    """Return the values that reverse mode reads, if costly to compute again.
 
     The operand of a stored extremum is stored beside it. What depends on constants
     alone is computed once for all steps, and no cost. What has another length in each

@@ -687,8 +687,7 @@ def custom_gradient(
     jvp: UserRule | None = None,
     pattern: Function | None = None,
 ) -> Any:
-    """Return a function made from one that returns value and gradient, as TensorFlow
-    has.
+    """Return a function from one that returns value and gradient, as in TensorFlow.
 
     ``f(*args)`` returns ``(y, grad)``; ``grad`` takes one cotangent for each array in
     ``y`` and returns one gradient for each argument. It may read what ``f`` has

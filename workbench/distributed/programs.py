@@ -170,7 +170,7 @@ class Packed(NamedTuple):
     constants: list[Any]
 
     def place(self, client: Any) -> Any:
-        """Return a future of the program, the same one while the cluster has that."""
+        """Return a future of the program; the cluster keeps a single one."""
         return client.submit(load_program, self.data, key=self.key)
 
 

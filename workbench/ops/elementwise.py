@@ -691,8 +691,7 @@ def sinc(x: Array) -> Array:
 
 @implements(np.i0)
 def i0(x: Any) -> Array:
-    """Compute `numpy.i0`, the modified Bessel function of order 0; its slope is order
-    1.
+    """Compute `numpy.i0`, a modified Bessel function; its slope is that of order 1.
 
     The ops of `scipy.special` have both. DLMF 10.29.3.
     """

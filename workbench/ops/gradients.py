@@ -195,8 +195,7 @@ def note_disconnected() -> Iterator[Apart]:
 
 
 def resolve_cotangent(c: Any, op: Op, position: int, x: ArrayLike) -> object:
-    """Return a rule's cotangent for an input; turn a bare `NullType` into an
-    expression.
+    """Return a rule's cotangent for an input; a bare `NullType` as an expression.
 
     Of a `DisconnectedType`, which is noted, None.
     """

@@ -98,8 +98,7 @@ def memory_order(x: Array) -> Order:
 
 
 def lay_out(x: Array, order: Order) -> Array:
-    """Return an array with entries in this memory order: itself if possible, else a
-    copy.
+    """Return an array in this memory order: itself if possible, else a copy.
 
     >>> import numpy as np
     >>> lay_out(np.ones((2, 3)).T, "C").strides

@@ -392,8 +392,7 @@ MAX, MIN = _limit("index_max", "maximum"), _limit("index_min", "minimum")
 
 
 class at:
-    """The functional update: ``at(x)[index]`` names a place, and a method changes the
-    place.
+    """The functional update: ``at(x)[index]`` names a place, for a method to change.
 
     Methods of the place: ``set``, ``add``, ``multiply``, ``min``, ``max``, ``get``.
     Each returns a changed copy in the dtype of ``x``. Of an index that occurs

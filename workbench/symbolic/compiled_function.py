@@ -390,7 +390,7 @@ class CompiledFunction:
         return self._last is not None and bool(self._last.function.wait(timeout))
 
     def profile(self, *args: Any, **kwargs: Any) -> Profile:
-        """Measure the cost of each step of a call; print the table.
+        """Return the cost of each step of a call, as a table to print.
 
         The program runs a few times with a clock around each step: each kernel of
         compiled code, which is waited for, or each node that NumPy runs.

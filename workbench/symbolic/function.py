@@ -403,7 +403,7 @@ class Function:
         self._compiled.release()
 
     def profile(self, *args: Any, **named: Any) -> Profile:
-        """Measure the cost of each step of a call; print the table.
+        """Return the cost of each step of a call, as a table to print.
 
         The program runs a few times with a clock around each step: each node of NumPy,
         each kernel of compiled code, which is waited for. No shared value is updated.

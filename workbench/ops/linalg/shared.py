@@ -27,8 +27,7 @@ def read_system(a: Array, b: Array, **_: Any) -> Array:
 
 
 def read_columns_so_far(x: Array) -> tuple[Array, Array, Array]:
-    """Return sums over earlier columns, without and with the column, and of each
-    column.
+    """Return sums over the columns before each, with it, and over each column.
 
     Those before are no more than the rows.
     """

@@ -504,8 +504,7 @@ make_sparse.register(Tensor, SparseTensor)
 
 
 def build(data: Array, pattern: SparseStructure) -> Any:
-    """Return a sparse array around new stored values, or the values where shapes
-    differ.
+    """Return a sparse array of new stored values; values of other shapes stay dense.
 
     What has another shape stays dense: the block of a Jacobian, a batch.
     """
