@@ -468,7 +468,11 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     if type(x) is Tensor and x._value is not None:
         # One operand with a value: nearly all of reductions, shapes and slices.
         args: tuple[Any, ...] = (x._value,)
-        code, lasti, context = _find_place()
+        context = _context()
+        if context is None:
+            code, lasti = source.caller(2)
+        else:
+            code, lasti, context = _place_in(context)
     else:
         kinds = {type(x) for x in inputs}
         if not CHANGED.isdisjoint(kinds):
@@ -486,7 +490,11 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         args = tuple([x._value if isinstance(x, Tensor) else x for x in inputs])
         if not MASKED.isdisjoint(kinds):
             kind, op = MaskedTensor, op.masked or op
-        code, lasti, context = _find_place()
+        context = _context()
+        if context is None:
+            code, lasti = source.caller(2)
+        else:
+            code, lasti, context = _place_in(context)
         if any(isinstance(x, Tensor) and x._value is None for x in inputs):
             place = code, lasti, context
             return _apply_to_unknown(kind, op, inputs, args, params, place)
@@ -508,16 +516,19 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     return node
 
 
-def _find_place() -> tuple[CodeType, int, source.Context | None]:
-    """Return the user's line and the context, for the Tensor that `apply` makes."""
-    context = _context()
-    if context is None:
-        return *source.caller(3), None
+def _place_in(
+    context: source.Context,
+) -> tuple[CodeType, int, source.Context | None]:
+    """Return the user's line in a context, and the context, for `apply` to note.
+
+    Scopes that have ended are left out.
+    """
+    noted: source.Context | None = context
     if context.block and context.block.moves:
-        context = source.prune_scopes(context)
-    if context is not None and context.code is not None:
-        return context.code, context.lasti, context
-    return *source.caller(3), context
+        noted = source.prune_scopes(context)
+    if noted is not None and noted.code is not None:
+        return noted.code, noted.lasti, noted
+    return *source.caller(3), noted
 
 
 def _apply_to_arrays(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
