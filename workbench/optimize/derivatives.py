@@ -84,7 +84,7 @@ class Evaluation:
 
     def _compute(self, name: str, function: Function, *args: Vector) -> Any:
         """Return a function's result, from the last call if the arrays are the same."""
-        key = [arg.tobytes() if arg.ndim else float.hex(arg) for arg in args]
+        key = [arg.tobytes() if arg.ndim else arg.item().hex() for arg in args]
         kept = self._kept.get(name)
         if kept is not None and kept[0] == key:
             return kept[1]
@@ -129,9 +129,7 @@ class Evaluation:
 def _to_floats(value: Any, what: str) -> Vector:
     if type(value) is np.ndarray and value.dtype == np.float64 and value.ndim:
         return value
-    if isinstance(value, float):  # np.float64 is one too
-        return np.float64(value)
-    if np.iscomplexobj(value):
+    if not isinstance(value, float) and np.iscomplexobj(value):
         raise errors.DtypeError(
             f"{what} is complex, and a problem takes real numbers. Pass its real part,"
             " np.real(...), if the rest is rounding."

@@ -11,7 +11,7 @@ vectors. What says nothing is taken as dense, and reports it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, reduce
 from typing import Any
 
@@ -137,6 +137,24 @@ def _relate_as(
             return None
         columns.append(found)
     return [list(row) for row in zip(*columns, strict=True)]
+
+
+#: The words of rows (`Op.pattern`) whose ops move entries, or add some to others.
+MOVING = {"moved", "indexed", "scattered", "replaced", "added"}
+
+
+def sums_entries(op: Op, params: Collection[str] = ()) -> bool:
+    """Return whether an entry of the result is the sum of those that it reads.
+
+    So it is where entries only move about. ``params`` are the settings in use.
+    """
+    if op.custom or op.elementwise:
+        return False
+    if op.joins is not None or op.carries == (0,):
+        return True
+    if op.kind == "reduction" and op.combines is np.add:
+        return {"where", "initial"}.isdisjoint(params)
+    return op.pattern in MOVING and is_linear_in(op, 0)
 
 
 # Elementwise
@@ -310,10 +328,12 @@ def _relate_scattered(node: NodeFacts) -> list[Relation | None]:
     return node.fill(Relation(None, members, node.size))
 
 
-def find_target(node: NodeFacts) -> Any:
-    """Return to which entry of ``x`` each of the values at a known index is added."""
-    index = as_index(node.params["key"], tuple(node.values[2:]))
-    return number_entries(node.shapes[0])[index]
+def _count_places(rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
+    """Return the CSR array of how often each place is named."""
+    from scipy.sparse import coo_array
+
+    ones = np.ones(len(rows), np.int32)
+    return coo_array((ones, (rows, columns)), shape=shape).tocsr()
 
 
 def _relate_added(node: NodeFacts) -> list[Relation | None]:
@@ -323,11 +343,15 @@ def _relate_added(node: NodeFacts) -> list[Relation | None]:
         node.loose = "its index varies"
         added = full_relation(math.prod(given), node.size)
     else:
-        target = find_target(node)
-        source = np.broadcast_to(number_entries(given), target.shape)
-        added = Relation(matrix=make_csr(
-            target.reshape(-1), source.reshape(-1), (node.size, math.prod(given))
-        ))  # fmt: skip
+        index = as_index(node.params["key"], tuple(node.values[2:]))
+        target = number_entries(node.shapes[0])[index]
+        if target.size == math.prod(given):
+            added = Relation(None, target.reshape(-1), node.size)
+        else:
+            source = np.broadcast_to(number_entries(given), target.shape)
+            added = Relation(matrix=_count_places(
+                target.reshape(-1), source.reshape(-1), (node.size, math.prod(given))
+            ))  # fmt: skip
     return [IDENTITY, added, *[None] * (len(node.shapes) - 2)]
 
 
