@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from workbench.autodiff.sparse.colouring import Colouring
 from workbench.autodiff.sparse.pattern import SparsityPattern
@@ -29,7 +28,6 @@ from workbench.session.derivative import (
 )
 from workbench.session.matrix import Matrix
 from workbench.session.nodes import Node, to_list
-from workbench.session.stages import Values
 
 if TYPE_CHECKING:
     from workbench.jupyter.figure import Figure, Plot
@@ -48,9 +46,7 @@ Progress = Callable[[int, int], object] | None
 JACOBIAN = ("jacobian", "singular", "sparsity")
 HESSIAN = ("hessian", "spectrum", "sparsity")
 
-#: The last derivatives of a session, so that a zoom need not record them again.
-_KEPT: WeakKeyDictionary[Values, dict[Any, Any]] = WeakKeyDictionary()
-#: The most derivatives that are kept.
+#: The most derivatives that are kept, so that a zoom need not record them again.
 MOST_KEPT = 4
 
 
@@ -109,8 +105,7 @@ def _find_ids(session: Session, wrt: Wrt) -> list[int]:
 
 def _reuse(session: Session, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
     """Return the derivative of the same nodes, values and overrides; make it if new."""
-    forward, resolution = session.forward, session.resolution
-    known = _KEPT.setdefault(forward, {})
+    known, resolution = session.forward.derivatives, session.resolution
     found = known.pop(key, None)
     if found is None or found[0] is not resolution:
         found = resolution, make()

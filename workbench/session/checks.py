@@ -38,7 +38,7 @@ from workbench.session.derivative import find_active
 from workbench.session.history import NumberedOverride
 from workbench.session.nodes import Node, Nodes, check_one_array, copy_for_user, to_list
 from workbench.session.stages import Values
-from workbench.session.state import HasState, State
+from workbench.session.state import Found, HasState, State
 from workbench.session.statistics import relative_change
 
 if TYPE_CHECKING:
@@ -489,7 +489,7 @@ def _find_unread(graph: Graph, output: Tensor) -> list[Tensor]:
 
 
 def find_fix(
-    session: HasState, which: Finding | int, diagnosis: tuple[State, Findings] | None
+    session: HasState, which: Finding | int, diagnosis: Found[Findings] | None
 ) -> tuple[str | int, str] | str:
     """Return the target and rule of a finding's fix; or the code to write.
 
@@ -515,7 +515,7 @@ def find_fix(
                 f"{session.name}.fix({which}): there are no findings yet. Call"
                 f" {session.name}.diagnose() first."
             )
-        findings = diagnosis[1]
+        findings = diagnosis.result
         if not -len(findings) <= which < len(findings):
             raise UsageError(
                 f"{session.name}.fix({which}): there are {len(findings)} findings, from"
@@ -529,6 +529,6 @@ def find_fix(
     if fix.rule is None:
         return f"{fix.code}  # nothing is attached: write this in the program"
     # After another run the Tensors are gone, but their ids are still valid.
-    i = None if diagnosis is None else diagnosis[0].forward.ids.get(node.serial)
+    i = None if diagnosis is None else diagnosis.state.forward.ids.get(node.serial)
     at = session.nodes.find(node) if i is None else i
     return (node.op.name if fix.everywhere else at), fix.rule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from workbench.backends import numpy as numpy_backend
 from workbench.backends.profile import Cost, Profile, measure
@@ -27,6 +27,8 @@ class SessionProfile(Profile):
         self, measured: Profile, ids: Mapping[int, int], has_origins: bool
     ) -> None:
         super().__init__(measured.backend, measured.rows, measured.peak)
+        #: The same as data for the page, once that is asked for.
+        self.data: Any = None
         self.values: dict[int, Cost] = {}
         self.rules: dict[int, Cost] = {}
         for node, cost in self.costs.items():

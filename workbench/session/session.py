@@ -45,7 +45,7 @@ from workbench.session.profile import SessionProfile
 from workbench.session.programs import Programs
 from workbench.session.repeats import scope_stores
 from workbench.session.stages import Backward, Values
-from workbench.session.state import FairLock, LoopView, State, with_lock
+from workbench.session.state import FairLock, Found, LoopView, State, with_lock
 from workbench.session.timeline import Timeline
 from workbench.symbolic.function import check_backend
 
@@ -141,8 +141,8 @@ class Session:
         self._has_warned = False
         self._timeline = Timeline(self.nodes, weakref.ref(self))
         # The last report and findings, each with its state.
-        self._checked: tuple[State, Report] | None = None
-        self._diagnosed: tuple[State, Findings] | None = None
+        self._checked: Found[Report] | None = None
+        self._diagnosed: Found[Findings] | None = None
         # The last profile, with the overrides that held.
         self._profiled: tuple[tuple[Override, ...], SessionProfile] | None = None
         objective = Objective(self.nodes, graph, output, wrt, seed)
@@ -702,12 +702,12 @@ class Session:
     @property
     def report(self) -> Report | None:
         """The last gradient check; None before the first."""
-        return None if self._checked is None else self._checked[1]
+        return None if self._checked is None else self._checked.result
 
     @property
     def findings(self) -> Findings | None:
         """The last findings of the doctor; None before the first."""
-        return None if self._diagnosed is None else self._diagnosed[1]
+        return None if self._diagnosed is None else self._diagnosed.result
 
     @property
     def last_profile(self) -> SessionProfile | None:
@@ -721,26 +721,26 @@ class Session:
         And ``"profile"``, if other overrides held: it does not depend on values.
         """
         state, profiled = self._state, self._profiled
-        known = {"report": self._checked, "findings": self._diagnosed}
+        known: dict[str, Found[Any] | None] = {
+            "report": self._checked,
+            "findings": self._diagnosed,
+        }
         names = {
             name
             for name, found in known.items()
-            if found is not None and found[0] is not state
+            if found is not None and found.state is not state
         }
         if profiled is not None and profiled[0] != state.key:
             names.add("profile")
         return frozenset(names)
 
     @overload
-    def get_result(self, what: Literal["report"]) -> tuple[Values, Report] | None: ...
+    def get_result(self, what: Literal["report"]) -> Found[Report] | None: ...
     @overload
-    def get_result(
-        self, what: Literal["findings"]
-    ) -> tuple[Values, Findings] | None: ...
-    def get_result(self, what: str) -> tuple[Values, Any] | None:
-        """Return the report or the findings, with the values that they are about."""
-        found = self._checked if what == "report" else self._diagnosed
-        return None if found is None else (found[0].forward, found[1])
+    def get_result(self, what: Literal["findings"]) -> Found[Findings] | None: ...
+    def get_result(self, what: str) -> Found[Any] | None:
+        """Return the report or the findings, with the state that they are about."""
+        return self._checked if what == "report" else self._diagnosed
 
     def adopt(self, what: str, result: Any, copy: Session) -> None:
         """Keep a ``"report"``, ``"findings"`` or a ``"profile"`` of a copy."""
@@ -750,9 +750,9 @@ class Session:
         """Keep a report, findings or a profile, and notify the listeners."""
         with self.lock:
             if what == "report":
-                self._checked = state, result
+                self._checked = Found(state, result)
             elif what == "findings":
-                self._diagnosed = state, result
+                self._diagnosed = Found(state, result)
             else:
                 self._profiled = state.key, result
             _notify(self._listeners, "checks")

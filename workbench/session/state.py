@@ -13,8 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cached_property, wraps
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -558,6 +559,26 @@ def find_earlier(
         changed.update(node.serial for node in holders)
     ids, find_raw = forward.ids, backward.find_raw
     return reverse.Earlier(lambda serial: find_raw(ids[serial]), changed)
+
+
+R = TypeVar("R")
+
+
+@dataclass
+class Found(Generic[R]):
+    """What a check or the doctor has found.
+
+    Attributes
+    ----------
+    state, result
+        What it is about, and what was found.
+    data
+        The same as data for the page, once that is asked for.
+    """
+
+    state: State
+    result: R
+    data: Any = None
 
 
 class HasState(Protocol):
