@@ -23,7 +23,7 @@ from workbench.session import Session
 from workbench.session.derivative import (
     Derivative,
     SecondDerivative,
-    derivative,
+    make_derivative,
     make_second_derivative,
 )
 from workbench.session.matrix import Matrix
@@ -72,7 +72,7 @@ def _get_jacobian(
     found: Derivative = _reuse(
         session,
         (overrides, row, *by),
-        lambda: derivative(session, row, by, overrides=overrides),
+        lambda: make_derivative(session._state, row, by, overrides=overrides),
     )
     return found
 
@@ -82,7 +82,7 @@ def _get_hessian(session: Session, wrt: Wrt, overrides: bool) -> SecondDerivativ
     found: SecondDerivative = _reuse(
         session,
         (overrides, None, *by),
-        lambda: make_second_derivative(session, by, overrides=overrides),
+        lambda: make_second_derivative(session._state, by, overrides=overrides),
     )
     return found
 

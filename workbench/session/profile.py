@@ -9,7 +9,7 @@ from workbench.backends import numpy as numpy_backend
 from workbench.backends.profile import Cost, Profile, measure
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
-from workbench.session.state import HasState
+from workbench.session.state import State
 
 
 class SessionProfile(Profile):
@@ -69,30 +69,11 @@ def add_costs(one: Cost | None, other: Cost) -> Cost:
     return Cost(one.time + other.time, one.traffic + other.traffic, row)
 
 
-def profile(session: HasState) -> SessionProfile:
+def measure_profile(state: State) -> SessionProfile:
     """Return what each step of a run costs, and what falls to each node; print it.
 
-    The output and the gradients are computed a few times, on the present inputs, with
-    a clock around each step: each kernel of compiled code, which is waited for, or each
-    node that NumPy computes. Nothing changes.
-
-    Raises
-    ------
-    UsageError
-        If the session has no values.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> graph = wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(1000))
-    >>> session = wb.Session(graph, backend="compiled")
-    >>> profile = session.profile()
-    >>> profile.backend, [(row.step, row.ops) for row in profile]
-    ('compiled', [('kernel 1', 'tanh, multiply, subtract, sum')])
-    >>> profile.values[1].row, profile.rules[1].row  # of tanh
-    (0, 0)
+    See `Session.profile`.
     """
-    state = session._state
     state.require_gradients()
     programs = state.programs
     is_local = programs is not None and programs.is_local
@@ -106,5 +87,4 @@ def profile(session: HasState) -> SessionProfile:
         graph = Graph(forward.graph.inputs, [output, *gradients])
         measured = measure(numpy_backend.compile(graph), state.list_inputs())
         found = SessionProfile(measured, forward.ids, False)
-    session._keep("profile", found, state)
     return found

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, wraps
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -38,7 +38,6 @@ from workbench.overrides.node_rule import is_same_rule
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
 from workbench.session.history import NOTHING_DONE, Entries, History
-from workbench.session.nodes import Nodes
 from workbench.session.objective import Objective
 from workbench.session.programs import Programs, Recorded
 from workbench.session.stages import Backward, Recorder, Values, to_array
@@ -579,19 +578,6 @@ class Found(Generic[R]):
     state: State
     result: R
     data: Any = None
-
-
-class HasState(Protocol):
-    """The attributes of a session that its derivatives and checks use."""
-
-    name: str
-    nodes: Nodes
-
-    @property
-    def _state(self) -> State: ...
-
-    def _keep(self, what: str, result: Any, state: State) -> None:
-        """Keep a report or findings about one of its states."""
 
 
 # A fair lock: a loop that changes a session lets other threads in.
