@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from workbench.autodiff.sparse.colouring import Colouring
 from workbench.autodiff.sparse.pattern import SparsityPattern
@@ -24,12 +23,11 @@ from workbench.session import Session
 from workbench.session.derivative import (
     Derivative,
     SecondDerivative,
-    derivative,
+    make_derivative,
     make_second_derivative,
 )
 from workbench.session.matrix import Matrix
 from workbench.session.nodes import Node, to_list
-from workbench.session.stages import Values
 
 if TYPE_CHECKING:
     from workbench.jupyter.figure import Figure, Plot
@@ -48,9 +46,7 @@ Progress = Callable[[int, int], object] | None
 JACOBIAN = ("jacobian", "singular", "sparsity")
 HESSIAN = ("hessian", "spectrum", "sparsity")
 
-#: The last derivatives of a session, so that a zoom need not record them again.
-_KEPT: WeakKeyDictionary[Values, dict[Any, Any]] = WeakKeyDictionary()
-#: The most derivatives that are kept.
+#: The most derivatives that are kept, so that a zoom need not record them again.
 MOST_KEPT = 4
 
 
@@ -76,7 +72,7 @@ def _get_jacobian(
     found: Derivative = _reuse(
         session,
         (overrides, row, *by),
-        lambda: derivative(session, row, by, overrides=overrides),
+        lambda: make_derivative(session._state, row, by, overrides=overrides),
     )
     return found
 
@@ -86,7 +82,7 @@ def _get_hessian(session: Session, wrt: Wrt, overrides: bool) -> SecondDerivativ
     found: SecondDerivative = _reuse(
         session,
         (overrides, None, *by),
-        lambda: make_second_derivative(session, by, overrides=overrides),
+        lambda: make_second_derivative(session._state, by, overrides=overrides),
     )
     return found
 
@@ -109,8 +105,7 @@ def _find_ids(session: Session, wrt: Wrt) -> list[int]:
 
 def _reuse(session: Session, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
     """Return the derivative of the same nodes, values and overrides; make it if new."""
-    forward, resolution = session.forward, session.resolution
-    known = _KEPT.setdefault(forward, {})
+    known, resolution = session.forward.derivatives, session.resolution
     found = known.pop(key, None)
     if found is None or found[0] is not resolution:
         found = resolution, make()

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -387,14 +386,11 @@ class Structure(NamedTuple):
     around: list[list[int]]
 
 
-_structures: WeakKeyDictionary[Nodes, Structure] = WeakKeyDictionary()
-
-
 def find_structure(nodes: Nodes, graph: Graph) -> Structure:
     """Return the structure of a session's program, computed once."""
-    found = _structures.get(nodes)
-    if found is None:
-        found = _structures[nodes] = describe_structure(graph)
+    if nodes.structure is None:
+        nodes.structure = describe_structure(graph)
+    found: Structure = nodes.structure
     return found
 
 
@@ -541,15 +537,12 @@ def find_version() -> str:
 
 # The columns of numbers: statistics, once for each stage, and what overrides do
 
-_values: WeakKeyDictionary[Values, Array] = WeakKeyDictionary()
-_gradients: WeakKeyDictionary[Backward, Array] = WeakKeyDictionary()
-
 
 def value_statistics(forward: Values) -> Array:
     """Return the column `value_stats`."""
-    if forward not in _values:
-        _values[forward] = forward.measure(statistics.summarize_arrays).ravel()
-    return _values[forward]
+    if forward.statistics is None:
+        forward.statistics = forward.measure(statistics.summarize_arrays).ravel()
+    return forward.statistics
 
 
 def gradient_statistics(
@@ -559,9 +552,9 @@ def gradient_statistics(
 
     Of arrays that are those of the ``truth``, its numbers are taken if they are known.
     """
-    if backward not in _gradients:
+    if backward.statistics is None:
         found = [*map(backward.cotangents.get, range(count))]
-        known = None if truth is None else _gradients.get(truth)
+        known = None if truth is None else truth.statistics
         if known is None or truth is None:
             table = statistics.summarize_arrays(found)
         else:
@@ -570,8 +563,8 @@ def gradient_statistics(
                      if g is not t]  # fmt: skip
             table = known.reshape(count, -1).copy()
             table[other] = statistics.summarize_arrays([found[i] for i in other])
-        _gradients[backward] = table.ravel()
-    return _gradients[backward]
+        backward.statistics = table.ravel()
+    return backward.statistics
 
 
 def relative_changes(

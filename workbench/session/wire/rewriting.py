@@ -134,7 +134,7 @@ def _find_rewriting(session: Session, without: Collection[str]) -> Rewriting:
             f"the {what} has {count:,} nodes; the page shows rewrites of up to"
             f" {MOST_PROGRAM_NODES:,}. {cure}"
         )
-    return find_rewriting(session, without=without)
+    return find_rewriting(session._state, without=without)
 
 
 def _encode_step(step: RewriteStep) -> RewriteData:
