@@ -15,9 +15,9 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, overload
 
 import numpy as np
 
+from workbench.checks import statistics
 from workbench.core.walk import is_leaf
 from workbench.errors import UsageError
-from workbench.session import statistics
 from workbench.session.nodes import Nodes
 from workbench.session.stages import Backward, Values
 from workbench.session.state import HasState

@@ -15,9 +15,9 @@ import numpy as np
 
 from workbench.autodiff import reverse
 from workbench.autodiff.steps import Rules, ends_of
+from workbench.checks.statistics import fetch, is_on_device
 from workbench.core import blame, types, walk
 from workbench.core.tensor import Tensor
-from workbench.session.device_statistics import fetch, is_on_device
 from workbench.session.stages import to_array
 
 #: So many nodes are named.

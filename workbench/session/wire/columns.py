@@ -16,6 +16,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from workbench.checks import statistics
+from workbench.checks.statistics import is_on_device
 from workbench.core import hooks, source, walk
 from workbench.core.blame import format_count
 from workbench.core.graph import Graph
@@ -24,9 +26,7 @@ from workbench.core.types import format_shape
 from workbench.core.walk import is_leaf
 from workbench.ops.define import shape_of
 from workbench.overrides.resolution import Resolution
-from workbench.session import statistics
 from workbench.session.applied_override import AppliedOverride
-from workbench.session.device_statistics import is_on_device
 from workbench.session.inner_program import has_loops, is_holder, measure_loops
 from workbench.session.nodes import Nodes
 from workbench.session.placement import describe_backend, find_device

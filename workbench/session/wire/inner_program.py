@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from workbench.checks import statistics
 from workbench.core.tensor import Tensor
-from workbench.session import statistics
 from workbench.session.inner_program import InnerProgram, measure_loops
 from workbench.session.wire.columns import (
     Array,
