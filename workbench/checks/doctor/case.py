@@ -94,6 +94,8 @@ class Case:
     budget: float | None = None
     #: Counts the progress; set while the doctors are at work.
     meter: ProgressMeter | None = None
+    #: The serials of those of `wrt` that are held while the others vary.
+    constant: Sequence[int] = ()
     #: How many loops this program is nested in.
     depth: int = 0
     #: Results of `forms.py` and `equivalence.py`, so that each is computed once.
@@ -177,6 +179,7 @@ class Case:
             self.wrt,
             rules=self.rules,
             visit=visit,
+            constant=self.constant,
             nulls_pass=True,
         )
         self.gradients = [None if g is None else value_of(g) for g in made]
