@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from workbench.core.schema import REFERENCE, Schema
 from workbench.session.wire.protocol import fields
-from workbench.session.wire.schema import REFERENCE, Schema, definitions
+from workbench.session.wire.schema import definitions
 
 WIRE = Path(__file__).resolve().parent / "src/wire"
 HEAD = """\

@@ -16,7 +16,7 @@ from workbench.rewrite.text import format_node
 from workbench.session import Session
 from workbench.session.wire import list_rewrites, rewriting, take_program
 from workbench.session.wire.protocol.fields import STATISTICS
-from workbench.session.wire.schema import check, definitions
+from workbench.session.wire.schema import declare_wire
 
 
 def quadratic(x: Any) -> Any:
@@ -134,14 +134,14 @@ def read_program(session: Session, number: int, without: Any = ()) -> dict[str, 
     """A program as the page gets it; what it says is checked by the schema."""
     shown, fields = take_program(session, list(without), number)
     message = json.loads(json.dumps({**fields, "seq": 1, "request": 1}))
-    assert check(definitions()["ProgramAnswer"], message, {"nodes": 0}) == message
+    assert declare_wire().read("ProgramAnswer", message, {"nodes": 0}) == message
     return {**message, "columns": shown.columns}
 
 
 def read_steps(session: Session, without: Any = ()) -> list[dict[str, Any]]:
     found = list_rewrites(session, list(without))
     message = json.loads(json.dumps({**found, "seq": 1, "request": 1}))
-    assert check(definitions()["SimplificationAnswer"], message, {}) == message
+    assert declare_wire().read("SimplificationAnswer", message) == message
     assert message["total"] == len(message["steps"])
     return list(message["steps"])
 

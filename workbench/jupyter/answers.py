@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.checks.progress import Progress
+from workbench.core.schema import DataError, clean_text, quote
 from workbench.errors import UsageError, WorkbenchError
 from workbench.jupyter import plots
 from workbench.session import Session
@@ -43,7 +44,7 @@ from workbench.session.wire.protocol.events import (
     SimplifyEvent,
 )
 from workbench.session.wire.protocol.messages import WindowData
-from workbench.session.wire.schema import WireError, clean_text, quote, read
+from workbench.session.wire.schema import read
 
 Message = dict[str, Any]
 
@@ -303,7 +304,7 @@ def read_event(message: object) -> Message:
     """Return a message of a page; a UsageError says what is wrong with it."""
     try:
         event: Message = read("PageEvent", message)
-    except WireError as error:
+    except DataError as error:
         if error.keys == ["event"] and isinstance(message, dict):
             raise UsageError(
                 f"the page asks for {quote(message.get('event'))}, which this kernel"

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
+from workbench.core.schema import clean_text
 from workbench.errors import UsageError, WorkbenchError
 from workbench.jupyter.answers import (
     ANSWERS,
@@ -42,7 +43,6 @@ from workbench.session.wire.protocol.events import (
     PAGE_REQUESTS,
     MomentEvent,
 )
-from workbench.session.wire.schema import clean_text
 
 #: Seconds from one patch to the next, at least.
 PAUSE = 0.05

@@ -14,11 +14,13 @@ import pytest
 
 import workbench as wb
 from tests.session.wire.golden.write import DAMAGED, FILE, JUNK, verdicts
+from workbench.core import schema
+from workbench.core.schema import DataError
 from workbench.jupyter.answers import ANSWERS, COMMANDS, LONG, PLOTS, QUESTIONS
-from workbench.session.wire import read_saved, schema, take_snapshot
+from workbench.session.wire import read_saved, take_snapshot
 from workbench.session.wire.protocol.fields import COLUMN_RULES, PLOT_KINDS, Text
 from workbench.session.wire.protocol.snapshot import FixData
-from workbench.session.wire.schema import WireError, definitions, read
+from workbench.session.wire.schema import declare_wire, definitions, read
 
 EXTENSION = Path(__file__).resolve().parents[3] / "extension"
 
@@ -63,11 +65,11 @@ def test_another_field_on_one_side_is_seen(
         return hints
 
     monkeypatch.setattr(schema, "get_type_hints", changed_hints)
-    definitions.cache_clear()
+    declare_wire.cache_clear()
     try:
         types, whole = writer.write_types(), writer.write_schema()
     finally:
-        definitions.cache_clear()
+        declare_wire.cache_clear()
     assert types != (writer.WIRE / "protocol.ts").read_text()
     assert whole != (writer.WIRE / "schema.json").read_text()
 
@@ -137,7 +139,7 @@ def test_what_the_kernel_sends_is_what_it_declares(rng: np.random.Generator) -> 
     ],
 )  # fmt: skip
 def test_errors_name_the_place_and_the_value(name: str, value: Any, words: str) -> None:
-    with pytest.raises(WireError) as caught:
+    with pytest.raises(DataError) as caught:
         read(name, value)
     assert words in str(caught.value)
 

@@ -21,6 +21,7 @@ from workbench.checks.statistics import is_on_device
 from workbench.core import hooks, source, walk
 from workbench.core.blame import format_count
 from workbench.core.graph import Graph
+from workbench.core.schema import clean_text
 from workbench.core.tensor import Tensor
 from workbench.core.types import format_shape
 from workbench.core.walk import is_leaf
@@ -51,7 +52,6 @@ from workbench.session.wire.protocol.fields import (
     PatchColumn,
 )
 from workbench.session.wire.protocol.snapshot import Header
-from workbench.session.wire.schema import clean_text
 from workbench.session.wire.timeline import encode_timeline, find_new_points
 
 if TYPE_CHECKING:

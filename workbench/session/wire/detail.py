@@ -15,6 +15,7 @@ from workbench.checks import statistics
 from workbench.checks.statistics import is_on_device
 from workbench.core import blame, source, types, walk
 from workbench.core.graph import Graph
+from workbench.core.schema import clean_text, quote
 from workbench.core.tensor import Tensor, make_leaf
 from workbench.core.walk import is_leaf
 from workbench.errors import OverrideError, UsageError, WorkbenchError
@@ -32,7 +33,6 @@ from workbench.session.wire.protocol.messages import (
     PassedData,
     PlaceData,
 )
-from workbench.session.wire.schema import clean_text, quote
 
 if TYPE_CHECKING:
     from workbench.session.session import Session

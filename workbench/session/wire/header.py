@@ -14,6 +14,7 @@ import numpy as np
 from workbench.checks.doctor.finding import Finding, Findings, Fix
 from workbench.checks.report import Comparison, Identity, NodeCheck, Report
 from workbench.checks.statistics import is_on_device
+from workbench.core.schema import clean_text
 from workbench.core.tensor import Tensor
 from workbench.ops.define import shape_of
 from workbench.overrides.override import write_steps
@@ -25,7 +26,6 @@ from workbench.session.profile import SessionProfile
 from workbench.session.stages import Values
 from workbench.session.wire.protocol import snapshot
 from workbench.session.wire.protocol.fields import STATUSES
-from workbench.session.wire.schema import clean_text
 
 if TYPE_CHECKING:
     from workbench.session.session import Session
