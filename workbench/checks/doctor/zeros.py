@@ -450,8 +450,8 @@ def _draw_seed(y: Tensor) -> Any:
 
 def _describe_cut(label: str, op: str) -> str:
     """Return that a node has no derivative."""
-    kind = "" if label.startswith(op) else f" ({op})"
-    return f"{label}{kind} has no derivative"
+    of = "" if label.startswith(op) else f" ({op})"
+    return f"{label}{of} has no derivative"
 
 
 def _describe_block(case: Case, node: Tensor) -> str:
