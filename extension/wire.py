@@ -14,16 +14,12 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from workbench.core.schema import REFERENCE, Schema, describe_type
 from workbench.jupyter import answers  # declares what may be asked
 from workbench.session.wire.protocol import fields
 from workbench.session.wire.protocol.messages import PictureData
 from workbench.session.wire.protocol.requests import REQUESTS, RequestKind
-from workbench.session.wire.schema import (
-    REFERENCE,
-    Schema,
-    definitions,
-    describe_type,
-)
+from workbench.session.wire.schema import definitions
 
 WIRE = Path(__file__).resolve().parent / "src/wire"
 HEAD = """\

@@ -300,17 +300,17 @@ def test_what_is_refused_when_it_is_made(data: Any, says: str) -> None:
         ("{}", "no rule"),
         ('{"workbench_rule": 2}', "version 2, and this Workbench reads 1"),
         ('{"workbench_rule": true}', "version True"),
-        ('{"workbench_rule": 1}', "no inputs, nodes, returns"),
+        ('{"workbench_rule": 1}', "inputs is missing"),
         ('{"workbench_rule": 1, "code": "x"}', "unknown code"),
         (" " * 1_000_001, "1000001 characters"),
         (
             '{"workbench_rule": 1, "inputs": ["x"], "returns": ["x"], "nodes": [],'
             ' "name": 3}',
-            "has the wrong form",
+            "name is 3, not text",
         ),
         (
             '{"workbench_rule": 1, "inputs": 3, "returns": ["x"], "nodes": []}',
-            "inputs is 3",
+            "inputs is 3, not a list",
         ),
     ],
 )

@@ -17,8 +17,9 @@ import workbench as wb
 from tests.backends.cupy.standin import Standin
 from tests.ops.test_foreign_arrays import Foreign
 from workbench.backends.cupy import devices
+from workbench.checks import statistics
 from workbench.errors import UsageError
-from workbench.session import html, placement, statistics
+from workbench.session import html, placement
 from workbench.session.wire import columns, detail
 
 #: What brings a number to the host without being asked by name.

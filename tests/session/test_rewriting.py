@@ -22,7 +22,7 @@ from workbench.session.wire import (
     take_program,
 )
 from workbench.session.wire.protocol.fields import STATISTICS
-from workbench.session.wire.schema import check, definitions
+from workbench.session.wire.schema import declare_wire
 
 
 def quadratic(x: Any) -> Any:
@@ -142,7 +142,7 @@ def read_program(session: Session, number: int, without: Any = ()) -> dict[str, 
     told = encode_picture(shown.header, shown.columns, extra).message
     head = {"type": "program", "seq": 1, "request": 1}
     message = json.loads(json.dumps({**head, **told}))
-    assert check(definitions()["ProgramAnswer"], message, {"nodes": 0}) == message
+    assert declare_wire().read("ProgramAnswer", message, {"nodes": 0}) == message
     return {**message, "columns": shown.columns}
 
 
@@ -150,7 +150,7 @@ def read_steps(session: Session, without: Any = ()) -> list[dict[str, Any]]:
     found = list_rewrites(session, list(without))
     head = {"type": "simplify", "seq": 1, "request": 1}
     message = json.loads(json.dumps({**head, **found}))
-    assert check(definitions()["SimplifyAnswer"], message, {}) == message
+    assert declare_wire().read("SimplifyAnswer", message) == message
     assert message["total"] == len(message["steps"])
     return list(message["steps"])
 

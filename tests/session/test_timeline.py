@@ -10,9 +10,9 @@ import pytest
 
 import workbench as wb
 from tests.session.network import B1, B2, W1, W2, X, by_hand, fresh
+from workbench.checks.statistics import compute_norms
 from workbench.errors import UnknownNodeError, UsageError
 from workbench.session import timeline
-from workbench.session.statistics import compute_norms
 from workbench.session.timeline import thin_losses
 
 

@@ -32,6 +32,7 @@ from workbench.checks.report import (
     Report,
     make_identity_overrides,
 )
+from workbench.checks.statistics import relative_change
 from workbench.core import source, tree, walk
 from workbench.core.arguments import check_arguments
 from workbench.core.tensor import Tensor, value_of
@@ -460,11 +461,11 @@ def _check_true_gradients(
     changed: dict[str, float] = {}
     changers: dict[str, tuple[str, ...]] = {}
     for i, (label, g) in enumerate(zip(labels, _pull_ones(f, values), strict=True)):
-        changed[label] = _relative_change(g, true[i])
+        changed[label] = relative_change(g, true[i])
         if changed[label] != 0:
             by = tuple(
                 dict.fromkeys(
-                    n for n, h in made if _relative_change(h[i], true[i]) != 0
+                    n for n, h in made if relative_change(h[i], true[i]) != 0
                 )
             )
             changers[label] = by or every_label
@@ -476,12 +477,6 @@ def _check_true_gradients(
         return report  # the changes make a wrong rule right
     found.overridden, found.changed, found.changers = every_label, changed, changers
     return found
-
-
-def _relative_change(g: Any, true: Any) -> float:
-    """Return the relative change of a gradient from the true one."""
-    off, size = np.linalg.norm(np.ravel(g) - np.ravel(true)), np.linalg.norm(true)
-    return float(off / size) if size else float(off and np.inf)
 
 
 def _trace_nodes(f: Callable[..., Any], values: list[Any]) -> list[Tensor]:

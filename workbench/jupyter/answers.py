@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 from workbench.checks.doctor.finding import Findings
 from workbench.checks.progress import Progress
 from workbench.checks.report import Report
+from workbench.core.schema import DataError, clean_text, quote
 from workbench.errors import UsageError, WorkbenchError
 from workbench.jupyter.plots import PLOTS
 from workbench.session import Session
@@ -51,7 +52,7 @@ from workbench.session.wire.protocol.messages import (
 )
 from workbench.session.wire.protocol.requests import command, job, question
 from workbench.session.wire.protocol.snapshot import TargetData
-from workbench.session.wire.schema import WireError, clean_text, quote, read
+from workbench.session.wire.schema import read
 
 Message = dict[str, Any]
 #: The rules of a simplification that are switched off.
@@ -429,7 +430,7 @@ def read_event(message: object) -> Message:
     """Return a message of a page; a UsageError says what is wrong with it."""
     try:
         event: Message = read("PageEvent", message)
-    except WireError as error:
+    except DataError as error:
         if error.keys == ["event"] and isinstance(message, dict):
             raise UsageError(
                 f"the page asks for {quote(message.get('event'))}, which this kernel"

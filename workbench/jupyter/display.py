@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from workbench.checks.statistics import compute_norms
 from workbench.core import walk
 from workbench.core.arguments import check_graph
 from workbench.core.blame import format_count
@@ -31,7 +32,6 @@ from workbench.jupyter.failed_cell import FailedCell
 from workbench.jupyter.jobs import Later, call_after
 from workbench.jupyter.picture import draw_picture
 from workbench.session import Session
-from workbench.session.statistics import compute_norms
 from workbench.session.wire import (
     MIME_TYPE,
     encode_moments,

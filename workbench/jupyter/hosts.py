@@ -7,9 +7,9 @@ import weakref
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
+from workbench.core.schema import quote
 from workbench.errors import UsageError
 from workbench.session import Session
-from workbench.session.wire.schema import quote
 
 if TYPE_CHECKING:
     from workbench.jupyter.widget import LinkedWidget

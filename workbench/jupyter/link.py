@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from workbench.core.schema import clean_text
 from workbench.errors import UsageError, WorkbenchError
 from workbench.jupyter.answers import Message, note_shown, read_event
 from workbench.jupyter.jobs import Clock, Job, Jobs, Later, call_after, start, stop
@@ -32,7 +33,6 @@ from workbench.session.wire import (
 )
 from workbench.session.wire.protocol.events import PAGE_REQUESTS
 from workbench.session.wire.protocol.requests import REQUESTS, RequestKind
-from workbench.session.wire.schema import clean_text
 
 #: Seconds for the effects of overrides in one patch; the others follow in the next.
 EFFECTS = 0.03

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn, NotRequired, TypedDict
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from workbench.autodiff.budget import (
 from workbench.core import source
 from workbench.core.blame import format_count, shorten
 from workbench.core.graph import Graph
+from workbench.core.schema import DataError, Meta, Schemas
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
 from workbench.core.types import Spec
@@ -319,6 +320,26 @@ VERSION = 1
 MOST_CHARACTERS = 1_000_000
 
 
+#: A name with its type, or what a rule is called.
+Text = Annotated[str, Meta(maxLength=MOST_CHARACTERS)]
+
+
+class RuleData(TypedDict):
+    """What :meth:`graph_rule.to_json` writes, beside the version.
+
+    Each node is checked where it is made a step of the rule.
+    """
+
+    inputs: Annotated[list[Text], Meta(maxItems=MOST_NODES)]
+    returns: Annotated[list[Text | None], Meta(maxItems=MOST_NODES)]
+    nodes: list[Any]
+    types: NotRequired[dict[str, Any]]
+    name: NotRequired[Text]
+
+
+DATA = Schemas(RuleData)
+
+
 class graph_rule:
     """A gradient rule that is data: a list of nodes of existing ops.
 
@@ -611,16 +632,12 @@ class graph_rule:
                 f"graph_rule: version {version!r}, and this Workbench reads {VERSION}."
                 " Update it, or write the rule anew."
             )
-        if extra := sorted(set(data) - {"inputs", "returns", "nodes", "types", "name"}):
+        if extra := sorted({*map(str, data)} - {*RuleData.__annotations__}):
             raise RegistrationError(f"graph_rule: unknown {', '.join(extra)}.")
-        if missing := sorted({"inputs", "returns", "nodes"} - set(data)):
-            raise RegistrationError(f"graph_rule: no {', '.join(missing)}.")
-        if not isinstance(data.get("types", {}), dict) or not isinstance(
-            data.get("name", ""), str
-        ):
-            raise RegistrationError("graph_rule: types or name has the wrong form.")
         try:
-            return cls(**data)
+            return cls(**DATA.read("Rule", data))
+        except DataError as error:
+            raise RegistrationError(f"graph_rule: {error}.") from None
         except RecursionError:
             raise RegistrationError("graph_rule: nested too deeply.") from None
 

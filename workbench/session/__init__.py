@@ -8,7 +8,7 @@ the norms of each run, `comparison.py` compares two of them, or two sessions.
 
 `derivative.py` takes the derivative of any node by any other: a `Matrix` (`matrix.py`)
 that is computed part by part. `checks.py` compares gradients with the truth and runs
-the doctor. `statistics.py` summarizes arrays, `wire/` writes a session as data.
+the doctor. `wire/` writes a session as data.
 """
 
 from workbench.session.session import Session

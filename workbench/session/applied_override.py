@@ -25,8 +25,7 @@ from workbench.overrides.rule_parser import parse_rule
 from workbench.overrides.subgraphs import BySubgraph
 from workbench.session.history import NumberedOverride
 from workbench.session.nodes import Nodes
-from workbench.session.state import State
-from workbench.session.statistics import Effect
+from workbench.session.state import Effect, State
 
 
 @dataclass(frozen=True, eq=False, repr=False)

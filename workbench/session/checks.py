@@ -20,6 +20,7 @@ from workbench.checks.doctor.diagnose import examine, require_fix
 from workbench.checks.doctor.finding import Finding, Findings
 from workbench.checks.isolated_node import to_host
 from workbench.checks.progress import BUDGET, Progress
+from workbench.checks.statistics import relative_change
 from workbench.core import types, walk
 from workbench.core.graph import Graph
 from workbench.core.schedule import compute_node
@@ -39,7 +40,6 @@ from workbench.session.history import NumberedOverride
 from workbench.session.nodes import Node, Nodes, check_one_array, copy_for_user, to_list
 from workbench.session.stages import Values
 from workbench.session.state import Found, State
-from workbench.session.statistics import relative_change
 
 if TYPE_CHECKING:
     from workbench.checks.report import Report

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, overload
 
 import numpy as np
 
+from workbench.checks import statistics
 from workbench.core.walk import is_leaf
 from workbench.errors import UsageError
-from workbench.session import statistics
 from workbench.session.nodes import Nodes
 from workbench.session.timeline import MISSING, find_loss, measure_norms
 

@@ -19,6 +19,7 @@ from workbench.autodiff.sparse.propagation import (
     find_hessian_pattern,
     find_jacobian_pattern,
 )
+from workbench.checks.doctor.zeros import explain_zeros
 from workbench.core import blame, hooks, types, walk
 from workbench.core.blame import format_count
 from workbench.core.tensor import Tensor, value_of
@@ -31,7 +32,6 @@ from workbench.session.matrix import Matrix, to_host
 from workbench.session.nodes import Node, check_one_array, is_node, to_list
 from workbench.session.stages import Values
 from workbench.session.state import State
-from workbench.session.zeros import explain_zeros
 
 
 class Endpoints:

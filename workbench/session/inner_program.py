@@ -18,6 +18,7 @@ import numpy as np
 
 from workbench.autodiff import reverse
 from workbench.autodiff.steps import Part, Rule, Rules
+from workbench.checks import statistics
 from workbench.control_flow.loop import Loop
 from workbench.control_flow.op import SCAN
 from workbench.control_flow.running import get_runner
@@ -28,7 +29,6 @@ from workbench.core.tensor import Tensor, make_leaf, value_of
 from workbench.core.types import is_differentiable
 from workbench.errors import UsageError
 from workbench.ops import define
-from workbench.session import statistics
 from workbench.session.stages import (
     Backward,
     Recorder,

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from workbench.checks.statistics import is_on_device
 from workbench.core import blame, types
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, read_argument, value_of
@@ -17,7 +18,6 @@ from workbench.core.walk import is_leaf
 from workbench.errors import DtypeError, ShapeError, UnknownNodeError, UsageError
 from workbench.ops import define
 from workbench.ops.define import shape_of
-from workbench.session.device_statistics import is_on_device
 from workbench.session.repeats import Unrolled, find_unrolled
 
 #: A node as users pass it: its Tensor, its name, or its id.

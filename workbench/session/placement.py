@@ -11,9 +11,9 @@ from workbench.backends.cupy.actions import LaunchAction
 from workbench.backends.cupy.devices import find_runtime
 from workbench.backends.cupy.functions import CupyFunction
 from workbench.backends.cupy.program import Program
+from workbench.checks.statistics import is_on_device
 from workbench.core.blame import format_count
 from workbench.errors import DeviceError
-from workbench.session.device_statistics import is_on_device
 from workbench.session.profile import ProfiledNode, find_place
 from workbench.session.state import State
 

@@ -18,6 +18,13 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from workbench.autodiff import steps
+from workbench.checks import statistics
+from workbench.checks.statistics import (
+    SMALL,
+    Table,
+    compute_row_norms,
+    is_measured_there,
+)
 from workbench.core import types, walk
 from workbench.core.graph import Graph
 from workbench.core.memory import is_lazy
@@ -31,13 +38,6 @@ from workbench.core.tensor import (
 from workbench.core.walk import is_leaf
 from workbench.overrides.override import Override
 from workbench.overrides.regions import Region
-from workbench.session import statistics
-from workbench.session.device_statistics import (
-    SMALL,
-    Table,
-    compute_row_norms,
-    is_measured_there,
-)
 
 Array = np.ndarray[Any, Any]
 #: How many versions of an array are made at once where each of them is looked at.

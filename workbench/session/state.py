@@ -9,6 +9,7 @@ next.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +26,10 @@ from workbench.autodiff.forward import push_forward
 from workbench.autodiff.higher_order import is_draw
 from workbench.autodiff.linear_map import LinearMap
 from workbench.autodiff.steps import parts_among
+from workbench.checks.statistics import angles, relative_changes
 from workbench.core.float_warnings import warn_at_lines
 from workbench.core.graph import Graph
+from workbench.core.numbers import format_percent
 from workbench.core.tensor import Tensor, make_leaf
 from workbench.core.walk import is_leaf
 from workbench.errors import (
@@ -41,7 +44,6 @@ from workbench.session.history import NOTHING_DONE, Entries, History
 from workbench.session.objective import Objective
 from workbench.session.programs import Programs, Recorded
 from workbench.session.stages import Backward, Recorder, Values, to_array
-from workbench.session.statistics import Effect, measure_effects
 
 
 class Results(NamedTuple):
@@ -527,6 +529,56 @@ class State:
 
     def _list_enabled(self) -> list[Override]:
         return [e.override for e in self.entries if e.override.enabled]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The effect of one override, alone, on the gradient by one input.
+
+    Attributes
+    ----------
+    node, name
+        The input.
+    relative
+        ``‖g − g_true‖ / ‖g_true‖``; inf where only the true gradient is zero.
+    angle
+        Between the two, in degrees; NaN where one of them has no direction.
+    """
+
+    node: int
+    name: str
+    relative: float
+    angle: float
+
+    def __str__(self) -> str:
+        if self.relative == 0:
+            return f"{self.name} unchanged"
+        turned = f", turned {self.angle:.2g}°" if self.angle >= 0.05 else ""
+        if not math.isfinite(self.relative):
+            return f"{self.name} beyond comparison"
+        return f"{self.name} by {format_percent(self.relative)}{turned}"
+
+
+def measure_effects(
+    solo: Mapping[int, Any],
+    true: Mapping[int, Any],
+    wrt: Sequence[int],
+    labels: Sequence[str],
+) -> list[Effect]:
+    """Return the effects on gradients beside the true ones, for each input."""
+    pairs = []
+    for i in wrt:
+        g, g_true = solo.get(i), true.get(i)
+        if g is not None or g_true is not None:
+            g = np.zeros_like(g_true) if g is None else g
+            pairs.append((i, g, np.zeros_like(g) if g_true is None else g_true))
+    found, expected = [g for _, g, _ in pairs], [g for _, _, g in pairs]
+    relative, turned = relative_changes(found, expected), angles(found, expected)
+    changes = {
+        i: (float(change), 0.0 if change == 0 else float(angle))
+        for (i, _, _), change, angle in zip(pairs, relative, turned, strict=True)
+    }
+    return [Effect(i, labels[i], *changes.get(i, (0.0, 0.0))) for i in wrt]
 
 
 def find_earlier(

@@ -10,14 +10,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from errno import EISDIR, ENOENT
 from os import PathLike
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NoReturn,
+    NotRequired,
+    TypedDict,
+)
 
 from workbench.core.blame import shorten
+from workbench.core.schema import DataError, Meta, Schemas
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError, SnapshotError, WorkbenchError
 from workbench.ops.define import shape_of
@@ -41,17 +50,77 @@ MOST_BYTES, MOST_OVERRIDES, MOST_CHARACTERS = 10_000_000, 1000, 2000
 MOST_PLACES = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class StoredOverride:
-    """One override of a file, with checked types, not yet matched with a program."""
+Text = Annotated[str, Meta(maxLength=MOST_CHARACTERS)]
+Many = Meta(minItems=1, maxItems=MOST_PLACES)
 
-    where: str
-    target: dict[str, Any]
-    vjp: str | dict[str, Any]
-    jvp: str | dict[str, Any] | None
-    name: str | None
-    enabled: bool
-    steps: int | slice | None
+
+class NodeData(TypedDict):
+    """A node: by its name, else by its id, with what it must be."""
+
+    kind: Literal["node"]
+    node: int
+    name: NotRequired[Text | None]
+    op: Text
+    shape: list[int | None]
+
+
+class OpData(TypedDict):
+    """All nodes of an op."""
+
+    kind: Literal["op"]
+    op: Text
+
+
+class ScopeData(TypedDict):
+    """All nodes in some scopes."""
+
+    kind: Literal["scope"]
+    scope: Text
+
+
+class LinearData(TypedDict):
+    """All linear nodes, or those of some data."""
+
+    kind: Literal["linear"]
+    data: NotRequired[Annotated[list[Text], Many] | None]
+
+
+class SubgraphData(TypedDict):
+    """A part of the program, between nodes."""
+
+    kind: Literal["subgraph"]
+    outputs: Annotated[list[NodeData], Many]
+    inputs: Annotated[list[NodeData], Many]
+
+
+TargetData = NodeData | OpData | ScopeData | LinearData | SubgraphData
+#: A text of the language of rules, or a list of nodes, which `graph_rule` reads.
+Rule = Text | dict[str, Any]
+
+
+class OverrideData(TypedDict):
+    """One override of a file, not yet matched with a program."""
+
+    target: TargetData
+    vjp: Rule
+    jvp: NotRequired[Rule | None]
+    name: NotRequired[Text | None]
+    enabled: Annotated[bool, Meta(default=True)]
+    #: Iterations of a loop: a number, or the parts of a slice.
+    steps: NotRequired[
+        int | Annotated[list[int | None], Meta(minItems=3, maxItems=3)] | None
+    ]
+
+
+class StoredData(TypedDict):
+    """A file of overrides."""
+
+    workbench_overrides: int
+    overrides: Annotated[list[OverrideData], Meta(maxItems=MOST_OVERRIDES)]
+
+
+#: What a file may hold.
+FILE = Schemas(StoredData)
 
 
 # Writing
@@ -158,7 +227,7 @@ def write(path: str | PathLike[str], text: str) -> None:
 # Reading
 
 
-def read(path: str | PathLike[str]) -> list[StoredOverride]:
+def read(path: str | PathLike[str]) -> list[OverrideData]:
     """Read and check the overrides of a file; nothing in it runs.
 
     Raises
@@ -185,86 +254,19 @@ def read(path: str | PathLike[str]) -> list[StoredOverride]:
             f"these overrides were written with schema {version}; this Workbench reads"
             f" up to {SCHEMA}: update autodiff-workbench."
         )
-    listed = data.get("overrides")
-    if not isinstance(listed, list) or len(listed) > MOST_OVERRIDES:
-        _raise_damaged(f"overrides is not a list of at most {MOST_OVERRIDES} items")
-    return [_check_stored(item, f"overrides[{i}]") for i, item in enumerate(listed)]
-
-
-def _check_stored(item: object, where: str) -> StoredOverride:
-    if not isinstance(item, dict):
-        _raise_damaged(f"{where} is not an object")
-    target, name = item.get("target"), item.get("name")
-    if not isinstance(target, dict):
-        _raise_damaged(f"{where}.target is not an object")
-    if name is not None:
-        _check_text(name, f"{where}.name")
-    enabled = item.get("enabled", True)
-    if not isinstance(enabled, bool):
-        _raise_damaged(f"{where}.enabled is neither true nor false")
-    rules: list[Any] = []
-    for which in ("vjp", "jvp"):
-        rule = item.get(which)
-        if not isinstance(rule, dict) and not (rule is None and which == "jvp"):
-            _check_text(rule, f"{where}.{which}")
-        rules.append(rule)
-    _check_target(target, f"{where}.target")
-    steps = _check_steps(item.get("steps"), f"{where}.steps")
-    return StoredOverride(where, target, rules[0], rules[1], name, enabled, steps)
-
-
-def _check_steps(steps: Any, where: str) -> int | slice | None:
-    """Check and return iterations of a loop: a number, or the parts of a slice."""
-    if steps is None or type(steps) is int:
-        return steps
-    if not isinstance(steps, list) or len(steps) != 3:
-        _raise_damaged(f"{where} names no iterations of a loop")
-    if any(n is not None and type(n) is not int for n in steps) or steps[2] == 0:
-        _raise_damaged(f"{where} names no iterations of a loop")
-    return slice(*steps)
-
-
-def _check_target(target: dict[str, Any], where: str) -> None:
-    kind = target.get("kind")
-    if kind == "node":
-        if target.get("name") is not None:
-            _check_text(target["name"], f"{where}.name")
-        if type(target.get("node")) is not int:
-            _raise_damaged(f"{where}.node is {shorten(repr(target.get('node')), 200)}")
-        _check_text(target.get("op"), f"{where}.op")
-        shape = target.get("shape")
-        if not isinstance(shape, list) or any(
-            n is not None and type(n) is not int for n in shape
-        ):
-            _raise_damaged(f"{where}.shape is not a shape")
-    elif kind in ("op", "scope"):
-        _check_text(target.get(kind), f"{where}.{kind}")
-    elif kind == "linear":
-        names = target.get("data")
-        if names is not None and (
-            not isinstance(names, list) or not 0 < len(names) <= MOST_PLACES
-        ):
-            _raise_damaged(f"{where}.data is not a list of names")
-        for i, name in enumerate(names or ()):
-            _check_text(name, f"{where}.data[{i}]")
-    elif kind == "subgraph":
-        for which in ("outputs", "inputs"):
-            listed = target.get(which)
-            if not isinstance(listed, list) or not 0 < len(listed) <= MOST_PLACES:
-                _raise_damaged(f"{where}.{which} is not a list of nodes")
-            for i, item in enumerate(listed):
-                if not isinstance(item, dict) or item.get("kind") != "node":
-                    _raise_damaged(f"{where}.{which}[{i}] is not a node")
-                _check_target(item, f"{where}.{which}[{i}]")
-    else:
-        _raise_damaged(
-            f"{where}.kind is {shorten(repr(kind), 200)}, not node, op, scope, linear"
-            " or subgraph"
-        )
+    try:
+        stored: list[OverrideData] = FILE.read("Stored", data)["overrides"]
+    except DataError as error:
+        _raise_damaged(str(error))
+    for place, one in enumerate(stored):
+        steps = one.get("steps")
+        if isinstance(steps, list) and steps[2] == 0:
+            _raise_damaged(f"overrides[{place}].steps has steps of 0")
+    return stored
 
 
 def make_entries(
-    stored: Sequence[StoredOverride], state: State, nodes: Nodes, strict: bool
+    stored: Sequence[OverrideData], state: State, nodes: Nodes, strict: bool
 ) -> tuple[list[NumberedOverride], list[str]]:
     """Return the overrides of a file that are new to a session, and lines on misfits.
 
@@ -296,7 +298,7 @@ def make_entries(
     if not strict:
         added = _sift(added, problems, state)
     lines = [
-        f"{stored[place].where}: {shorten(problems[place], 1000)}"
+        f"overrides[{place}]: {shorten(problems[place], 1000)}"
         for place in sorted(problems)
     ]
     if problems and strict:
@@ -334,7 +336,7 @@ def _sift(
 
 
 def make_override(
-    stored: StoredOverride, nodes: Nodes, tensors: Sequence[Tensor]
+    stored: OverrideData, nodes: Nodes, tensors: Sequence[Tensor]
 ) -> Override:
     """Return an override of a file as one of this program.
 
@@ -344,13 +346,14 @@ def make_override(
         If its node is missing or another one; ExpressionError if a rule is refused;
         RegistrationError for an invalid list of nodes.
     """
+    steps = stored.get("steps")
     return overriding.override(
-        _make_target(stored.target, nodes, tensors),
-        _make_rule(stored.vjp),
-        jvp=_make_rule(stored.jvp),
-        name=stored.name,
-        enabled=stored.enabled,
-        steps=stored.steps,
+        _make_target(stored["target"], nodes, tensors),
+        _make_rule(stored["vjp"]),
+        jvp=_make_rule(stored.get("jvp")),
+        name=stored.get("name"),
+        enabled=stored["enabled"],
+        steps=slice(*steps) if isinstance(steps, list) else steps,
     )
 
 
@@ -358,9 +361,7 @@ def _make_rule(rule: Any) -> Any:
     return graph_rule.from_json(rule) if isinstance(rule, dict) else rule
 
 
-def _make_target(
-    data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]
-) -> Target:
+def _make_target(data: TargetData, nodes: Nodes, tensors: Sequence[Tensor]) -> Target:
     if data["kind"] == "op":
         return ByOp(data["op"])
     if data["kind"] == "scope":
@@ -368,15 +369,13 @@ def _make_target(
     if data["kind"] == "linear":
         return ByLinear(data.get("data"))
     if data["kind"] == "subgraph":
-        ends, reads = (
-            [_find_node(x, nodes, tensors) for x in data[which]]
-            for which in ("outputs", "inputs")
-        )
+        ends = [_find_node(x, nodes, tensors) for x in data["outputs"]]
+        reads = [_find_node(x, nodes, tensors) for x in data["inputs"]]
         return subgraph(ends, reads)
     return ByNode(_find_node(data, nodes, tensors))
 
 
-def _find_node(data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]) -> int:
+def _find_node(data: NodeData, nodes: Nodes, tensors: Sequence[Tensor]) -> int:
     name, i = data.get("name"), data["node"]
     if name is not None:
         if name not in nodes.names:
@@ -402,14 +401,6 @@ def _find_node(data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]) ->
 
 def _format_shape(shape: list[int | None]) -> str:
     return "(" + ", ".join("?" if n is None else str(n) for n in shape) + ")"
-
-
-def _check_text(value: object, where: str) -> None:
-    if not isinstance(value, str) or len(value) > MOST_CHARACTERS:
-        _raise_damaged(
-            f"{where} is {shorten(repr(value), 200)}, not a text of at most"
-            f" {MOST_CHARACTERS} characters"
-        )
 
 
 def _refuse_constant(word: str) -> NoReturn:

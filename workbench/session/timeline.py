@@ -20,17 +20,17 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from workbench.core.blame import format_count
-from workbench.errors import UnknownNodeError, UsageError
-from workbench.overrides.override import Override
-from workbench.session import statistics
-from workbench.session.applied_override import format_target
-from workbench.session.device_statistics import (
+from workbench.checks import statistics
+from workbench.checks.statistics import (
     Table,
     compute_row_norms,
     fetch,
     is_on_device,
 )
+from workbench.core.blame import format_count
+from workbench.errors import UnknownNodeError, UsageError
+from workbench.overrides.override import Override
+from workbench.session.applied_override import format_target
 from workbench.session.history import Entries
 from workbench.session.nodes import Node, Nodes
 from workbench.session.state import State

@@ -19,7 +19,6 @@ import type { Colouring, TileText } from '../model/state';
 import { type IVerdict, verdictsOf } from '../model/verdicts';
 import {
   formatBytes,
-  formatNumber,
   formatSeconds,
   shortNumber,
   shortPair,

@@ -1,7 +1,7 @@
 /**
  * What comes from the kernel or out of a saved notebook is not trusted. It is checked
  * here by the schema that `extension/wire.py` writes, as in
- * `workbench/session/wire/schema.py`; an error says where it is wrong, and how.
+ * `workbench/core/schema.py`; an error says where it is wrong, and how.
  */
 
 import document from './schema.json';

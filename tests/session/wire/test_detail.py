@@ -11,8 +11,8 @@ import scipy.sparse
 
 import workbench as wb
 from tests.session.wire.golden.write import session
+from workbench.checks import statistics
 from workbench.errors import OverrideError, UnknownNodeError
-from workbench.session import statistics
 from workbench.session.wire import gather_details, read_target, take_snapshot
 
 

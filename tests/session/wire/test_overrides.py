@@ -10,7 +10,7 @@ import pytest
 
 import workbench as wb
 from tests.session.network import B2, NAMES, TRUE, W2, T, X, by_hand, fresh
-from workbench.session import statistics
+from workbench.checks import statistics
 from workbench.session.wire import take_snapshot
 from workbench.session.wire.protocol.fields import STATUSES
 

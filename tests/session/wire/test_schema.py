@@ -14,14 +14,16 @@ import pytest
 
 import workbench as wb
 from tests.session.wire.golden.write import DAMAGED, FILE, JUNK, verdicts
+from workbench.core import schema
+from workbench.core.schema import DataError
 from workbench.jupyter import plots
 from workbench.jupyter.answers import PLOTS
-from workbench.session.wire import read_saved, schema, take_snapshot
+from workbench.session.wire import read_saved, take_snapshot
 from workbench.session.wire.protocol import requests
 from workbench.session.wire.protocol.fields import COLUMN_RULES, Count, Text
-from workbench.session.wire.protocol.requests import REQUESTS, SCHEMAS, question
+from workbench.session.wire.protocol.requests import REQUESTS, question
 from workbench.session.wire.protocol.snapshot import FixData
-from workbench.session.wire.schema import WireError, definitions, read
+from workbench.session.wire.schema import _declare_wire, definitions, read
 
 EXTENSION = Path(__file__).resolve().parents[3] / "extension"
 
@@ -66,11 +68,11 @@ def test_another_field_on_one_side_is_seen(
         return hints
 
     monkeypatch.setattr(schema, "get_type_hints", changed_hints)
-    SCHEMAS.clear()
+    _declare_wire.cache_clear()
     try:
         types, whole = writer.write_types(), writer.write_schema()
     finally:
-        SCHEMAS.clear()
+        _declare_wire.cache_clear()
     assert types != (writer.WIRE / "protocol.ts").read_text()
     assert whole != (writer.WIRE / "schema.json").read_text()
 
@@ -85,26 +87,23 @@ def test_a_question_is_declared_in_one_place(
     """Its schema, its answer's and the types of the page follow from the function."""
     monkeypatch.setattr(requests, "REQUESTS", REQUESTS.copy())
     monkeypatch.setattr(writer, "REQUESTS", requests.REQUESTS)
-    try:
 
-        @question("count-entries")
-        def count_entries(session: Any, node: Count, twice: bool = False) -> SizeData:
-            size = session.graph.nodes[node].size
-            return {"size": 2 * size if twice else size}
+    @question("count-entries")
+    def count_entries(session: Any, node: Count, twice: bool = False) -> SizeData:
+        size = session.graph.nodes[node].size
+        return {"size": 2 * size if twice else size}
 
-        asked = {"type": "event", "event": "count-entries", "request": 3, "node": 0}
-        event = read("PageEvent", asked)
-        assert (event["node"], event["twice"]) == (0, False)
-        for junk in ({"node": -1}, {"node": "0"}, {"twice": 1}):
-            with pytest.raises(WireError):
-                read("PageEvent", asked | junk)
-        session = wb.Session(wb.trace(np.sum)(np.ones(3)))
-        answer = requests.REQUESTS["count-entries"].call(session, event)
-        message = {"type": "count-entries", "seq": 1, "request": 3, "size": 3}
-        assert read("KernelMessage", message | {"more": 1}) == {**message, **answer}
-        types = " ".join(writer.write_types().split())
-    finally:
-        SCHEMAS.clear()
+    asked = {"type": "event", "event": "count-entries", "request": 3, "node": 0}
+    event = read("PageEvent", asked)
+    assert (event["node"], event["twice"]) == (0, False)
+    for junk in ({"node": -1}, {"node": "0"}, {"twice": 1}):
+        with pytest.raises(DataError):
+            read("PageEvent", asked | junk)
+    session = wb.Session(wb.trace(np.sum)(np.ones(3)))
+    answer = requests.REQUESTS["count-entries"].call(session, event)
+    message = {"type": "count-entries", "seq": 1, "request": 3, "size": 3}
+    assert read("KernelMessage", message | {"more": 1}) == {**message, **answer}
+    types = " ".join(writer.write_types().split())
     assert (
         "'count-entries': { asked: { node: number; twice?: boolean };"
         " answer: ICountEntriesAnswer };"
@@ -175,7 +174,7 @@ def test_what_the_kernel_sends_is_what_it_declares(rng: np.random.Generator) -> 
     ],
 )  # fmt: skip
 def test_errors_name_the_place_and_the_value(name: str, value: Any, words: str) -> None:
-    with pytest.raises(WireError) as caught:
+    with pytest.raises(DataError) as caught:
         read(name, value)
     assert words in str(caught.value)
 

@@ -14,8 +14,8 @@ import pytest
 
 import workbench as wb
 from tests.session.wire.golden.write import FILE, INPUTS, picture, session
+from workbench.checks import statistics
 from workbench.core.graph import Graph
-from workbench.session import statistics
 from workbench.session.wire import (
     MIME_TYPE,
     SCHEMA,

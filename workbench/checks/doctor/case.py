@@ -20,6 +20,7 @@ from workbench.checks.doctor import spelling
 from workbench.checks.doctor.finding import Finding
 from workbench.checks.isolated_node import to_host
 from workbench.checks.progress import Progress, ProgressMeter, tick
+from workbench.checks.statistics import norm
 from workbench.core import source, types, walk
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops.define import flatten_parts
@@ -93,6 +94,8 @@ class Case:
     budget: float | None = None
     #: Counts the progress; set while the doctors are at work.
     meter: ProgressMeter | None = None
+    #: The serials of those of `wrt` that are held while the others vary.
+    constant: Sequence[int] = ()
     #: How many loops this program is nested in.
     depth: int = 0
     #: Results of `forms.py` and `equivalence.py`, so that each is computed once.
@@ -157,13 +160,13 @@ class Case:
         def visit(node: Tensor, cotangent: Any, parts: list[Any]) -> None:
             if not len(found) % REPORT_EVERY:
                 self.report_progress(total + len(found), total)
-            norm, whole = measure_norm(cotangent)
+            size, whole = measure_norm(cotangent)
             passed = [
                 (x.serial, *measure_norm(c))
                 for x, c in zip(node.inputs, parts, strict=False)
                 if c is not None and isinstance(x, Tensor)
             ]
-            step = SweepStep(node, norm, whole, passed)
+            step = SweepStep(node, size, whole, passed)
             if whole:
                 step.strain = _measure_strain(node, parts)
             if whole and not all(ok for _, _, ok in passed):
@@ -176,6 +179,7 @@ class Case:
             self.wrt,
             rules=self.rules,
             visit=visit,
+            constant=self.constant,
             nulls_pass=True,
         )
         self.gradients = [None if g is None else value_of(g) for g in made]
@@ -257,8 +261,9 @@ def hold_on_host(nodes: Iterable[Tensor]) -> Iterator[None]:
         return copies[id(x)][1]
 
     nodes = [*nodes]
-    given = (x for node in nodes for x in (node, *node.inputs) if is_leaf(x))
-    if not any(types.is_device_array(value_of(x)) for x in given):
+    given = [x for node in nodes for x in (node, *node.inputs) if is_leaf(x)]
+    kinds = {type(x._value if isinstance(x, Tensor) else x) for x in given}
+    if not any(types.is_device_type(kind) for kind in kinds):
         yield
         return
     kept = [(node, node._value, node.args, node.inputs) for node in nodes]
@@ -280,9 +285,7 @@ def is_finite(x: Any) -> bool:
     """Return whether all numbers in an array, or in several, are finite."""
     if isinstance(x, tuple):
         return all(is_finite(part) for part in x)
-    x = value_of(x)
-    if x is None:
-        return True
+    x = x._value if isinstance(x, Tensor) else x
     dtype = getattr(x, "dtype", None)
     if dtype is None:
         return not isinstance(x, (float, complex)) or (
@@ -309,34 +312,14 @@ def _has_floats(x: Any) -> bool:
 def measure_norm(g: Any) -> tuple[float, bool]:
     """Return the L2 norm of a cotangent, and whether it is finite; of all its parts."""
     if isinstance(g, tuple):
-        found = [measure_norm(part) for part in g if part is not None]
-        norm = math.hypot(*[n for n, _ in found]) if found else 0.0
-        return norm, all(ok for _, ok in found)
-    g = value_of(g)
-    dtype = getattr(g, "dtype", None)
-    if dtype is None or dtype.kind not in "fc":
-        try:
-            number = abs(complex(g))
-        except (TypeError, ValueError):
-            return 0.0, True
-        return number, math.isfinite(number)
-    if g.shape == ():
-        number = float(abs(g))
-        return number, math.isfinite(number)
-    row = g.ravel()
-    if dtype.kind == "c":
-        row = abs(row)
-    found_sum = float(row.dot(row))
-    if 1e-30 < found_sum < 1e30:
-        return math.sqrt(found_sum), True
-    if row.size == 0:
-        return 0.0, True
-    largest = float(abs(row).max())
-    if largest == 0 or not math.isfinite(largest):
-        return largest, math.isfinite(largest)
-    # Squares overflow or vanish: scaled first.
-    scaled = row / row.dtype.type(largest)
-    return largest * math.sqrt(float(scaled.dot(scaled))), True
+        g = tuple([x._value if isinstance(x, Tensor) else x for x in g])
+    elif isinstance(g, Tensor):
+        g = g._value
+    size = norm(g)
+    if math.isfinite(size):
+        return size, True
+    whole = is_finite(g)  # a norm may overflow
+    return (0.0 if whole and math.isnan(size) else size), whole
 
 
 def _measure_strain(node: Tensor, passed: list[Any]) -> float:
@@ -347,7 +330,7 @@ def _measure_strain(node: Tensor, passed: list[Any]) -> float:
             continue
         if not x.inputs:
             continue  # an input: no op has rounded it
-        product = value_of(c) * x._value
+        product = (c._value if isinstance(c, Tensor) else c) * x._value
         size = float(
             abs(product).sum() if getattr(product, "ndim", 0) else abs(product)
         )

@@ -76,7 +76,7 @@ def _compare_precisions(case: Case) -> Iterator[Finding]:
         return
     if any(not isinstance(x._value, _HOST) for x in case.wrt):
         return  # arrays of another library
-    if any(node.dtype in WIDER for node in _select_floats(case.nodes)):
+    if any(getattr(node._value, "dtype", None) in WIDER for node in case.nodes):
         yield from _compare_single(case)
     elif np.finfo(np.longdouble).eps < np.finfo(float).eps:
         yield from _compare_double(case)
@@ -171,7 +171,10 @@ _HOST = (np.ndarray, np.generic, float, complex)
 
 def _select_floats(nodes: list[Tensor]) -> Iterator[Tensor]:
     for node in nodes:
-        if not isinstance(node._value, tuple) and node.dtype.kind in "fc":
+        dtype = getattr(node._value, "dtype", None)
+        if isinstance(node._value, float | complex) or (
+            isinstance(dtype, np.dtype) and dtype.kind in "fc"
+        ):
             yield node
 
 

@@ -95,7 +95,7 @@ def _classify_unit(node: Tensor) -> str | None:
     traits = node.op.traits
     if traits.picks == ">" and len(node.inputs) == 2:
         return "relu" if any(constant_value(x) == 0 for x in node.inputs) else None
-    if node.op.chooses:
+    if traits.selects and node.op.chooses:
         _, yes, no = node.inputs
         return (
             "relu"
@@ -120,7 +120,8 @@ def _classify_unit(node: Tensor) -> str | None:
 
 def _clips(node: Tensor) -> bool:
     """Return whether a node keeps its first operand between two others."""
-    return node.op.traits.selects and len(node.inputs) == 3 and not node.op.chooses
+    three = node.op.traits.selects and len(node.inputs) == 3
+    return three and not node.op.chooses
 
 
 def _divides(node: Tensor) -> bool:

@@ -1,15 +1,16 @@
-"""Gradients that are 0 or missing: the nodes that cut them, the entries dropped."""
+"""Gradients that are 0 or missing: the nodes that cut them, or pass nothing on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.steps import Rules, ends_of
 from workbench.checks import conventions
 from workbench.checks.doctor import spelling
-from workbench.checks.doctor.case import Case, measure_norm
+from workbench.checks.doctor.case import Case, SweepStep, hold_on_host, measure_norm
 from workbench.checks.doctor.equivalence import (
     offer_fix,
 )
@@ -126,33 +127,7 @@ def _find_copy_reader(case: Case, x: Tensor) -> Tensor | None:
 
 def _explain_cuts(case: Case, x: Tensor, reported: set[int]) -> Iterator[Finding]:
     """Yield a finding for each op without derivative that cuts an input's gradient."""
-    reached = walk.find_dependents(case.nodes, [x])
-    cuts = [
-        node
-        for node in case.nodes
-        if node.serial in reached
-        and node.inputs
-        and _is_cut(node)
-        and any(isinstance(a, Tensor) and a.serial in reached for a in node.inputs)
-        # The first on each path: what follows it does not vary.
-        and any(
-            isinstance(a, Tensor)
-            and a.serial in reached
-            and types.is_differentiable(a.dtype)
-            for a in node.inputs
-        )
-        and _has_smooth_way(case, x, node)
-    ]
-    if not cuts:  # rules that return nothing
-        cuts = [
-            step.node
-            for step in case.steps
-            if step.node.serial in reached
-            and not any(serial in reached for serial, _, _ in step.passed)
-            and any(
-                isinstance(a, Tensor) and a.serial in reached for a in step.node.inputs
-            )
-        ]
+    cuts = _find_cuts(case, x)
     for node in cuts:
         if node.serial in reported:
             continue
@@ -168,6 +143,36 @@ def _explain_cuts(case: Case, x: Tensor, reported: set[int]) -> Iterator[Finding
             "The result depends on it, and nothing flows back.",
             "Every path to it goes through a rule that returns nothing.",
         )
+
+
+def _find_cuts(case: Case, x: Tensor) -> list[Tensor]:
+    """Return the nodes that depend on an input, and return nothing on the way back.
+
+    Those without a derivative, the first on each path, since what follows does not
+    vary; else those whose rules return nothing.
+    """
+    reached = walk.find_dependents(case.nodes, [x])
+
+    def read(node: Tensor) -> Iterator[Tensor]:
+        for a in node.inputs:
+            if isinstance(a, Tensor) and a.serial in reached:
+                yield a
+
+    cuts = [
+        node
+        for node in case.nodes
+        if node.serial in reached
+        and _is_cut(node)
+        and any(types.is_differentiable(a.dtype) for a in read(node))
+        and _has_smooth_way(case, x, node)
+    ]
+    return cuts or [
+        step.node
+        for step in case.steps
+        if step.node.serial in reached
+        and not any(serial in reached for serial, _, _ in step.passed)
+        and any(True for _ in read(step.node))
+    ]
 
 
 def _is_cut(node: Tensor) -> bool:
@@ -254,26 +259,12 @@ def _explain_zero(
     case: Case, x: Tensor, reported: set[int], known: set[int]
 ) -> Iterator[Finding]:
     """Yield a finding for the node that makes an input's gradient 0 in all entries."""
-    passers: dict[int, list[Any]] = {}
-    for step in case.steps:
-        for serial, norm, _ in step.passed:
-            passers.setdefault(serial, []).append((step, norm))
-    found: dict[int, Any] = {}
-    seen, stack = {x.serial}, [x]
-    while stack:
-        for step, norm in passers.get(stack.pop().serial, ()):
-            if norm or step.node.serial in seen:
-                continue
-            seen.add(step.node.serial)
-            if step.norm:
-                found[step.node.serial] = step
-            else:
-                stack.append(step.node)
+    found, _ = _find_blocks(case, x)
     skip = known | reported
     if not found or any(s in skip for s in found):
         return
-    step = found[min(found)]
-    node = step.node
+    node = found[min(found)]
+    step = case.step_of[node.serial]
     reported.add(node.serial)
     if node.op.traits.flat == "stop":
         yield _explain_cut(
@@ -296,6 +287,35 @@ def _explain_zero(
         if vanished
         else _explain_flatness(node),
     )
+
+
+def _find_blocks(case: Case, x: Tensor) -> tuple[dict[int, Tensor], list[Tensor]]:
+    """Return the nodes that make the gradient by an input 0 in all entries.
+
+    By their serials those that something arrives at, and that pass on nothing but 0;
+    and those where what arrives from several others sums to 0.
+    """
+    passers: dict[int, list[tuple[SweepStep, float]]] = {}
+    for step in case.steps:
+        for serial, norm, _ in step.passed:
+            passers.setdefault(serial, []).append((step, norm))
+    blocks: dict[int, Tensor] = {}
+    sums: list[Tensor] = []
+    seen, stack = {x.serial}, [x]
+    while stack:
+        at = stack.pop()
+        made = passers.get(at.serial, ())
+        if any(norm for _, norm in made):
+            sums.append(at)
+        for step, norm in made:
+            if norm or step.node.serial in seen:
+                continue
+            seen.add(step.node.serial)
+            if step.norm:
+                blocks[step.node.serial] = step.node
+            else:
+                stack.append(step.node)
+    return blocks, sums
 
 
 def _explain_flatness(node: Tensor) -> str:
@@ -368,3 +388,93 @@ def _has_underflowed(case: Case, node: Tensor) -> bool:
     if dtype.kind not in "fc":
         return False
     return norm < float(np.finfo(dtype).tiny) * 1e6
+
+
+# Why a derivative of some nodes by others is zero, in a few words.
+
+#: So many nodes are named.
+MOST_NAMED = 3
+
+
+def explain_zeros(
+    outputs: Sequence[Any],
+    sources: Sequence[Tensor],
+    rules: Rules,
+    name_of: Callable[[Tensor], str],
+    constant: Sequence[Tensor] = (),
+) -> str:
+    """Return why the derivative of outputs by sources is zero everywhere.
+
+    Parameters
+    ----------
+    outputs, sources
+        What is differentiated, and by what.
+    rules
+        The rules of overrides.
+    name_of
+        The label of a node.
+    constant
+        Sources that are held while the others vary.
+    """
+    given = [y for y in outputs if isinstance(y, Tensor) and y._value is not None]
+    reached = walk.find_dependents(walk.order_nodes(given), sources)
+    given = [y for y in given if y.serial in reached]
+    if not given:
+        return ""
+    held = [x.serial for x in constant]
+    case = Case("", given, [], [*sources], rules, name_of, constant=held)
+    blocks: dict[int, Tensor] = {}
+    sums: list[Tensor] = []
+    with np.errstate(all="ignore"), hold_on_host(case.nodes):
+        case.seeds = [_draw_seed(y) for y in given]
+        for x in sources:
+            found, summed = _find_blocks(case, x)
+            blocks |= found
+            sums += summed
+        if blocks:
+            last = sorted(blocks.values(), key=lambda node: -node.serial)
+            return _join([_describe_block(case, node) for node in last])
+        if sums:
+            at = max(sums, key=lambda node: node.serial)
+            return f"what flows back along several paths cancels at {name_of(at)}"
+        cuts = [node for x in sources for node in _find_cuts(case, x)]
+        texts = [_describe_cut(name_of(node), node.op.name) for node in cuts]
+    return _join(texts) or "no path leads through ops with a derivative"
+
+
+def _draw_seed(y: Tensor) -> Any:
+    """Return a cotangent that is nowhere zero, and in no simple proportion."""
+    entries = np.random.default_rng(0).uniform(0.5, 1.5, y.shape)
+    return np.ones_like(y._value) * entries.astype(y.dtype)
+
+
+def _describe_cut(label: str, op: str) -> str:
+    """Return that a node has no derivative."""
+    of = "" if label.startswith(op) else f" ({op})"
+    return f"{label}{of} has no derivative"
+
+
+def _describe_block(case: Case, node: Tensor) -> str:
+    """Return why a node passes on nothing that arrives."""
+    rule = None if case.rules is None else case.rules.get(node.serial)
+    if rule is not None and rule.pull is not None:
+        return f"stopped by {rule.label} at {case.name_node(ends_of(node)[-1])}"
+    of = ""
+    while node.origin is not None:  # of a second derivative: a node of the gradient
+        origin = node.origin
+        of, node = "the gradient of ", origin.forward
+        if origin.overridden:
+            return f"what {origin.rule} passes on at {case.name_node(node)} is constant"
+    label, place = of + case.name_node(node), blame.quote_site(node.site)
+    text = " and ".join((node.op.rule or "its own").split("   "))
+    if node.op.traits.saturates:
+        return f"{label} is saturated: its rule {text} is 0 at these values{place}"
+    if node.op.traits.selects:
+        return f"{label} selects other entries or a constant{place}"
+    return f"{label} passes nothing on: its rule {text} is 0 at these values{place}"
+
+
+def _join(texts: Iterable[str]) -> str:
+    found = [*dict.fromkeys(texts)]
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return ", ".join(found[:MOST_NAMED]) + more

@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from workbench.checks import statistics
+from workbench.checks.statistics import is_on_device
 from workbench.core import hooks, source, walk
 from workbench.core.blame import format_count
 from workbench.core.graph import Graph
+from workbench.core.schema import clean_text
 from workbench.core.tensor import Tensor
 from workbench.core.types import format_shape
 from workbench.core.walk import is_leaf
 from workbench.ops.define import shape_of
 from workbench.overrides.resolution import Resolution
-from workbench.session import statistics
 from workbench.session.applied_override import AppliedOverride
-from workbench.session.device_statistics import is_on_device
 from workbench.session.inner_program import has_loops, is_holder, measure_loops
 from workbench.session.nodes import Nodes
 from workbench.session.placement import describe_backend, find_device
@@ -50,7 +51,6 @@ from workbench.session.wire.protocol.fields import (
     PatchColumn,
 )
 from workbench.session.wire.protocol.snapshot import Header
-from workbench.session.wire.schema import clean_text
 from workbench.session.wire.timeline import encode_timeline, find_new_points
 
 if TYPE_CHECKING:

@@ -11,15 +11,16 @@ import numpy as np
 
 from workbench.autodiff import steps
 from workbench.backends import numpy as backend
+from workbench.checks import statistics
+from workbench.checks.statistics import is_on_device
 from workbench.core import blame, source, types, walk
 from workbench.core.graph import Graph
+from workbench.core.schema import clean_text, quote
 from workbench.core.tensor import Tensor, make_leaf
 from workbench.core.walk import is_leaf
 from workbench.errors import OverrideError, UsageError, WorkbenchError
 from workbench.ops.define import shape_of
 from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
-from workbench.session import statistics
-from workbench.session.device_statistics import is_on_device
 from workbench.session.inner_program import InnerProgram
 from workbench.session.placement import describe_backend, find_device, list_kernels
 from workbench.session.preview import Preview
@@ -32,7 +33,6 @@ from workbench.session.wire.protocol.messages import (
     PassedData,
     PlaceData,
 )
-from workbench.session.wire.schema import clean_text, quote
 
 if TYPE_CHECKING:
     from workbench.session.session import Session

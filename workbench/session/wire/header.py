@@ -12,19 +12,19 @@ import numpy as np
 
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.report import Comparison, Identity, NodeCheck, Report
+from workbench.checks.statistics import is_on_device
+from workbench.core.schema import clean_text
 from workbench.core.tensor import Tensor
 from workbench.ops.define import shape_of
 from workbench.overrides.override import write_steps
 from workbench.overrides.targets import ByNode, ByOp, ByScope
 from workbench.session.applied_override import AppliedOverride, is_data
-from workbench.session.device_statistics import is_on_device
 from workbench.session.history import History
 from workbench.session.inner_program import LoopNorms
 from workbench.session.profile import SessionProfile
 from workbench.session.stages import Values
 from workbench.session.wire.protocol import snapshot
 from workbench.session.wire.protocol.fields import STATUSES
-from workbench.session.wire.schema import clean_text
 
 if TYPE_CHECKING:
     from workbench.session.session import Session

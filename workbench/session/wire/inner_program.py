@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.checks import statistics
+from workbench.core.schema import clean_text
 from workbench.core.tensor import Tensor
-from workbench.session import statistics
 from workbench.session.inner_program import InnerProgram, measure_loops
 from workbench.session.wire.columns import (
     Array,
@@ -25,7 +26,6 @@ from workbench.session.wire.header import (
 )
 from workbench.session.wire.protocol.messages import InsideData, PlaceData
 from workbench.session.wire.protocol.snapshot import OverrideData
-from workbench.session.wire.schema import clean_text
 
 if TYPE_CHECKING:
     from workbench.session import Session

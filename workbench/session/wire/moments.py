@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.core.schema import clean_text
 from workbench.errors import UsageError
 from workbench.session.applied_override import attached_overrides
 from workbench.session.comparison import describe_mismatch
@@ -34,7 +35,6 @@ from workbench.session.wire.protocol.fields import (
 )
 from workbench.session.wire.protocol.messages import MomentData, PeerData, PeersData
 from workbench.session.wire.protocol.snapshot import MomentsData, OverrideData
-from workbench.session.wire.schema import clean_text
 from workbench.session.wire.timeline import to_numbers
 
 if TYPE_CHECKING:

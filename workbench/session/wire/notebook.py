@@ -15,11 +15,12 @@ from typing import NoReturn, cast
 
 import numpy as np
 
+from workbench.core.schema import DataError, clean_text, quote
 from workbench.errors import SnapshotError
 from workbench.session.wire.columns import Array, Snapshot, list_columns
 from workbench.session.wire.protocol import fields
 from workbench.session.wire.protocol.snapshot import Header, MomentsData, Saved
-from workbench.session.wire.schema import WireError, clean_text, quote, read
+from workbench.session.wire.schema import read
 
 #: From so many nodes on, a picture is saved without the values that rules read,
 #: and its numbers keep seven digits, so that compressed notebooks stay small.
@@ -85,7 +86,7 @@ def read_saved(data: object) -> Snapshot:
     check_schema(data)
     try:
         whole: Saved = read("Saved", data)
-    except WireError as error:
+    except DataError as error:
         refuse(str(error))
     header = whole["header"]
     ids = [override["id"] for override in header["overrides"]]

@@ -15,6 +15,7 @@ import numpy as np
 
 from workbench.core import walk
 from workbench.core.graph import Graph
+from workbench.core.schema import clean_text
 from workbench.core.tensor import Tensor, value_of
 from workbench.errors import UsageError
 from workbench.rewrite.driver import Key, RewriteStep
@@ -34,7 +35,6 @@ from workbench.session.wire.protocol.messages import (
     SimplificationData,
 )
 from workbench.session.wire.protocol.snapshot import OverrideData
-from workbench.session.wire.schema import clean_text
 
 if TYPE_CHECKING:
     from workbench.session.session import Session

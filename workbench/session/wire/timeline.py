@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.core.schema import clean_text
 from workbench.errors import UsageError
 from workbench.session.wire.protocol.messages import NormsData
 from workbench.session.wire.protocol.snapshot import MarkData, TimelineData
-from workbench.session.wire.schema import clean_text
 
 if TYPE_CHECKING:
     from workbench.session.session import Session

@@ -2,6 +2,8 @@
 
 from typing import Annotated, Literal, NamedTuple, NotRequired, TypedDict
 
+from workbench.core.schema import Meta as Meta
+
 #: The version of everything below; a reader refuses a newer one.
 SCHEMA = 1
 #: The largest number that can be such a version.
@@ -18,22 +20,6 @@ MOST_CHARACTERS, MOST_CODE, MOST_TEXT = 20_000, 100_000, 2000
 MOST_RULES = 1000
 #: The most runs that a saved picture holds, and the most characters of their norms.
 MOST_MOMENTS, MOST_MOMENT_BYTES = 200, 2**16
-#: The longest list, where the type says nothing else.
-MOST_ITEMS = 10_000
-
-
-class Meta:
-    """Keywords of JSON Schema that a type does not say by itself, and these of ours.
-
-    ``sizes`` names what a field counts; ``below`` and ``most`` are such a name: an
-    index below that size, a list of at most so many. ``choose`` is a default by
-    another field, which is true or false: its name, and the default for each.
-    ``encoded`` is base64, ``part`` the type that an object has some fields of.
-    """
-
-    def __init__(self, **keywords: object) -> None:
-        self.keywords = keywords
-
 
 #: The rows of the columns of statistics, in this order; ``bad`` counts the entries that
 #: are NaN or infinite: 0 is a healthy array, NaN none.

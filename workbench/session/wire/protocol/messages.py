@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from workbench.session.statistics import Distribution
+from workbench.checks.statistics import Distribution
 from workbench.session.wire.protocol import fields
 from workbench.session.wire.protocol.snapshot import MomentsData
 

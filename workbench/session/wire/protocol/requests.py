@@ -36,11 +36,9 @@ _make_type: Any = TypedDict
 
 #: What a page may ask, by its name.
 REQUESTS: dict[str, "RequestKind"] = {}
-#: The schema of each type of the wire, once it is asked for; see `schema.definitions`.
-SCHEMAS: dict[str, dict[str, Any]] = {}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RequestKind:
     """One kind of request.
 
@@ -122,16 +120,11 @@ class RequestKind:
         return self.handler(session, **given, **more)
 
 
-def _declare(request: RequestKind) -> None:
-    REQUESTS[request.name] = request
-    SCHEMAS.clear()
-
-
 def question(name: str) -> Callable[[F], F]:
     """Declare what a question of a page is answered with, at once."""
 
     def declare(handler: F) -> F:
-        _declare(RequestKind(name, "question", handler))
+        REQUESTS[name] = RequestKind(name, "question", handler)
         return handler
 
     return declare
@@ -141,7 +134,7 @@ def command(name: str) -> Callable[[F], F]:
     """Declare how a page changes the session; the next picture answers."""
 
     def declare(handler: F) -> F:
-        _declare(RequestKind(name, "command", handler))
+        REQUESTS[name] = RequestKind(name, "command", handler)
         return handler
 
     return declare
@@ -153,7 +146,7 @@ def job(
     """Declare long work: its answer, or what the session ``keeps`` of it."""
 
     def declare(handler: F) -> F:
-        _declare(RequestKind(name, "job", handler, keeps, title))
+        REQUESTS[name] = RequestKind(name, "job", handler, keeps, title)
         return handler
 
     return declare

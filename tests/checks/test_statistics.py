@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.session import statistics
+from workbench.checks import statistics
 
 
 def draw_arrays(rng: np.random.Generator) -> list[Any]:
