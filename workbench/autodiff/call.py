@@ -596,9 +596,9 @@ class Call(Op):
         ]
 
     def _find_graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
-        graphs: Any = None if self.of is None else self.of.graphs
-        found: Sequence[Graph] = graphs(self.list_examples(inputs), params)
-        return found
+        assert self.of is not None
+        assert self.of.graphs is not None
+        return self.of.graphs(self.list_examples(inputs), params)
 
     def _has_no_example(self, values: Sequence[Any]) -> bool:
         size = count_examples(values, self.batched)
@@ -620,7 +620,8 @@ class Call(Op):
 
     def _infer_examples(self, *specs: Any, **params: Any) -> Any:
         size = count_examples(specs, self.batched)
-        infer: Any = None if self.of is None else self.of.infer
+        assert self.of is not None
+        infer: Any = self.of.infer
         found = infer(*self.list_examples(specs), **params)
         made = [Spec((size, *s.shape), s.dtype) for s in _as_tuple(found)]
         return tuple(made) if isinstance(found, tuple) else made[0]
@@ -667,7 +668,8 @@ class Call(Op):
         passed: list[Any] = [None] * len(inputs)
         if self._has_no_example(inputs):
             return passed
-        pull: Any = None if self.of is None else self.of.pull
+        assert self.of is not None
+        pull: Any = self.of.pull
         several = isinstance(y, tuple)
 
         def rule(xs: tuple[Any, ...], y: Any, gs: tuple[Any, ...]) -> list[Any]:
@@ -696,7 +698,8 @@ class Call(Op):
         several = isinstance(y, tuple)
         if self._has_no_example(inputs):
             return (None,) * len(y) if several else None
-        push: Any = None if self.of is None else self.of.push
+        assert self.of is not None
+        push: Any = self.of.push
 
         def rule(xs: tuple[Any, ...], y: Any, ts: tuple[Any, ...]) -> Sequence[Any]:
             return _as_tuple(push(ts, y, xs, params, *inside))

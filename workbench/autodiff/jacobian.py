@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from workbench.autodiff import forward, reverse
+from workbench.autodiff import reverse
 from workbench.autodiff.grad import (
     Argnames,
     Argnums,
@@ -28,7 +28,6 @@ from workbench.autodiff.grad import (
 )
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode
 from workbench.core import blame, dims, tree, types
-from workbench.core.float_warnings import NamedWarnings
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, admit, gather_argument
 from workbench.core.trace import detach, is_expression
@@ -204,9 +203,7 @@ def jvp(
     fitted = [
         checked_seed(t, x, "tangent") for t, x in zip(moving, call.leaves, strict=True)
     ]
-    rules = None if call.resolution is None else call.resolution.rules
-    with NamedWarnings():
-        made = forward.push_forward(call.outputs, call.leaves, fitted, rules=rules)
+    made = LinearMap(call.outputs, call.leaves, call.resolution).push(fitted)
     results = [
         np.zeros_like(detach(y)) if t is None
         else detach(t)
