@@ -347,9 +347,7 @@ class KernelWriter:
             f" i < {size}u; i += ({whole})gridDim.x * {self.threads}u) {{"
         )
 
-    def _count_lanes(
-        self, needed: Sequence[int], stores: Sequence[Store]
-    ) -> int:
+    def _count_lanes(self, needed: Sequence[int], stores: Sequence[Store]) -> int:
         """Return how many entries a thread loads and stores at a time."""
         views = [(view, steps) for _, view, steps in stores]
         views += [
