@@ -280,7 +280,7 @@ class _LoopWriter(_Writer):
 
     def write(self) -> list[Builder]:
         """Write the function."""
-        what, step, b = self.what, self.step, self.b
+        step, b = self.step, self.b
         if step.flag >= 0:
             self._stop_if_flagged()
         kinds = [self.plan.buffers[i].kind for i in step.results]
@@ -292,25 +292,12 @@ class _LoopWriter(_Writer):
         calls = self.write_program(step.program, f"{self.function}_s")
         inner_size = place_buffers(self.body)
         table = self.make_table(step.program, self.reserve(inner_size))
-        operands = step.operands[self.skipped :]
-        for i, view in zip(self.leaves, operands[: what.consts], strict=False):
-            self.write_table(i, self.locate(view), table)
-        first = what.consts + what.seqs
-        seqs = [(self.locate(x.view), x.view) for x in operands[what.consts : first]]
-        finals = [self.locate(view) for view in operands[first:]]
-        carried = self.leaves[first:]
-        for i, leaf in enumerate(carried):
-            if i in targets.in_place:
-                spot = self.move(self.frame, targets.spots[self._output(i)])
-                self.copy(spot, finals[i], self.body.buffers[leaf].size)
-                finals[i] = spot
-            self.write_table(leaf, finals[i], table)
+        seqs = self._place_operands(targets, table)
         count = self._count_steps()
         head, inside, after = self.label(), self.label(), self.label()
         fixed = self._locate_results()
         before = self.block
         b.line(f"br label %{head}")
-        # A round
         self.begin(head)
         k, following = b.name(), b.name()
         at = len(b.lines)
@@ -318,53 +305,101 @@ class _LoopWriter(_Writer):
         more = self.emit(f"icmp slt i64 {k}, {count}")
         self.branch(more, inside, after)
         self.begin(inside)
-        if step.flag >= 0:
+        t = self._begin_round(k, count, seqs, table)
+        if any(kind == "marks" for kind, _ in self.what.results):
+            self._write_marks(t, table, fixed)
+        self._make_room(k, fixed)
+        rows = self._write_targets(targets, k, t, table, fixed)
+        self._run_round(calls, rows, table)
+        b.line(f"{following} = add i64 {k}, 1")
+        latch, done = self.block, self._close_round(head, after, table)
+        b.lines[at] = f"  {k} = phi i64 [0, %{before}], [{following}, %{latch}]"
+        self.begin(after)
+        made = k
+        if self.what.until:
+            made = self._count_made((k, head), (following, done))
+        self._write_finals(made, table)
+        return self.finish()
+
+    def _place_operands(
+        self, targets: steps.Targets, table: str
+    ) -> list[tuple[str, View]]:
+        """Fill in what all steps read and what the first one is handed.
+
+        Returns where the rows of each sequence begin, and its view.
+        """
+        what = self.what
+        operands = self.step.operands[self.skipped :]
+        for i, view in zip(self.leaves, operands[: what.consts], strict=False):
+            self.write_table(i, self.locate(view), table)
+        first = what.consts + what.seqs
+        seqs = [(self.locate(x.view), x.view) for x in operands[what.consts : first]]
+        finals = [self.locate(view) for view in operands[first:]]
+        for i, leaf in enumerate(self.leaves[first:]):
+            if i in targets.in_place:
+                spot = self.move(self.frame, targets.spots[self._output(i)])
+                self.copy(spot, finals[i], self.body.buffers[leaf].size)
+                finals[i] = spot
+            self.write_table(leaf, finals[i], table)
+        return seqs
+
+    # A round
+
+    def _begin_round(
+        self, k: str, count: str, seqs: Sequence[tuple[str, View]], table: str
+    ) -> str:
+        """Fill in the rows that a step takes; return which ones they are."""
+        what = self.what
+        if self.step.flag >= 0:
             self._stop_if_interrupted(k)
         t = k
         if what.reverse:
             last = self.emit(f"sub i64 {count}, 1")
             t = self.emit(f"sub i64 {last}, {k}")
-        for (base, view), leaf in zip(
-            seqs, self.leaves[what.consts : first], strict=True
-        ):
+        leaves = self.leaves[what.consts : what.consts + what.seqs]
+        for (base, view), leaf in zip(seqs, leaves, strict=True):
             self.write_table(leaf, self._row(base, t, view.strides[0]), table)
-        if any(kind == "marks" for kind, _ in what.results):
-            self._write_marks(t, table, fixed)
-        self._make_room(k, fixed)
-        rows = self._write_targets(targets, k, t, table, fixed)
+        return t
+
+    def _run_round(
+        self, calls: Sequence[Call], rows: Sequence[tuple[str, str, int]], table: str
+    ) -> None:
+        """Run a step, copy what is kept of it, and hand its carries on."""
         self.call_program(calls, table)
         if self.body.flag >= 0:
             self._stop_if_flagged()
         for target, source, size in rows:
             self.copy(target, source, size)
-        for i, leaf in enumerate(carried):
+        for i, leaf in enumerate(self.leaves[self.what.consts + self.what.seqs :]):
             self.write_table(leaf, self.read_table(self._output(i), table), table)
-        b.line(f"{following} = add i64 {k}, 1")
-        latch, done = self.block, after
-        stops = []
-        if what.until:
-            stop = self.read_table(self.body.outputs[-1].buffer, table)
-            word = self.emit(f"load i8, ptr {stop}, align 1")
-            ended = self.emit(f"icmp ne i8 {word}, 0")
-            done = self.label()
-            self.branch(ended, done, head)
-            self.begin(done)
-            b.line(f"br label %{after}")
-            stops.append(f"[{following}, %{done}]")
-        else:
-            b.line(f"br label %{head}")
-        b.lines[at] = f"  {k} = phi i64 [0, %{before}], [{following}, %{latch}]"
-        self.begin(after)
-        made = k
-        if stops:
-            made = self.emit(f"phi i64 [{k}, %{head}], {', '.join(stops)}")
-            if what.limited:
-                # NumPy says what is wrong, if no step has ended it.
-                open_ = self.emit(f"phi i1 [true, %{head}], [false, %{done}]")
-                any_ = self.emit(f"icmp sgt i64 {made}, 0")
-                self._fail_if(self.emit(f"and i1 {open_}, {any_}"))
-        self._write_finals(made, table)
-        return self.finish()
+
+    def _close_round(self, head: str, after: str, table: str) -> str:
+        """Go on with the next round, or leave; return the block that leaves early."""
+        if not self.what.until:
+            self.b.line(f"br label %{head}")
+            return after
+        stop = self.read_table(self.body.outputs[-1].buffer, table)
+        word = self.emit(f"load i8, ptr {stop}, align 1")
+        ended = self.emit(f"icmp ne i8 {word}, 0")
+        done = self.label()
+        self.branch(ended, done, head)
+        self.begin(done)
+        self.b.line(f"br label %{after}")
+        return done
+
+    def _count_made(self, run: tuple[str, str], ended: tuple[str, str]) -> str:
+        """Return how many steps were made: each the number, and the block it is of.
+
+        ``run`` where all were made, ``ended`` where a step has said to stop.
+        """
+        (k, head), (following, done) = run, ended
+        made = self.emit(f"phi i64 [{k}, %{head}], [{following}, %{done}]")
+        if self.what.limited:
+            # NumPy says what is wrong, if no step has ended it.
+            open_ = self.emit(f"phi i1 [true, %{head}], [false, %{done}]")
+            any_ = self.emit(f"icmp sgt i64 {made}, 0")
+            self._fail_if(self.emit(f"and i1 {open_}, {any_}"))
+        return made
 
     # The number of steps
 
