@@ -13,12 +13,20 @@ program; what remains is only whether one wildcard means one value.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from functools import cache
 from typing import Any, NamedTuple
 
 from workbench.core import types
 from workbench.core.deferred import unwrap_deferred
-from workbench.core.op import Op
+from workbench.core.op import OPS, Op
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
 from workbench.rewrite.forms import (
@@ -139,7 +147,7 @@ def find_matches(
     known = forms.forms_for(kinds_of(nodes, allowed))
     exact = ExactForms(forms, allowed)
     for form in known:
-        matcher = Matcher(form, forms.text, allowed, is_exact=False)
+        matcher = Matcher(form, forms.text, allowed, settings=False, constants=False)
         for root in by_op.get(form.root.op.name, ()):
             if root.serial in found:
                 continue
@@ -195,7 +203,7 @@ class ExactForms:
     def match(self, root: Tensor, bound: tuple[Any, ...]) -> Match | None:
         """Return the match in which the wildcards stand for some values, or None."""
         form = self.forms.form_at(bound)
-        if form is None or form.root.op.name != root.op.name:
+        if form is None:
             return None
         matcher = self.matchers.get(id(form))
         if matcher is None:
@@ -209,29 +217,70 @@ class ExactForms:
 #: What an operand is, told without what it is computed from: its op by name, a number
 #: that some pattern names, `NUMBER`, or None of another constant.
 Kind = str | complex | None
-#: Those of the operands, and whether the last two are one value.
-Kinds = tuple[Kind | bool, ...]
+#: The name of an op, the kinds of its operands, and how the last two relate.
+Kinds = tuple[Any, ...]
 NUMBER = "number"
+#: Of two operands one is computed from the other, or both are one value.
+READ, SAME = 1, 2
 
 
-def describe_operands(node: Tensor, numbers: Collection[complex]) -> Kinds:
-    """Return the kinds of a node's operands: by these its patterns are looked up.
+#: What patterns are found by at a node: what it is as it is written, and as it is read
+#: in one spelling, where that is something else.
+Description = tuple[Kinds, Kinds | None]
+
+
+@cache
+def list_spellings(name: str) -> frozenset[str]:
+    """Return the names of the ops that are read as one op, itself among them."""
+    spellings = ((op.name, op.traits.spelling) for op in OPS.values())
+    return frozenset(
+        {name, *[x for x, spelling in spellings if spelling and spelling.op == name]}
+    )
+
+
+def describe_node(node: Tensor, numbers: Collection[complex]) -> Description:
+    """Return what a node's op and its operands are.
 
     ``numbers`` are those that the patterns name.
     """
-    kinds: list[Kind] = []
-    x: Any = None
-    is_same = False
-    for operand in node.inputs:
+    op = node.op
+    written = describe_operands(op.name, node.inputs, numbers)
+    spelling = op.traits.spelling
+    if spelling is None or (read := spelling.read(*node.inputs)) is None:
+        return written, None
+    return written, describe_operands(spelling.op, read, numbers)
+
+
+def describe_operands(
+    name: str, operands: Iterable[Any], numbers: Collection[complex]
+) -> Kinds:
+    """Return the kinds of operands, behind the name of their op."""
+    kinds: list[Kind | int] = [name]
+    before = x = None
+    for operand in operands:
         before, x = x, skip_identities(operand)
         if isinstance(x, Tensor):
             kinds.append(x.op.name)
-            is_same = before is x
         else:
             number = number_of(x)
             kinds.append(number if number is None or number in numbers else NUMBER)
-            is_same = not isinstance(before, Tensor)
-    return (*kinds, is_same)
+    kinds.append(_relate(before, x))
+    return tuple(kinds)
+
+
+def _relate(a: Any, b: Any) -> int:
+    """Return how the last two operands relate; of constants, how they may at most."""
+    if a is b:
+        return SAME
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        for y in a.inputs:
+            if y is b or skip_identities(y) is b:
+                return READ
+        for y in b.inputs:
+            if y is a or skip_identities(y) is a:
+                return READ
+        return 0
+    return READ if isinstance(a, Tensor) or isinstance(b, Tensor) else SAME
 
 
 #: The orders of a node's operands in which each may stand for one of a part, by the
@@ -252,10 +301,17 @@ class Matcher:
         What errors call the pattern.
     allowed
         The serials of the nodes that may be part of a match. None: all.
-    is_exact
-        Whether settings and constants must be equal, not the structure alone.
+    settings, constants
+        Whether these must be equal, not the structure alone.
+    is_canonical
+        Whether form and program are both read in one spelling (`Spelling`): `x * x` for
+        `x**2` and `square(x)`, `x - 1` for `x + -1`. Neither is changed by it.
     scalars
         The wildcards that stand for numbers alone.
+    skip
+        Returns an operand before the steps that count for nothing.
+    is_same
+        Returns whether one wildcard may stand for two operands.
     """
 
     def __init__(
@@ -264,31 +320,77 @@ class Matcher:
         text: str,
         allowed: Collection[int] | None = None,
         *,
-        is_exact: bool = True,
+        settings: bool = True,
+        constants: bool = True,
+        is_canonical: bool = False,
         scalars: Collection[str] = (),
+        skip: Callable[[Any], Any] = skip_identities,
+        is_same: Callable[[Any, Any], bool] = is_same_value,
     ) -> None:
         self.form = form
         self.text = text
         self.allowed = allowed
-        self.is_exact = is_exact
+        self.settings = settings
+        self.constants = constants
+        self.is_canonical = is_canonical
+        self.skip = skip
+        self.is_same = is_same
         self.wild = {x.serial: x.name in scalars for x in form.leaves}
-        self.parts = {p.serial: self.read(p) for p in form.nodes}
+        self.parts: dict[int, Reading] = {}
+        for p in form.nodes:
+            op, operands, params = self.read(p)
+            self.parts[p.serial] = op, tuple(map(self.skip, operands)), params
+        #: Which operands of each part are parts themselves.
+        self.below = {
+            serial: [
+                i for i, a in enumerate(inputs)
+                if isinstance(a, Tensor) and a.serial in self.parts
+            ]
+            for serial, (_, inputs, _) in self.parts.items()
+        }  # fmt: skip
+        #: How the last two operands of the whole relate at least.
+        self.relation = self._find_relation(*self.parts[form.root.serial][1][-2:])
+        #: The names of the ops that may stand for each part.
+        self.names = {
+            serial: list_spellings(op.name) if is_canonical else {op.name}
+            for serial, (op, _, _) in self.parts.items()
+        }
+        #: Those that may stand for the whole.
+        self.roots = self.names[form.root.serial]
+
+    def _find_relation(self, a: Any, b: Any = None) -> int:
+        if a is b:
+            return SAME
+        readers = [(x, y) for x, y in ((a, b), (b, a)) if isinstance(x, Tensor)]
+        return READ if any(
+            z is y for x, y in readers if x.serial in self.parts
+            for z in self.parts[x.serial][1]
+        ) else 0  # fmt: skip
 
     def read(self, x: Tensor) -> Reading:
         """Return the op, operands and settings of a node or a part."""
         op, operands, params = unwrap_deferred(x)
-        return op, tuple(map(skip_identities, operands)), params
+        if self.is_canonical and op.traits.spelling is not None:
+            found = op.traits.spelling.read(*map(self.skip, operands))
+            if found is not None:
+                return OPS[op.traits.spelling.op], found, params
+        return op, operands, params
+
+    def _is_read_as(self, x: Tensor, p: Tensor) -> bool:
+        return self.read(x)[0].name == self.parts[p.serial][0].name
 
     def may_stand(self, p: Any, x: Any) -> bool:
         """Return whether a value may stand for a part, whatever it is computed from."""
         is_op = isinstance(p, Tensor) and p.serial in self.parts
         if is_op:
-            x = skip_identities(x)
-            return (
-                isinstance(x, Tensor)
-                and x.op.name == p.op.name
-                and (self.allowed is None or x.serial in self.allowed)
-            )
+            x = self.skip(x)
+            if not isinstance(x, Tensor):
+                return False
+            if self.allowed is not None and x.serial not in self.allowed:
+                return False
+            if x.op.name not in self.names[p.serial]:
+                return False
+            return not self.is_canonical or self._is_read_as(x, p)
         if isinstance(p, Tensor) and p.serial in self.wild:
             if self.wild[p.serial] and number_of(x) is None:
                 return False
@@ -296,7 +398,7 @@ class Matcher:
         if isinstance(p, Tensor) or isinstance(x, Tensor):
             return p is x
         return (
-            is_equal_constant(p, x) if self.is_exact else is_value(p) == is_value(x)
+            is_equal_constant(p, x) if self.constants else is_value(p) == is_value(x)
         )
 
     def list_orders(self, p: Tensor, x: Tensor) -> list[Pairs]:
@@ -305,12 +407,12 @@ class Matcher:
         What they are computed from is not looked at.
         """
         op, inputs, params = self.parts[p.serial]
-        other, operands, settings = unwrap_deferred(x)
+        other, operands, settings = self.read(x)
         if len(inputs) != len(operands):
             return []
-        if self.is_exact and not (
+        if self.settings and not (
             (op is other or (op.maker == other.maker and not op.custom))
-            and (params is settings or has_same_settings(params, settings))
+            and has_same_settings(params, settings)
         ):
             return []
         orders = [operands]
@@ -327,23 +429,22 @@ class Matcher:
             if all(map(self.may_stand, inputs, order))
         ]
 
-    def may_start(self, kinds: Kinds) -> bool:
-        """Return whether the form may stand at a node of such operands."""
+    def may_start(self, described: Description) -> bool:
+        """Return whether the form may stand at a node of such an op and operands."""
         op, inputs, _ = self.parts[self.form.root.serial]
-        *given, is_same = kinds
-        if len(inputs) != len(given):
-            return False
-        if not is_same and len(inputs) > 1 and inputs[-1] is inputs[-2]:
+        written, read = described
+        name, *given, relation = (read or written) if self.is_canonical else written
+        if name != op.name or len(inputs) != len(given) or relation < self.relation:
             return False
         orders = [given, given[::-1]] if op.traits.commutative else [given]
         return any(all(map(self._fits_kind, inputs, order)) for order in orders)
 
-    def _fits_kind(self, p: Any, kind: Kind) -> bool:
+    def _fits_kind(self, p: Any, kind: Any) -> bool:
         """Return whether an operand of such a kind may stand for a part."""
         if not isinstance(p, Tensor):
-            return number_of(p) == kind
+            return bool(number_of(p) == kind)
         if p.serial in self.parts:
-            return p.op.name == kind
+            return kind in self.names[p.serial]
         return not self.wild.get(p.serial) or kind == NUMBER or type(kind) is complex
 
     def find_ways(self, root: Tensor) -> Ways:
@@ -353,41 +454,33 @@ class Matcher:
         it; where an order is left of each, there is one of all.
         """
         ways: Ways = {}
-        waiting: list[tuple[Tensor, Tensor]] = [(self.form.root, root)]
+        first = self.form.root, root
+        waiting = [first] if self.may_stand(*first) else []
         for p, x in waiting:
             key = p.serial, x.serial
             if key in ways:
                 continue
             ways[key] = orders = self.list_orders(p, x)
             waiting += [
-                (a, skip_identities(b))
+                (pairs[i][0], self.skip(pairs[i][1]))
                 for pairs in orders
-                for a, b in pairs
-                if isinstance(a, Tensor) and a.serial in self.parts
+                for i in self.below[p.serial]
             ]
-            if not orders and x is root:
-                return ways
         for key in sorted(ways):  # operands before what reads them
-            ways[key] = [
-                pairs
-                for pairs in ways[key]
-                if all(
-                    ways[a.serial, skip_identities(b).serial]
-                    for a, b in pairs
-                    if isinstance(a, Tensor) and a.serial in self.parts
-                )
-            ]
+            if below := self.below[key[0]]:
+                ways[key] = [
+                    pairs
+                    for pairs in ways[key]
+                    if all(
+                        ways[pairs[i][0].serial, self.skip(pairs[i][1]).serial]
+                        for i in below
+                    )
+                ]
         return ways
 
     def may_turn(self, ways: Ways) -> bool:
         """Return whether a part with other parts below could be read in two orders."""
-        return any(
-            len(found) > 1
-            and any(
-                isinstance(a, Tensor) and a.serial in self.parts for a, _ in found[0]
-            )
-            for found in ways.values()
-        )
+        return any(len(ways[key]) > 1 and self.below[key[0]] for key in ways)
 
     def lay(
         self,
@@ -411,7 +504,7 @@ class Matcher:
             End after so many steps, without an error.
         """
         ways = self.find_ways(root) if ways is None else ways
-        if not ways[self.form.root.serial, root.serial]:
+        if not ways.get((self.form.root.serial, root.serial)):
             return
         bound: dict[int, Any] = dict(fixed or {})
         trail: list[int] = []
@@ -435,10 +528,10 @@ class Matcher:
                 p, x, todo = todo
                 is_op = p.serial in self.parts
                 if is_op:
-                    x = skip_identities(x)
+                    x = self.skip(x)
                 known = bound.get(p.serial, MISSING)
                 if known is not MISSING:
-                    if is_same_value(known, x):
+                    if self.is_same(known, x):
                         continue
                     break
                 bound[p.serial] = x
@@ -472,7 +565,7 @@ class Matcher:
             if not isinstance(p, Tensor) or p.serial not in self.form.own:
                 return self.may_stand(p, x)
             return is_same_value(
-                binding[p.serial], skip_identities(x) if p.serial in self.parts else x
+                binding[p.serial], self.skip(x) if p.serial in self.parts else x
             )
 
         numbers = [*self.form.leaves, *self.form.nodes]

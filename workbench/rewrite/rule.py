@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import (
@@ -21,7 +20,6 @@ from collections.abc import (
 )
 from functools import cached_property, partial
 from importlib import import_module
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,15 +34,20 @@ from workbench.ops.define import RULE_NAMES
 from workbench.rewrite.forms import (
     Forms,
     PatternForm,
+    is_alike,
+    is_same_value,
     make_spec,
     name_wildcards,
     number_of,
     own_inputs,
 )
-from workbench.rewrite.patterns import ExactForms, Kinds, Matcher
+from workbench.rewrite.patterns import Description, ExactForms, Matcher
 
 #: The groups of rules, in the order in which their rules are tried at a node.
 GROUPS = ("stabilise", "simplify", "contract")
+#: Those whose rules are matched in one spelling. Rules of the others turn one spelling
+#: into another, and those of users mean what they write.
+CANONICAL = ("stabilise", "advice")
 
 
 #: The ranks and kinds of numbers for which the structure of a left side is recorded.
@@ -165,8 +168,8 @@ class Rule:
         """The numbers that tell where it may hold."""
         return set()
 
-    def may_hold(self, kinds: Kinds) -> bool:
-        """Return whether it may hold at a node whose operands are of these kinds."""
+    def may_hold(self, node: Description) -> bool:
+        """Return whether it may hold at a node that is described so."""
         return True
 
     def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
@@ -268,7 +271,10 @@ class PairRule(Rule):
                     Matcher(
                         form,
                         pattern.text,
-                        is_exact=self.is_trusted,
+                        settings=self.is_trusted,
+                        constants=self.is_trusted,
+                        is_canonical=self.group in CANONICAL,
+                        is_same=is_alike if self.group in CANONICAL else is_same_value,
                         scalars=self.scalars,
                     )
                     for form in forms
@@ -276,6 +282,10 @@ class PairRule(Rule):
             )
             for pattern, forms in self.patterns
         ]
+
+    def list_matchers(self) -> list[Matcher]:
+        """Return those of all left sides."""
+        return [matcher for _, known in self.matchers for matcher in known]
 
     @property
     def forms(self) -> list[PatternForm]:
@@ -290,20 +300,18 @@ class PairRule(Rule):
     @cached_property
     def roots(self) -> set[str]:
         """The names of the ops at which it may hold."""
-        return {form.root.op.name for form in self.forms}
+        return {name for m in self.list_matchers() for name in m.roots}
 
     @cached_property
     def numbers(self) -> set[complex]:
         """The numbers that tell where it may hold."""
-        found = {number_of(x) for form in self.forms for n in form.nodes
-                 for x in own_inputs(n)}  # fmt: skip
+        parts = [part for m in self.list_matchers() for part in m.parts.values()]
+        found = {number_of(x) for _, operands, _ in parts for x in operands}
         return {x for x in found if x is not None}
 
-    def may_hold(self, kinds: Kinds) -> bool:
-        """Return whether it may hold at a node whose operands are of these kinds."""
-        return any(
-            matcher.may_start(kinds) for _, known in self.matchers for matcher in known
-        )
+    def may_hold(self, node: Description) -> bool:
+        """Return whether it may hold at a node that is described so."""
+        return any(m.may_start(node) for m in self.list_matchers())
 
     def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
         """Return what may take the place of a node, or None."""
@@ -318,8 +326,6 @@ class PairRule(Rule):
         """Yield what the wildcards stand for in each way that a side stands there."""
         for i, (pattern, known) in enumerate(self.matchers):
             for matcher in known:
-                if matcher.form.root.op.name != node.op.name:
-                    continue
                 for binding in matcher.lay(node):
                     bound = matcher.list_bound(binding)
                     if not self.is_trusted:
@@ -445,10 +451,10 @@ class NodeRule(Rule):
         """The names of the ops at which it may hold."""
         return self._roots
 
-    def may_hold(self, kinds: Kinds) -> bool:
-        """Return whether it may hold at a node whose operands are of these kinds."""
+    def may_hold(self, node: Description) -> bool:
+        """Return whether it may hold at a node that is described so."""
         return not self.reads or any(
-            isinstance(kind, str) and kind in self.reads for kind in kinds
+            isinstance(kind, str) and kind in self.reads for kind in node[0][1:]
         )
 
     def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
@@ -481,15 +487,13 @@ def rule(
     when: Condition | None = None,
     note: str = "",
     scalars: str = "",
-    spellings: Mapping[str, Sequence[Callable[..., Any]]] | None = None,
     positive: bool = False,
 ) -> None:
     """Add a row to a table of rules: two expressions in the same wildcards.
 
     The wildcards are the names that the left side has and NumPy has not. Those in
     ``scalars`` stand for numbers alone, and those of `SETTINGS`, as in ``**axes``, for
-    the settings of the reductions. ``spellings`` holds functions that the left side may
-    call by one name: it is matched in the spelling of each.
+    the settings of the reductions.
     """
     scope = {key: dict(x) for key, x in name_settings({}).items()} | FUNCTIONS
     used = [*_names_in(lhs), *_names_in(rhs)]
@@ -498,14 +502,10 @@ def rule(
     reduces = [x for x in used if x in SETTINGS]
     settings = ", *, axes=axes, axis=axis, kept=kept" if reduces else ""
     head = f"lambda {', '.join(names)}{settings}: "
-    sides = [
-        eval(head + text, scope | more) for text, more in _spell(lhs, spellings or {})
-    ]
     made = (ReductionRule if reduces else PairRule)(
-        name, sides[0], eval(head + rhs, scope),
+        name, eval(head + lhs, scope), eval(head + rhs, scope),
         when=when, group=group, lhs=lhs, rhs=rhs, note=note, scalars=scalars,
     )  # fmt: skip
-    made.sides = sides
     made.positive = positive
     made.home = str(sys._getframe(1).f_globals["__name__"])
     if name in RULES:
@@ -542,23 +542,6 @@ def node_rule(
         return made
 
     return register
-
-
-def _spell(
-    code: str, spellings: Mapping[str, Sequence[Callable[..., Any]]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield code with each call of a function in each of its spellings.
-
-    With it the functions by the names that the code then has for them.
-    """
-    parts = re.split(rf"\b({'|'.join(spellings)})\(", code) if spellings else [code]
-    used = parts[1::2]
-    names = [f"{name}_{i}" for i, name in enumerate(used)]
-    for i, name in enumerate(names):
-        parts[2 * i + 1] = f"{name}("
-    text = "".join(parts)
-    for chosen in product(*[spellings[name] for name in used]):
-        yield text, dict(zip(names, chosen, strict=True))
 
 
 def _names_in(code: str) -> list[str]:
