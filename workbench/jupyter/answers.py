@@ -8,6 +8,7 @@ used. Nothing here sends: `link.py` does.
 
 from __future__ import annotations
 
+import re
 import weakref
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 
@@ -15,8 +16,9 @@ from workbench.checks.doctor.finding import Findings
 from workbench.checks.progress import Progress
 from workbench.checks.report import Report
 from workbench.core.schema import DataError, clean_text, quote
-from workbench.errors import UsageError, WorkbenchError
+from workbench.errors import OverrideError, UsageError, WorkbenchError
 from workbench.jupyter.plots import PLOTS
+from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session import Session
 from workbench.session.applied_override import AppliedOverride
 from workbench.session.profile import SessionProfile
@@ -29,8 +31,6 @@ from workbench.session.wire import (
     list_norms,
     list_peers,
     list_rewrites,
-    read_steps,
-    read_target,
     take_inside,
     take_moment,
     take_peer,
@@ -271,6 +271,26 @@ def show_peer(session: Session, name: fields.Typed) -> Picture[MomentData]:
 # Rules that are not attached yet
 
 
+def read_target(target: TargetData) -> Target:
+    """Return the target that the page names.
+
+    Raises
+    ------
+    OverrideError
+        If it is one that only Python can give.
+    """
+    if target["kind"] == "node":
+        return ByNode(target["node"])
+    if target["kind"] == "op":
+        return ByOp(target["op"])
+    if target["kind"] == "scope":
+        return ByScope(target["scope"])
+    raise OverrideError(
+        f"{quote(target['text'])} is no target that the page can give: a node, an op or"
+        " a scope."
+    )
+
+
 @question("check-expression")
 def check_expression(
     session: Session, target: TargetData, rule: fields.Typed, id: int | None = None
@@ -350,6 +370,26 @@ def edit_override(
         steps=read_loop_steps(steps, old),
         replacing=old,
     )
+
+
+def read_steps(text: str) -> int | slice | None:
+    """Return the steps of a loop that a text names as a subscript has them.
+
+    Raises
+    ------
+    UsageError
+        If the text names no steps.
+    """
+    parts = [part.strip() for part in text.split(":")]
+    if parts == [""]:
+        return None
+    if len(parts) > 3 or not all(re.fullmatch(r"(-?[0-9]{1,9})?", x) for x in parts):
+        raise UsageError(
+            f"{clean_text(text, 40)!r} names no steps of a loop: write one, 3, or -1"
+            " for the last, or several, 10:20. An empty field means all."
+        )
+    numbers = [int(part) if part else None for part in parts]
+    return numbers[0] if len(numbers) == 1 else slice(*numbers)
 
 
 def read_loop_steps(

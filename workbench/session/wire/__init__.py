@@ -19,8 +19,6 @@ from workbench.session.wire.columns import (
 from workbench.session.wire.detail import (
     encode_preview,
     gather_details,
-    read_steps,
-    read_target,
 )
 from workbench.session.wire.inner_program import take_inside
 from workbench.session.wire.moments import (
@@ -51,8 +49,6 @@ __all__ = [
     "list_rewrites",
     "merge_points",
     "read_saved",
-    "read_steps",
-    "read_target",
     "save_snapshot",
     "take_failed_snapshot",
     "take_inside",
