@@ -70,7 +70,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
       isBeside: boolean
     ): PanelWidget => {
       const panel = new GraphPanel({
-        settings: settings.current,
+        view: settings.current.view,
+        height: settings.current.height,
         makeDrawer: host => new Drawer(host, figureMaker(rendermime)),
         loadPage,
         reveal:

@@ -25,13 +25,13 @@ const COMMANDS: Readonly<Record<string, ICommand>> = {
     label: 'Undo Override',
     caption: 'Undo the last change of a gradient override',
     execute: panel => panel.asking.undo(),
-    enabled: panel => panel.canUndo
+    enabled: panel => panel.asking.canUndo
   },
   redo: {
     label: 'Redo Override',
     caption: 'Redo the last change of a gradient override',
     execute: panel => panel.asking.redo(),
-    enabled: panel => panel.canRedo
+    enabled: panel => panel.asking.canRedo
   },
   search: {
     label: 'Search Nodes',

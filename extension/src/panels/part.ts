@@ -5,16 +5,16 @@ import { flushSync } from 'react-dom';
 import { createRoot } from 'react-dom/client';
 
 import { Box } from '../ui/dom';
-import type { IHost, Reason } from './host';
+import type { IHost, INodeHost, Reason } from './host';
 
 /**
  * Other than a `ReactWidget` of JupyterLab it is drawn when `draw` returns, so that
  * the keyboard can be put into it, and what was written in it stays while a notebook
  * takes its cell off the page.
  */
-export abstract class Part extends Box {
+export abstract class Part<H extends INodeHost = IHost> extends Box {
   constructor(
-    protected readonly host: IHost,
+    protected readonly host: H,
     className: string,
     node?: HTMLElement
   ) {

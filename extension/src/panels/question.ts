@@ -3,7 +3,7 @@
 import type { GraphConnection } from '../model/connection';
 import { Latest } from '../model/latest';
 import { errorText } from '../ui/words';
-import type { IHost, Reason } from './host';
+import type { INodeHost, Reason } from './host';
 
 /**
  * The answer to a question about the selected node. While values stream it is asked
@@ -11,7 +11,7 @@ import type { IHost, Reason } from './host';
  */
 export class NodeQuestion<T> {
   constructor(
-    private readonly _host: IHost,
+    private readonly _host: INodeHost,
     private readonly _onChange: () => void,
     private readonly _put: (connection: GraphConnection, node: number) => Promise<T>,
     /** Milliseconds between two questions about a node, at least. */

@@ -65,7 +65,7 @@ describe('a layout that arrives late', () => {
   beforeEach(() => {
     LateWorker.jobs = [];
     state = new GraphState();
-    state.foldFrom = Infinity;
+    state.settings.set({ foldFrom: Infinity });
     canvas = new GraphCanvas({ state });
   });
   afterEach(() => {
@@ -145,7 +145,7 @@ describe('a layout that arrives late', () => {
     const graph = program.graph();
     vi.useFakeTimers();
     try {
-      state.foldFrom = 0;
+      state.settings.set({ foldFrom: 0 });
       state.setGraph(graph);
       expect(canvas.boxOf(5)).toBeNull();
       await vi.advanceTimersToNextTimerAsync();

@@ -28,7 +28,7 @@ export class Inspector extends Box {
     this._summary = new NodeSummary(host, this._detail);
     this._form = new RuleForm(host);
     this._numbers = new NodeNumbers(host, this._detail);
-    this._node = [
+    const parts = [
       this._summary,
       new NormsOverRuns(host),
       new NodeVerdict(host),
@@ -36,9 +36,10 @@ export class Inspector extends Box {
       new DerivativeMenu(host),
       this._numbers
     ];
+    this._node = parts;
     this._lists = { overrides: new OverrideList(host), checks: new Checks(host) };
     this._panes = {
-      node: makePane('Node', this._node),
+      node: makePane('Node', parts),
       overrides: makePane('Overrides', [this._lists.overrides]),
       checks: makePane('Checks', [this._lists.checks])
     };
@@ -99,7 +100,7 @@ export class Inspector extends Box {
   private readonly _summary: NodeSummary;
   private readonly _form: RuleForm;
   private readonly _numbers: NodeNumbers;
-  private readonly _node: readonly Part[];
+  private readonly _node: readonly { refresh(reason: Reason): void }[];
   private readonly _lists: Record<Exclude<Tab, 'node'>, Part>;
   private readonly _panes: Record<Tab, Box>;
 }

@@ -11,7 +11,7 @@ import { formatNumber, formatPercent } from '../../ui/numbers';
 import { errorText } from '../../ui/words';
 import type { IPassed, IPreviewAnswer, Target } from '../../wire/protocol';
 import { Histogram, Oddities } from '../histogram';
-import type { IHost } from '../host';
+import type { INodeHost } from '../host';
 
 /** Seconds of both sweeps up to which it is asked for without a click. */
 const QUICK = 0.3;
@@ -36,7 +36,7 @@ export interface IPreviewed {
 
 export class Preview {
   constructor(
-    private readonly _host: IHost,
+    private readonly _host: INodeHost,
     private readonly _changed: () => void
   ) {}
 

@@ -17,7 +17,7 @@ import {
   whereText
 } from '../../ui/words';
 import type { IOverride, Target } from '../../wire/protocol';
-import type { IHost, IWithin, Reason } from '../host';
+import type { INodeHost, IWithin, Reason } from '../host';
 import { CopyLink, Pill } from '../links';
 import { Part } from '../part';
 import { Preview } from './preview';
@@ -37,7 +37,7 @@ const PAUSE = 150;
 /** A rule that is being written; the kernel is asked about it, and has the last word. */
 export class Draft {
   constructor(
-    private readonly _host: IHost,
+    private readonly _host: INodeHost,
     private readonly _options: {
       /** What it would apply to; null while that is nothing. */
       target: () => Target | null;
@@ -281,8 +281,8 @@ function Numbers({ draft }: IDraftProps): JSX.Element {
   );
 }
 
-export class RuleForm extends Part {
-  constructor(host: IHost) {
+export class RuleForm extends Part<INodeHost> {
+  constructor(host: INodeHost) {
     super(host, 'workbench-NodeRule');
   }
 
@@ -559,7 +559,7 @@ export class RuleForm extends Part {
 }
 
 /** The override that is there: what it does, and what can be done with it. */
-function drawCurrent(host: IHost, graph: Graph, override: IOverride): JSX.Element {
+function drawCurrent(host: INodeHost, graph: Graph, override: IOverride): JSX.Element {
   const { label, enabled, code, target } = override;
   return (
     <>

@@ -3,42 +3,35 @@
  * simplification, drawn by the same means as the graph of the cell.
  */
 
-import { GraphCanvas } from '../../canvas/canvas';
+import type { Graph } from '../../model/graph';
 import { Replay } from '../../model/replay';
-import { type Change, GraphState } from '../../model/state';
-import { Box } from '../../ui/dom';
+import type { Change, GraphState } from '../../model/state';
 import type { IHost, Reason } from '../host';
-import { GraphTree } from '../tree';
+import { View } from '../view';
 import { Timeline } from './timeline';
 
-export class Rewrites extends Box {
+export class Rewrites extends View {
   constructor(private readonly _host: IHost) {
-    super('workbench-Rewrites');
-    this.state.setView('stage', 'traced');
-    this.state.setView('colouring', 'none');
-    this._tree = new GraphTree(
-      {
-        state: this.state,
-        centre: node => this.canvas.centre(node),
-        focusGraph: () => this.focusGraph()
-      },
-      'The derivative at this step as a list'
-    );
-    this.timeline = new Timeline(_host, this.replay);
-    const picture = new Box('workbench-RewritesPicture');
-    this.append(picture.append(this.canvas, this._tree), this.timeline);
+    super(_host.state.settings, {
+      className: 'workbench-Rewrites',
+      list: 'The derivative at this step as a list',
+      fixed: { stage: 'traced', colouring: 'none' }
+    });
+    this._timeline = new Timeline(_host, this.replay);
+    this.append(this._timeline);
     this.replay.changed.connect(this._onReplay, this);
     this.state.changed.connect(this._onState, this);
-    this.timeline.drawSteps();
+    this._timeline.drawSteps();
   }
 
   readonly replay = new Replay();
-  readonly state = new GraphState();
-  readonly canvas = new GraphCanvas({ state: this.state });
-  readonly timeline: Timeline;
 
-  focusGraph(): void {
-    this.canvas.node.focus({ preventScroll: true });
+  override get isOpen(): boolean {
+    return this._host.state.stage === 'simplified';
+  }
+
+  override get player(): Timeline {
+    return this._timeline;
   }
 
   /** The node of the session that one of the program belongs to; null for none. */
@@ -47,12 +40,17 @@ export class Rewrites extends Box {
     return found < 0 ? null : found;
   }
 
-  refresh(reason: Reason): void {
-    const { animated, tileText, bins } = this._host.state;
-    this.state.setView('animated', animated);
-    this.state.setView('tileText', tileText);
-    this.state.setView('bins', bins);
-    this.timeline.refresh(reason);
+  override refresh(reason: Reason): void {
+    this._timeline.refresh(reason);
+  }
+
+  override setHidden(hidden: boolean): void {
+    super.setHidden(hidden);
+    if (hidden) {
+      this._timeline.pause();
+    } else {
+      this.replay.show(this._host.connection, this._host.state.graph);
+    }
   }
 
   override dispose(): void {
@@ -66,11 +64,11 @@ export class Rewrites extends Box {
       this._moveSelection(graph);
       this.state.setGraph(graph, 'graph');
     }
-    this.timeline.drawSteps();
+    this._timeline.drawSteps();
   }
 
   /** What is selected stays so where it is there at the other step too. */
-  private _moveSelection(graph: GraphState['graph']): void {
+  private _moveSelection(graph: Graph | null): void {
     const { graph: before, selected } = this.state;
     const found =
       before === null || graph === null || selected === null
@@ -84,10 +82,12 @@ export class Rewrites extends Box {
       const selected = this._selected;
       this._selected = null;
       state.selectAlone(selected);
+    } else if (change === 'selection') {
+      const { selected } = state;
+      this._host.state.selectAlone(selected === null ? null : this.forwardOf(selected));
     }
-    this._tree.refresh(change);
   }
 
-  private readonly _tree: GraphTree;
+  private readonly _timeline: Timeline;
   private _selected: number | null = null;
 }
