@@ -48,7 +48,7 @@ def test_numpy_has_a_row_for_each_node() -> None:
     text = str(profile)
     assert "h = np.exp(np.sin(big))" in text
     assert "numpy: " in text
-    assert "in 5 steps; at most 3.05 MiB at once" in text
+    assert "in 5 steps; at most 3.2 MB at once" in text
 
 
 def test_a_view_moves_nothing_and_what_repeats_is_read_once() -> None:

@@ -187,5 +187,5 @@ def test_a_misspelt_op_is_looked_for_in_the_program_first() -> None:
     assert workbench.ops.special
     assert "tandg" in OPS
     asked = wb.grad(lambda x: np.sum(np.tanh(x)), overrides=[wb.override("tahn", "d")])
-    with pytest.raises(OverrideError, match=r"did you mean the op 'tanh'\?"):
+    with pytest.raises(OverrideError, match=r"Did you mean the op 'tanh'\?"):
         asked(X)

@@ -187,7 +187,7 @@ def test_overrides_know_it_before_there_is_an_instance() -> None:
     for target in ("twice", Twice, Twice()):
         halved = wb.override(target, "0.5 * d")
         assert wb.grad(lambda x: Twice()(x), overrides=[halved])(1.0) == 1.0
-    with pytest.raises(ValueError, match=r"did you mean the op 'twice'"):
+    with pytest.raises(ValueError, match=r"Did you mean the op 'twice'"):
         wb.grad(lambda x: Twice()(x), overrides=[wb.override("twise", "d")])(1.0)
 
 

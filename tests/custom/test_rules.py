@@ -218,7 +218,7 @@ def nodes(*given: Any) -> dict[str, Any]:
         (nodes((["dx"], "multipli", ["dy", "x"])), r"the op 'multipli' is unknown"),
         (
             nodes((["dx"], "relu_grad_of_tset", ["dy", "x"])),
-            r"unknown\. Did you mean 'relu_grad_of_test'",
+            r"unknown\. Did you mean relu_grad_of_test",
         ),
         (nodes((["dx"], "load", ["x"])), "unknown"),
         (nodes((["dx"], "eval", ["x"])), "unknown"),
@@ -306,7 +306,7 @@ def test_what_is_refused_when_it_is_made(data: Any, says: str) -> None:
         (
             '{"workbench_rule": 1, "inputs": ["x"], "returns": ["x"], "nodes": [],'
             ' "name": 3}',
-            "not what it must be",
+            "has the wrong form",
         ),
         (
             '{"workbench_rule": 1, "inputs": 3, "returns": ["x"], "nodes": []}',

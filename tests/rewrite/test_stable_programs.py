@@ -166,3 +166,23 @@ def test_a_length_that_is_0_in_the_run(f: Callable[[Any], Any]) -> None:
     for found, true in zip(simple.run([np.ones((0, 3))]), graph.run([np.ones((0, 3))]),
                            strict=True):  # fmt: skip
         assert np.shape(found) == np.shape(true)
+
+
+def test_a_chain_of_softplus_is_rewritten_in_linear_time() -> None:
+    """Each factor can be read as sums of sums of products in very many ways.
+
+    Read one after the other these would take longer than any test may.
+    """
+
+    def chain(x: Any) -> Any:
+        for _ in range(30):
+            x = np.sin(x) * 0.5 + x / (1 + x * x) - np.exp(-x * x)
+            x = np.log(1 + np.exp(x)) + np.sqrt(1 + x * x) * np.tanh(x - 0.5)
+        return np.sum(x)
+
+    x = wb.vector("x", shape=3)
+    simple = wb.simplify(wb.Graph([x], [wb.grad(chain(x), x)]))
+    at = np.array([0.1, 0.4, -0.3])
+    (found,) = simple.run([at])
+    truth = [np.imag(chain(at + 1e-30j * e)) / 1e-30 for e in np.eye(3)]
+    np.testing.assert_allclose(found, truth, rtol=1e-10)

@@ -334,7 +334,7 @@ def test_every_name_is_there_or_refused_with_a_reason() -> None:
             assert name in dir(wl)
     assert set(wl.REFUSED) <= set(dir(sl))
     assert set(wl.__all__) <= names
-    with pytest.raises(AttributeError, match=r"no sqrtmm\. Near to it: sqrtm"):
+    with pytest.raises(AttributeError, match=r"no sqrtmm\. Did you mean sqrtm"):
         _ = wl.sqrtmm
     with pytest.raises(
         AttributeError, match=r"scipy\.linalg\.get_blas_funcs\(x\.value"

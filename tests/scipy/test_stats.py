@@ -234,7 +234,7 @@ def test_errors_name_parameters_and_methods() -> None:
         ours.vonmises.cdf(0.5, 1.0)
     with pytest.raises(AttributeError, match=r"norm has no rvs; it has pdf.*Generator"):
         ours.norm.rvs(3)
-    with pytest.raises(AttributeError, match=r"no gama\. Near to it: gamma"):
+    with pytest.raises(AttributeError, match=r"no gama\. Did you mean gamma"):
         ours.gama  # noqa: B018
     with pytest.raises(NotDifferentiableError, match="first argument"):
         wb.grad(lambda a: ours.gamma.cdf(1.5, a))(2.0)

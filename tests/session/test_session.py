@@ -363,7 +363,7 @@ def test_names_that_are_not_there(model: wb.Session) -> None:
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("tahn", "is called 'tahn'; did you mean"),
+        ("tahn", "is called 'tahn'. Did you mean"),
         ("tahn", "the op 'tanh'"),
         ("lss", "the node 'loss'"),
         ("encodr", "the scope 'encoder'"),
@@ -372,7 +372,7 @@ def test_names_that_are_not_there(model: wb.Session) -> None:
         ("zzzzz", "; model.nodes.labels lists them."),
         (
             "sinh",
-            "every sinh matches nothing in session 'model'; did you mean tanh?",
+            "every sinh matches nothing in session 'model'. Did you mean tanh?",
         ),
         (lambda n: False, "nodes where <lambda> matches nothing"),
         ("W1", "the input 'W1' float64[3, 2] has no op, so no rule to override"),

@@ -18,6 +18,7 @@ import numpy as np
 
 from workbench.core.graph import Graph
 from workbench.core.infer import WATCHING
+from workbench.core.numbers import format_bytes
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
@@ -113,20 +114,20 @@ class Budget:
             return ""  # whatever is given
         if self.used_bytes + size > self.bytes:
             more = (
-                f", of which {_format_bytes(self.used_bytes)} are taken"
+                f", of which {format_bytes(self.used_bytes)} are taken"
                 if self.used_bytes
                 else ""
             )
             return (
-                f"{demand.entries:,.0f} entries ({_format_bytes(size)}), and a rule"
-                f" that is data may hold {_format_bytes(self.bytes)} at a time{more}"
-                f" beside arrays of {_format_bytes(self.given_bytes)}"
+                f"{demand.entries:,.0f} entries ({format_bytes(size)}), and a rule"
+                f" that is data may hold {format_bytes(self.bytes)} at a time{more}"
+                f" beside arrays of {format_bytes(self.given_bytes)}"
             )
         if self.worked + demand.work > self.work:
             return (
                 f"{demand.entries:,.0f} entries in some {demand.work:.2g} operations,"
                 f" and a rule that is data may take {self.work:.2g} of arrays of"
-                f" {_format_bytes(self.given_bytes)}"
+                f" {format_bytes(self.given_bytes)}"
             )
         return ""
 
@@ -483,17 +484,9 @@ def count_bytes(x: object) -> int:
 def explain_excess(entries: float, arrays: Iterable[Any]) -> str:
     """Return why making so many entries is refused; empty if it is not.
 
-    >>> explain_excess(10**6, []), explain_excess(10**9, [])[:30]
-    ('', '1,000,000,000 entries (8.0 GB)')
+    >>> explain_excess(10**6, []), explain_excess(10**9, [])[:28]
+    ('', '1,000,000,000 entries (8 GB)')
     """
     if entries <= MOST_FREE:
         return ""
     return Budget(arrays).refusal(Demand(entries, 0.0))
-
-
-def _format_bytes(size: float) -> str:
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= factor:
-            shown = size / factor
-            return f"{shown:.0f} {unit}" if shown >= 10 else f"{shown:.1f} {unit}"
-    return f"{size:.0f} bytes"

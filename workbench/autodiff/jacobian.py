@@ -411,14 +411,14 @@ def hessian(
         The position, or positions, of what is differentiated by; the first by
         default. Of an expression ``wrt``: a Tensor or a nest of them.
     argnames, has_aux, holomorphic, allow_int, overrides
-        As those of :func:`workbench.grad`.
+        As those of :func:`workbench.grad`. Overrides hold for both derivatives: where
+        the gradient reads a node that one means, its rule holds there too.
     sparse
         As that of :func:`workbench.jacobian`; the pattern of a Hessian is symmetric.
     options
         Of an expression alone, those of :func:`workbench.gradient.hessian`. Of a sparse
-        Hessian those of a sparse Jacobian; ``colouring`` may be ``"star"`` (as by
-        default) or ``"acyclic"``, which takes fewer products and computes entries one
-        from the other.
+        Hessian those of a sparse Jacobian; ``colouring`` may be ``"star"`` too, as it
+        is by default.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """What each step of a program costs, in time and in bytes: `Profile`.
 
 The program that is measured is the one that runs, with a clock around each step: an op
-of NumPy, or a kernel of compiled code, which computes many nodes at once. Calls that
-nobody measures pay nothing.
+of NumPy, or a kernel of compiled code, which computes many nodes at once. Calls without
+a measurement pay nothing.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from workbench.backends.compiled.steps import (
 from workbench.backends.compiled.systems import SystemStep
 from workbench.backends.cupy.actions import Action
 from workbench.backends.cupy.program import Program as DeviceProgram
+from workbench.core.numbers import format_bytes, format_seconds
 from workbench.core.pickling import NodeText
 from workbench.core.schedule import compute_node
 from workbench.core.source import Site
@@ -108,16 +109,16 @@ class ProfileRow(NamedTuple):
             where = ", ".join(site.place for site in sites[:MOST_SITES])
         if len(sites) > MOST_SITES:
             where += f" and {len(sites) - MOST_SITES} more"
-        rate = _format_bytes(self.traffic / self.time) if self.time else "?"
+        rate = format_bytes(self.traffic / self.time) if self.time else "?"
         return (
-            f"{self.share:>6.1%} {_format_seconds(self.time):>9}"
-            f" {_format_bytes(self.traffic):>9} {rate + '/s':>12}"
+            f"{self.share:>6.1%} {format_seconds(self.time):>9}"
+            f" {format_bytes(self.traffic):>9} {rate + '/s':>12}"
             f"  {what:<28}  {where}"
         ).rstrip()
 
 
 class Cost(NamedTuple):
-    """What falls to one node: seconds, bytes, and the number of the row it is in."""
+    """The cost of one node: seconds, bytes, and the number of its row."""
 
     time: float
     traffic: float
@@ -125,7 +126,7 @@ class Cost(NamedTuple):
 
 
 class Profile:
-    """What each step of a program costs: print it, or iterate over its rows.
+    """The cost of each step of a program, to print, or to iterate over.
 
     Attributes
     ----------
@@ -175,8 +176,8 @@ class Profile:
     def __str__(self) -> str:
         count = f"{len(self.rows):,} step{'s' * (len(self.rows) != 1)}"
         lines = [
-            f"{self.backend}: {_format_seconds(self.time)} in {count};"
-            f" at most {_format_bytes(self.peak)} at once",
+            f"{self.backend}: {format_seconds(self.time)} in {count};"
+            f" at most {format_bytes(self.peak)} at once",
             f"{'share':>6} {'time':>9} {'traffic':>9} {'rate':>12}  step",
             *map(str, self.rows[:MOST_ROWS]),
         ]
@@ -186,12 +187,12 @@ class Profile:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        time = _format_seconds(self.time)
+        time = format_seconds(self.time)
         return f"<Profile of {len(self.rows):,} steps, {self.backend}: {time}>"
 
 
 def measure(function: Executable, arrays: Sequence[Any]) -> Profile:
-    """Call a function several times, and return what each of its steps costs.
+    """Call a function several times, and return the cost of each step.
 
     Code that is still being compiled for such arrays is waited for.
     """
@@ -241,7 +242,7 @@ class _Clock:
 
 
 def _count_work(node: Tensor) -> int:
-    """Return the entries that a node computes, or that it reduces."""
+    """Return the number of entries that a node computes or reduces."""
     specs = [spec_of(node)]
     if not node.op.elementwise:
         specs += [spec_of(x) for x in node.inputs if isinstance(x, Tensor)]
@@ -286,7 +287,7 @@ def _measure_numpy(function: Executable, arrays: Sequence[Any]) -> Profile:
 
 
 def _find_peak(steps: Sequence[Any], sizes: Sequence[int]) -> int:
-    """Return the most bytes at once, from what each step writes and lets go."""
+    """Return the peak of bytes, from the writes and releases of each step."""
     slots: dict[int, int] = {}
     now = peak = 0
     for step, size in zip(steps, sizes, strict=True):
@@ -414,21 +415,3 @@ def _list_views(kernel: Kernel) -> list[View]:
 def _view_bytes(view: View) -> int:
     kept = [n for n, step in zip(view.shape, view.strides, strict=True) if step]
     return math.prod(kept) * int(view.kind[1:])
-
-
-# Words
-
-
-def _format_seconds(time: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if time >= size:
-            return f"{time / size:.3g} {unit}"
-    return f"{time / 1e-6:.3g} µs"
-
-
-def _format_bytes(size: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.3g} GiB"

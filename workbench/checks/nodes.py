@@ -45,6 +45,7 @@ from workbench.checks.report import (
     make_identity_overrides,
 )
 from workbench.core import blame, types, walk
+from workbench.core.numbers import format_number
 from workbench.core.tensor import IDENTITY, Tensor, make_leaf
 from workbench.errors import (
     GradNotImplementedError,
@@ -430,12 +431,6 @@ def describe_entry(node: Tensor, e: Entry) -> str:
         )
     entry = " Which entry it is was not found in time." if e.along else ""
     return f"{reported}; off by {e.error:.3g}, tolerance {e.tolerance:.2g}.{entry}"
-
-
-def format_number(x: complex) -> str:
-    """Return a number in ten digits; a real one as such."""
-    x = complex(x)
-    return f"{x.real:.10g}" if x.imag == 0 else f"{x:.10g}"
 
 
 def describe_node(node: Tensor) -> str:

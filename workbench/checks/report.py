@@ -13,6 +13,7 @@ import numpy as np
 from workbench.autodiff.steps import with_inner_nodes
 from workbench.checks.progress import ProgressMeter, Unchecked, describe_unchecked
 from workbench.core.blame import format_count
+from workbench.core.numbers import format_percent
 from workbench.core.op import OPS
 from workbench.core.pickling import NodeText
 from workbench.core.tensor import Tensor
@@ -269,7 +270,7 @@ def _join_amounts(amounts: list[str]) -> str:
 def _format_amount(relative: float) -> str:
     if math.isnan(relative):
         return "beyond comparison"
-    return "from zero" if math.isinf(relative) else f"by {100 * relative:.3g} %"
+    return "from zero" if math.isinf(relative) else f"by {format_percent(relative, 3)}"
 
 
 def _format_subject(by: tuple[str, ...]) -> str:

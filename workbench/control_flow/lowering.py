@@ -160,7 +160,7 @@ def _write_stack(
 
 
 def _write_length(n: object, measured: Measured) -> str:
-    """Return a length as code, where what the loop is given tells it."""
+    """Return the code of a length that the operands of the loop tell."""
     if not isinstance(n, Dim):
         return str(n)
     atoms = [atom for atom in atoms_of(n) if isinstance(atom, Length)]

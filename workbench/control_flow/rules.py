@@ -41,7 +41,7 @@ from workbench.ops.define import shape_of
 
 
 class Given(NamedTuple):
-    """A leaf of a new step, and the value that the op takes for it."""
+    """A leaf of a new step, and its value among the op's operands."""
 
     leaf: Tensor
     value: Any
@@ -255,9 +255,9 @@ def _freeze_finished(
 ) -> tuple[Loop, Any, Any, list[Any]]:
     """Return a loop in which an example that has ended keeps its state.
 
-    Two more carries tell who is at work, and how many steps were made; in a loop that
-    goes by numbers alone the second is the place it is at. ``sizes`` are the number of
-    examples outside, and as a length of the leaves of the body.
+    Two more carries tell which examples are at work, and how many steps were made; in a
+    loop that goes by numbers alone the second is the place it is at. ``sizes`` are the
+    number of examples outside, and as a length of the leaves of the body.
     """
     size, inner = sizes
     if loop.visible and not loop.derived:
@@ -391,7 +391,7 @@ def _pull(
 def _find_flows(
     loop: Loop, g: Any, moving: int, rules: Rules
 ) -> tuple[list[int], list[int]]:
-    """Return the carries whose cotangents go from step to step; stacks that have one.
+    """Return the carries with flowing cotangents, and stacks with a cotangent.
 
     ``moving`` is the bitmask of the leaves that a derivative is asked by.
     """
@@ -426,7 +426,7 @@ def _pull_step(
     masked: set[int],
     rules: Rules,
 ) -> tuple[Sequence[Tensor], Sequence[Any]]:
-    """Return the leaves of cotangents that arrive at a step, and what it makes of them.
+    """Return the cotangent leaves of a step, and the cotangents that result.
 
     First by the ``wanted`` leaves, then by the carries whose cotangents flow.
     """

@@ -1,4 +1,4 @@
-"""What Workbench refuses, why, and what it says of functions that it does not know.
+"""The functions that Workbench refuses, with reasons, and unknown functions.
 
 A function of NumPy is supported, or stands in `REFUSED` with its reason (a test
 looks through all of them), or was added to NumPy later: then it is not known.
@@ -72,8 +72,6 @@ def unsupported_error(function: object, part: str = "") -> TraceError:
     ``part`` names the method or argument of the function that is meant, such as
     ``".reduceat"``.
     """
-    from difflib import get_close_matches
-
     name = name_of(function)
     if isinstance(function, np.ufunc) and {*"".join(function.types)} == {*"O->"}:
         own = function.__name__.removesuffix(" (vectorized)")
@@ -92,7 +90,7 @@ def unsupported_error(function: object, part: str = "") -> TraceError:
             f"{name}{part}{blame.user_line()} takes no Tensors: {why}. Write {instead}."
         )
     short = {full.rpartition(".")[2]: full for full in sorted(supported_functions())}
-    near = get_close_matches(name.rpartition(".")[2], short, n=3)
+    near = blame.find_similar(name.rpartition(".")[2], short, 3, 0.6)
     close = ", ".join(short[n] for n in near if short[n] != name)
     if isinstance(function, np.ufunc):
         add = (

@@ -106,7 +106,7 @@ class Traits(NamedTuple):
     grows
         Its result may be larger than a dtype holds for the size of its operands alone.
     length
-        It has a kink where its result is 0, and no `Op.root` tells of it.
+        It has a kink where its result is 0, and no `Op.root` for that.
     logistic
         It is ``low + (high - low) / (1 + exp(-k x))`` of these two bounds. None: not.
     moves

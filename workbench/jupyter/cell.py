@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 import re
 import shlex
 import signal
@@ -35,6 +34,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import hooks, trace, traces, types, walk
+from workbench.core.blame import find_similar
 from workbench.core.float_warnings import Warned, warn_at_lines
 from workbench.core.graph import Graph
 from workbench.core.memory import purify, resolve
@@ -373,7 +373,7 @@ def _unique(words: Iterable[str]) -> tuple[str, ...]:
 
 def suggest_name(word: str, known: Iterable[str]) -> str:
     """Return ``", did you mean W1?"``, or nothing if no name is similar."""
-    found = difflib.get_close_matches(word, list(known), 1, 0.5)
+    found = find_similar(word, known, 1)
     if not found:
         lower = {name.lower(): name for name in known}
         found = [lower[word.lower()]] if word.lower() in lower else []

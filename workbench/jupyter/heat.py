@@ -12,6 +12,7 @@ from plotly import graph_objects as go
 from workbench.autodiff.linear_map import Span
 from workbench.checks.progress import Progress
 from workbench.core.blame import shorten
+from workbench.core.numbers import format_share
 from workbench.jupyter.figure import BAD, Figure, Plot, escape_text, make_layout
 from workbench.session.derivative import Derivative, SecondDerivative
 from workbench.session.matrix import Matrix, Part, PooledView, find_cell_starts
@@ -279,7 +280,7 @@ def plot_heat_map(
         largest = "each cell shows the largest magnitude of its block"
         said.append(f"{largest} ({rows.block} × {columns.block})")
     if pooled.zeros:
-        said.append(f"{_format_share(pooled.zeros / pooled.size)} zeros")
+        said.append(f"{format_share(pooled.zeros / pooled.size)} zeros")
     finite = np.isfinite(shown)
     limit, beyond = _choose_limit(np.abs(shown[finite]), robust)
     if beyond:
@@ -401,11 +402,3 @@ def _format_cells(
             text += f" at {a or '()'}, {b or '()'}"
         made[i, j] = text
     return made
-
-
-def _format_share(part: float) -> str:
-    """Return a share in percent, with 100 % only for all and 0 % only for none."""
-    text = f"{part:.0%}"
-    if part < 1 and text == "100%":
-        return "over 99%"
-    return "under 1%" if part > 0 and text == "0%" else text

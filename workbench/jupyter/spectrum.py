@@ -8,6 +8,7 @@ import numpy as np
 from plotly import graph_objects as go
 
 from workbench.checks.progress import Progress
+from workbench.core.numbers import format_number
 from workbench.jupyter.figure import GRID, INK, Figure, Plot, make_layout
 from workbench.session.derivative import SecondDerivative
 from workbench.session.matrix import Matrix
@@ -43,7 +44,7 @@ def eigenvalue_plot(
     ]
     if largest:
         said.append(
-            f"from {_format_number(values[-1])} to {_format_number(values[0])};"
+            f"from {format_number(values[-1], 4)} to {format_number(values[0], 4)};"
             " condition number"
             f" {_format_condition(largest, float(np.min(sizes)), bool(zero.any()))}"
         )
@@ -94,7 +95,7 @@ def singular_value_plot(
     if len(values) and values[0]:
         smallest = float(values[-1])
         said.append(
-            f"from {_format_number(values[-1])} to {_format_number(values[0])};"
+            f"from {format_number(values[-1], 4)} to {format_number(values[0], 4)};"
             " condition number"
             f" {_format_condition(float(values[0]), smallest, rank < len(values))}"
         )
@@ -128,10 +129,6 @@ def singular_value_plot(
         traces.append(_draw_line(len(values), tolerance, "zero by rounding below"))
         _extend_range(settings, tolerance)
     return Plot(title, note, Figure(data=traces, layout=settings))
-
-
-def _format_number(x: float) -> str:
-    return f"{float(x):.4g}"
 
 
 def _format_condition(largest: float, smallest: float, deficient: bool) -> str:

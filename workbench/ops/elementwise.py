@@ -67,7 +67,7 @@ def _as_numpy(
             return operate(a, b)
         except (ZeroDivisionError, OverflowError):
             if not any(isinstance(x, (float, complex)) for x in (a, b)):
-                raise  # integers, which have no inf
+                raise  # the value of inf or NaN says enough
             with np.errstate(all="ignore"):  # what is found is told by its value
                 return ufunc(a, b).item()
 
@@ -659,7 +659,7 @@ def nan_to_num(
     posinf: ArrayLike | None = None,
     neginf: ArrayLike | None = None,
 ) -> Array:
-    """Replace NaN and infinities; what is replaced has derivative zero."""
+    """Replace NaN and infinities; replaced entries have derivative zero."""
     if not copy and isinstance(x, Tensor):
         fill = nan, posinf, neginf
         write(x, "np.nan_to_num(...)", lambda y: nan_to_num(y, True, *fill))
@@ -691,7 +691,7 @@ def sinc(x: Array) -> Array:
 
 @implements(np.i0)
 def i0(x: Any) -> Array:
-    """Compute `numpy.i0`, the modified Bessel function whose derivative has order 1.
+    """Compute `numpy.i0`, a modified Bessel function; its slope is that of order 1.
 
     The ops of `scipy.special` have both. DLMF 10.29.3.
     """
@@ -804,7 +804,7 @@ _imag.view = View(put=lambda x, part, params: np.real(x) + part * 1j)
 
 
 def conjugate(x: Array) -> Array:
-    """Return the conjugate of a complex array; a real one as it is."""
+    """Return the conjugate of a complex array; return a real array unchanged."""
     return np.conjugate(x) if dtype_of(x).kind == "c" else x
 
 
@@ -860,7 +860,7 @@ _sign.elementwise = True
 
 
 def sign(x: Array) -> Array:
-    """Return the sign, which is constant unless complex: then it is ``x / abs(x)``."""
+    """Return the sign: constant where real, ``x / abs(x)`` where complex."""
     made = _sign if dtype_of(x).kind == "c" else declare("sign")
     return apply(made, (x,))
 

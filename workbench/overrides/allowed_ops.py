@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from functools import partial
 from math import isfinite
 from typing import Any, NoReturn
@@ -14,7 +13,7 @@ import numpy as np
 
 from workbench.autodiff.budget import MOST_FREE
 from workbench.core import dims
-from workbench.core.blame import format_count
+from workbench.core.blame import format_count, suggest
 from workbench.core.op import CUSTOM, OPS, Op
 from workbench.core.refusals import supported_functions
 from workbench.core.tensor import apply
@@ -83,14 +82,9 @@ def find_op(
         if op is not None and op.elementwise and not params:
             return partial(_apply, op)
     known = {*list_functions(), *CUSTOM}
-    close = get_close_matches(name, known, 3, 0.5) or get_close_matches(
-        snake(name), known, 3, 0.5
-    )
-    hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
-    refuse(
-        f"the op {name!r} is unknown",
-        f"{hint}An op is a function of NumPy's, or one that you have defined.",
-    )
+    meant = suggest(name, known) or suggest(snake(name), known)
+    cure = f"{meant} An op is a function of NumPy's, or one that you have defined."
+    refuse(f"the op {name!r} is unknown", cure.lstrip())
 
 
 def find_function(name: str) -> Function | None:
@@ -130,12 +124,12 @@ def list_functions() -> dict[str, Any]:
 def norm(
     x: Array, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
 ) -> Array:
-    """Return the Euclidean norm, of entries whose squares overflow or vanish too.
+    """Return the Euclidean norm, also where squares overflow or vanish.
 
     A gradient that explodes is what it is taken of, and in float32 the square of 1e20
     is infinite. Dividing by a power of 2 changes no digit.
     """
-    unknown = dims.has_dim(shape_of(x))  # of such a length nobody can ask yet
+    unknown = dims.has_dim(shape_of(x))  # an unknown length cannot be compared yet
     found: Array
     if not unknown and 0 in shape_of(x):
         found = np.linalg.norm(x, axis=axis, keepdims=keepdims)
@@ -185,7 +179,7 @@ def _resolve_alias(name: str) -> str:
 def find_custom_op(
     name: str, params: dict[str, Any], refuse: Refuse
 ) -> Function | None:
-    """Return what runs an op of the user's own; None if the name is none of these."""
+    """Return the function of a user's op; None for other names."""
     name = name if name in CUSTOM else snake(name)
     if name not in CUSTOM:
         return None

@@ -19,11 +19,12 @@ import inspect
 import keyword
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
 from workbench.core import blame, hooks
+from workbench.core.numbers import spell_number
 from workbench.core.tensor import Tensor
 from workbench.errors import ExpressionError, OverrideError
 from workbench.overrides.allowed_ops import find_function, list_functions
@@ -51,7 +52,7 @@ _CALL = re.compile(r"[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*(\(.*\))?[ \t]*", re.DO
 
 
 class BoundRule:
-    """A registered rule with its settings, as a text means it.
+    """A registered rule with its settings, named in a text.
 
     It runs as a function of a node, whatever is registered under the name then.
     """
@@ -72,7 +73,7 @@ class BoundRule:
 
     @property
     def label(self) -> str:
-        """A short text for it."""
+        """A short text for the rule."""
         entry = self.entry
         if entry.label is not None:
             return entry.label(**{**entry.settings, **self.settings})
@@ -174,7 +175,7 @@ def parse_rule(text: str, arriving: str = "g") -> Expression | BoundRule:
         )
     elif by_name:
         hooks.load_rules()
-        close = _find_close(name, [*list_functions(), *RULES], 1, 0.6)
+        close = blame.find_similar(name, [*list_functions(), *RULES], 1, 0.6)
         if close and close[0] in RULES:
             message = _unknown_name(text, name)
         else:
@@ -187,20 +188,13 @@ _LISTED = "help(wb.rules) lists the rules that have names."
 
 
 def _unknown_name(text: str, name: str) -> str:
-    close = _find_close(name, [*RULES, *list_functions()], 2, 0.6)
-    hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    hint = blame.suggest(name, [*RULES, *list_functions()])
     called = repr(blame.shorten(name, 40))
     return (
         f"{quote(text)}: no rule is called {called}.{hint} {_LISTED}"
         f" Register yours with @wb.named_rule({called}), or write an expression of"
         " g, d, x and y."
     )
-
-
-def _find_close(name: str, names: Iterable[str], most: int, alike: float) -> list[str]:
-    from difflib import get_close_matches
-
-    return get_close_matches(name, list(names), most, alike)
 
 
 @lru_cache(maxsize=256)
@@ -239,7 +233,7 @@ def _bind_settings(text: str, entry: NamedRule) -> BoundRule:
         if one.arg is None:
             raise refuse("** has no meaning here")
         if one.arg not in entry.settings and not entry.more:
-            close = _find_close(one.arg, entry.settings, 1, 0.5)
+            close = blame.find_similar(one.arg, entry.settings, 1)
             meant = f" (did you mean {close[0]}?)" if close else ""
             raise refuse(f"there is no setting {one.arg[:40]}{meant}")
         if one.arg in settings:
@@ -314,24 +308,24 @@ _LABELS: list[tuple[str, Callable[..., str]]] = [
     (
         rf"clip\(d,{_NUMBER},{_NUMBER}\)",
         lambda low, high: (
-            f"clip ±{format_number(abs(float(high)))}"
+            f"clip ±{spell_number(abs(float(high)))}"
             if float(low) == -float(high)
-            else f"clip {format_number(float(low))} … {format_number(float(high))}"
+            else f"clip {spell_number(float(low))} … {spell_number(float(high))}"
         ),
     ),
-    (rf"{_NUMBER}\*d", lambda factor: f"scale ×{format_number(float(factor))}"),
+    (rf"{_NUMBER}\*d", lambda factor: f"scale ×{spell_number(float(factor))}"),
     (r"zeros_like\(d\)", lambda: "stop"),
     ("-d", lambda: "reverse"),
-    (rf"-\({_NUMBER}\*d\)", lambda factor: f"reverse ×{format_number(float(factor))}"),
+    (rf"-\({_NUMBER}\*d\)", lambda factor: f"reverse ×{spell_number(float(factor))}"),
     ("g", lambda: "straight-through"),
     (
         rf"where\(abs\(x\)<={_NUMBER},g,0\)",
-        lambda limit: f"straight-through ±{format_number(float(limit))}",
+        lambda limit: f"straight-through ±{spell_number(float(limit))}",
     ),
     (r"where\(isfinite\(d\),d,0\)", lambda: "sanitise"),
     (
         rf"d\*\({_NUMBER}/maximum\({_NUMBER},norm\(d[^()]*(?:\([^()]*\))?[^()]*\)\)\)",
-        lambda limit, _: f"norm ≤ {format_number(float(limit))}",
+        lambda limit, _: f"norm ≤ {spell_number(float(limit))}",
     ),
     (r"d/where\(norm\((.*)\)==0,1,norm\(\1\)\)", lambda _: "normalise"),
 ]
@@ -362,9 +356,3 @@ def _formula_label(rule: str) -> str | None:
         if (match := re.fullmatch(pattern, packed)) is not None:
             return label(*match.groups())
     return None
-
-
-def format_number(number: float) -> str:
-    """Return a number as people write it: no needless zeros, a real minus sign."""
-    text = re.sub(r"e([+-])0*", r"e\1", repr(number).removesuffix(".0"))
-    return text.replace("e+", "e").replace("-", "−")

@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from workbench.overrides.regions import Region
 
 Nodes = Sequence[Tensor]
-#: Writes a function, or what has no name (None), as code; told what it is in a target.
+#: Writes a function, or an object without a name (None), as code, given its role in the
+#: target.
 WriteFunction = Callable[[Callable[..., Any] | None, str], str]
 #: Whose functions are no predicates: NumPy would compute with the node.
 LIBRARIES = {"numpy", "scipy"}
 
 #: Why a program has no node of an op that its user has written.
 UNSEEN = (
-    " What is computed from plain arrays alone is not a node: give such arrays as"
+    " A value computed from plain arrays alone is not a node: give these arrays as"
     " arguments."
 )
 
@@ -149,7 +150,7 @@ class ByPart:
         return [x for region in self.find_regions(nodes, wrt) for x in region.outputs]
 
     def explain_mismatch(self, nodes: Nodes, wrt: Nodes = ()) -> str:
-        """Return why there are none in a program: what was close."""
+        """Return the reason why a program has no match: the closest candidates."""
         raise NotImplementedError
 
     def with_ids(self, find: Callable[[Any], int], words: Sequence[str]) -> ByPart:
@@ -162,16 +163,16 @@ class ByPart:
 
     @property
     def has_nodes(self) -> bool:
-        """True if it names nodes, as a Tensor or an id does."""
+        """True if the target names nodes, by a Tensor or an id."""
         return False
 
     @property
     def has_ids(self) -> bool:
-        """True if it names nodes by ids, which belong to a session."""
+        """True if the target names nodes by ids, which belong to a session."""
         return False
 
     def write_code(self, write: WriteFunction) -> str:
-        """Return the Python that makes it.
+        """Return the Python code of the target.
 
         ``write(function, word)`` is the code of a function, or of what has no name
         (None); the word is what it is in the target.
@@ -276,22 +277,20 @@ def describe_mismatch(
     where: str,
     wrt: Nodes = (),
 ) -> str:
-    """Return the message for an override that matches nothing, with what is close."""
-    from difflib import get_close_matches
-
+    """Return the message for an override without a match, with close candidates."""
     everything = list(nodes)
     nodes = [node for node in everything if node.op is not IDENTITY]
     ops = sorted({node.op.name for node in nodes})
     scopes = sorted({s for n in nodes if n.scope for s in enclosing_scopes(n.scope)})
     close: list[str] = []
     if isinstance(target, ByOp):
-        close = get_close_matches(target.op, ops, 3, 0.5)
+        close = blame.find_similar(target.op, ops)
     elif isinstance(target, ByScope):
         candidates = {o: f"the op {o!r}" for o in [*OPS, *CUSTOM, *ops]}
         candidates.update({s: f"the scope {s!r}" for s in scopes})
-        near = get_close_matches(target.glob, [*scopes, *ops], 2, 0.6)
+        near = blame.find_similar(target.glob, [*scopes, *ops], alike=0.6)
         if not near and "/" not in target.glob:
-            near = get_close_matches(target.glob, [*OPS, *CUSTOM], 2, 0.6)
+            near = blame.find_similar(target.glob, [*OPS, *CUSTOM], alike=0.6)
         close = [candidates[name] for name in dict.fromkeys(near)][:2]
     text = f"override {label!r} on {target} matches nothing in {where}"
     if isinstance(target, ByScope):
@@ -315,7 +314,7 @@ def describe_mismatch(
     elif isinstance(target, ByScope) and callable(getattr(np, target.glob, None)):
         text += f": NumPy's {target.glob} is not an op, but made of others."
     elif close:
-        text += f"; did you mean {' or '.join(close)}?"
+        text += f". Did you mean {' or '.join(close)}?"
     elif isinstance(target, ByOp) and target.op not in ops:
         text += f".{UNSEEN}"
     else:
@@ -329,7 +328,7 @@ def describe_mismatch(
 
 
 def describe_named_node(node: Tensor) -> str:
-    """Return what to say where the target is the name of a node, and not a scope."""
+    """Return advice for a target that is the name of a node, not of a scope."""
     if node.op is IDENTITY:
         return (
             f"{node.name!r} is the name of an input, which has no op, so no rule to"

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from difflib import get_close_matches
 from operator import index, is_not
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.core import deferred, dims, types, walk
+from workbench.core.blame import suggest
 from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
 from workbench.core.infer import infer_with_facts
@@ -38,7 +38,7 @@ from workbench.rewrite import (
     stable_rules,
     update_rules,
 )
-from workbench.rewrite.lookup import describe_operands
+from workbench.rewrite.patterns import describe_operands
 from workbench.rewrite.rule import (
     GROUPS,
     RULES,
@@ -698,16 +698,10 @@ def check_rewrites(
         if not isinstance(name, str) or name not in known:
             raise UsageError(
                 f"without: no rewrite rule is called {name!r}."
-                f"{_name_close(name, known)} The page of rewrite rules lists them all."
+                f"{suggest(str(name), known)} The page of rewrite rules lists them all."
             )
     table = [r for r in table if r.group not in off]
     return Rewrites((*own, *table), frozenset(off))
-
-
-def _name_close(name: object, known: Collection[str]) -> str:
-    """Return a sentence of the names that are like one."""
-    close = get_close_matches(str(name), known, 3, 0.5)
-    return f" Near to it: {', '.join(map(repr, close))}." if close else ""
 
 
 def _list_of(given: Any, what: str, cure: str) -> tuple[Any, ...]:

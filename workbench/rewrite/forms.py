@@ -321,6 +321,15 @@ def kinds_of(nodes: Sequence[Tensor], known: Collection[int]) -> set[Kind]:
     return {kind for kind in found if kind[1] in "fcbiu"}
 
 
+def number_of(x: Any) -> complex | None:
+    """Return the value of a constant that is one number, else None."""
+    if type(x) in types.WEAK_TYPES or (
+        isinstance(x, (np.number, np.ndarray)) and x.shape == () and x.dtype != object
+    ):
+        return complex(x)
+    return None
+
+
 def is_value(x: Any) -> bool:
     """Return whether a wildcard may stand for it: one array or number."""
     if isinstance(x, Tensor):

@@ -36,13 +36,12 @@ from workbench.ops.define import RULE_NAMES
 from workbench.rewrite.forms import (
     Forms,
     PatternForm,
-    is_same_value,
     make_spec,
     name_wildcards,
+    number_of,
     own_inputs,
 )
-from workbench.rewrite.lookup import Operand, fits_operands, number_of
-from workbench.rewrite.patterns import Exact, Search
+from workbench.rewrite.patterns import ExactForms, Kinds, Matcher
 
 #: The groups of rules, in the order in which their rules are tried at a node.
 GROUPS = ("stabilise", "simplify", "contract")
@@ -50,19 +49,6 @@ GROUPS = ("stabilise", "simplify", "contract")
 
 #: The ranks and kinds of numbers for which the structure of a left side is recorded.
 KINDS = ((1, "f"), (2, "f"), (3, "f"), (0, "f"), (1, "b"), (1, "i"))
-
-
-class Everything:
-    """A set of serials that holds all: any node may be part of a match."""
-
-    def __contains__(self, serial: object) -> bool:
-        return True
-
-    def __iter__(self) -> Any:
-        return iter(())
-
-    def __len__(self) -> int:
-        return sys.maxsize
 
 
 class Replacement(NamedTuple):
@@ -179,7 +165,7 @@ class Rule:
         """The numbers that tell where it may hold."""
         return set()
 
-    def may_hold(self, kinds: tuple[Operand, ...]) -> bool:
+    def may_hold(self, kinds: Kinds) -> bool:
         """Return whether it may hold at a node whose operands are of these kinds."""
         return True
 
@@ -196,12 +182,6 @@ class Rule:
 
 Side = Callable[..., Any]
 Condition = Callable[[Mapping[str, Any]], bool]
-
-
-class _Wildcard(NamedTuple):
-    """An operand of a pattern that is a wildcard: which one."""
-
-    place: int
 
 
 class PairRule(Rule):
@@ -257,7 +237,7 @@ class PairRule(Rule):
         """
         made = []
         known: dict[Any, PatternForm] = {}
-        is_trusted = self.group != "user"
+        is_trusted = self.is_trusted
         text = f"the left side of the rewrite rule {self.name!r}"
         for side in self.sides:
             pattern = Forms(side, text, ()) if is_trusted else Forms(side, text)
@@ -272,6 +252,30 @@ class PairRule(Rule):
                     break
             made.append((pattern, forms))
         return made
+
+    @property
+    def is_trusted(self) -> bool:
+        """True of a rule of a table: settings and constants depend on no shapes."""
+        return self.group != "user"
+
+    @cached_property
+    def matchers(self) -> list[tuple[Forms, list[Matcher]]]:
+        """What lays the forms of each left side over a node."""
+        return [
+            (
+                pattern,
+                [
+                    Matcher(
+                        form,
+                        pattern.text,
+                        is_exact=self.is_trusted,
+                        scalars=self.scalars,
+                    )
+                    for form in forms
+                ],
+            )
+            for pattern, forms in self.patterns
+        ]
 
     @property
     def forms(self) -> list[PatternForm]:
@@ -295,91 +299,34 @@ class PairRule(Rule):
                  for x in own_inputs(n)}  # fmt: skip
         return {x for x in found if x is not None}
 
-    def may_hold(self, kinds: tuple[Operand, ...]) -> bool:
+    def may_hold(self, kinds: Kinds) -> bool:
         """Return whether it may hold at a node whose operands are of these kinds."""
-        return any(fits_operands(form, self.scalars, kinds) for form in self.forms)
-
-    @cached_property
-    def single(self) -> list[Sequence[Any]]:
-        """The operands of a left side of one elementwise op, in each order; else none.
-
-        They are the places of wildcards, each read once, and numbers: such a side is
-        matched at once, without a search.
-        """
-        forms = self.forms
-        if len(forms) != 1 or len(forms[0].nodes) != 1 or self.scalars:
-            return []
-        root, place = (
-            forms[0].root,
-            {x.serial: i for i, x in enumerate(forms[0].leaves)},
+        return any(
+            matcher.may_start(kinds) for _, known in self.matchers for matcher in known
         )
-        inputs = own_inputs(root)
-        if not root.op.elementwise or root.params:
-            return []
-        if len([x for x in inputs if isinstance(x, Tensor)]) != len(place):
-            return []
-        order = [_Wildcard(place[x.serial]) if isinstance(x, Tensor) else x
-                 for x in inputs]  # fmt: skip
-        return [order, order[::-1]] if root.op.traits.commutative else [order]
-
-    def _match_single(self, node: Tensor) -> tuple[Any, ...] | None:
-        """Return what the wildcards of a left side of one op stand for."""
-        inputs = own_inputs(node)
-        for order in self.single:
-            bound: list[Any] = [None] * len(self.names)
-            for p, x in zip(order, inputs, strict=True):
-                if type(p) is _Wildcard:
-                    bound[p.place] = x
-                elif not is_same_value(p, x):
-                    break
-            else:
-                if self.holds(bound):
-                    return tuple(bound)
-        return None
 
     def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
         """Return what may take the place of a node, or None."""
-        if self.single:
-            found = self._match_single(node)
-            return None if found is None else Replacement(found, self.right)
-        known = matchers.get(self)
-        if known is None:
-            allowed = Everything()
-            known = matchers[self] = [
-                (
-                    [
-                        Search(form, allowed, pattern.text, exact=False)
-                        for form in forms
-                    ],
-                    Exact(pattern, allowed),
-                )
-                for pattern, forms in self.patterns
-            ]
-        for searches, exact in known:
-            bound = self._match(node, searches, exact)
-            # Each node is looked at once: what the searches know of it is dropped.
-            for search in searches:
-                search.forget()
-            exact.forget()
-            if bound is not None:
+        for bound in self._list_bound(node, matchers):
+            if self.holds(bound):
                 return Replacement(bound, self.right)
         return None
 
-    def _match(
-        self, node: Tensor, searches: Sequence[Search], exact: Exact
-    ) -> tuple[Any, ...] | None:
-        """Return what the wildcards stand for at a node; None if it does not hold."""
-        last = exact.match_last(node)  # most matches are of the shapes of the last
-        if last is not None and self.holds(last.bound):
-            return last.bound
-        for search in searches:
-            root = search.form.root
-            if root.op.name != node.op.name or not search.fits(root, node):
-                continue
-            for bound in search.bind(node):
-                if exact.match(node, bound) is not None and self.holds(bound):
-                    return bound
-        return None
+    def _list_bound(
+        self, node: Tensor, matchers: dict[Any, Any]
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield what the wildcards stand for in each way that a side stands there."""
+        for i, (pattern, known) in enumerate(self.matchers):
+            for matcher in known:
+                if matcher.form.root.op.name != node.op.name:
+                    continue
+                for binding in matcher.lay(node):
+                    bound = matcher.list_bound(binding)
+                    if not self.is_trusted:
+                        exact = matchers.setdefault((self, i), ExactForms(pattern))
+                        if exact.match(node, bound) is None:
+                            continue
+                    yield bound
 
     def holds(self, bound: Sequence[Any]) -> bool:
         """Return whether the condition holds for what the wildcards stand for."""
@@ -498,10 +445,10 @@ class NodeRule(Rule):
         """The names of the ops at which it may hold."""
         return self._roots
 
-    def may_hold(self, kinds: tuple[Operand, ...]) -> bool:
+    def may_hold(self, kinds: Kinds) -> bool:
         """Return whether it may hold at a node whose operands are of these kinds."""
         return not self.reads or any(
-            isinstance(kind, tuple) and kind[0] in self.reads for kind in kinds
+            isinstance(kind, str) and kind in self.reads for kind in kinds
         )
 
     def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:

@@ -6,13 +6,13 @@ ask NumPy's protocols; they stand here, written with those ufuncs.
 
 from __future__ import annotations
 
-import difflib
 import math
 from typing import Any
 
 import numpy as np
 from scipy import special as _scipy
 
+from workbench.core.blame import suggest
 from workbench.core.op import CALLS, UFUNCS
 from workbench.core.refusals import REFUSED
 from workbench.core.tensor import admit, value_of
@@ -72,8 +72,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(
             f"workbench.scipy.special has no {name}: {why}. Write {instead}."
         )
-    near = difflib.get_close_matches(name, __dir__(), n=3)
-    close = f" Near to it: {', '.join(near)}." if near else ""
+    close = suggest(name, __dir__())
     raise AttributeError(
         f"workbench.scipy.special has no {name}.{close}"
         + (f" Write {full}(x.value) to cut the gradient." if found else "")

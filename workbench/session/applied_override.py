@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import types
+from workbench.core.blame import suggest
 from workbench.core.op import CUSTOM, OPS
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
@@ -25,7 +25,7 @@ from workbench.overrides.rule_parser import parse_rule
 from workbench.overrides.subgraphs import BySubgraph
 from workbench.session.history import NumberedOverride
 from workbench.session.nodes import Nodes
-from workbench.session.state import HasState, State
+from workbench.session.state import State
 from workbench.session.statistics import Effect
 
 
@@ -186,15 +186,14 @@ def resolve_target(
             candidates |= {
                 x.scope: f"the scope {x.scope!r}" for x in tensors if x.scope
             }
-            matches = difflib.get_close_matches(target, candidates, 3, 0.6)
-            hint = f"; did you mean {' or '.join(candidates[c] for c in matches)}?"
+            meant = suggest(target, candidates)
             how = f" {targets.suggest_scope(target)} Or use a label of a node, such as"
             how += f" {nodes.labels[-1]!r}; {nodes.session}.nodes.labels lists them."
             raise OverrideError(
                 f"nothing in session {nodes.session!r} is called {target!r}"
-                f"{hint if matches else '.'} A target is the name of a node, an op or a"
+                f".{meant} A target is the name of a node, an op or a"
                 " scope, an id, a Tensor or a predicate."
-                f"{how if target.isidentifier() and not matches else ''}"
+                f"{how if target.isidentifier() and not meant else ''}"
             )
     if isinstance(resolved, targets.ByOp) and resolved.maker is not None:
         named = targets.ByOp(resolved.op)  # its code can name it, if that is the same
@@ -238,25 +237,12 @@ def sample_nodes(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
     return list(samples.values())
 
 
-def check_rule(session: HasState, target: Any, rule: str) -> str:
+def check_rule(state: State, target: Any, rule: str) -> str:
     """Check the text of a rule for a target, before it is attached.
 
-    The target is as for `override`, or an override of the session, whose target is
-    used. Returns a few words about where the rule would run.
-
-    Raises
-    ------
-    OverrideError
-        If the rule does not fit; an `ExpressionError` if the expression is refused.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
-    >>> session.check_rule("tanh", "clip(d, -1, 1)"), session.overrides
-    ('ok', [])
+    See `Session.check_rule`.
     """
-    state, nodes = session._state, session.nodes  # a loop may go on meanwhile
+    nodes = state.objective.nodes
     forward, program = state.forward, state.forward.program
     parse_rule(rule)
     meant = target.override.target if isinstance(target, AppliedOverride) else target

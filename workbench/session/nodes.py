@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,6 +41,8 @@ class Nodes:
         self._known: WeakValueDictionary[int, Graph] = WeakValueDictionary()
         self.graph = graph
         self.count = len(graph.nodes)
+        #: The columns that say how they are connected, once they are asked for.
+        self.structure: Any = None
         self._integers = graph.integers
         #: The ids of the Tensors that were traced, by serial.
         self.traced = {node.serial: i for i, node in enumerate(graph.nodes)}
@@ -110,8 +111,7 @@ class Nodes:
             return self.labels.index(node)
         if self._integers and (integer := self._integers.describe(str(node))):
             raise UnknownNodeError(f"no node is named {node!r}. {integer}")
-        matches = difflib.get_close_matches(str(node), self.names, 2, 0.5)
-        hint = f" Did you mean {' or '.join(matches)}?" if matches else ""
+        hint = blame.suggest(str(node), self.names.keys())
         raise UnknownNodeError(
             f"no node is named {node!r}.{hint} There are"
             f" {', '.join(self.names) or 'none with a name'}{self._describe_unnamed()}."
@@ -137,8 +137,7 @@ class Nodes:
         if isinstance(node, str) and not (node in self.names or node in self.labels):
             if self._integers and (integer := self._integers.describe(node)):
                 raise UnknownNodeError(f"run: no input is named {node!r}. {integer}")
-            close = difflib.get_close_matches(node, self.inputs, 2, 0.5)
-            hint = f" Did you mean {' or '.join(close)}?" if close else ""
+            hint = blame.suggest(node, self.inputs.keys())
             raise UnknownNodeError(f"run: no input is named {node!r}.{hint} {known}")
         i = self.find(node)
         if not is_leaf(self.graph.nodes[i]):

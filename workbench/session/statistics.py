@@ -15,6 +15,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from workbench.core.numbers import format_percent
 from workbench.session import device_statistics as device
 from workbench.session.device_statistics import is_measured_there
 
@@ -514,9 +515,7 @@ class Effect:
         turned = f", turned {self.angle:.2g}°" if self.angle >= 0.05 else ""
         if not math.isfinite(self.relative):
             return f"{self.name} beyond comparison"
-        percent = 100 * self.relative
-        much = f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
-        return f"{self.name} by {much} %{turned}"
+        return f"{self.name} by {format_percent(self.relative)}{turned}"
 
 
 def measure_effects(

@@ -5,8 +5,8 @@
  */
 
 import { type IVerdict, gravestFinding, isAlarming } from '../model/verdicts';
+import { shortNumber } from '../ui/numbers';
 import type { Detail, IFrame } from './frame';
-import { shortNumber } from './looks';
 import type { ITheme } from './theme';
 import type { IRect } from './viewport';
 

@@ -17,7 +17,14 @@ import { Graph, type ICost } from '../model/graph';
 import { type Role, nonFiniteOf } from '../model/nonfinite';
 import type { Colouring, TileText } from '../model/state';
 import { type IVerdict, verdictsOf } from '../model/verdicts';
-import { formatBytes, formatNumber, formatSeconds } from '../ui/numbers';
+import {
+  formatBytes,
+  formatSeconds,
+  shortNumber,
+  shortPair,
+  shortPercent,
+  shortScaled
+} from '../ui/numbers';
 import { type INormScale, levelOf, normScale, scaleOf } from './scale';
 import { type ISparkline, sparklinesOf } from './sparkline';
 
@@ -150,68 +157,6 @@ function passedLooks(
     }
   });
   return found;
-}
-
-/** A number in at most five characters: "0.31", "4e-2", "1.0", "3e5". */
-export function shortNumber(value: number): string {
-  if (Number.isNaN(value)) {
-    return 'NaN';
-  }
-  if (!Number.isFinite(value)) {
-    return value > 0 ? 'inf' : '−inf';
-  }
-  const size = Math.abs(value);
-  if (size === 0) {
-    return '0';
-  }
-  const sign = value < 0 ? '−' : '';
-  if (size >= 9.95 && size < 999.5) {
-    return sign + size.toFixed(0);
-  }
-  if (size >= 0.0995 && size < 9.95) {
-    return sign + size.toFixed(size < 0.995 ? 2 : 1);
-  }
-  return sign + size.toExponential(0).replace('e+', 'e');
-}
-
-/** Two numbers with as many digits as it takes to see that they differ. */
-export function shortPair(before: number, after: number): [string, string] {
-  const short: [string, string] = [shortNumber(before), shortNumber(after)];
-  for (let digits = 2; digits <= 4 && short[0] === short[1]; digits++) {
-    const longer: [string, string] = [
-      formatNumber(before, digits),
-      formatNumber(after, digits)
-    ];
-    if (longer[0] !== longer[1]) {
-      return longer;
-    }
-  }
-  return short;
-}
-
-/** A number of a unit with the prefix that leaves it short: "670µ", "1.3k". */
-export function shortScaled(value: number): string {
-  if (!(value > 0) || !Number.isFinite(value)) {
-    return shortNumber(value);
-  }
-  const power = Math.floor(Math.log10(value * 1.0005) / 3);
-  const at = Math.min(Math.max(power, -3), 4);
-  const size = value / 1000 ** at;
-  return size.toFixed(size < 9.95 ? 1 : 0).replace('.0', '') + PREFIXES[at + 3];
-}
-
-const PREFIXES = ['n', 'µ', 'm', '', 'k', 'M', 'G', 'T'];
-
-/** A ratio as a percentage in a few characters: "12%", "<1%". */
-export function shortPercent(ratio: number): string {
-  if (!Number.isFinite(ratio)) {
-    return shortNumber(ratio);
-  }
-  const percent = ratio * 100;
-  if (percent > 999) {
-    return `${shortNumber(ratio)}×`;
-  }
-  return percent === 0 ? '0' : percent < 1 ? '<1%' : `${percent.toFixed(0)}%`;
 }
 
 function lookOfItems(

@@ -15,12 +15,11 @@ import {
   hoverTooltip
 } from '@codemirror/view';
 
-import { shortNumber } from '../canvas/looks';
 import type { GraphConnection } from '../model/connection';
 import type { Graph } from '../model/graph';
 import type { GraphPanel } from '../panels/shell/panel';
 import { element } from '../ui/dom';
-import { formatNumber } from '../ui/numbers';
+import { formatNumber, shortNumber } from '../ui/numbers';
 import { shapeText } from '../ui/words';
 import {
   type ILine,

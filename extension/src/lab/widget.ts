@@ -20,13 +20,13 @@ import {
   type ISubshells,
   waitForLane
 } from '../wire/channel';
-import type { PageEvent } from '../wire/protocol';
+import { type PageEvent, SCHEMA } from '../wire/protocol';
 import { type Resolver, liveGraphs } from './live';
 import type { PanelWidget } from './panel';
 
-/** The names under which the kernel finds these classes. */
+/** The names under which the kernel finds these classes; the version is the wire's. */
 export const MODULE = 'autodiff-workbench';
-export const MODULE_VERSION = '0.1.0';
+export const MODULE_VERSION = `${SCHEMA}.0.0`;
 
 /** What is used of a kernel: when it goes, when its line is up again, and a stop. */
 interface IKernelLine extends ISubshells {

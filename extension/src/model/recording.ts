@@ -10,7 +10,7 @@ import { Signal } from '@lumino/signaling';
 
 import type { IPeer, ITimeline } from '../wire/protocol';
 import type { GraphConnection } from './connection';
-import type { ComparedView, Graph, Measure } from './graph';
+import { type ComparedView, Graph, type Measure } from './graph';
 import { Kept, Latest } from './latest';
 import type { IMoment } from './moments';
 
@@ -277,13 +277,13 @@ export class Recording {
     if (side?.kind === 'run') {
       this._base.askNext(() => this._find(side.step));
     } else if (side?.kind === 'session' && connection !== null) {
-      this._base.askNext(() => connection.session(side.name), RHYTHM);
+      this._base.askNext(() => connection.ask('peer', { name: side.name }).answer, RHYTHM);
     }
   }
 
   private _askForPeers(): void {
-    this._connection?.peers().then(
-      peers => {
+    this._connection?.ask('peers', {}).answer.then(
+      ({ peers }) => {
         this._peers = peers;
         this.changed.emit();
       },
@@ -338,15 +338,15 @@ export class Recording {
     if (this._connection === null) {
       return this._saved?.find(at) ?? Promise.reject(new Error('The kernel is gone.'));
     }
-    return this._connection.moment(at).then(moment => {
+    return this._connection.ask('moment', { step: at }).answer.then(moment => {
       moments.set(at, moment);
       return moment;
     });
   }
 
-  private _apply({ step, header, columns, buffers }: IMoment): IShown | null {
+  private _apply(moment: IMoment): IShown | null {
     const live = this._live;
-    return live && { step, graph: live.applyPatch(header, columns, buffers) };
+    return live && { step: moment.step, graph: Graph.read(moment, live) };
   }
 
   private get _saved(): Graph['moments'] {

@@ -6,7 +6,7 @@
 
 import { Signal } from '@lumino/signaling';
 
-import type { IRewrite, ISimplificationAnswer } from '../wire/protocol';
+import type { IRewrite, ISimplifyAnswer } from '../wire/protocol';
 import type { GraphConnection, IProgram } from './connection';
 import type { Graph } from './graph';
 import { Kept, Latest, answerTo } from './latest';
@@ -119,7 +119,7 @@ export class Replay {
     const { _connection: connection, _without: without } = this;
     if (connection !== null) {
       this._wanted = at;
-      this._listing.ask(signal => answerTo(connection.simplify(without), signal));
+      this._listing.ask(signal => answerTo(connection.ask('simplify', { without }), signal));
       this.changed.emit();
     }
   }
@@ -136,7 +136,7 @@ export class Replay {
     this._drawing.askNext(
       signal =>
         known ??
-        answerTo(connection.program(without, at), signal).then(program => {
+        answerTo(connection.draw('program', { without, step: at }), signal).then(program => {
           programs.set(at, program);
           return program;
         })
@@ -158,12 +158,12 @@ export class Replay {
   private _total = 0;
   private _at = 0;
   private _program: IProgram | null = null;
-  private _without: readonly string[] = [];
+  private _without: string[] = [];
   private _problem: string | null = null;
   /** The step to look at once the steps are told. */
   private _wanted = 0;
   private _programs = new Kept<number, IProgram>(KEPT);
-  private readonly _listing = new Latest<ISimplificationAnswer>({
+  private readonly _listing = new Latest<ISimplifyAnswer>({
     take: ({ steps, total }) => {
       this._steps = steps;
       this._total = total;

@@ -2,12 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { contrast } from '../../src/canvas/theme';
 import { detailAt, fadedOn, recededOn } from '../../src/canvas/frame';
-import {
-  looksOf,
-  shortNumber,
-  shortPair,
-  shortPercent
-} from '../../src/canvas/looks';
+import { looksOf } from '../../src/canvas/looks';
 import { marksOf } from '../../src/canvas/marks';
 import { Motion, blendLooks } from '../../src/canvas/motion';
 import { levelOf, scaleOf } from '../../src/canvas/scale';
@@ -19,6 +14,7 @@ import { layOut } from '../../src/layout/layout';
 import { Graph } from '../../src/model/graph';
 import { nodesBetween } from '../../src/model/paths';
 import { GraphState } from '../../src/model/state';
+import { shortNumber, shortPair, shortPercent } from '../../src/ui/numbers';
 import { H } from '../helpers/network';
 import { Program, clip, deep, network, random, tangle } from '../helpers/programs';
 import { savedWithRuns } from '../helpers/runs';

@@ -2,12 +2,13 @@
 
 import { describe, expect, test } from 'vitest';
 
-import { costScale, looksOf, shortScaled } from '../../src/canvas/looks';
+import { costScale, looksOf } from '../../src/canvas/looks';
 import { Scene } from '../../src/canvas/scene';
 import { describeItem } from '../../src/canvas/tooltip';
 import { itemsOf } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
 import type { Graph } from '../../src/model/graph';
+import { shortScaled } from '../../src/ui/numbers';
 import { costLines, nodeSentence } from '../../src/ui/words';
 import { PROFILE, measuredNetwork } from '../helpers/measured';
 import { H, LOSS, PRODUCT, SCALED, W, network } from '../helpers/network';

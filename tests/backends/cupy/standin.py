@@ -303,7 +303,7 @@ class Standin:
         self.freed += 1
 
     def describe_memory(self) -> str:
-        return "1 MiB of 2 MiB of a device of tests are free"
+        return "1 MB of 2 MB of a device of tests are free"
 
 
 def void(x: object) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import workbench as wb
+from workbench.scipy import special
 
 ROWS, UNITS = 24, 8
 Fault = Callable[[Any, np.random.Generator], tuple[Any, list[Any]]]
@@ -340,3 +341,47 @@ def negative_in_a_loop(h: Any, rng: np.random.Generator) -> Any:
         lambda t, c: np.sqrt(c - 1e-3 * t), np.arange(6.0), np.abs(h) * hole(rng)
     )
     return h + 0.1 * ys[-1], [ys.inputs[0] if ys.op.name == "item" else ys]
+
+
+# Programs of one fault, which no layer of a network shows
+
+
+@wb.custom_vjp
+def _bad_rule(x: Any) -> Any:
+    return 2 * x
+
+
+_bad_rule.defvjp(lambda x: (2 * x, x), lambda x, g: (np.full(2, np.nan),))
+
+
+def _raise_halfway(x: Any) -> Any:
+    total = np.sum(x)
+    raise ValueError(f"of {total}")
+
+
+#: A program and its arguments by the kind of its one finding.
+ALONE: dict[str, tuple[Callable[..., Any], *tuple[Any, ...]]] = {
+    "chosen": (lambda x: 1.0 * np.argmax(x), np.ones(3)),
+    "convention": (lambda x: np.cos(np.linalg.norm(x)) + np.sum(x), np.zeros(3)),
+    "disconnected": (lambda x, y: np.sum(x), np.ones(3), np.ones(2)),
+    "float32-contradicted": (
+        lambda x: np.sum(np.sin(np.float32(1e5) * x)),
+        np.full(3, 1.1, np.float32),
+    ),
+    "gradient-overflow": (lambda x: np.sum(x * 1e200 * 1e200), np.full(3, 1e-300)),
+    "input-not-finite": (lambda x: np.sum(x), np.array([1, np.nan])),
+    "near-overflow": (lambda x: np.sum(np.log(1 + np.exp(x))), np.array([1, 690.0])),
+    "no-derivative": (lambda x: np.sum(np.spacing(x)), np.ones(3)),
+    "not-finite": (lambda x: np.sum(np.sin(x + np.array([np.inf, 0]))), np.ones(2)),
+    "override-not-finite": (lambda x: np.sum(np.arctan(x)), np.ones(2)),
+    "pole": (lambda x: np.sum(special.digamma(x)), np.array([1.0, 0])),
+    "raised": (_raise_halfway, np.ones(2)),
+    "rule-not-finite": (lambda x: np.sum(_bad_rule(x)), np.ones(2)),
+    "singular-matrix": (
+        lambda a: np.sum(np.linalg.inv(a)),
+        np.array([[1, 1], [1, 1 + 1e-15]]),
+    ),
+    "undetermined": (lambda a: np.linalg.eigh(a)[1][0, 0], np.eye(3)),
+    "zero-gradient": (lambda x: np.sum(x * np.zeros(3)), np.ones(3)),
+    "zero-times-inf": (lambda x: np.sum(x * np.array([np.inf, 1])), np.array([0.0, 1])),
+}

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import workbench as wb
-from tests.checks.doctor.planted import FAULTS
+from tests.checks.doctor.listing import PAGE, put_into_page
 from workbench.checks.doctor import finding
-from workbench.checks.doctor.finding import KINDS
+from workbench.checks.doctor.diagnose import DOCTORS, KINDS
 from workbench.core.op import OPS, load_all_ops
 
 FOLDER = Path(finding.__file__).parent
@@ -30,18 +30,28 @@ def test_G3_every_kind_of_finding_is_explained() -> None:
         for point in (*op.traits.undefined, *op.traits.steep)
     }
     assert made == set(KINDS)
-    assert all(KINDS.values())
+    assert all(kind.words for kind in KINDS.values())
 
 
-def test_planted_faults_are_of_these_kinds() -> None:
-    for name, (_, kinds) in FAULTS.items():
-        assert kinds <= set(KINDS), name
+def test_the_guide_lists_every_kind_of_finding() -> None:
+    text = PAGE.read_text()
+    assert text == put_into_page(text), (
+        "run python -m tests.checks.doctor.listing --write"
+    )
+
+
+def test_a_kind_stands_in_one_row_and_names_others_by_their_names() -> None:
+    assert len(KINDS) == sum(len(doctor.kinds) for doctor in DOCTORS)
+    for doctor in DOCTORS:
+        assert set(doctor.unless) <= set(KINDS)
+        for kind in doctor.kinds.values():
+            assert set(kind.replaces) <= set(KINDS)
 
 
 def test_what_a_finding_is_called_leads_to_its_meaning() -> None:
     (found,) = wb.diagnose(lambda x: x**0.5, 0.0)
     assert found.kind == "infinite-slope"
-    assert "slope is infinite" in KINDS[found.kind]
+    assert "slope is infinite" in KINDS[found.kind].words
 
 
 def kinds_in(tree: ast.Module) -> Iterator[str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
 import workbench as wb
 from tests.checks.doctor.healthy import PROGRAMS
-from tests.checks.doctor.planted import FAULTS, network
+from tests.checks.doctor.planted import ALONE, FAULTS, network
+from workbench.checks.doctor.diagnose import KINDS
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -48,9 +50,25 @@ def assert_named(name: str, size: int, rng: np.random.Generator) -> None:
     ]
     assert hits, (name, found)
     assert all([hits[0].evidence, hits[0].cause, hits[0].place])
+    assert all(one.severity in KINDS[one.kind].severities for one in found), found
     worse = [one for one in found if one.severity == "error" and one is not hits[0]]
     if hits[0].severity == "error":
         assert worse == [], found
+
+
+@pytest.mark.parametrize("kind", ALONE)
+def test_G3_a_fault_of_its_own_is_named(kind: str) -> None:
+    f, *args = ALONE[kind]
+    attached = wb.overrides(wb.override("arctan", "g / 0"))
+    with attached if kind == "override-not-finite" else nullcontext():
+        found = wb.diagnose(f, *args)
+    assert [one.kind for one in found] == [kind], found
+    assert found[0].severity in KINDS[kind].severities
+
+
+def test_every_kind_of_finding_is_planted() -> None:
+    planted = set(ALONE).union(*[kinds for _, kinds in FAULTS.values()])
+    assert planted == set(KINDS)
 
 
 @pytest.mark.parametrize("size", [10, 100, 1000])

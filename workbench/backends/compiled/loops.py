@@ -105,7 +105,7 @@ def write_step(
 
 
 class _Writer:
-    """The text of a step that holds programs, while it is being written."""
+    """The text of a step that holds programs, during its construction."""
 
     def __init__(
         self, machine: Machine, name: str, step: steps.NestedStep, plan: steps.Plan
@@ -162,7 +162,7 @@ class _Writer:
         return self.move(self.read_table(view.buffer), view.offset)
 
     def copy(self, target: str, source: str, size: int) -> None:
-        """Copy bytes from one place to another that does not overlap it."""
+        """Copy bytes from one place to another without overlap."""
         self.b.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
         self.b.line(
             f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size},"
@@ -182,7 +182,7 @@ class _Writer:
         return at
 
     def make_table(self, program: steps.InnerProgram, frame: int) -> str:
-        """Return a table for a program, whose own memory lies in the frame."""
+        """Return a table for a program with its own memory in the frame."""
         buffers = program.plan.buffers
         table = self.emit(f"alloca [{max(1, len(buffers))} x ptr], align 8")
         for outer, inner in program.shared:
@@ -395,7 +395,7 @@ class _LoopWriter(_Writer):
         return self.step.operands[start : start + self.what.seqs]
 
     def _stop_if_flagged(self) -> None:
-        """Return if something was found wrong: what follows would read nonsense."""
+        """Return after an error flag: further steps would read invalid memory."""
         stop, go_on = self.label(), self.label()
         flag = self.emit(f"load i64, ptr {self.read_table(self.step.flag)}, align 8")
         self.branch(self.emit(f"icmp ne i64 {flag}, 0"), stop, go_on)
@@ -441,7 +441,7 @@ class _LoopWriter(_Writer):
         return place
 
     def _is_in_place(self, carry: int, place: int) -> bool:
-        """Return whether a step may write a value over the one before it."""
+        """Return whether a step may overwrite the previous value of a carry."""
         leaf = self.leaves[self.what.consts + self.what.seqs + carry]
         body = self.body
         last, first = body.buffers[leaf].last, body.buffers[place].first
@@ -505,7 +505,7 @@ class _LoopWriter(_Writer):
             self.body.steps[first] = step._replace(parts=step.parts[1:])
 
     def _locate_results(self) -> dict[int, str]:
-        """Return where results begin whose places are fixed, and states of others."""
+        """Return the fixed starts of results, and the states of growing ones."""
         fixed = {}
         for number, i in enumerate(self.step.results):
             kind = self.plan.buffers[i].kind
@@ -531,7 +531,7 @@ class _LoopWriter(_Writer):
     def _write_targets(
         self, targets: steps.Targets, k: str, t: str, table: str, fixed: dict[int, str]
     ) -> list[tuple[str, str, int]]:
-        """Fill in where outputs go; return what is to be copied after the step."""
+        """Fill in the targets of outputs; return the copies due after the step."""
         buffers = self.body.buffers
         pointers: dict[int, str] = {}
         for place, number in targets.results.items():
@@ -571,7 +571,7 @@ class _LoopWriter(_Writer):
         self.begin(go_on)
 
     def _write_finals(self, made: str, table: str) -> None:
-        """Fill in what the loop gives when it has ended."""
+        """Fill in the results of the loop after its end."""
         what = self.what
         for number, (kind, k) in enumerate(what.results):
             i = self.step.results[number]

@@ -296,7 +296,7 @@ class Program:
         return _round_piece(kernel, -(-rounds // pieces))
 
     def _split_reductions(self, kernel: Kernel) -> tuple[Kernel, list[Kernel]]:
-        """Return a kernel whose large reductions are made in pieces, and what joins."""
+        """Return a kernel with large reductions in pieces, and their joins."""
         if not kernel.reduces_outermost or kernel.size <= 2 * PIECE:
             return kernel, []
         rounds = kernel.lengths[0]
@@ -395,7 +395,7 @@ class Program:
     ) -> list[Any]:
         """Return the outputs for these inputs, as arrays that nobody else writes to.
 
-        The inputs have the shapes and dtypes of the graph's leaves. ``observe`` is told
+        The inputs have the shapes and dtypes of the graph's leaves. ``observe`` gets
         the seconds of each call.
 
         Raises
@@ -491,7 +491,7 @@ class Program:
         empty: Sequence[Any] = (),
         numbers: bool = False,
     ) -> Callable[..., Any] | None:
-        """Return the program as a built-in function, if it can be one; see `entry`."""
+        """Return the program as a built-in function, where possible; see `entry`."""
         addresses = [
             self._library.addresses[run.function]
             for run in self._runs
@@ -511,7 +511,7 @@ class Program:
 
     @property
     def memory(self) -> int:
-        """The bytes that a call takes: for what comes and goes, and for results."""
+        """The bytes that a call takes: temporary memory, and results."""
         results = [b for b in self.plan.buffers if b.kind in ("output", "host")]
         return self._size + sum(b.known_size for b in results)
 
@@ -524,7 +524,7 @@ class Program:
             table.release()
 
     def _plan_readers(self) -> list[tuple[Any, int, str]]:
-        """Return for each result its buffer, and how it is read.
+        """Return for each result its buffer and the way to read the result.
 
         As the ``whole`` array of the buffer, as the ``number`` in it, or as a ``part``,
         which is copied, as is what others have.
@@ -541,7 +541,7 @@ class Program:
         return made
 
     def _prepare_operand(self, x: Any) -> tuple[Any, Any]:
-        """Return an operand of a call of NumPy as `_call_numpy` takes it.
+        """Return an operand of a call of NumPy in the form of `_call_numpy`.
 
         Its buffer, and how its array is made of that: None, if it is all of it.
         """
@@ -652,7 +652,7 @@ PLAIN, OWN = 0x1 | 0x100, 0x1 | 0x100 | 0x4 | 0x400
 
 
 def _is_own(array: Array, operands: Sequence[Any]) -> bool:
-    """Return whether what NumPy has given is nobody else's, and laid out plainly."""
+    """Return whether a result of NumPy owns its memory, in plain layout."""
     if array.flags.num & OWN != OWN:
         return False
     for x in operands:
@@ -693,7 +693,7 @@ def count_threads() -> int:
 
 
 class Crew:
-    """Threads that help the caller with the rounds of a kernel, if they come to it.
+    """Threads that help the caller with the rounds of a kernel, if free in time.
 
     All that they share is made of single steps of C: an interrupt in the main thread
     leaves no lock behind, as those of `concurrent.futures` may stay.

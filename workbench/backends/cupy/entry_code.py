@@ -74,12 +74,12 @@ class Total(NamedTuple):
 
     @property
     def combination(self) -> Combination:
-        """The op that makes one value of two, and what changes nothing."""
+        """The op that combines two values, with its identity."""
         return COMBINATIONS[self.ufunc]
 
 
 class FunctionText:
-    """The text of one function while it is being written."""
+    """The text of one function, during its construction."""
 
     def __init__(self) -> None:
         self.b = CudaBuilder()
@@ -367,7 +367,7 @@ class KernelWriter:
     def write_index(
         self, f: FunctionText, axis: IndexAxis, values: dict[int, Entry]
     ) -> str:
-        """Return an index value, counted from the start; 0 if it is out of bounds."""
+        """Return an index value, counted from the start; 0 if out of bounds."""
         b = f.b
         whole = b.convert(values[axis.operand], "i8")
         assert isinstance(whole, Value)
@@ -383,7 +383,7 @@ class KernelWriter:
     def write_offset(
         self, f: FunctionText, address: Address, values: dict[int, Entry]
     ) -> str:
-        """Return what index values add to a pointer."""
+        """Return the offset that index values add to a pointer."""
         return "".join(
             f" + {self.write_index(f, axis, values)} * {axis.stride}LL"
             for axis in address.axes
@@ -502,7 +502,7 @@ class KernelWriter:
     def _store_total(
         self, b: CudaBuilder, place: str, total: Total, parts: Sequence[Any]
     ) -> None:
-        """Write a result to its place, or what it is together with what is there."""
+        """Write a result to its place, added to the old value if required."""
         if total.adds:
             there = b.convert(b.load(place, total.view.kind), total.kind)
             combine = total.combination.combine
@@ -519,7 +519,7 @@ class KernelWriter:
         self, kept: Sequence[bool], totals: Sequence[tuple[Total, list[int]]],
         partials: Sequence[View],
     ) -> Launch:  # fmt: skip
-        """Return the launch that reduces what the pieces have found."""
+        """Return the launch that reduces the results of the pieces."""
         lengths = [n for n, k in zip(self.lengths, kept, strict=True) if k]
         shape = (partials[0].shape[0], *lengths)
         loads, news = {}, []
@@ -546,7 +546,7 @@ class KernelWriter:
         return launch
 
     def start_total(self, b: CudaBuilder, total: Total) -> list[Value]:
-        """Write the variables of a total, which hold what changes nothing."""
+        """Write the variables of a total, set to the identity."""
         part = PARTS.get(total.kind, total.kind)
         first = b.literal_part(total.combination.identity(part), part)
         made = []
@@ -569,7 +569,7 @@ class KernelWriter:
         self, b: CudaBuilder, total: Total, others: Sequence[Value],
         parts: Sequence[Value],
     ) -> None:  # fmt: skip
-        """Combine a total with other values that stand in front of it."""
+        """Combine a total with values that stand in front."""
         combine = total.combination.combine
         news = [combine(b, x, y) for x, y in zip(others, parts, strict=True)]
         for part, new in zip(parts, news, strict=True):

@@ -1,4 +1,4 @@
-"""A kernel as launches: what `entry_code` writes, scatters, and running sums.
+"""A kernel as launches: those of `entry_code`, scatters, and running sums.
 
 Several values for one place are taken one after the other by threads whose place it is,
 without atomic operations, in the order of the kernel's loops.
@@ -130,7 +130,7 @@ class _LaunchWriter(KernelWriter):
         return [self._write_shares(one, steps)]
 
     def _write_shares(self, one: Scatter, steps: list[int]) -> Launch:
-        """Return a launch each of whose blocks owns a share of the targets.
+        """Return a launch in which each block owns a share of the targets.
 
         It goes through all index values, notes those of its own in their order, and
         puts one after the other; threads are apart along the axes that move in the
@@ -233,7 +233,7 @@ class _LaunchWriter(KernelWriter):
         self, one: Scatter, free: Sequence[bool], steps: list[int], ufunc: np.ufunc,
         pieces: int,
     ) -> list[Launch]:  # fmt: skip
-        """Return a launch that combines pieces of the values, and what joins them.
+        """Return a launch that combines pieces of the values, and those that join.
 
         Each thread goes through the values of its piece, and takes those whose target
         is its own.
@@ -298,7 +298,7 @@ class _LaunchWriter(KernelWriter):
         ]
 
     def _put(self, b: CudaBuilder, one: Scatter, place: str, value: Entry) -> None:
-        """Write a value to a place, combined with what lies there."""
+        """Write a value to a place, combined with the old value there."""
         entry = b.convert(value, one.address.view.kind)
         if one.combine is not None:
             combine: Callable[..., Value] = one.combine

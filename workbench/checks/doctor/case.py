@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse
+from workbench.checks.doctor import spelling
 from workbench.checks.doctor.finding import Finding
 from workbench.checks.isolated_node import to_host
 from workbench.checks.progress import Progress, ProgressMeter, tick
@@ -211,6 +212,30 @@ class Case:
         if not is_leaf(node):
             return f"{node.op.name}{name}"
         return f"the input{name}" if name else "a constant"
+
+    def find_library_call(self, node: Tensor) -> str | None:
+        """Return the function of a library that a node is a step of.
+
+        That is ``"st.norm.logpdf"``; of a package that calls NumPy in its own files its
+        name. None for a node that a line of the user's own computes: an operator, or a
+        call that makes one op by whatever name.
+        """
+        if node.code is None or node.op.custom:
+            return None
+        package = spelling.find_package(node)
+        if package is not None:
+            return package
+        made = self.ops_of_call.get(source.instruction_of(node), ())
+        return spelling.find_outer_call(node) if len(made) > 1 else None
+
+    def is_inner_step(self, node: Tensor) -> bool:
+        """Return whether a node is a step of a library's function, not its result."""
+        if self.find_library_call(node) is None:
+            return False
+        here = source.instruction_of(node)
+        return spelling.find_package(node) is not None or any(
+            source.instruction_of(x) == here for x in self.readers.get(node.serial, ())
+        )
 
 
 @contextmanager

@@ -1,14 +1,21 @@
 """`diagnose`: finds the nodes to blame for wrong values and gradients of a program.
 
-The doctors are a table, `DOCTORS`; each examines the same `Case` and knows which nodes
-were blamed before. Their findings are sorted, similar ones are folded into one,
-and all are returned as `Findings`.
+The doctors are a table, `DOCTORS`, with what each of them finds; each examines the same
+`Case`. A node is blamed by the first that finds fault with it. The findings are sorted,
+similar ones are folded into one, and all are returned as `Findings`.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
 from functools import partial
 from operator import index
@@ -21,7 +28,6 @@ from workbench.autodiff import reverse
 from workbench.checks.doctor import (
     digits,
     forms,
-    inner_nodes,
     matrices,
     values,
     vanishing,
@@ -29,13 +35,9 @@ from workbench.checks.doctor import (
     zeros,
 )
 from workbench.checks.doctor.case import Case, hold_on_host, is_leaf
-from workbench.checks.doctor.finding import Finding, Findings, Fix
+from workbench.checks.doctor.finding import Finding, Findings, Fix, Severity
 from workbench.checks.doctor.singular import ENTRIES
-from workbench.checks.doctor.spelling import (
-    LEFT_OUT,
-    find_library_call,
-    is_inner_step,
-)
+from workbench.checks.doctor.spelling import LEFT_OUT
 from workbench.checks.isolated_node import to_host
 from workbench.checks.progress import BUDGET, Progress, ProgressMeter
 from workbench.core import source, tree, types
@@ -248,8 +250,20 @@ def examine(case: Case) -> Findings:
 
 def _run_doctor(case: Case, doctor: Doctor) -> None:
     """Add the findings of one doctor to those of the case."""
+    if any(one.kind in doctor.unless for one in case.found):
+        return
+    blamed = case.blamed
     for finding in doctor.find(case):
-        case.found.append(_name_library_call(case, finding))
+        if finding.node.serial not in blamed:
+            _add_finding(case, _name_library_call(case, finding))
+
+
+def _add_finding(case: Case, new: Finding) -> None:
+    """Add a finding to those of the case, unless one of them replaces it."""
+    if not any(new.kind in KINDS[one.kind].replaces for one in case.found):
+        replaced = KINDS[new.kind].replaces
+        case.found[:] = [one for one in case.found if one.kind not in replaced]
+        case.found.append(new)
 
 
 def _name_library_call(case: Case, finding: Finding) -> Finding:
@@ -261,11 +275,11 @@ def _name_library_call(case: Case, finding: Finding) -> Finding:
     node, fix = finding.node, finding.fix
     if finding.site is not None or is_leaf(node):
         return finding
-    call = find_library_call(case, node)
+    call = case.find_library_call(node)
     if call is None:
         return finding
     if fix is not None and fix.rule is None:
-        installed = fix.edit is not None and is_inner_step(case, node)
+        installed = fix.edit is not None and case.is_inner_step(node)
         if LEFT_OUT in fix.code or installed:
             fix = None
     title, evidence = finding.title, finding.evidence
@@ -328,6 +342,24 @@ def _get_notes(error: Exception) -> list[str]:
 # The doctors
 
 
+class Kind(NamedTuple):
+    """A kind of finding.
+
+    Attributes
+    ----------
+    words
+        What it means, in a few words.
+    severities
+        Those that it may have.
+    replaces
+        The kinds of findings that say no more where this one is found.
+    """
+
+    words: str
+    severities: tuple[Severity, ...] = ("error",)
+    replaces: tuple[str, ...] = ()
+
+
 class Doctor(NamedTuple):
     """An examiner of cases, in its place among the others.
 
@@ -338,49 +370,153 @@ class Doctor(NamedTuple):
     find
         Yields its findings on a case; ``case.found`` and ``case.blamed`` tell what
         those before it have found.
+    kinds
+        What it finds, by its name: what `Finding.kind` is.
+    unless
+        It does not look where one of these kinds was found before.
     """
 
     topic: str
     find: Callable[[Case], Iterable[Finding]]
+    kinds: Mapping[str, Kind]
+    unless: Collection[str] = ()
 
 
-def _examine_values(case: Case) -> Iterator[Finding]:
-    return inner_nodes.refine_findings(case, values.find_bad_values(case))
+ERROR: tuple[Severity, ...] = ("error",)
+WARNING: tuple[Severity, ...] = ("warning",)
+NOTE: tuple[Severity, ...] = ("note",)
 
+NONFINITE_VALUES = {
+    "input-not-finite": Kind("the program is given NaN or infinity"),
+    "log-of-zero": Kind("a logarithm of 0"),
+    "log-of-negative": Kind("a logarithm of a negative number"),
+    "sqrt-of-negative": Kind("a square root of a negative number"),
+    "division-by-zero": Kind("a quotient by 0"),
+    "power-of-negative": Kind("a negative number to a power that is not whole"),
+    "outside-domain": Kind("another op, outside of what it is defined for"),
+    "pole": Kind("an op at a point where it grows without bound"),
+    "overflow": Kind("a result larger than its dtype holds"),
+    "inf-minus-inf": Kind("a difference of infinities"),
+    "zero-times-inf": Kind("0 times infinity, in a value or on the way back"),
+    "not-finite": Kind("infinity where an op has no value for it"),
+    "raised": Kind("the function, or a rule, raised an error half-way"),
+}
+NONFINITE_SLOPES = {
+    "infinite-slope": Kind(
+        "an op at a point where its slope is infinite, such as `sqrt` at 0"
+    ),
+    "gradient-overflow": Kind("a gradient larger than its dtype holds"),
+    "rule-not-finite": Kind("a rule of your own that gives what is not finite"),
+    "override-not-finite": Kind("an override that does"),
+}
+#: What is not finite has neither size nor digits to examine.
+NONFINITE = (*NONFINITE_VALUES, *NONFINITE_SLOPES)
 
-def _examine_slopes(case: Case) -> Iterator[Finding]:
-    return inner_nodes.refine_findings(case, values.find_bad_slopes(case))
-
-
-def _examine_sizes(case: Case) -> list[Finding]:
-    """Return findings on the sizes of gradients and the digits of values."""
-    # Values that are not finite have neither size nor digits to examine.
-    if any(f.kind != "lost-digits" and f.severity == "error" for f in case.found):
-        return []
-    grown = [*vanishing.find_changing_gradients(case)]
-    lost = [*digits.find_lost_digits(case)]
-    # Errors grow as gradients do, and what cancels is divided by what is small: one
-    # finding, not two. A difference that cancels is the cause, else the growth is.
-    if any(f.node.op.traits.symbol in ("+", "-") for f in lost):
-        wrong = any(f.severity == "error" for f in lost)
-        grown = [f for f in grown if f.kind != "exploding" and not wrong]
-    elif any(f.kind == "exploding" for f in grown):
-        lost = []
-    return grown + lost
-
-
-#: All doctors, in their order: a node is blamed by the first that finds fault with it.
+#: All doctors, in their order.
 DOCTORS = (
-    Doctor("values that are not finite", _examine_values),
-    Doctor("gradients that are not finite", _examine_slopes),
-    Doctor("units that do not learn", vanishing.find_idle_units),
-    Doctor("vectors of repeated values", vectors.find_undetermined_vectors),
-    Doctor("gradients that are 0", zeros.find_zero_gradients),
-    Doctor("second derivatives that are conventions", zeros.find_conventions),
-    Doctor("singular matrices", matrices.find_singular_matrices),
-    Doctor("vanishing and exploding gradients, lost digits", _examine_sizes),
-    Doctor("exponentials that soon overflow", forms.find_near_overflow),
+    Doctor("values that are not finite", values.find_bad_values, NONFINITE_VALUES),
+    Doctor("gradients that are not finite", values.find_bad_slopes, NONFINITE_SLOPES),
+    Doctor(
+        "units that do not learn",
+        vanishing.find_idle_units,
+        {
+            "dead-relu": Kind("units that no example switches on", WARNING + NOTE),
+            "saturated": Kind("units at the flat ends of their function", WARNING),
+        },
+    ),
+    Doctor(
+        "vectors of repeated values",
+        vectors.find_undetermined_vectors,
+        {
+            "undetermined": Kind(
+                "vectors of repeated eigenvalues or singular values, which rounding"
+                " chooses",
+                ERROR + WARNING,
+            ),
+        },
+    ),
+    Doctor(
+        "gradients that are 0",
+        zeros.find_zero_gradients,
+        {
+            "disconnected": Kind(
+                "an input that the result does not depend on", WARNING
+            ),
+            "rounded": Kind("rounding, whose slope is 0", WARNING),
+            "compared": Kind("a comparison, whose slope is 0", WARNING),
+            "chosen": Kind(
+                "a position or another whole number, which has no slope", WARNING
+            ),
+            "cast-to-integer": Kind("a cast to whole numbers", WARNING),
+            "stopped": Kind("an op that stops the gradient", WARNING),
+            "no-derivative": Kind("an op without a derivative", WARNING),
+            "zero-gradient": Kind(
+                "a gradient that is exactly 0 for another reason", WARNING + NOTE
+            ),
+        },
+    ),
+    Doctor(
+        "second derivatives that are conventions",
+        zeros.find_conventions,
+        {
+            "convention": Kind(
+                "a second derivative of a length of 0, which is taken as 0", NOTE
+            ),
+        },
+    ),
+    Doctor(
+        "singular matrices",
+        matrices.find_singular_matrices,
+        {
+            "singular-matrix": Kind(
+                "a matrix so nearly singular that results of it lose their digits",
+                ERROR + WARNING,
+            ),
+        },
+    ),
+    # Errors grow as gradients do, and what cancels is divided by what is small: one
+    # finding, not two. A difference that cancels is the cause, else the growth is; and
+    # gradients whose digits are gone have no size to examine.
+    Doctor(
+        "vanishing and exploding gradients",
+        vanishing.find_changing_gradients,
+        {
+            "vanishing": Kind("a gradient that shrinks on its way", WARNING),
+            "exploding": Kind(
+                "a gradient that grows on its way",
+                WARNING,
+                replaces=("float32-contradicted", "lost-digits"),
+            ),
+        },
+        unless=NONFINITE,
+    ),
+    Doctor(
+        "lost digits",
+        digits.find_lost_digits,
+        {
+            "cancellation": Kind(
+                "a difference of nearly equal numbers",
+                ERROR + WARNING,
+                replaces=("vanishing", "exploding"),
+            ),
+            "float32-contradicted": Kind(
+                "a float32 result that float64 contradicts", ERROR + WARNING
+            ),
+            "lost-digits": Kind(
+                "a result that has lost nearly all digits", ERROR + WARNING
+            ),
+        },
+        unless=NONFINITE,
+    ),
+    Doctor(
+        "exponentials that soon overflow",
+        forms.find_near_overflow,
+        {"near-overflow": Kind("an exponential that soon overflows", NOTE)},
+    ),
 )
+
+#: Every kind of finding, by its name.
+KINDS = {name: kind for doctor in DOCTORS for name, kind in doctor.kinds.items()}
 
 
 class _IgnoreWarnings:

@@ -32,6 +32,7 @@ from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import CAUSE, find_form
 from workbench.checks.doctor.vectors import WRONG
 from workbench.core import walk
+from workbench.core.numbers import format_number
 from workbench.core.tensor import Tensor, value_of
 
 ROOTS = 30.0
@@ -58,7 +59,7 @@ def find_lost_digits(case: Case) -> Iterator[Finding]:
 
     Errors of what depends on a matrix that is nearly singular come from there.
     """
-    known = [one.node for one in case.found if one.kind == "lost-digits"]
+    known = [one.node for one in case.found if one.kind == "singular-matrix"]
     for one in _compare_precisions(case):
         if not any(_is_connected(one.node, node) for node in known):
             yield one
@@ -231,13 +232,7 @@ def _max_difference(a: Any, b: Any) -> float:
 def _format_both(y: Any, z: Any) -> str:
     k = int(np.argmax(np.abs(np.subtract(y, z)))) if np.size(y) > 1 else 0
     a, b = np.ravel(y)[k], np.ravel(z)[k]
-    return f"{_format_digits(a)}, and in higher precision {_format_digits(b)}"
-
-
-def _format_digits(x: Any) -> str:
-    if np.iscomplexobj(x):
-        return f"{complex(x):.8g}"
-    return f"{float(x):.8g}"
+    return f"{format_number(a, 8)}, and in higher precision {format_number(b, 8)}"
 
 
 def _find_value_jump(
@@ -270,9 +265,9 @@ def _find_value_jump(
         if own >= enough and own >= JUMP * before and not _is_conditioned(node):
             text = (
                 f"{_format_entry(node, at)} is"
-                f" {_format_digits(np.asarray(node._value)[at])}, and in higher"
-                f" precision {_format_digits(np.asarray(new)[at])}: off by {own:.2g} of"
-                " its size"
+                f" {format_number(np.asarray(node._value)[at], 8)}, and in higher"
+                f" precision {format_number(np.asarray(new)[at], 8)}: off by {own:.2g}"
+                " of its size"
             )
             found.append(Jump(node, own / before, own, text))
 

@@ -149,12 +149,10 @@ def prove(
         return None  # a line that was not tried is none to offer
     used = sorted({int(name[1:]) for name in SLOT.findall(draft.code)})
     slots = {f"_{i}": operands.slots[i] for i in used}
-    if spelling.is_inner_step(case, draft.target):
+    if case.is_inner_step(draft.target):
         return None  # no line of the user's computes it
     for slot in slots.values():
-        if slot.text == spelling.LEFT_OUT and spelling.find_library_call(
-            case, slot.node
-        ):
+        if slot.text == spelling.LEFT_OUT and case.find_library_call(slot.node):
             return None  # the user has no name for it
     try:
         part = _Part(draft, slots)

@@ -24,8 +24,10 @@ from workbench.checks.doctor.case import (
 from workbench.checks.doctor.edits import widen_operand
 from workbench.checks.doctor.equivalence import (
     EquivalentLine,
+    Operands,
     is_finite_in_float64,
     offer_fix,
+    prove,
 )
 from workbench.checks.doctor.finding import Fix
 from workbench.checks.doctor.forms import find_form
@@ -42,12 +44,12 @@ from workbench.checks.doctor.spelling import (
     parenthesize,
     quote_operand,
 )
-from workbench.checks.doctor.zeros import find_dropped
 from workbench.checks.progress import BudgetSpent, is_spent, tick
-from workbench.core import types, walk
+from workbench.core import blame, types, walk
 from workbench.core.tensor import Tensor, make_leaf, value_of
 from workbench.core.traits import SingularPoint
 from workbench.errors import WorkbenchError
+from workbench.ops.indexing import GETITEM
 from workbench.overrides.override import override
 from workbench.overrides.override_blocks import resolve_call
 
@@ -600,3 +602,130 @@ def _format_norm(g: Any) -> str:
 
 def _write_override(node: Tensor, rule: str) -> str:
     return f'wb.override("{node.op.name}", "{rule}")'
+
+
+# Entries that a program drops, but whose NaN stays in the gradient.
+#
+# ``(x > 0) * np.log(x)``, ``np.fmax(np.log(x), -5)``, ``np.minimum(1 / x, 9)``,
+# ``np.log(x)[2]``: the entries that are not finite are not wanted, but 0 times infinity
+# is NaN, in the value or on the way back. `np.where` sends nothing to the branch that
+# it leaves out. From the blamed node a walk finds the node that drops its bad entries.
+
+#: The most nodes that the walk visits.
+MOST_VISITED = 40
+
+
+class Dropped(NamedTuple):
+    """The node that drops the bad entries of another, in a sentence, and a fix."""
+
+    node: Tensor
+    cause: str
+    fix: Fix | None
+
+
+def find_dropped(case: Case, node: Tensor, bad: Any) -> Dropped | None:
+    """Return the node that drops these entries of a node; None if they are used."""
+    if not isinstance(bad, np.ndarray | np.generic | bool):
+        return None  # arrays of another library
+    bad = np.asarray(bad)
+    if isinstance(node._value, tuple) or bad.shape != np.shape(node._value):
+        return None
+    if not bad.any():
+        return None
+    stack, seen = [(node, bad)], {node.serial}
+    while stack and len(seen) < MOST_VISITED:
+        x, bad = stack.pop(0)
+        for reader in case.readers.get(x.serial, ()):
+            if reader.serial in seen or isinstance(reader._value, tuple):
+                continue
+            seen.add(reader.serial)
+            k = next(i for i, a in enumerate(reader.inputs) if a is x)
+            found = _explain_drop(case, node, reader, k, bad)
+            if found is not None:
+                return found
+            further = _carry_mask(reader, k, bad)
+            if further is not None:
+                stack.append((reader, further))
+    return None
+
+
+def _explain_drop(
+    case: Case, origin: Tensor, node: Tensor, k: int, bad: Any
+) -> Dropped | None:
+    """Return the explanation if a node drops the bad entries of its operand k."""
+    traits, y = node.op.traits, np.asarray(node._value)
+    if traits.symbol == "*":
+        other = np.broadcast_to(value_of(node.inputs[1 - k]), y.shape)
+        if not (other[np.broadcast_to(bad, y.shape)] == 0).all():
+            return None
+        truth = other.dtype == bool
+        kept = f"{{{1 - k}}}" if truth else f"{{{1 - k}}} != 0"
+        value = f"{{{k}}}" if truth else "{0} * {1}"
+        what = (
+            f"multiplies by 0 there, with {_quote_other(node, 1 - k)}: 0 times infinity"
+            " or NaN is NaN, and a product masks nothing"
+        )
+        return _make_dropped(case, node, what, f"np.where({kept}, {value}, 0)")
+    if traits.picks and len(node.inputs) == 2:
+        mine = np.broadcast_to(value_of(node.inputs[k]), y.shape)
+        there = np.broadcast_to(bad, y.shape)
+        if not np.isfinite(y[there]).all() or (mine[there] == y[there]).any():
+            return None
+        return _make_dropped(
+            case, node, "takes the other operand there, and sends back 0",
+            f"np.where({{0}} {traits.picks} {{1}}, {{0}}, {{1}})",
+        )  # fmt: skip
+    if traits.moves and k == 0:
+        rest = [value_of(a) for a in node.inputs[1:]]
+        if not np.shape(bad) or np.any(node.op.compute(bad, *rest, **node.params)):
+            return None
+        return Dropped(
+            node,
+            f" {_describe_node(node)} does not use these entries, and sends back 0:"
+            " take the entries that are used before the computation.",
+            _offer_taking_first(case, origin, node),
+        )
+    return None
+
+
+def _make_dropped(case: Case, node: Tensor, what: str, code: str) -> Dropped:
+    text = "choose with np.where, which sends nothing to its other branch"
+    return Dropped(
+        node,
+        f" {_describe_node(node)} {what}; np.where leaves it out in values and"
+        " gradients.",
+        offer_fix(case, node, text, code),
+    )
+
+
+def _describe_node(node: Tensor) -> str:
+    return f"{node.op.name}{blame.quote_site(node.site)}"
+
+
+def _quote_other(node: Tensor, k: int) -> str:
+    text = quote_operand(node, k)
+    return "its other operand" if text == LEFT_OUT else text
+
+
+def _offer_taking_first(case: Case, origin: Tensor, node: Tensor) -> Fix | None:
+    """Return a fix that indexes the operand in place of the result."""
+    name = origin.op.name
+    if node.op is not GETITEM or node.inputs[0] is not origin:
+        return None
+    if not origin.op.elementwise or len(origin.inputs) != 1 or not hasattr(np, name):
+        return None
+    o = Operands()
+    code = f"np.{name}({o(origin, 0)}[{o.name_index(node)}])"
+    form = prove(case, EquivalentLine("take the entries first", code, node), o)
+    return None if form is None else Fix(form.name, form.code, edit=form.edit)
+
+
+def _carry_mask(node: Tensor, k: int, bad: Any) -> Any:
+    """Return the mask of bad entries after a node, from that of its operand k."""
+    shape = np.shape(node._value)
+    if node.op.traits.moves and k == 0:
+        rest = map(value_of, node.inputs[1:])
+        return np.asarray(node.op.compute(bad, *rest, **node.params), bool)
+    if node.op.joins is not None or not node.op.elementwise:
+        return None
+    return np.broadcast_to(bad, shape) if np.ndim(bad) <= len(shape) else None

@@ -17,49 +17,6 @@ from workbench.core.tensor import Tensor
 Severity = Literal["error", "warning", "note"]
 Sweep = Literal["forward", "backward"]
 
-#: Every kind of finding, in a few words.
-KINDS = {
-    # values that are not finite
-    "input-not-finite": "the program is given NaN or infinity",
-    "log-of-zero": "a logarithm of 0",
-    "log-of-negative": "a logarithm of a negative number",
-    "sqrt-of-negative": "a square root of a negative number",
-    "division-by-zero": "a quotient by 0",
-    "power-of-negative": "a negative number to a power that is not whole",
-    "outside-domain": "another op, outside of what it is defined for",
-    "pole": "an op at a point where it grows without bound",
-    "overflow": "a result larger than its dtype holds",
-    "inf-minus-inf": "a difference of infinities",
-    "zero-times-inf": "0 times infinity, in a value or on the way back",
-    "not-finite": "infinity where an op has no value for it",
-    "raised": "the function raised an error",
-    # gradients that are not finite
-    "infinite-slope": "an op at a point where its slope is infinite",
-    "gradient-overflow": "a gradient larger than its dtype holds",
-    "rule-not-finite": "a user's rule that gives NaN or infinity",
-    "override-not-finite": "an override that gives NaN or infinity",
-    # gradients that are 0, or useless
-    "disconnected": "an input that the result does not depend on",
-    "rounded": "rounding, whose slope is 0",
-    "compared": "a comparison, whose slope is 0",
-    "chosen": "a position or another whole number, which has no slope",
-    "cast-to-integer": "a cast to whole numbers",
-    "stopped": "an op that stops the gradient",
-    "no-derivative": "an op without a derivative",
-    "zero-gradient": "a gradient that is exactly 0 for another reason",
-    "convention": "a second derivative of a length of 0, which is taken as 0",
-    "dead-relu": "units that no example switches on",
-    "saturated": "units at the flat ends of their function",
-    "vanishing": "a gradient that shrinks on its way",
-    "exploding": "a gradient that grows on its way",
-    # digits that are lost
-    "near-overflow": "an exponential that soon overflows",
-    "cancellation": "a difference of nearly equal numbers",
-    "float32-contradicted": "a float32 result that float64 contradicts",
-    "undetermined": "vectors of repeated values, which rounding chooses",
-    "lost-digits": "a result that has lost nearly all digits",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Edit:

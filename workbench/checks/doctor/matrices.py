@@ -489,7 +489,7 @@ def _make_finding(
     real = np.finfo(dtype).dtype
     exact = CONDITIONS[node.op.traits.condition].exact
     return Finding(
-        "lost-digits",
+        "singular-matrix",
         "error" if condition * eps > WRONG and not exact else "warning",
         node,
         "forward",

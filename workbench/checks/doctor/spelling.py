@@ -15,7 +15,6 @@ from itertools import islice
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
-from workbench.checks.doctor.case import Case
 from workbench.core import source, spelling
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
@@ -65,22 +64,15 @@ def quote_operand(node: Tensor, k: int = 0) -> str:
 INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/](\w+)")
 
 
-def find_library_call(case: Case, node: Tensor) -> str | None:
-    """Return the function of a library that a node is a step of: ``"st.norm.logpdf"``.
+def find_package(node: Tensor) -> str | None:
+    """Return the installed package in whose files a node was made, or None."""
+    found = INSTALLED.search(node.code.co_filename) if node.code is not None else None
+    return None if found is None else found[2]
 
-    Of a package that calls NumPy in its own files its name. None for a node that a line
-    of the user's own computes: an operator, or a call that makes one op by whatever
-    name.
-    """
-    if node.code is None or node.op.custom:
-        return None
-    found = INSTALLED.search(node.code.co_filename)
-    if found is not None:
-        return found[2]
-    here = source.instruction_of(node)
-    if len(case.ops_of_call.get(here, ())) < 2:
-        return None
-    return _find_outer_call(*here, Spelling.of(node.op))
+
+def find_outer_call(node: Tensor) -> str | None:
+    """Return the function whose call made a node, where it is not that of its op."""
+    return _find_outer_call(*source.instruction_of(node), Spelling.of(node.op))
 
 
 @lru_cache(maxsize=1024)
@@ -123,17 +115,6 @@ def find_own_logarithm(node: Tensor) -> str | None:
     return None
 
 
-def is_inner_step(case: Case, node: Tensor) -> bool:
-    """Return whether a node is a step of a library's function, and not its result."""
-    if find_library_call(case, node) is None:
-        return False
-    if node.code is not None and INSTALLED.search(node.code.co_filename):
-        return True
-    here = source.instruction_of(node)
-    readers = case.readers.get(node.serial, ())
-    return any(source.instruction_of(x) == here for x in readers)
-
-
 def _quote_nested(node: Tensor, x: Tensor) -> str | None:
     """Return the user's text of an operand that stands inside the call of a node.
 
@@ -151,7 +132,7 @@ def _quote_nested(node: Tensor, x: Tensor) -> str | None:
     if starts[:2] > starts[2:] or ends[:2] < ends[2:]:
         return None
     text = quote_line(x)
-    if _find_outer_call(*source.instruction_of(x), Spelling.of(x.op)):
+    if find_outer_call(x):
         return None  # one of several steps that have this text
     try:
         return ast.unparse(ast.parse(f"({text})", mode="eval").body)

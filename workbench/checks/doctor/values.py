@@ -10,11 +10,12 @@ leads to them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from workbench.checks.doctor import explanation, forms, zeros
+from workbench.checks.doctor import explanation, forms
 from workbench.checks.doctor.case import (
     Case,
     SweepStep,
@@ -25,19 +26,36 @@ from workbench.checks.doctor.case import (
 )
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import find_form
+from workbench.checks.doctor.inner_nodes import (
+    DEPTH,
+    MOST,
+    LoopRun,
+    holds_ops,
+    lift_finding,
+    unfold_node,
+)
 from workbench.checks.doctor.singular import BOUNDED
 from workbench.checks.doctor.spelling import (
     LEFT_OUT,
-    find_library_call,
     parenthesize,
     quote_operand,
 )
+from workbench.checks.isolated_node import loop_of
 from workbench.core import types, walk
-from workbench.core.tensor import Tensor, value_of
+from workbench.core.tensor import Tensor, make_leaf, next_serial, value_of
+from workbench.errors import WorkbenchError
+from workbench.ops.define import Parts
 
 
 def find_bad_values(case: Case) -> Iterator[Finding]:
-    """Yield a finding for each origin of outputs that are not finite."""
+    """Yield a finding for each origin of outputs that are not finite.
+
+    For nodes that hold others it tells what happened inside.
+    """
+    return _refine_findings(case, _find_bad_values(case))
+
+
+def _find_bad_values(case: Case) -> Iterator[Finding]:
     roots = [y for y in case.outputs if y.serial in case.nonfinite]
     mended: set[int] = set()
     for node, path in find_value_origins(case, roots).items():
@@ -137,7 +155,7 @@ def _explain_data(
     case: Case, node: Tensor, k: int, path: tuple[Tensor, ...]
 ) -> Finding:
     """Return the finding for a constant of the program that is not finite."""
-    call = find_library_call(case, node)
+    call = case.find_library_call(node)
     if call is not None and types.is_weak(node.inputs[k]):
         return _explain_outside(node, call, path)
     text = parenthesize(quote_operand(node, k))
@@ -269,7 +287,7 @@ def explain_value(case: Case, node: Tensor, path: tuple[Tensor, ...]) -> Finding
     if cancelled is not None:
         return cancelled
     cause, fix = diagnosis.cause, diagnosis.fix
-    unwanted = zeros.find_dropped(case, node, _find_bad_entries(node))
+    unwanted = explanation.find_dropped(case, node, _find_bad_entries(node))
     if unwanted is not None:
         cause, fix = cause + unwanted.cause, unwanted.fix or fix
     return Finding(
@@ -325,7 +343,12 @@ def find_bad_slopes(case: Case) -> Iterator[Finding]:
     """Yield a finding for each origin of gradients that are not finite.
 
     None for nodes that were blamed for values, and for readers of what has cancelled.
+    For nodes that hold others it tells what happened inside.
     """
+    return _refine_findings(case, _find_bad_slopes(case))
+
+
+def _find_bad_slopes(case: Case) -> Iterator[Finding]:
     blamed = case.blamed
     for one in case.found:
         if one.kind == "cancellation":
@@ -422,3 +445,172 @@ def explain_slope(case: Case, step: SweepStep, path: tuple[Tensor, ...]) -> Find
         diagnosis.fix,
         path,
     )
+
+
+# Findings about nodes that hold others: the step, and the op, that is not finite first.
+
+
+def _find_bad_value(case: Case, node: Tensor) -> Finding | None:
+    """Return a finding for the first value inside a node that is not finite."""
+    if case.depth >= DEPTH:
+        return None
+    if loop_of(node) is None:
+        inside = unfold_node(node)
+        return inside and _find_first(case, node, inside[1], "inside", "Inside")
+    run = LoopRun(node)
+    carries = list(run.inits)
+    for t in run.order:
+        rows = [x[t] for x in run.seqs]
+        made = run.step([*run.consts, *rows, *carries])
+        if not all(is_finite(y) for y in made[: run.output_count]):
+            leaves = [make_leaf(x) for x in (*run.consts, *rows, *carries)]
+            again = run.step(leaves)[: run.output_count]
+            return _find_first(case, node, again, f"at step {t}", "In the step")
+        carries = made[: run.loop.carries]
+    return None
+
+
+def _find_first(
+    case: Case, node: Tensor, made: list[Any], where: str, prefix: str
+) -> Finding | None:
+    """Return a finding for the first recorded value that is not finite."""
+    bad = [y for y in made if isinstance(y, Tensor) and not is_finite(y._value)]
+    sub = Case("what is inside", bad, [], [], depth=case.depth + 1)
+    for origin, path in find_value_origins(sub, bad).items():
+        if origin.inputs:
+            inner = _find_bad_value(sub, origin) or explain_value(sub, origin, path)
+            return lift_finding(case, node, inner, where, prefix)
+    return None
+
+
+def _find_bad_slope(case: Case, node: Tensor, g: Any) -> Finding | None:
+    """Return a finding for the first slope inside a node that is not finite.
+
+    ``g`` is the cotangent of the node.
+    """
+    if case.depth >= DEPTH or case.rules:
+        return None
+    if loop_of(node) is None:
+        return (
+            _find_in_rule(case, node, g)
+            if _has_own_rule(node)
+            else _find_in_unfolded(case, node, g)
+        )
+    run = LoopRun(node)
+    loop = run.loop
+    if run.count * max(1, len(loop.body.interior)) > MOST:
+        return None
+    consts = [make_leaf(x) for x in run.consts]
+    inits = [make_leaf(x) for x in run.inits]
+    seqs = [[make_leaf(x[t]) for t in range(run.count)] for x in run.seqs]
+    carries: list[Any] = list(inits)
+    parts = g if isinstance(g, tuple) else (g,)
+    outputs: list[Tensor] = []
+    seeds: list[Any] = []
+    starts: list[tuple[int, int]] = []
+
+    def add_output(y: Any, seed: Any) -> None:
+        if isinstance(y, Tensor) and y.inputs and y.dtype.kind in "fc":
+            outputs.append(y)
+            seeds.append(seed)
+
+    for t in run.order:
+        starts.append((next_serial(), t))
+        made = run.step([*consts, *[rows[t] for rows in seqs], *carries])
+        carries = made[: loop.carries]
+        for i in range(loop.carries, run.output_count):
+            if i < len(parts) and parts[i] is not None:
+                add_output(made[i], np.asarray(value_of(parts[i]))[t])
+    for i in range(loop.carries):
+        if i < len(parts) and parts[i] is not None:
+            add_output(carries[i], value_of(parts[i]))
+    flat = [x for rows in seqs for x in rows]
+    leaves = [x for x in (*consts, *flat, *inits) if x.dtype.kind in "fc"]
+    if not outputs or not leaves:
+        return None
+    sub = Case("a loop", outputs, seeds, leaves, depth=case.depth + 1)
+    for finding in find_bad_slopes(sub):
+        at = max((s for s in starts if s[0] <= finding.node.serial), default=(0, 0))
+        return lift_finding(case, node, finding, f"at step {at[1]}", "In the step")
+    return None
+
+
+def _has_own_rule(node: Tensor) -> bool:
+    """Return whether the derivative of a node is a rule of the user's own."""
+    op = node.op
+    return op.custom and (op.has_own_rule or op.graphs is None or op.unfold is None)
+
+
+def _find_in_unfolded(case: Case, node: Tensor, g: Any) -> Finding | None:
+    """Return a finding for the first bad slope of a node that unfolds into ops."""
+    inside = unfold_node(node)
+    if inside is None:
+        return None
+    leaves, made = inside
+    parts = g if isinstance(g, tuple) else (g,)
+    pairs = [
+        (y, value_of(c))
+        for y, c in zip(made, parts, strict=False)
+        if isinstance(y, Tensor) and c is not None and y.dtype.kind in "fc"
+    ]
+    wrt = [x for x in leaves if x.dtype.kind in "fc"]
+    if not pairs or not wrt:
+        return None
+    outputs, seeds = map(list, zip(*pairs, strict=True))
+    sub = Case("what is inside", outputs, seeds, wrt, depth=case.depth + 1)
+    for finding in find_bad_slopes(sub):
+        return lift_finding(case, node, finding, "inside", "Inside")
+    return None
+
+
+def _find_in_rule(case: Case, node: Tensor, g: Any) -> Finding | None:
+    """Return a finding for the first op of a user's rule that is not finite."""
+    pull: Any = node.op.pull
+    args = [np.asarray(value_of(x)) for x in (node.args or node.inputs)]
+    leaves = tuple([make_leaf(x) for x in args])
+    mask = sum(1 << i for i, x in enumerate(args) if x.dtype.kind in "fc")
+    y = node._value
+    y = tuple(map(make_leaf, y)) if isinstance(y, tuple) else make_leaf(y)
+    if isinstance(g, tuple):
+        cotangent: Any = Parts(None if c is None else make_leaf(value_of(c)) for c in g)
+    else:
+        cotangent = make_leaf(value_of(g))
+    made = list(pull(mask, cotangent, y, leaves, node.params))
+    found = _find_first(case, node, made, "in its rule", "In the rule")
+    return found and replace(found, sweep="backward")
+
+
+def _join_fixes(rule: Fix | None, line: Fix | None) -> Fix | None:
+    """Return one fix: a rule to attach, or a line for the user's own rule."""
+    if rule is None or line is None:
+        return rule
+    return replace(rule, text=f"{rule.text}; or write {line.code} in its rule")
+
+
+def _refine_findings(case: Case, found: Iterator[Finding]) -> Iterator[Finding]:
+    """Yield findings; for nodes with inner nodes what happened inside."""
+    for finding in found:
+        node = finding.node
+        inner = None
+        if holds_ops(node):
+            try:
+                if finding.sweep == "forward":
+                    inner = _find_bad_value(case, node)
+                else:
+                    step = case.step_of.get(node.serial)
+                    if step is not None and step.arrays is not None:
+                        inner = _find_bad_slope(case, node, step.arrays[0])
+            except (ArithmeticError, IndexError, TypeError, ValueError, WorkbenchError):
+                inner = None  # the finding about the whole node remains
+        if inner is None:
+            yield finding
+        elif inner.fix is None or (finding.sweep == "backward" and _has_own_rule(node)):
+            yield replace(inner, fix=_join_fixes(finding.fix, inner.fix))
+        elif case.depth:
+            yield inner
+        elif finding.sweep == "backward" and finding.fix and finding.fix.rule:
+            # A rule for the inner node does not fit the outer one: it has its own fix.
+            fix = replace(finding.fix, text=inner.fix.text)
+            yield replace(inner, fix=fix)
+        else:
+            yield replace(inner, fix=replace(inner.fix, rule=None))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,7 @@ from workbench.checks import conventions
 from workbench.checks.doctor import spelling
 from workbench.checks.doctor.case import Case, measure_norm
 from workbench.checks.doctor.equivalence import (
-    EquivalentLine,
-    Operands,
     offer_fix,
-    prove,
 )
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import constant_value
@@ -24,7 +21,6 @@ from workbench.checks.doctor.spelling import (
 from workbench.core import blame, types, walk
 from workbench.core.spelling import fill_template
 from workbench.core.tensor import Tensor, value_of
-from workbench.ops.indexing import GETITEM
 
 #: Common numbers: a constant that equals one of them proves nothing.
 COMMON = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 10.0}
@@ -52,10 +48,7 @@ def find_zero_gradients(case: Case) -> Iterator[Finding]:
 
 def find_conventions(case: Case) -> Iterator[Finding]:
     """Yield a finding for each length of 0 whose second derivative is a convention."""
-    blamed = case.blamed
     for node in conventions.find_conventions(case.outputs, case.wrt, case.rules):
-        if node.serial in blamed:
-            continue
         zeros = int(np.sum(np.equal(node._value, 0)))
         text = spelling.quote_line(node) or "y"
         if "\n" in text or len(text) > MOST_TEXT:
@@ -375,130 +368,3 @@ def _has_underflowed(case: Case, node: Tensor) -> bool:
     if dtype.kind not in "fc":
         return False
     return norm < float(np.finfo(dtype).tiny) * 1e6
-
-
-# Entries that a program drops, but whose NaN stays in the gradient.
-#
-# ``(x > 0) * np.log(x)``, ``np.fmax(np.log(x), -5)``, ``np.minimum(1 / x, 9)``,
-# ``np.log(x)[2]``: the entries that are not finite are not wanted, but 0 times infinity
-# is NaN, in the value or on the way back. `np.where` sends nothing to the branch that
-# it leaves out. From the blamed node a walk finds the node that drops its bad entries.
-
-#: The most nodes that the walk visits.
-MOST = 40
-
-
-class Dropped(NamedTuple):
-    """The node that drops the bad entries of another, in a sentence, and a fix."""
-
-    node: Tensor
-    cause: str
-    fix: Fix | None
-
-
-def find_dropped(case: Case, node: Tensor, bad: Any) -> Dropped | None:
-    """Return the node that drops these entries of a node; None if they are used."""
-    if not isinstance(bad, np.ndarray | np.generic | bool):
-        return None  # arrays of another library
-    bad = np.asarray(bad)
-    if isinstance(node._value, tuple) or bad.shape != np.shape(node._value):
-        return None
-    if not bad.any():
-        return None
-    stack, seen = [(node, bad)], {node.serial}
-    while stack and len(seen) < MOST:
-        x, bad = stack.pop(0)
-        for reader in case.readers.get(x.serial, ()):
-            if reader.serial in seen or isinstance(reader._value, tuple):
-                continue
-            seen.add(reader.serial)
-            k = next(i for i, a in enumerate(reader.inputs) if a is x)
-            found = _explain_drop(case, node, reader, k, bad)
-            if found is not None:
-                return found
-            further = _carry_mask(reader, k, bad)
-            if further is not None:
-                stack.append((reader, further))
-    return None
-
-
-def _explain_drop(
-    case: Case, origin: Tensor, node: Tensor, k: int, bad: Any
-) -> Dropped | None:
-    """Return the explanation if a node drops the bad entries of its operand k."""
-    traits, y = node.op.traits, np.asarray(node._value)
-    if traits.symbol == "*":
-        other = np.broadcast_to(value_of(node.inputs[1 - k]), y.shape)
-        if not (other[np.broadcast_to(bad, y.shape)] == 0).all():
-            return None
-        truth = other.dtype == bool
-        kept = f"{{{1 - k}}}" if truth else f"{{{1 - k}}} != 0"
-        value = f"{{{k}}}" if truth else "{0} * {1}"
-        what = (
-            f"multiplies by 0 there, with {_quote_other(node, 1 - k)}: 0 times infinity"
-            " or NaN is NaN, and a product masks nothing"
-        )
-        return _make_dropped(case, node, what, f"np.where({kept}, {value}, 0)")
-    if traits.picks and len(node.inputs) == 2:
-        mine = np.broadcast_to(value_of(node.inputs[k]), y.shape)
-        there = np.broadcast_to(bad, y.shape)
-        if not np.isfinite(y[there]).all() or (mine[there] == y[there]).any():
-            return None
-        return _make_dropped(
-            case, node, "takes the other operand there, and sends back 0",
-            f"np.where({{0}} {traits.picks} {{1}}, {{0}}, {{1}})",
-        )  # fmt: skip
-    if traits.moves and k == 0:
-        rest = [value_of(a) for a in node.inputs[1:]]
-        if not np.shape(bad) or np.any(node.op.compute(bad, *rest, **node.params)):
-            return None
-        return Dropped(
-            node,
-            f" {_describe_node(node)} does not use these entries, and sends back 0:"
-            " take the entries that are used before the computation.",
-            _offer_taking_first(case, origin, node),
-        )
-    return None
-
-
-def _make_dropped(case: Case, node: Tensor, what: str, code: str) -> Dropped:
-    text = "choose with np.where, which sends nothing to its other branch"
-    return Dropped(
-        node,
-        f" {_describe_node(node)} {what}; np.where leaves it out in values and"
-        " gradients.",
-        offer_fix(case, node, text, code),
-    )
-
-
-def _describe_node(node: Tensor) -> str:
-    return f"{node.op.name}{blame.quote_site(node.site)}"
-
-
-def _quote_other(node: Tensor, k: int) -> str:
-    text = spelling.quote_operand(node, k)
-    return "its other operand" if text == spelling.LEFT_OUT else text
-
-
-def _offer_taking_first(case: Case, origin: Tensor, node: Tensor) -> Fix | None:
-    """Return a fix that indexes the operand in place of the result."""
-    name = origin.op.name
-    if node.op is not GETITEM or node.inputs[0] is not origin:
-        return None
-    if not origin.op.elementwise or len(origin.inputs) != 1 or not hasattr(np, name):
-        return None
-    o = Operands()
-    code = f"np.{name}({o(origin, 0)}[{o.name_index(node)}])"
-    form = prove(case, EquivalentLine("take the entries first", code, node), o)
-    return None if form is None else Fix(form.name, form.code, edit=form.edit)
-
-
-def _carry_mask(node: Tensor, k: int, bad: Any) -> Any:
-    """Return the mask of bad entries after a node, from that of its operand k."""
-    shape = np.shape(node._value)
-    if node.op.traits.moves and k == 0:
-        rest = map(value_of, node.inputs[1:])
-        return np.asarray(node.op.compute(bad, *rest, **node.params), bool)
-    if node.op.joins is not None or not node.op.elementwise:
-        return None
-    return np.broadcast_to(bad, shape) if np.ndim(bad) <= len(shape) else None

@@ -1,4 +1,4 @@
-"""Natural gradients of linear layers, whose metric is found from the gradients.
+"""Natural gradients of linear layers, with a metric estimated from the gradients.
 
 At a node that multiplies by a matrix of weights, each example n of a batch has its own
 gradient ``sₙ aₙᵀ``: what went in, ``aₙ``, and what arrives, ``sₙ``. Their second
@@ -15,6 +15,7 @@ import numpy as np
 
 from workbench.autodiff.budget import explain_excess
 from workbench.core import dims
+from workbench.core.numbers import spell_number
 from workbench.core.tensor import array_of
 from workbench.core.types import Array
 from workbench.errors import DtypeError, OverrideError
@@ -22,7 +23,7 @@ from workbench.ops.define import dtype_of, shape_of
 from workbench.overrides.linear_structures import layer
 from workbench.overrides.named import named_rule, unwrap_scalar
 from workbench.overrides.node import Node
-from workbench.overrides.rule_parser import format_number, write_rule
+from workbench.overrides.rule_parser import write_rule
 from workbench.overrides.shipped.natural import add_damping
 
 
@@ -141,7 +142,7 @@ class Layer(NamedTuple):
     back: Callable[[Any], Any]
 
 
-@named_rule("fisher", label=lambda damping, **_: f"Fisher +{format_number(damping)}")
+@named_rule("fisher", label=lambda damping, **_: f"Fisher +{spell_number(damping)}")
 def _fisher(
     node: Node,
     g: Array,
@@ -173,7 +174,7 @@ def _fisher(
     return true
 
 
-@named_rule("kfac", label=lambda damping, **_: f"K-FAC +{format_number(damping)}")
+@named_rule("kfac", label=lambda damping, **_: f"K-FAC +{spell_number(damping)}")
 def _kfac(
     node: Node,
     g: Array,
@@ -204,7 +205,7 @@ def _kfac(
 
 
 def _check_size(name: str, node: Node, entries: int) -> None:
-    """Raise an error if the metric is far larger than what the node reads."""
+    """Raise an error if the metric is far larger than the node's operands."""
     if told := explain_excess(entries, [*node.inputs, *node.outputs]):
         raise OverrideError(
             f"{name}: at {node.op.name} the metric has {told}. Choose a smaller layer,"

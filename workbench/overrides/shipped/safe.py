@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.numbers import spell_number
 from workbench.core.types import Array, Cotangent
 from workbench.errors import OverrideError
 from workbench.overrides.named import named_rule, unwrap_scalar
 from workbench.overrides.node import Node
-from workbench.overrides.rule_parser import format_number, write_rule
+from workbench.overrides.rule_parser import write_rule
 
 #: What the derivative of a logarithm is divided by.
 BASES = {"log": 1.0, "log2": 0.6931471805599453, "log10": 2.302585092994046}
@@ -141,7 +142,7 @@ def _safe_divide(
 
 
 def safe_divide(eps: float = 1e-12) -> str:
-    """Return a quotient whose gradients are 0 where the divisor is: ``|x₁| < eps``.
+    """Return a quotient with gradients of 0 where the divisor is: ``|x₁| < eps``.
 
     ``g / x₁`` and ``−g · x₀ / x₁²`` elsewhere. For a ratio that may be 0 / 0.
 
@@ -274,7 +275,7 @@ def safe_norm(eps: float = 1e-6) -> str:
 @named_rule(
     "safe_exp",
     of=("exp", "exp2", "expm1"),
-    label=lambda limit: f"exp slope ≤ {format_number(limit)}",
+    label=lambda limit: f"exp slope ≤ {spell_number(limit)}",
 )
 def _safe_exp(node: Node, g: Array, *, limit: float = 1e6) -> Array:
     check_positive("safe_exp", limit=limit)
@@ -284,7 +285,7 @@ def _safe_exp(node: Node, g: Array, *, limit: float = 1e6) -> Array:
 
 
 def safe_exp(limit: float = 1e6) -> str:
-    """Return an exponential whose slope is at most ``limit``: ``g · min(y, limit)``.
+    """Return an exponential with slope at most ``limit``: ``g · min(y, limit)``.
 
     Where ``exp`` overflows, its slope does too, and one such entry carries every
     parameter away. Second derivatives are 0 where the limit holds. A stable form of

@@ -7,12 +7,12 @@ What has no derivative here says why when it is looked up.
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 import numpy as np
 import scipy.linalg as _scipy
 
+from workbench.core.blame import suggest
 from workbench.core.deferred import operand_shape
 from workbench.core.dims import largest, smallest
 from workbench.core.op import LENGTHS
@@ -96,8 +96,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(
             f"workbench.scipy.linalg has no {name}: {why}. Write {instead}."
         )
-    near = difflib.get_close_matches(name, __dir__(), n=3)
-    close = f" Near to it: {', '.join(near)}." if near else ""
+    close = suggest(name, __dir__())
     known = callable(getattr(_scipy, name, None))
     cut = f" Write scipy.linalg.{name}(x.value) to cut the gradient." if known else ""
     raise AttributeError(f"workbench.scipy.linalg has no {name}.{close}{cut}")

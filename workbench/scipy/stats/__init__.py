@@ -6,9 +6,9 @@ not: ``norm.logpdf(x, loc, scale)``, ``norm(loc, scale).logpdf(x)``.
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
+from workbench.core.blame import suggest
 from workbench.scipy.stats.multivariate import (
     dirichlet,
     multinomial,
@@ -83,8 +83,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    near = difflib.get_close_matches(name, __all__, n=3)
-    close = f" Near to it: {', '.join(near)}." if near else ""
+    close = suggest(name, __all__)
     raise AttributeError(
         f"workbench.scipy.stats has no {name}.{close} There are: {', '.join(__all__)}."
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import reprlib
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache
 from types import UnionType
 from typing import (
     Annotated,
@@ -24,9 +23,12 @@ from typing import (
 )
 
 from workbench.core.blame import shorten
-from workbench.session.wire.protocol.events import PageEvent
 from workbench.session.wire.protocol.fields import MOST_ITEMS, MOST_NODES
-from workbench.session.wire.protocol.messages import KernelMessage
+from workbench.session.wire.protocol.requests import (
+    SCHEMAS,
+    list_events,
+    list_messages,
+)
 from workbench.session.wire.protocol.snapshot import Saved
 
 Schema = dict[str, Any]
@@ -41,13 +43,14 @@ MOST_SENT, MOST_QUOTED = 2000, 200
 SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
-@cache
 def definitions() -> dict[str, Schema]:
     """Return the schema of each type of the wire by its name."""
-    found: dict[str, Schema] = {}
-    for kind in (Saved, KernelMessage, PageEvent):
-        describe_type(kind, found)
-    return found
+    if not SCHEMAS:
+        found: dict[str, Schema] = {}
+        for kind in (Saved, list_messages(), list_events()):
+            describe_type(kind, found)
+        SCHEMAS.update(found)
+    return SCHEMAS
 
 
 def describe_type(kind: Any, schemas: dict[str, Schema]) -> Schema:

@@ -16,7 +16,8 @@ import {
   stepText,
   whereText
 } from '../../ui/words';
-import { type IDetail, type IOverride, STATISTICS } from '../../wire/protocol';
+import { type IOverride, STATISTICS } from '../../wire/protocol';
+import type { IDetail } from '../../wire/requests';
 import { Histogram, type IHistogramProps, Oddities } from '../histogram';
 import type { INodeHost } from '../host';
 import { SourceLine } from '../links';
@@ -33,7 +34,7 @@ export class NodeDetail extends NodeQuestion<IDetail> {
     onChange: () => void,
     /** How the kernel is asked about a node. */
     inspect = (connection: GraphConnection, node: number): Promise<IDetail> =>
-      connection.inspect(node)
+      connection.ask('inspect', { node }).answer
   ) {
     super(host, onChange, inspect, RHYTHM);
   }

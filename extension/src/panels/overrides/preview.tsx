@@ -98,9 +98,8 @@ export class Preview {
       return;
     }
     const { node, target, rule, steps, id } = this._shown;
-    const more = id === undefined ? { steps } : { steps, id };
     const put = (signal: AbortSignal): Promise<IPreviewAnswer> =>
-      answerTo(connection.preview(node, target, rule, more), signal);
+      answerTo(connection.ask('preview', { node, target, rule, steps, id }), signal);
     if (quiet === 0) {
       this._latest.ask(put);
     } else {

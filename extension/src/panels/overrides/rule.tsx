@@ -106,8 +106,9 @@ export class Draft {
     if (connection === null || target === null) {
       return () => undefined;
     }
-    const asked = connection.checkExpression(target, rule, this._options.id);
-    return asked.then(({ ok, message }) => () => {
+    const { id } = this._options;
+    const asked = connection.ask('check-expression', { target, rule, id });
+    return asked.answer.then(({ ok, message }) => () => {
       this._tell(message || (ok ? 'ok' : 'not a rule'), ok);
       this._options.checked?.(ok ? rule : null);
     });

@@ -12,14 +12,14 @@ import { Button, type IChoice, IconButton, Segments } from '../../ui/controls';
 import { Box } from '../../ui/dom';
 import { makeSplitter } from '../../ui/splitter';
 import { shapeText } from '../../ui/words';
-import type { IPlotAnswer, IWindow, PlotKind } from '../../wire/protocol';
+import { type IPlotAnswer, type IWindow, PLOTS, type PlotKind } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
 import { Caption } from './caption';
 import { Explorer } from './explorer';
 import { type FigureMaker, FigurePicture } from './figure';
 import { HeatMap } from './heatmap';
-import { KINDS, Plot, familyOf } from './plot';
+import { Plot, familyOf } from './plot';
 
 /** So many plots are kept. */
 const KEPT = 8;
@@ -59,7 +59,7 @@ export class Drawer extends Box {
     this._head = new DrawerHead(_host, {
       tabs: () => ({
         choices: this._plots.values.map(({ key, answer, kind }) => {
-          const title = answer?.title ?? KINDS[kind].title;
+          const title = answer?.title ?? PLOTS[kind].title;
           return { value: key, label: title, title };
         }),
         chosen: this._shown
@@ -270,7 +270,7 @@ const OFFERED = 200;
 
 /** What the form offers; the other kinds are views of these. */
 const CHOICES: readonly IOption[] = (['jacobian', 'hessian', 'check'] as const).map(
-  kind => ({ value: kind, label: KINDS[kind].title })
+  kind => ({ value: kind, label: PLOTS[kind].title })
 );
 
 interface IOption {

@@ -4,39 +4,25 @@ import type { GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
 import { Latest, answerTo } from '../../model/latest';
 import { errorText } from '../../ui/words';
-import type { IPlotAnswer, IWindow, PlotKind } from '../../wire/protocol';
+import { type IPlotAnswer, type IWindow, PLOTS, type PlotKind } from '../../wire/protocol';
 import type { IProgress } from '../../wire/requests';
 
+/** What belongs together: one tab shows all views of the same nodes. */
 export type Family = 'jacobian' | 'hessian' | 'check' | 'steps';
 
-interface IKind {
-  /** What belongs together: one tab shows all views of the same nodes. */
-  family: Family | null;
-  /** The title until the kernel gives one. */
-  title: string;
-  /** The name among the views, as short as it can be. */
-  view: string;
+/** Whether a kind of plot is made of something: a window, say. */
+export function needs(kind: PlotKind, what: 'overrides' | 'window'): boolean {
+  return (PLOTS[kind].needs as readonly string[]).includes(what);
 }
-
-export const KINDS: Readonly<Record<PlotKind, IKind>> = {
-  jacobian: { family: 'jacobian', title: 'Jacobian', view: 'Jacobian' },
-  singular: { family: 'jacobian', title: 'Jacobian', view: 'singular values' },
-  hessian: { family: 'hessian', title: 'Hessian', view: 'Hessian' },
-  spectrum: { family: 'hessian', title: 'Hessian', view: 'eigenvalues' },
-  // Of whichever it was asked from.
-  sparsity: { family: null, title: 'Sparsity', view: 'sparsity' },
-  check: { family: 'check', title: 'Gradient check', view: 'errors' },
-  steps: { family: 'steps', title: 'Step sizes', view: 'step sizes' }
-};
 
 /** Which family a kind belongs to; of a pattern the node tells: Hessians have none. */
 export function familyOf(kind: PlotKind, of: number | null): Family {
-  return KINDS[kind].family ?? (of === null ? 'hessian' : 'jacobian');
+  return PLOTS[kind].views[0] ?? (of === null ? 'hessian' : 'jacobian');
 }
 
 /** The heat maps: views of a matrix, or of a part of it. */
 export function isMap(kind: PlotKind): boolean {
-  return kind === 'jacobian' || kind === 'hessian' || kind === 'sparsity';
+  return needs(kind, 'window');
 }
 
 /** One tab of the drawer: a question, its views, and how far the kernel is. */
@@ -111,10 +97,9 @@ export class Plot {
           onProgress();
         }
       };
-      return answerTo(
-        connection.plot(kind, of, this.wrt, part, tell, this.overrides),
-        signal
-      );
+      const { wrt, overrides } = this;
+      const fields = { plot: kind, of, wrt, window: part, overrides };
+      return answerTo(connection.ask('plot', fields, tell), signal);
     });
   }
 

@@ -177,7 +177,7 @@ export class Inside extends View implements INodeHost {
     const { connection } = this;
     const path = this._path.map(({ node, step }) => ({ node, step }));
     if (connection !== null) {
-      this._latest.askNext(signal => answerTo(connection.inside(path), signal));
+      this._latest.askNext(signal => answerTo(connection.draw('inside', { path }), signal));
     }
   }
 
@@ -300,10 +300,10 @@ class Pane extends Box {
         this._numbers.refresh('values');
       },
       (connection, node) =>
-        connection.inspect(
+        connection.ask('inspect-inside', {
           node,
-          host.path.map(({ node: at, step }) => ({ node: at, step }))
-        )
+          path: host.path.map(({ node: at, step }) => ({ node: at, step }))
+        }).answer
     );
     this._summary = new NodeSummary(host, this._detail);
     this._form = new RuleForm(host);

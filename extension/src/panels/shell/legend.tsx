@@ -6,8 +6,7 @@ import {
   type CostColouring,
   costScale,
   formatCost,
-  isCost,
-  shortNumber
+  isCost
 } from '../../canvas/looks';
 import { normScale } from '../../canvas/scale';
 import { type IScale, type ITheme, readTheme } from '../../canvas/theme';
@@ -15,6 +14,7 @@ import { type Quantity, limitOf } from '../../model/comparison';
 import type { Graph, Measure } from '../../model/graph';
 import type { Colouring } from '../../model/state';
 import { Button } from '../../ui/controls';
+import { shortNumber } from '../../ui/numbers';
 import { BEFORE, sidesOf } from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';

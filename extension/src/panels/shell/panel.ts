@@ -288,7 +288,8 @@ export class GraphPanel extends Frame implements IHost {
     const live = graph !== null && graph.header.timeline !== null;
     saveFile(format, graph, this.view.canvas, {
       loadPage: this._loadPage,
-      loadRuns: async () => (live ? this.connection?.runs() : undefined)
+      loadRuns: async () =>
+        live ? (await this.connection?.ask('runs', {}).answer)?.moments : undefined
     }).catch((error: unknown) => {
       this.say(`It was not saved: ${errorText(error)}`, 'error');
     });
