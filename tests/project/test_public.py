@@ -87,6 +87,13 @@ def test_every_method_of_a_session_explains_itself(name: str) -> None:
     assert ">>>" in text, f"Session.{name} has no example"
 
 
+def test_the_methods_of_a_session_stand_in_its_class() -> None:
+    """Go-to-definition, `help` and the API page find them there."""
+    for name, value in vars(wb.Session).items():
+        if inspect.isfunction(value):
+            assert inspect.unwrap(value).__qualname__ == f"Session.{name}"
+
+
 def test_rules_and_plots_are_sorted() -> None:
     for module in (wb.rules, wb.plots):
         assert module.__all__ == sorted(module.__all__)

@@ -61,6 +61,39 @@ describe('questions to a graph', () => {
   });
 });
 
+describe('pictures as they come', () => {
+  const { header, buffers } = network().encode();
+  const { columns } = header;
+  const told = { of: null, header, columns, buffers };
+
+  test('a whole one needs no other', () => {
+    for (const base of [null, deep(130).graph()]) {
+      const graph = Graph.read(told, base);
+      expect([graph.count, graph.rewritten]).toEqual([14, null]);
+    }
+    const keys = Array.from({ length: 14 }, (_, i) => `0.${i}`);
+    const { rewritten } = Graph.read({ ...told, keys, came: [3], went: [] }, null);
+    expect(rewritten?.keys).toBe(keys);
+    expect([...(rewritten?.came ?? [])]).toEqual([3]);
+  });
+
+  test('what changed is laid over the one that it is of, and is nothing alone', () => {
+    const change = { of: 7, header: { seconds: 2 }, columns: [], buffers: [] };
+    expect(Graph.read(change, network().graph()).header.seconds).toBe(2);
+    expect(() => Graph.read(change, null)).toThrow('came without the picture');
+  });
+
+  test('a whole one is checked as one from a notebook is', () => {
+    const bare: Partial<typeof header> = { ...header };
+    delete bare.nodes;
+    expect(() => Graph.read({ ...told, header: bare }, null)).toThrow('nodes is missing');
+    const newer = { ...header, schema: 2, version: '9.0' };
+    expect(() => Graph.read({ ...told, header: newer }, null)).toThrow('workbench 9.0');
+    const short = { ...told, columns: columns.slice(1) };
+    expect(() => Graph.read(short, null)).toThrow('buffers came');
+  });
+});
+
 describe('patches', () => {
   test('a column is replaced, the rest is shared', () => {
     const before = network().graph();
