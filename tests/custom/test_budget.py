@@ -413,7 +413,7 @@ def test_no_rule_of_a_stranger_takes_memory_or_time(
 def test_the_refusal_says_what_would_be_made_and_what_may_be() -> None:
     with pytest.raises(
         UsageError,
-        match=r"kron makes t of 324,000,000 entries \(2\.6 GB\), and a rule that is"
+        match=r"kron makes t of 324,000,000 entries \(2\.59 GB\), and a rule that is"
         r" data may hold 80 MB at a time, of which 144 kB are taken beside arrays of"
         r" 48 bytes\. Write a function rule\(node, g\)",
     ):
@@ -496,7 +496,7 @@ def test_rules_of_one_sweep_share_a_budget() -> None:
         leaves = [wb.Spec((3,), np.float64)] * 2
         for _ in range(2):
             rule.graph(*leaves)
-        with pytest.raises(UsageError, match="of which 67 MB are taken"):
+        with pytest.raises(UsageError, match="of which 67.2 MB are taken"):
             rule.graph(*leaves)
 
 
