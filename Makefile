@@ -5,6 +5,7 @@
 # `make gpu-test` and `make gpu-bench` run on an NVIDIA GPU, from the bare source tree.
 # `make bench CASE=gmm` measures one case against other libraries, in an environment of
 # its own, .venv-bench; without a case, all of them.
+# `make release` builds what is published, tries it, and publishes nothing.
 # `make lab LAB_ARGS=--no-browser` hands JupyterLab options of your own.
 
 PYTHON ?= python3
@@ -16,9 +17,13 @@ SETTINGS := .venv/share/jupyter/lab/settings
 SOURCES := pyproject.toml $(filter-out %.tsbuildinfo,$(wildcard extension/*.*)) \
 	$(shell find $(wildcard extension/src extension/style extension/schema) -type f)
 # JupyterLab refuses root unless told.
+# What the tutorials need.
+EXTRAS.lab := lab,tutorials,distributed
+EXTRAS.release := release,test
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: bench docs gpu-bench gpu-sanitize gpu-test gpu-wheels lab test test-long tutorials
+.PHONY: bench docs gpu-bench gpu-sanitize gpu-test gpu-wheels lab release test \
+	test-long tutorials
 
 # Neither news nor the question whether to fetch them, which would cover the tutorial.
 lab: .venv/lab.stamp
@@ -55,6 +60,10 @@ gpu-sanitize:
 gpu-wheels:
 	@$(PYTHON) tests/gpu/run.py wheels
 
+# Builds what is published, and tries each extra in an empty environment.
+release: .venv/release.stamp
+	@$(BIN)/python -m tests.project.release
+
 docs: .venv/docs.stamp
 	@$(BIN)/python notebooks/guide/build.py
 
@@ -63,7 +72,8 @@ docs: .venv/docs.stamp
 .venv/%.stamp: $(SOURCES) | .venv/bin/pip
 	@echo "Installing Workbench for make $* into .venv: a minute or three"
 	@rm -rf $(PAGE)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	$(BIN)/pip install --quiet --disable-pip-version-check \
+		--editable '.[$(or $(EXTRAS.$*),$*)]'
 	@rm -rf $(PAGE)
 	@ln -s "$(CURDIR)/workbench/labextension" $(PAGE)
 	@touch $@ $(if $(filter docs test,$*),.venv/lab.stamp)

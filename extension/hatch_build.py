@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,8 +41,16 @@ class ExtensionHook(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build the page if it is not there or made from other sources."""
-        if self._is_built():
-            return
+        if not self._is_built():
+            self._build()
+        # JupyterLab lists the extension with the version of the Python package.
+        path = self._receipt().with_name("package.json")
+        text = path.read_text()
+        wanted = f'"version": "{self.metadata.version}"'
+        if wanted not in text:
+            path.write_text(re.sub(r'"version": "[^"]*"', wanted, text, count=1))
+
+    def _build(self) -> None:
         extension = Path(self.root, "extension")
         environment = _environment()
         for command in (["jlpm", "install", "--immutable"], ["jlpm", "build:prod"]):

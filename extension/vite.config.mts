@@ -20,32 +20,47 @@ const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url
 const hashOf = (script: string): string =>
   createHash('sha256').update(script).digest('base64');
 
+/** A file of the bundle for a moment, until it stands in the page. */
+const LICENCES = 'licences.md';
+
 /**
- * Puts the bundle into the page, compressed, and the script that unpacks it. The page
- * allows these two and no other.
+ * Puts the bundle into the page, compressed, and the script that unpacks it, with the
+ * licences of the packages in it. The page allows these two scripts and no other.
  */
 function wholePage(): Plugin {
   return {
     name: 'whole-page',
-    generateBundle(_, bundle) {
-      const [chunk, ...more] = Object.values(bundle);
-      if (chunk.type !== 'chunk' || more.length > 0) {
-        throw new Error('The renderer must be one file: load nothing by import() in it.');
+    generateBundle: {
+      order: 'post', // after Vite, which adds the licences
+      handler(_, bundle) {
+        const licences = bundle[LICENCES];
+        delete bundle[LICENCES];
+        const [chunk, ...more] = Object.values(bundle);
+        if (chunk.type !== 'chunk' || more.length > 0) {
+          throw new Error(
+            'The renderer must be one file: load nothing by import() in it.'
+          );
+        }
+        if (licences?.type !== 'asset') {
+          throw new Error('The licences of the bundled packages are missing.');
+        }
+        const { code, fileName } = chunk;
+        const loader = readFileSync(at(LOADER), 'utf8');
+        const packed = deflateSync(code, { level: 9 }).toString('base64');
+        const page = readFileSync(at(PAGE), 'utf8');
+        const notices = String(licences.source).replaceAll('--', '- -');
+        delete bundle[fileName];
+        this.emitFile({
+          type: 'asset',
+          fileName: 'page.html',
+          source: page
+            .replace('%LICENCES%', () => notices.trim())
+            .replace('%LOADER_HASH%', hashOf(loader))
+            .replace('%HASH%', hashOf(code))
+            .replace('%LOADER%', () => loader)
+            .replace('%RENDERER%', packed)
+        });
       }
-      const { code, fileName } = chunk;
-      const loader = readFileSync(at(LOADER), 'utf8');
-      const packed = deflateSync(code, { level: 9 }).toString('base64');
-      const page = readFileSync(at(PAGE), 'utf8');
-      delete bundle[fileName];
-      this.emitFile({
-        type: 'asset',
-        fileName: 'page.html',
-        source: page
-          .replace('%LOADER_HASH%', hashOf(loader))
-          .replace('%HASH%', hashOf(code))
-          .replace('%LOADER%', () => loader)
-          .replace('%RENDERER%', packed)
-      });
     }
   };
 }
@@ -54,10 +69,6 @@ export default defineConfig({
   plugins: [wholePage()],
   resolve: {
     alias: [
-      {
-        find: /^@lumino\/(messaging|signaling|widgets)$/,
-        replacement: at('src/standalone/lumino.ts')
-      },
       { find: './start', replacement: at('src/standalone/start.ts') },
       { find: 'react/jsx-runtime', replacement: 'preact/jsx-runtime' },
       { find: 'react-dom/client', replacement: 'preact/compat/client' },
@@ -70,6 +81,7 @@ export default defineConfig({
     emptyOutDir: false,
     target: 'es2022',
     modulePreload: false,
+    license: { fileName: LICENCES },
     rolldownOptions: {
       input: ENTRY,
       // The host of a widget imports it.

@@ -1,7 +1,8 @@
 """Write the types and the schema of the wire for the page, from those of the kernel.
 
 ``python extension/wire.py`` writes both anew after a change of
-`workbench/session/wire/protocol/`; a test says when that was forgotten.
+`workbench/session/wire/protocol/` or `workbench/jupyter/answers.py`; a test says when
+that was forgotten.
 """
 
 from __future__ import annotations
@@ -10,21 +11,32 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from workbench.core.schema import REFERENCE, Schema
+from workbench.core.schema import REFERENCE, Schema, describe_type
+from workbench.jupyter import answers  # declares what may be asked
 from workbench.session.wire.protocol import fields
+from workbench.session.wire.protocol.messages import PictureData
+from workbench.session.wire.protocol.requests import REQUESTS, RequestKind
 from workbench.session.wire.schema import definitions
 
 WIRE = Path(__file__).resolve().parent / "src/wire"
 HEAD = """\
 /**
  * What travels between the kernel and the page, or is saved: written by
- * `extension/wire.py` from `workbench/session/wire/protocol/`, which says what each
- * field means. Change it there, and run `python extension/wire.py`.
+ * `extension/wire.py` from `workbench/session/wire/protocol/` and what the functions of
+ * `workbench/jupyter/answers.py` take and give, where it says what each field means.
+ * Change it there, and run `python extension/wire.py`.
  */
 
+"""
+EVENTS = """\
+export type RequestName = keyof IRequests;
+export type RequestEvent<K extends RequestName = RequestName> = K extends RequestName
+  ? { type: 'event'; seq: number; request: number; event: K } & IRequests[K]['asked']
+  : never;
+export type PageEvent = IHelloEvent | IAckEvent | IStopEvent | RequestEvent;
 """
 ARRAYS = {"uint8": "Uint8Array", "int32": "Int32Array", "float64": "Float64Array"}
 WIDTH = 88
@@ -69,7 +81,14 @@ def write_types() -> str:
         for name, rule in fields.COLUMN_RULES.items()
     }
     lines += write_type("IColumns", columns)
+    lines += write_plots()
+    hints = get_type_hints(PictureData, include_extras=True)
+    body = {n: type_of(describe_type(t, definitions())) for n, t in hints.items()}
+    picture = write_type("IPicture", body)
+    asked = {f"I{one.event.__name__}" for one in REQUESTS.values()}
     for name, schema in definitions().items():
+        if f"I{name}" in asked or name == "PageEvent":
+            continue
         if "properties" in schema:
             properties = {}
             for key, field in schema["properties"].items():
@@ -81,7 +100,41 @@ def write_types() -> str:
         else:
             options = type_of(schema).split(" | ")
             lines += fill(f"export type {name} =", options, " |", ";")
-    return HEAD + "\n".join(lines) + "\n"
+    lines += [*picture, "export interface IRequests {"]
+    for request in REQUESTS.values():
+        lines += [f"  {line}" for line in write_request(request)]
+    return HEAD + "\n".join([*lines, "}"]) + "\n" + EVENTS
+
+
+def write_request(request: RequestKind) -> list[str]:
+    """Return the lines of what a page sends with a request, and of what it gets."""
+    known = definitions()
+    asked = [
+        f"{name}{'?' * ('default' in schema)}: {type_of(schema)}"
+        for name, kind in request.fields.items()
+        for schema in [describe_type(kind, known)]
+    ]
+    answer = "null" if request.kind == "command" else "IDoneMessage"
+    if request.message is not None:
+        answer = f"I{request.message.__name__}"
+    name = f"'{request.name}'" if "-" in request.name else request.name
+    start = f"{name}: {{ asked: " + ("{" if asked else "object;")
+    end = (" };" if asked else "") + f" answer: {answer} }};"
+    words = asked if len(f"{start} {asked}{end}") > WIDTH else ["; ".join(asked)]
+    return fill(start, words, ";", end) if asked else [start + end]
+
+
+def write_plots() -> list[str]:
+    """Return the lines of the kinds of plots, and what each is made of."""
+    lines = ["export const PLOTS = {"]
+    for i, kind in enumerate(answers.PLOTS.values()):
+        told = {"title": kind.title, "view": kind.view}
+        words = [f"{key}: '{text}'" for key, text in told.items()]
+        for key, names in {"views": kind.views, "needs": kind.needs}.items():
+            words.append(f"{key}: [{', '.join(repr(name) for name in names)}]")
+        end = " }" + "," * (i < len(answers.PLOTS) - 1)
+        lines += [f"  {one}" for one in fill(f"{kind.name}: {{", words, ",", end)]
+    return [*lines, "} as const;"]
 
 
 def write_type(name: str, properties: dict[str, str]) -> list[str]:

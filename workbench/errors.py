@@ -25,6 +25,7 @@ WorkbenchError
 ├── KernelError             (RuntimeError) native source that cannot be built
 ├── CompilerError           (RuntimeError) a program that cannot be compiled
 ├── ClusterError            (RuntimeError) what a Dask cluster could not do
+├── MissingPackageError     (ImportError)  a package that an extra brings
 ├── DeviceError             (RuntimeError) a GPU that refuses a step, or has stopped
 │   └── DeviceMemoryError    (MemoryError)  or has too little memory
 └── UsageError              (ValueError)   options that do not fit
@@ -42,6 +43,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from numpy.linalg import LinAlgError
@@ -63,6 +65,7 @@ __all__ = [
     "MatrixError",
     "MatrixShapeError",
     "MissingInputError",
+    "MissingPackageError",
     "NonScalarOutputError",
     "NotDifferentiableError",
     "NullTypeGradError",
@@ -90,7 +93,7 @@ class WorkbenchError(Exception):
         return type(self), self.args, kept
 
     def _render_traceback_(self) -> list[str]:
-        """Return what IPython shows: its own traceback, with long lines broken.
+        """Return IPython's own traceback, with long lines broken.
 
         A notebook breaks a line wherever it ends, in the middle of a word too.
         """
@@ -233,6 +236,10 @@ class ClusterError(WorkbenchError, RuntimeError):
     """What a Dask cluster could not do: workers or data lost, or pieces that fail."""
 
 
+class MissingPackageError(WorkbenchError, ImportError):
+    """A package is not installed that one of Workbench's extras brings."""
+
+
 class DeviceError(WorkbenchError, RuntimeError):
     """A GPU refuses a step, has stopped, or was given an index out of bounds."""
 
@@ -258,6 +265,41 @@ class UnknownNodeError(UsageError, KeyError):
 
     # KeyError would put the message into quotes.
     __str__ = Exception.__str__
+
+
+def check_packages(owner: str, extra: str, *names: str) -> None:
+    """Raise an error if a module needs packages that are not installed.
+
+    Parameters
+    ----------
+    owner
+        The name of the module.
+    extra
+        The extra of Workbench that brings them.
+    names
+        The packages, as they are imported.
+
+    Raises
+    ------
+    MissingPackageError
+        With the packages and the command that installs them.
+
+    Examples
+    --------
+    >>> check_packages("workbench.plots", "jupyter", "numpy")
+    >>> check_packages("workbench.plots", "jupyter", "numpy", "plotly_of_old")
+    Traceback (most recent call last):
+        ...
+    workbench.errors.MissingPackageError: workbench.plots needs plotly_of_old, which is
+    not installed. Run pip install 'autodiff-workbench[jupyter]'.
+    """
+    missing = [name for name in names if find_spec(name) is None]
+    if missing:
+        raise MissingPackageError(
+            f"{owner} needs {' and '.join(missing)}, which"
+            f" {'is' if len(missing) == 1 else 'are'} not installed. Run"
+            f" pip install 'autodiff-workbench[{extra}]'."
+        )
 
 
 def wrap_lines(lines: Sequence[str], width: int = 80) -> list[str]:

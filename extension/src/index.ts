@@ -18,12 +18,13 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { LabIcon } from '@jupyterlab/ui-components';
 
 import { Besides, OPEN_BESIDE, addBesideCommand } from './lab/beside';
-import { PanelTracker, addCommands } from './lab/commands';
+import { addCommands } from './lab/commands';
 import { CellEdits } from './lab/edits';
 import { Documents, type Resolver, liveGraphs } from './lab/live';
 import { addNodeCommands, addNodeMenu } from './lab/menu';
 import { rendererFactory } from './lab/mime';
 import { loadPage } from './lab/page';
+import { PanelTracker, PanelWidget, figureMaker } from './lab/panel';
 import { revealLine } from './lab/reveal';
 import { Settings } from './lab/settings';
 import { SessionsSidebar } from './lab/sidebar';
@@ -67,10 +68,11 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const make = (
       find: (picture: HTMLElement) => NotebookPanel | null,
       isBeside: boolean
-    ): GraphPanel => {
+    ): PanelWidget => {
       const panel = new GraphPanel({
-        settings: settings.current,
-        makeDrawer: host => new Drawer(host, rendermime),
+        view: settings.current.view,
+        height: settings.current.height,
+        makeDrawer: host => new Drawer(host, figureMaker(rendermime)),
         loadPage,
         reveal:
           notebooks &&
@@ -89,11 +91,12 @@ const plugin: JupyterFrontEndPlugin<void> = {
             : null,
         tall: isBeside
       });
-      tracker.add(panel);
+      const widget = new PanelWidget(panel);
+      tracker.add(widget);
       addNodeMenu(app.commands, panel);
-      return panel;
+      return widget;
     };
-    const makePanel = (resolver: Resolver): GraphPanel =>
+    const makePanel = (resolver: Resolver): PanelWidget =>
       make(picture => documents?.notebookOf(resolver, picture) ?? null, false);
     if (notebooks !== null) {
       besides = new Besides({

@@ -168,8 +168,8 @@ def follow_training(page: Page, inputs: str, cell: str) -> tuple[float, float, i
         nonlocal patches
         if message["msg_type"] == "comm_msg":
             content = message["content"]["data"].get("content", {})
-            if content.get("type") in ("patch", "snapshot"):
-                patches += content["type"] == "patch"
+            if content.get("type") == "picture":
+                patches += content["of"] is not None
                 page.send(comm, "ack", lane, of=content["seq"])
         idle = message["msg_type"] == "status"
         idle = idle and message["content"]["execution_state"] == "idle"

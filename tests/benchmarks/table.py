@@ -1,6 +1,8 @@
-"""The guide's tables of speed, made from the results that are kept.
+"""Tables of speed, made from the results that are kept.
 
-`python -m tests.benchmarks.table` prints them; `--write` puts them into the page.
+The guide's page shows a user each case beside other libraries. The README of this
+folder has the goals, and what misses them. `python -m tests.benchmarks.table` prints
+all tables; `--write` puts them into both files.
 """
 
 from __future__ import annotations
@@ -18,12 +20,14 @@ from tests.benchmarks.peers import OURS, PEERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "notebooks" / "guide" / "reference" / "benchmarks.md"
+README = Path(__file__).with_name("README.md")
 START = "<!-- made by python -m tests.benchmarks.table --write -->"
 END = "<!-- the end of what tests.benchmarks.table makes -->"
 #: Columns of the tables of solvers.
 ASKED = {"prepare": "ready", **WHAT}
-#: Columns of the table of gradients: ours, others, and what is written by hand.
-COLUMNS = (*PEERS, "by hand")
+#: Columns of the table of gradients: ours, others, and what is written by hand. A user
+#: calls a derivative as it is made, or compiled; the backend in between is left out.
+COLUMNS = (*(peer for peer in PEERS if peer != "workbench numpy"), "by hand")
 
 
 def read_results() -> dict[str, dict[str, Any]]:
@@ -44,12 +48,11 @@ def read_results() -> dict[str, dict[str, Any]]:
 
 
 def write_tables(results: dict[str, dict[str, Any]]) -> str:
-    """Return all tables as Markdown."""
+    """Return the tables of the guide's page as Markdown."""
     results = dict(results)
     cluster = results.pop("distributed", None)
     cases = {name: one for name, one in results.items() if "unit" in one}
     lines = [START, "", *describe_run(results.values()), ""]
-    lines += ["## Goals", "", *write_goals(results), ""]
     lines += ["## Gradients", "", *write_gradients(cases), ""]
     lines += ["## Memory", "", *write_memory(cases), ""]
     if "first_call" in results:
@@ -62,6 +65,16 @@ def write_tables(results: dict[str, dict[str, Any]]) -> str:
         lines += ["## On a cluster", "", *write_cluster(cluster), ""]
     if "startup" in results:
         lines += ["## Start-up", "", *write_startup(results["startup"]), ""]
+    return "\n".join([*lines, END])
+
+
+def write_goal_tables(results: dict[str, dict[str, Any]]) -> str:
+    """Return the tables of the README: each goal, and what only we look at."""
+    results = {name: one for name, one in results.items() if name != "distributed"}
+    lines = [START, "", *describe_run(results.values()), ""]
+    lines += ["## Goals", "", *write_goals(results), ""]
+    if "sparse" in results:
+        lines += ["## Sparse patterns", "", *write_patterns(results["sparse"]), ""]
     return "\n".join([*lines, END])
 
 
@@ -168,17 +181,14 @@ def write_first_calls(one: dict[str, Any]) -> Iterator[str]:
 
 
 def write_sparse(one: dict[str, Any]) -> Iterator[str]:
-    """Return what it takes to find a pattern, to colour it, and to call."""
+    """Return the time of finding a pattern, of colouring it, and of a call."""
     peers = list(dict.fromkeys(row["peer"] for row in one["rows"]))
     others = [peer for peer in peers if peer not in ("workbench", "C")]
     yield SPARSE_WORDS
     yield ""
     heads = ["find, colour (ms)", "colours", "call: ours", "C", *others]
     yield from write_head("program, n", *heads)
-    cases: dict[tuple[str, int], dict[str, Any]] = {}
-    for row in one["rows"]:
-        cases.setdefault((row["program"], row["n"]), {})[row["peer"]] = row
-    for (program, n), rows in cases.items():
+    for (program, n), rows in group_programs(one).items():
         ours = rows["workbench"]
         prepared = [write_scaled(ours[key], 1e3) for key in ("find_s", "colour_s")]
         colours = "" if ours["colours"] is None else str(ours["colours"])
@@ -188,7 +198,20 @@ def write_sparse(one: dict[str, Any]) -> Iterator[str]:
         ]
         cells = [", ".join(prepared), colours, *calls]
         yield write_row(f"`{program}`, {n:,}", *cells)
-    yield ""
+
+
+def group_programs(one: dict[str, Any]) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return the rows of sparse programs by program and size, then by library."""
+    cases: dict[tuple[str, int], dict[str, Any]] = {}
+    for row in one["rows"]:
+        cases.setdefault((row["program"], row["n"]), {})[row["peer"]] = row
+    return cases
+
+
+def write_patterns(one: dict[str, Any]) -> Iterator[str]:
+    """Return the time of finding and colouring in each library, and the memory."""
+    peers = list(dict.fromkeys(row["peer"] for row in one["rows"]))
+    cases = group_programs(one)
     finders = [peer for peer in FINDERS if peer in peers]
     yield from write_head("to find and colour, ms", *finders)
     for (program, n), rows in cases.items():
@@ -208,15 +231,15 @@ def write_sparse(one: dict[str, Any]) -> Iterator[str]:
             yield write_row(f"`{program}`, {n:,}", *cells)
 
 
-#: What stands above the tables of sparse derivatives.
+#: The words above the table of sparse derivatives.
 SPARSE_WORDS = """Least times of a call in µs: all entries at the places of the pattern.
 JAX, sparsejac, SciPy (differences) and C are given the pattern, JAX the colouring too;
 Workbench, asdex and CasADi find it. C, JAX, CasADi and "workbench entries" hand back
 the entries alone; ours is a matrix of SciPy's with index arrays of its own, which takes
 about two µs at a thousand unknowns, and as long as hardly any arithmetic at many
-(arrow). What has no number is too large, takes too many colours, or has no such thing.
-Memory: what finding, colouring and three calls add at most."""
-#: Who finds a pattern or a colouring.
+(arrow). Where a number is missing the program is too large, takes too many colours, or
+the library has no such function."""
+#: The libraries that find a pattern or a colouring.
 FINDERS = ("workbench", "asdex", "casadi", "sparsejac", "scipy")
 
 
@@ -253,7 +276,7 @@ def write_solvers(one: dict[str, Any]) -> Iterator[str]:
             yield write_row(row["peer"] + said, *cells)
 
 
-#: What stands above the tables of solvers.
+#: The words above the tables of solvers.
 SOLVERS_WORDS = """What solvers ask for, each answer at a point that is new, and whole
 solutions with their steps in brackets (IPOPT, trust-constr: iterations; BDF, Radau:
 values of the function), and for IPOPT how much of the time was answers. JAX, the
@@ -308,15 +331,26 @@ def write_cluster(one: dict[str, Any]) -> Iterator[str]:
     )
 
 
-def put_into_page(text: str) -> str:
-    """Return the page with its tables replaced."""
-    before, rest = text.split(START)
-    return before + write_tables(read_results()) + rest.split(END)[1]
+def put_into(page: str, tables: str) -> str:
+    """Return a page with its tables replaced."""
+    before, rest = page.split(START)
+    return before + tables + rest.split(END)[1]
+
+
+def write_pages() -> dict[Path, str]:
+    """Return both pages as they should be, by their paths."""
+    results = read_results()
+    made = {PAGE: write_tables(results), README: write_goal_tables(results)}
+    return {
+        path: put_into(path.read_text(encoding="utf-8"), tables)
+        for path, tables in made.items()
+    }
 
 
 if __name__ == "__main__":
     if "--write" in sys.argv:
-        page = put_into_page(PAGE.read_text(encoding="utf-8"))
-        PAGE.write_text(page, encoding="utf-8")
+        for path, text in write_pages().items():
+            path.write_text(text, encoding="utf-8")
     else:
         print(write_tables(read_results()))
+        print(write_goal_tables(read_results()))

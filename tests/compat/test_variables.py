@@ -125,7 +125,7 @@ def test_dimshuffle_and_flatten_refuse_what_does_not_fit() -> None:
         x.flatten(3)
     with pytest.raises(ShapeError, match="specify_shape"):
         T.specify_shape(x, (2, 2)).eval({x: np.ones((2, 3))})
-    with pytest.raises(UsageError, match="what an index takes"):
+    with pytest.raises(UsageError, match="an indexed variable"):
         T.set_subtensor(x, 0.0)
 
 

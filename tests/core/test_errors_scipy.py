@@ -151,7 +151,7 @@ SOLVERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "differential_evolution": (
         lambda a: scipy.optimize.differential_evolution(square(a), [(0, 3)]).x[0],
-        "give what it finds to workbench.scipy.optimize.minimize",
+        "give the point that it finds to workbench.scipy.optimize.minimize",
     ),
     "linprog": (
         lambda a: scipy.optimize.linprog(np.ones(2) * a).x[0],

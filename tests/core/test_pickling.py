@@ -305,10 +305,10 @@ def test_cloudpickle_sends_what_a_notebook_defines() -> None:
     [
         (lambda: wb.scalar("x"), "a place in a program. Pickle x.value"),
         (lambda: wb.trace(np.sin)(X).outputs[0], "a place in a program"),
-        (lambda: wb.shared(X), "Pickle what it holds"),
+        (lambda: wb.shared(X), "Pickle its value"),
         (lambda: wb.Session(wb.trace(np.sum)(X)), r"ad\.save\(path\)|\.save\(path\)"),
         (lambda: wb.function([], wb.shared(1.0) + 1), "Keep the code that makes it"),
-        (lambda: wb.Graph([], [wb.shared(1.0) + 1]), "shared value.*Pickle what"),
+        (lambda: wb.Graph([], [wb.shared(1.0) + 1]), "shared value.*Pickle its"),
         (lambda: wb.Graph([], [wb.scalar("x") + 1]), "'x'.*a place in a program"),
     ],
 )

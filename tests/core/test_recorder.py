@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.autodiff.call import pull_through, push_through, run_examples
+from workbench.autodiff.batch import run_examples
+from workbench.autodiff.call import pull_through, push_through
 from workbench.core import walk
 from workbench.core.recorder import Recorder
 from workbench.core.tensor import Tensor

@@ -312,7 +312,8 @@ ABUSED: list[Any] = [
 #: What one rule may hold, and what NumPy takes beside it for a moment.
 MOST_PEAK = 500e6
 REFUSED = (
-    "a rule that is data may", "more than 10,000,000 entries",
+    "a rule that is data may", "a rule that is data cannot",
+    "more than 10,000,000 entries",
     "A rule does not set it", "is not a length", "must be of integral type",
     "AxisError",
 )  # fmt: skip
@@ -432,7 +433,7 @@ def test_the_refusal_says_what_would_be_made_and_what_may_be() -> None:
 
 @pytest.mark.parametrize("op", ["unique", "flatnonzero", "nonzero", "roots"])
 def test_a_step_whose_shape_depends_on_values_is_refused(op: str) -> None:
-    with pytest.raises(UsageError, match=f"what {op} makes depends on values"):
+    with pytest.raises(UsageError, match=f"the result of {op} depends on values"):
         made_by((["a"], op, ["x"]))
 
 
@@ -496,7 +497,7 @@ def test_rules_of_one_sweep_share_a_budget() -> None:
         leaves = [wb.Spec((3,), np.float64)] * 2
         for _ in range(2):
             rule.graph(*leaves)
-        with pytest.raises(UsageError, match="of which 67.2 MB are taken"):
+        with pytest.raises(UsageError, match=r"of which 67\.2 MB are taken"):
             rule.graph(*leaves)
 
 

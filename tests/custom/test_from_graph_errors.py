@@ -65,7 +65,7 @@ def test_inputs_that_are_no_symbols() -> None:
         wb.OpFromGraph([x + 1], (x + 1) * 2)
     with pytest.raises(UsageError, match="holds a value"):
         wb.OpFromGraph([wb.constant(2.0)], x)
-    with pytest.raises(UsageError, match="reads by itself"):
+    with pytest.raises(UsageError, match="reads without an input"):
         wb.OpFromGraph([wb.shared(2.0, "w")], x)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -437,3 +438,80 @@ def test_arguments_that_were_written_to_have_gradients() -> None:
     for f in (with_pair, with_vjp, with_jvp):
         found = wb.grad(lambda x, f=f: np.sum(f(fill(x))))(x)
         np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+# Many examples
+
+
+def cube_rule(node: Any, g: Any) -> Any:
+    return g * 3 * node.inputs[0] ** 2
+
+
+@wb.custom_vjp(vjp=cube_rule)
+def cube(x: Any) -> Any:
+    return x**3
+
+
+@wb.custom_vjp(vjp=cube_rule)
+def cube_of_values(x: Any) -> Any:
+    """A function that looks at values, and so runs example by example."""
+    return x**3 if float(np.sum(x)) != 7 else x * x * x
+
+
+class CubeOp(wb.Op):
+    def compute(self, x: Any) -> Any:
+        return x**3
+
+    def vjp(self, node: Any, g: Any) -> Any:
+        return cube_rule(node, g)
+
+
+S = wb.vector("s")
+CUBES: dict[str, Any] = {
+    "op": CubeOp(),
+    "function": cube,
+    "function of values": cube_of_values,
+    "graph": wb.OpFromGraph([S], S**3),
+    "graph with a rule": wb.OpFromGraph([S], S**3, vjp=cube_rule),
+    "checkpoint": wb.checkpoint(lambda x: x**3),
+}
+
+
+@pytest.mark.parametrize("name", CUBES)
+def test_a_batch_of_batches_is_one_node(name: str) -> None:
+    """It has the value and derivatives of x³; pickled, overridden and compiled too."""
+    x = np.arange(1.0, 13.0).reshape(2, 3, 2) / 7
+    many = wb.vmap(wb.vmap(CUBES[name]))
+    total = lambda x: np.sum(many(x))  # noqa: E731
+    np.testing.assert_allclose(many(x), x**3)
+    np.testing.assert_allclose(wb.grad(total)(x), 3 * x**2)
+    np.testing.assert_allclose(wb.jvp(many, (x,), (x,))[1], 3 * x**3)
+    np.testing.assert_allclose(wb.hvp(total, x, x), 6 * x**2)
+    graph = wb.trace(many)(x)
+    (node,) = graph.interior
+    assert node.op.name != "power"
+    again = pickle.loads(pickle.dumps(wb.trace(many)(wb.Spec(x.shape, x.dtype))))
+    np.testing.assert_allclose(again.run([x])[0], x**3)
+    gradient = wb.compile(wb.grad(total), backend="compiled")
+    np.testing.assert_allclose(gradient(x), 3 * x**2)
+    inside = name in ("graph", "checkpoint")
+    doubled = [wb.override("power" if inside else node.op.name, "2 * d")]
+    np.testing.assert_allclose(wb.grad(total, overrides=doubled)(x), 6 * x**2)
+    assert wb.grad(total)(x[:0]).shape == (0, 3, 2)
+
+
+def test_what_examples_share_gets_the_sum_of_their_gradients() -> None:
+    product = wb.custom_vjp(
+        lambda x, w: x * w,
+        lambda node, g: (g * node.inputs[1], g * node.inputs[0]),
+    )
+    x, w = np.arange(6.0).reshape(3, 2), np.array([2.0, -1.0])
+    total = x.sum(0)
+
+    def f(w: Any, count: int = 3) -> Any:
+        return np.sum(wb.vmap(product, (0, None))(x[:count], w))
+
+    np.testing.assert_allclose(wb.grad(f)(w), total)
+    second = wb.hessian(lambda w: f(w) ** 2)(w)
+    np.testing.assert_allclose(second, 2 * np.outer(total, total))
+    np.testing.assert_array_equal(wb.grad(lambda w: f(w, 0))(w), [0, 0])

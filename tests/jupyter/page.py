@@ -22,6 +22,13 @@ def model(w: Any, x: Any) -> Any:
     return np.sum(h * h)
 
 
+def kind_of(message: dict[str, Any]) -> str:
+    """The type of a message; of a picture whether it is whole or a patch."""
+    if message.get("type") == "picture":
+        return "snapshot" if message["of"] is None else "patch"
+    return str(message.get("type"))
+
+
 class Page:
     """A page with a clock of its own; it draws nothing until it is told to."""
 
@@ -63,13 +70,13 @@ class Page:
         self.buffers.append(buffers)
         if message["type"] == "piece":
             self.put_by(message, buffers)
-        if message["type"] in ("snapshot", "patch"):
+        if message["type"] == "picture":
             if "pieces" in message:
                 assert buffers == []
                 buffers = self.put_together(message)
-            assert message.get("of", self.state) == self.state
+            assert message["of"] in (None, self.state)
             self.state = message["seq"]
-            listed = message.get("columns", message["header"].get("columns"))
+            listed = message["columns"]
             assert len(listed) == len(buffers)
             for column, buffer in zip(listed, buffers, strict=True):
                 assert column["dtype"] == COLUMNS[column["name"]]
@@ -77,7 +84,7 @@ class Page:
                 assert column["length"] == buffer.size
                 self.columns[column["name"]] = buffer
             news = message["header"]
-            if message["type"] == "patch" and news.get("timeline") is not None:
+            if message["of"] is not None and news.get("timeline") is not None:
                 merged = merge_points(self.header["timeline"], news["timeline"])
                 news = {**news, "timeline": merged}
             self.header |= news
@@ -95,7 +102,7 @@ class Page:
         assert message["pieces"] == first
         assert len(data) == sum(sizes)
         ends = np.cumsum(sizes)
-        listed = message.get("columns", message["header"].get("columns"))
+        listed = message["columns"]
         return [
             np.frombuffer(data[end - size : end], column["dtype"])
             for end, size, column in zip(ends, sizes, listed, strict=True)

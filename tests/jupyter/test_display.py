@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.jupyter.page import kind_of
 from workbench.errors import UsageError
 from workbench.jupyter import display
 from workbench.jupyter.display import SessionOutput
@@ -240,7 +241,8 @@ def test_what_a_page_says_goes_where_it_asks(
     else:
         assert not hasattr(widget.comm, "_reply_subshell_for")
     sent: list[Any] = []
-    monkeypatch.setattr(widget._link, "_send", lambda said, _: sent.append(said))
+    outbox = widget._link._outbox
+    monkeypatch.setattr(outbox, "_send", lambda said, _: sent.append(said))
     widget._handle_custom_msg({"type": "event", "event": "hello", "schema": 1}, [])
-    assert [said["type"] for said in sent] == ["snapshot"]
+    assert [kind_of(said) for said in sent] == ["snapshot"]
     display.close_picture(session)

@@ -13,6 +13,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
+from tests.jupyter.page import kind_of
 from workbench.session.wire import MIME_TYPE, read_saved
 
 from .conftest import ESCAPES
@@ -82,7 +83,7 @@ class Page:
         found = self.until(
             lambda m: (
                 m["msg_type"] == "comm_msg"
-                and m["content"]["data"].get("content", {}).get("type") in kinds
+                and kind_of(m["content"]["data"].get("content", {})) in kinds
             )
         )
         return {**found["content"]["data"]["content"], "buffers": found["buffers"]}
@@ -157,7 +158,7 @@ def test_the_page_clips_undoes_and_the_notebook_keeps_up(page: Page) -> None:
     page.send(comm, "hello", schema=1)
     snapshot = page.answer("snapshot")
     header = snapshot["header"]
-    assert len(snapshot["buffers"]) == len(header["columns"])
+    assert len(snapshot["buffers"]) == len(snapshot["columns"])
     page.send(comm, "ack", of=snapshot["seq"])
     true = page.value("float(np.abs(model.grads['W']).max())")
     node = header["strings"].index("tanh")
@@ -357,7 +358,7 @@ def test_stop_ends_a_plot_and_nothing_else(page: Page) -> None:
     time.sleep(1.5)  # the kernel is at rest, as it is when somebody presses Stop
     page.send(comm, "plot", lane, request=5, plot="check", of=None, wrt=[])
     page.send(comm, "inspect", lane, request=6, node=0)
-    assert page.answer("detail")["request"] == 6
+    assert page.answer("inspect")["request"] == 6
     time.sleep(0.3)
     page.manager.interrupt_kernel()
     told = page.answer("failure", "plot")  # a check gives what it has

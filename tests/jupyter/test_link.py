@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.jupyter.page import Page, model
+from tests.jupyter.page import Page, kind_of, model
 from workbench.jupyter import link
 from workbench.session import Session
 from workbench.session.wire import take_snapshot
@@ -38,7 +38,7 @@ def test_hello_is_answered_by_everything(session: Session) -> None:
     page = Page(session)
     assert page.got == []
     page.send("hello", schema=1)
-    assert [m["type"] for m in page.got] == ["snapshot"]
+    assert [kind_of(m) for m in page.got] == ["snapshot"]
     assert page.shows(session)
 
 
@@ -54,7 +54,7 @@ def test_an_override_changes_the_session_and_the_page(
         label="clip",
     )
     (patch,) = page.take()
-    assert patch["type"] == "patch"
+    assert kind_of(patch) == "patch"
     assert np.abs(session.cotangents[node - 1]).max() == pytest.approx(0.1)
     assert patch["header"]["overrides"][0]["label"] == "clip"
     assert {"grad_stats", "true_stats", "override"} <= {
@@ -82,7 +82,7 @@ def test_commands_and_their_undoing(session: Session, page: Page) -> None:
     ):
         page.send(event, request=request, **fields)
         (patch,) = page.take()
-        assert patch["type"] == "patch", patch
+        assert kind_of(patch) == "patch", patch
         assert {"undo", "redo"} <= patch["header"].keys(), "the command is answered"
         assert patch["answers"] == request
         page.send("ack", of=patch["seq"])
@@ -149,7 +149,7 @@ def test_a_command_is_one_change_one_look_and_one_patch(
     page.wait(1)
     page.acknowledge()
     page.wait(1)
-    assert [m["type"] for m in page.take()].count("patch") == 1
+    assert [kind_of(m) for m in page.take()].count("patch") == 1
     assert len(looked) == 1
     assert len(heard) == (event not in ("move", "stop"))
 
@@ -165,7 +165,7 @@ def test_in_a_large_program_effects_follow_the_gradients(
     page.take()
     session.override("tanh", "3 * d")  # its effects, alone, need a sweep
     page.wait(1)
-    (first,) = [m for m in page.take() if m["type"] == "patch"]
+    (first,) = [m for m in page.take() if kind_of(m) == "patch"]
     assert not all(one["effects"] for one in first["header"]["overrides"])
     effects: list[Any] = []
     for _ in range(3):
@@ -211,7 +211,7 @@ def test_steps_of_a_loop_are_shown_kept_and_set(looped: Session) -> None:
         fields |= {"target": target, "rule": rule, "label": ""}
         page.send(event, request=request, **fields)
         page.wait(1)
-        assert [m["type"] for m in page.take()] == ["patch"]
+        assert [kind_of(m) for m in page.take()] == ["patch"]
         (one,) = looped.overrides
         assert (one.id, one.rule, one.override.steps) == (1, rule, steps)
         assert one.where == f"every tanh{words}"
@@ -274,7 +274,7 @@ def test_a_scope_is_a_target(session: Session, page: Page) -> None:
         rule="0 * d",
         label="stop",
     )
-    assert [m["type"] for m in page.take()] == ["patch"]
+    assert [kind_of(m) for m in page.take()] == ["patch"]
     assert not session.grads["w"].any()
 
 
@@ -293,9 +293,9 @@ def test_questions_get_answers(session: Session, page: Page) -> None:
         rule="clip(q, -1, 1)",
     )
     detail, good, bad = page.take()
-    assert (detail["type"], detail["request"], detail["node"]) == ("detail", 7, 3)
+    assert (detail["type"], detail["request"], detail["node"]) == ("inspect", 7, 3)
     assert detail["rule"] == "g · (1 − y²)"
-    assert (good["type"], good["request"], good["ok"]) == ("expression", 8, True)
+    assert (good["type"], good["request"], good["ok"]) == ("check-expression", 8, True)
     assert (bad["request"], bad["ok"]) == (9, False)
     assert "'q'" in bad["message"]
     assert session.overrides == []
@@ -350,7 +350,7 @@ def test_at_most_twenty_patches_a_second(session: Session, page: Page) -> None:
     page.wait(0.05)
     page.acknowledge()
     page.wait(0.05)
-    assert 15 <= len([m for m in page.got if m["type"] == "patch"]) <= 22
+    assert 15 <= len([m for m in page.got if kind_of(m) == "patch"]) <= 22
     assert page.shows(session)
 
 
@@ -417,7 +417,7 @@ def test_a_loop_counts_by_what_it_has_of_the_processor(
         session.run(w=np.array([0.5, k / 1000]))
         page.wait(0.01)
         page.acknowledge()
-    assert least <= len([m for m in page.take() if m["type"] == "patch"]) <= most
+    assert least <= len([m for m in page.take() if kind_of(m) == "patch"]) <= most
 
 
 @pytest.mark.long
@@ -432,20 +432,20 @@ def test_a_loop_on_a_busy_machine_needs_few_timers(
     page.acknowledge()
     spent, timers = iter(range(10**6)), 0
     monkeypatch.setattr(link.time, "thread_time", lambda: 0.040 * next(spent))
-    later = page.link._later
+    later = page.link._pacer._later
 
     def count(seconds: float, call: Callable[[], None]) -> object:
         nonlocal timers
         timers += 1
         return later(seconds, call)
 
-    monkeypatch.setattr(page.link, "_later", count)
+    monkeypatch.setattr(page.link._pacer, "_later", count)
     page.take()
     for k in range(6000):
         session.run(w=np.array([0.5, k / 1000]))
         page.wait(0.01)
         page.acknowledge()
-    patches = len([m for m in page.take() if m["type"] == "patch"])
+    patches = len([m for m in page.take() if kind_of(m) == "patch"])
     assert 5 <= patches <= 8
     assert timers <= 4 * patches
 
@@ -578,25 +578,25 @@ def test_hello_again_after_a_lost_page(session: Session, page: Page) -> None:
     session.undo()
     assert len(page.take()) == 1  # never acknowledged: its page is gone
     page.hello()
-    assert page.take()[0]["type"] == "snapshot"
+    assert kind_of(page.take()[0]) == "snapshot"
     page.wait(1)
     session.override("tanh", "3 * d")
-    assert [m["type"] for m in page.take()] == ["patch"]
+    assert [kind_of(m) for m in page.take()] == ["patch"]
 
 
 def test_what_is_on_its_way_is_not_sent_again(session: Session, page: Page) -> None:
     page.send("hello", schema=1)
-    assert [m["type"] for m in page.take()] == ["snapshot"]
+    assert [kind_of(m) for m in page.take()] == ["snapshot"]
     page.send("hello", schema=1, again=True)  # it asked before that came
     assert page.take() == []
     page.wait(10)
     page.send("hello", schema=1, again=True)  # it must be lost
-    assert [m["type"] for m in page.take()] == ["snapshot"]
+    assert [kind_of(m) for m in page.take()] == ["snapshot"]
     page.send("hello", schema=1)  # another page: it asks for the first time
-    assert [m["type"] for m in page.take()] == ["snapshot"]
+    assert [kind_of(m) for m in page.take()] == ["snapshot"]
     page.acknowledge()
     page.send("hello", schema=1, again=True)
-    assert [m["type"] for m in page.take()] == ["snapshot"]
+    assert [kind_of(m) for m in page.take()] == ["snapshot"]
 
 
 def test_a_patch_says_which_state_it_changes(session: Session, page: Page) -> None:
@@ -731,7 +731,7 @@ def test_nonsense_is_answered_and_changes_nothing(
     for name, column in take_snapshot(session).columns.items():
         np.testing.assert_array_equal(column, before.columns[name])
     page.send("inspect", request=2, node=1)
-    assert page.take()[0]["type"] == "detail"
+    assert page.take()[0]["type"] == "inspect"
 
 
 def test_an_interrupt_is_an_answer(
@@ -744,7 +744,7 @@ def test_an_interrupt_is_an_answer(
     page.send("plot", request=4, plot="check", of=None, wrt=[])
     assert page.take()[0] == {
         "type": "failure",
-        "seq": page.link._seq,
+        "seq": page.link._outbox.seq,
         "request": 4,
         "message": "Stopped.",
     }
@@ -760,7 +760,7 @@ def test_several_sessions_do_not_meet(session: Session, page: Page) -> None:
     elsewhere.take()
     elsewhere.wait(1)
     other.override("tanh", "2 * d")
-    assert [m["type"] for m in elsewhere.take()] == ["patch"]
+    assert [kind_of(m) for m in elsewhere.take()] == ["patch"]
     assert page.take() == []
     assert session.overrides == []
 

@@ -10,21 +10,10 @@ import pytest
 
 import workbench as wb
 from tests.jupyter.page import Page, model
-from workbench.jupyter.answers import COMMANDS, LONG, QUESTIONS
 from workbench.session import Session
+from workbench.session.wire.protocol.requests import REQUESTS
 
-EVENTS = [
-    "hello",
-    "ack",
-    "plot",
-    "preview",
-    "stop",
-    "nonsense",
-    "",
-    *COMMANDS,
-    *LONG,
-    *QUESTIONS,
-]
+EVENTS = ["hello", "ack", "stop", "nonsense", "", *REQUESTS]
 FIELDS = [
     "request", "of", "node", "target", "rule", "label", "id", "enabled", "to", "steps",
     "finding", "plot", "wrt", "window", "schema", "seq", "more",
@@ -73,7 +62,7 @@ def test_five_thousand_messages_that_are_none(
     assert session.report is None
     assert session.findings is None
     assert answered > 2500
-    page.unread = [page.link._seq]
+    page.unread = [page.link._outbox.seq]
     page.acknowledge()
     page.wait(1)
     assert page.shows(session)

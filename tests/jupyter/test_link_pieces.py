@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.jupyter.page import Page, model
-from workbench.jupyter.link import SLOWEST
+from tests.jupyter.page import Page, kind_of, model
+from workbench.jupyter.sending import SLOWEST
 from workbench.session import Session
 from workbench.session.wire import pieces
 
@@ -32,7 +32,7 @@ def page(session: Session) -> Page:
 
 
 def types(messages: list[dict[str, Any]]) -> list[str]:
-    return [message["type"] for message in messages]
+    return [kind_of(message) for message in messages]
 
 
 def settle(page: Page) -> list[dict[str, Any]]:

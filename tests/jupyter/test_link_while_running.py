@@ -15,6 +15,7 @@ import workbench as wb
 from workbench.jupyter import answers
 from workbench.jupyter.link import Link
 from workbench.session import Session
+from workbench.session.wire.protocol.requests import REQUESTS
 
 SECONDS = 2.5
 
@@ -57,12 +58,12 @@ def list_questions(session: Session) -> list[dict[str, Any]]:
     ]
     return [
         *({"event": "inspect", "node": i} for i in range(len(labels))),
-        {"event": "inspect", "node": 0, "path": path},
+        {"event": "inspect-inside", "node": 0, "path": path},
         {"event": "inside", "path": path},
         {"event": "norms", "node": tanh},
         {"event": "peers"},
         {"event": "moment", "step": 1},
-        {"event": "moment", "step": 0, "session": "asked_other"},
+        {"event": "peer", "name": "asked_other"},
         {"event": "check-expression", "target": target, "rule": "clip(d, -1, 1)"},
         {"event": "check-expression", "target": every, "rule": "2 * d"},
         {"event": "override", "target": target, **rule},
@@ -115,7 +116,7 @@ class Asker:
             asked["id"] = self.session.overrides[-1].id
         self.send(**asked)
         self.acknowledge()
-        while asked["event"] in answers.LONG and not self.is_over(self.number):
+        while REQUESTS[asked["event"]].keeps and not self.is_over(self.number):
             self.acknowledge()
             time.sleep(1e-3)
 

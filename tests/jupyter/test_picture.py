@@ -225,7 +225,7 @@ def test_hostile_findings_are_text() -> None:
     findings = made.findings
     assert findings is not None
     hostile = replace(findings[0], title='</title><script>x</script>"')
-    made._diagnosed = made._state, replace(findings, found=(hostile,))
+    made._keep("findings", replace(findings, found=(hostile,)), made._state)
     svg = draw_picture(take_snapshot(made))
     ElementTree.fromstring(svg)
     assert "<script" not in svg

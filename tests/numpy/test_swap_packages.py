@@ -219,7 +219,7 @@ def test_packages_named_for_good(package: Any) -> None:
         ((), r"given no package.*trace_packages\(\"statsmodels\"\)"),
         (("no_such_package_here",), r"no package of this name.*pip install no_such"),
         (("scipy.stats",), r"the name of a whole package"),
-        (("numpy",), r"known without it"),
+        (("numpy",), r"needs no such call"),
     ],
 )
 def test_what_is_no_package(names: tuple[str, ...], told: str) -> None:

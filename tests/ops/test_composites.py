@@ -15,7 +15,7 @@ import pytest
 import workbench as wb
 from workbench.core.op import OPS, Op
 from workbench.core.tensor import apply
-from workbench.errors import NotDifferentiableError
+from workbench.errors import NotDifferentiableError, UsageError
 from workbench.ops.define import apply_and_split, composite
 
 
@@ -204,3 +204,38 @@ def test_a_body_that_says_nothing_is_told() -> None:
             wb.grad(lambda x: apply(mute, (x,)))(3.0)
     finally:
         del OPS["test_mute"]
+
+
+@pytest.mark.parametrize("value", [None, (1.0, None)])
+def test_a_body_without_a_value_is_told(value: Any) -> None:
+    """There is no ``compute`` beside the body: no derivative, and no value either."""
+    blank = composite("test_blank", lambda x, y: value)
+
+    def f(x: Any) -> Any:
+        return apply(blank, (x, 2.0))
+
+    x = np.ones(3)
+    runs = [
+        lambda: f(x),
+        lambda: wb.trace(f)(wb.Spec((3,), np.dtype(float))),
+        lambda: wb.grad(f)(x),
+        lambda: wb.jvp(f, (x,), (x,)),
+        lambda: wb.jacobian(f)(x),
+    ]
+    told = r"test_blank\(float64\[3\], 2.0\).*its body returned None.*compute="
+    try:
+        for run in runs:
+            with pytest.raises(UsageError, match=told):
+                run()
+    finally:
+        del OPS["test_blank"]
+
+
+def test_a_body_that_says_nothing_of_a_constant_is_told() -> None:
+    mute = composite("test_mute_pair", lambda x, y: None, compute=np.multiply)
+    told = r"test_mute_pair\(float64\[\], float64\[2\]\).*its body does not say"
+    try:
+        with pytest.raises(NotDifferentiableError, match=told):
+            wb.vjp(lambda x: apply(mute, (x, np.ones(2))), 3.0)[1](np.ones(2))
+    finally:
+        del OPS["test_mute_pair"]

@@ -116,6 +116,80 @@ def test_the_override_itself_is_differentiated() -> None:
     assert third == pytest.approx((-8 + 24 * y**2) * 2 * (1 - y**2))
 
 
+#: At sin: dy/dx is 2 x, in place of cos(x).
+BENT: dict[str, Any] = {
+    "op": lambda: wb.override("sin", "g * 2 * x"),
+    "predicate": lambda: wb.override(lambda n: n.op.name == "sin", "g * 2 * x"),
+    "scope": lambda: wb.override("bent", "g * 2 * x"),
+    "pattern": lambda: wb.override(wb.pattern(lambda v: np.sin(v)), "g * 2 * x"),
+}
+
+
+def seconds(f: Any, bent: Any, x: Any) -> list[Any]:
+    """The second derivative by each function that takes an override twice."""
+    inner = wb.grad(f, overrides=[bent])
+    X = wb.vector("X")
+    with wb.overrides(bent):
+        block = [wb.hessian(f)(x).diagonal(), wb.hvp(f, x, np.ones(2))]
+        block.append(wb.grad(lambda x: np.sum(wb.grad(f)(x)))(x))
+    return [
+        *block,
+        wb.hessian(f, overrides=[bent])(x).diagonal(),
+        wb.hvp(f, x, np.ones(2), overrides=[bent]),
+        wb.hessian(f, overrides=[bent], sparse=True)(x).diagonal(),
+        wb.grad(lambda x: np.sum(inner(x)), overrides=[bent])(x),
+        wb.function([X], wb.hessian(f(X), X, overrides=[bent]))(x).diagonal(),
+        wb.function([X], wb.hvp(f(X), X, np.ones(2), overrides=[bent]))(x),
+    ]
+
+
+@pytest.mark.parametrize("target", BENT)
+def test_an_override_at_second_order_is_a_function_with_that_gradient(
+    target: str,
+) -> None:
+    """The gradient of sin² is 2 sin(x) 2 x, and reads sin, whose slope is 2 x again."""
+    x = np.array([0.3, 0.7])
+
+    def f(x: Any) -> Any:
+        with wb.scope("bent"):
+            y = np.sin(x)
+        return np.sum(y**2)
+
+    by_hand = 4 * np.sin(x) + 4 * x * 2 * x
+    for found in seconds(f, BENT[target](), x):
+        np.testing.assert_allclose(found, by_hand, rtol=1e-12)
+    sine = wb.custom_vjp(np.sin, lambda node, g: g * 2 * node.inputs[0])
+    written = wb.hessian(lambda x: np.sum(sine(x) ** 2))(x)
+    np.testing.assert_allclose(written.diagonal(), by_hand, rtol=1e-12)
+    # Of the inner derivative alone, it leaves the outer one true: that of a function.
+    inner = wb.grad(f, overrides=[BENT[target]()])
+    outside = wb.grad(lambda x: np.sum(inner(x)))(x)
+    np.testing.assert_allclose(outside, 4 * np.sin(x) + 4 * x * np.cos(x), rtol=1e-12)
+    h = 1e-6
+    np.testing.assert_allclose(outside, (inner(x + h) - inner(x - h)) / (2 * h), 1e-8)
+
+
+@pytest.mark.parametrize("target", BENT)
+@pytest.mark.parametrize("inside", ["plain", "scan", "checkpoint", "vmap"])
+def test_a_node_that_a_rule_made_keeps_its_true_rule(target: str, inside: str) -> None:
+    """The gradient of cos holds a sin of its own, which no override of sin means."""
+    x = np.array([0.3, 0.7])
+
+    def both(x: Any) -> Any:
+        with wb.scope("bent"):
+            y = np.sin(x)
+        return y + np.cos(x)
+
+    run = {
+        "plain": both,
+        "scan": lambda x: wb.scan(both, initial=x, n_steps=1)[-1],
+        "checkpoint": wb.checkpoint(both),
+        "vmap": wb.vmap(both),
+    }[inside]
+    for found in seconds(lambda x: np.sum(run(x)), BENT[target](), x):
+        np.testing.assert_allclose(found, 2 - np.cos(x), rtol=1e-12)
+
+
 def test_a_rule_that_is_not_linear_has_a_hessian() -> None:
     """Of sum(clip(3 x², ±1)): 6 x where the bounds do not hold it."""
     clip = [wb.override("power", "clip(d, -1, 1)")]

@@ -236,7 +236,7 @@ def test_a_block_says_at_its_end_what_matched_nothing() -> None:
     ("target", "words"),
     [
         ("sinh", ["every sinh matches nothing", "Its ops: ", "tanh"]),
-        ("cbrt", ["What is computed from plain arrays alone is not a node: give such"]),
+        ("cbrt", ["A value computed from plain arrays alone is not a node: give"]),
         ("tahn", ["scope tahn matches nothing", "Did you mean", "the op 'tanh'"]),
         ("z", ["local variables of a function give no names", 'with wb.scope("z"):']),
         ("encodr/*", ["matches nothing", "the scope 'encoder'"]),

@@ -210,7 +210,7 @@ def test_a_match_that_holds_what_is_asked_for_is_told_in_a_session() -> None:
     session.override(LINEAR, "7 * d")
     assert session.resolution is not None
     assert session.resolution.notes == [
-        "1 of 2 matches holds a value inside that the derivative is asked by, and does"
+        "1 of 2 matches holds a value inside that the derivative is taken by, and does"
         " not count"
     ]
     assert np.allclose(session.grads["h"], np.exp(2 * X + 3))

@@ -56,9 +56,14 @@ def path_without_node(folder: Path) -> str:
     return os.pathsep.join(kept)
 
 
-def environment(folder: Path, *requirements: str | Path, cwd: Path = ROOT) -> Path:
+def environment(
+    folder: Path,
+    *requirements: str | Path,
+    cwd: Path = ROOT,
+    python: str = sys.executable,
+) -> Path:
     """The programs of a new environment in which only `requirements` are installed."""
-    run(sys.executable, "-m", "venv", folder, cwd=cwd)
+    run(python, "-m", "venv", folder, cwd=cwd)
     programs = folder / "bin"
     words = [str(word) for word in requirements]
     installer = shutil.which("uv")

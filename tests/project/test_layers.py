@@ -40,9 +40,9 @@ INDEX_MODULES = {
     *(
         f"workbench.autodiff.sparse.{name}"
         for name in (
-            "accumulation colouring curvature greedy node_facts"
+            "accumulation assembly colouring curvature greedy node_facts"
             " nonlinearity pattern places products propagation relations rules"
-            " solutions"
+            " solutions tangents"
         ).split()
     ),
 }

@@ -138,7 +138,8 @@ def test_what_was_done_is_kept(overridden: Executed) -> None:
 
 
 def test_what_is_refused(overridden: Executed) -> None:
-    told = overridden.printed("attempts = ").strip().split("\n\n")
+    *told, kept = overridden.printed("attempts = ").strip().split("\n\n")
+    assert kept == "nothing has changed: True"
     says = [
         "Did you mean the op 'tanh'",
         "the program has matmul, not einsum",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
-from tests.project import environments
+import workbench as wb
+from tests.project import environments, release
 
 PAGE = "data/share/jupyter/labextensions/autodiff-workbench/"
 
@@ -44,8 +46,66 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert modules == expected | {"workbench/py.typed", "workbench/session/page.html"}
 
 
+def test_the_page_says_whose_code_is_in_it(wheel: Path) -> None:
+    """Preact's licence asks for its notice in every copy, an exported picture too."""
+    archive = ZipFile(wheel)
+    (page, copy) = (
+        archive.read(name).decode()
+        for name in archive.namelist()
+        if name.endswith(".html")
+    )
+    assert page == copy
+    notices = page.partition("<!--")[2].partition("-->")[0]
+    assert re.findall(r"^## (\w+) - [\d.]+ \((.+)\)$", notices, re.M) == [
+        ("preact", "MIT")
+    ]
+    assert "Jason Miller" in notices
+    assert "Permission is hereby granted" in notices
+
+
+def test_the_extension_says_whose_code_is_in_it(wheel: Path) -> None:
+    archive = ZipFile(wheel)
+    (name,) = (x for x in archive.namelist() if "third-party-licenses" in x)
+    told = json.loads(archive.read(name))["packages"]
+    assert {"react", "react-dom"} <= {one["name"] for one in told}
+    assert all("Permission is hereby granted" in one["extractedText"] for one in told)
+    assert any(x.endswith("licenses/LICENSE") for x in archive.namelist())
+
+
+def test_the_version_is_that_of_the_package(wheel: Path) -> None:
+    archive = ZipFile(wheel)
+    (name,) = (x for x in archive.namelist() if x.endswith(PAGE + "package.json"))
+    assert json.loads(archive.read(name))["version"] == wb.__version__
+    assert wheel.name.startswith(f"autodiff_workbench-{wb.__version__}-")
+
+
+def test_pictures_and_links_of_the_readme_work_on_the_page_of_the_package(
+    wheel: Path,
+) -> None:
+    archive = ZipFile(wheel)
+    (name,) = (x for x in archive.namelist() if x.endswith("dist-info/METADATA"))
+    text = archive.read(name).decode()
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 5
+    assert [x for x in links if not x.startswith("https://")] == []
+    pictures = re.findall(r"^!\[[^]]*\]\((.+)\)$", text, re.M)
+    start = f"{release.read_address('Repository')}/raw/main/"
+    assert pictures
+    for picture in pictures:
+        assert picture.startswith(start)
+        assert (environments.ROOT / picture.removeprefix(start)).exists()
+
+
+@pytest.mark.parametrize("extra", ["", "jupyter", "compiled", "distributed"])
+def test_an_empty_environment_has_what_its_extra_brings(
+    extra: str, wheel: Path, tmp_path: Path
+) -> None:
+    """All extras, on all Pythons of the machine: `make release`."""
+    release.try_extra(wheel, extra, tmp_path / "env")
+
+
 def test_an_empty_jupyterlab_enables_the_page(wheel: Path, tmp_path: Path) -> None:
-    programs = environments.environment(tmp_path / "env", wheel, "jupyterlab>=4.6,<5")
+    programs = environments.environment(tmp_path / "env", f"{wheel}[lab]")
     settings = {
         "JUPYTER_CONFIG_DIR": str(tmp_path),
         "JUPYTER_PATH": "",

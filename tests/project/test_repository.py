@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.project import release
+from tests.run import PARTS
+
 ROOT = Path(__file__).resolve().parents[2]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 FORMS = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
 
 
@@ -30,6 +34,7 @@ def test_workflows_and_issue_forms_are_what_the_forge_reads() -> None:
     """They cannot run here; their schemas can."""
     validate("vendor.github-workflows", *ROOT.glob(".github/workflows/*.yml"))
     validate("vendor.github-issue-config", ROOT / ".github/ISSUE_TEMPLATE/config.yml")
+    validate("vendor.citation-file-format", ROOT / "CITATION.cff")
     forms = [path for path in FORMS if path.name != "config.yml"]
     assert len(forms) == 3
     validate("vendor.github-issue-forms", *forms)
@@ -45,12 +50,37 @@ def test_a_wrong_workflow_is_found(tmp_path: Path) -> None:
 
 def test_the_workflow_runs_every_python_that_the_package_says() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())
-    matrix = workflow["jobs"]["test"]["strategy"]["matrix"]
-    assert matrix["python"] == ["3.11", "3.12", "3.13", "3.14"]
-    assert {system.split("-")[0] for system in matrix["os"]} == {"ubuntu", "macos"}
-    assert project()["requires-python"] == f">={matrix['python'][0]}"
-    commands = [step.get("run") for step in workflow["jobs"]["test"]["steps"]]
-    assert "make test" in commands
+    matrix = workflow["jobs"]["python"]["strategy"]["matrix"]
+    assert tuple(matrix["python"]) == release.PYTHONS
+    assert project()["requires-python"] == f">={release.PYTHONS[0]}"
+    language = "Programming Language :: Python :: 3."
+    said = [x for x in project()["classifiers"] if x.startswith(language)]
+    assert [x.rpartition(" ")[2] for x in said] == [*release.PYTHONS]
+
+
+def test_the_workflows_run_every_part_of_the_tests() -> None:
+    text = (ROOT / ".github/workflows/tests.yml").read_text()
+    parts = re.findall(r"tests/run\.py (.+)", text)
+    named = {name for part in parts for name in part.split()}
+    assert named == PARTS.keys() - {"long"}
+    assert "make test-long" in text
+    for path in WORKFLOWS:
+        for script in re.findall(r"python (tests/[\w/]+\.py)", path.read_text()):
+            assert (ROOT / script).exists()
+        for target in re.findall(r"run: make ([\w-]+)$", path.read_text(), re.M):
+            assert f"\n{target}:" in (ROOT / "Makefile").read_text()
+
+
+def test_actions_are_pinned_to_a_commit_and_name_its_version() -> None:
+    """Who takes over an action can move its tags, and then runs what he wants here."""
+    used = [
+        line
+        for path in WORKFLOWS
+        for line in re.findall(r"uses: (.*)", path.read_text())
+    ]
+    assert len(used) > 10
+    pinned = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert [line for line in used if not pinned.fullmatch(line)] == []
 
 
 def test_hooks_are_local_and_name_tools_that_make_test_installs() -> None:
@@ -113,6 +143,7 @@ def test_the_top_level_is_what_the_project_says() -> None:
         pytest.skip("no git checkout")
     top = {name.split("/")[0] for name in answer.stdout.splitlines()}
     assert {name for name in top if not name.startswith(".")} == {
-        "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
-        "binder", "extension", "notebooks", "pyproject.toml", "tests", "workbench",
+        "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile",
+        "README.md", "binder", "extension", "notebooks", "pyproject.toml",
+        "tests", "workbench",
     }  # fmt: skip

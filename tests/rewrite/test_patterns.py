@@ -16,7 +16,6 @@ from workbench.core.op import OPS
 from workbench.errors import OverrideError
 from workbench.overrides.patterns import ByPattern
 from workbench.rewrite import forms, patterns
-from workbench.rewrite.patterns import Exact, make_match
 
 V = wb.Spec((3,), float)
 M = wb.Spec((3, 3), float)
@@ -331,8 +330,8 @@ def test_one_that_matches_nothing_says_what_was_close() -> None:
     assert "the program has 1 add, but it is not computed from" in text
     assert "Its ops: add, exp, multiply, sum." in text
     text = missed(lambda W, x, b: W @ x + b, lambda b: np.sum(np.tanh(A @ x + b)), x)
-    assert "the program has no matmul. What is computed from plain arrays" in text
-    assert "give such arrays as arguments. Its ops: add, sum, tanh." in text
+    assert "the program has no matmul. A value computed from plain arrays" in text
+    assert "give these arrays as arguments. Its ops: add, sum, tanh." in text
 
 
 # What it is called
@@ -395,35 +394,3 @@ def test_a_python_number_is_a_value_like_any_other() -> None:
     assert wb.grad(lambda x: np.multiply(x, x), overrides=twice)(0.7) == 0.7
     with pytest.raises(OverrideError, match="computes nothing"):
         wb.pattern(lambda x: np.asarray(x))
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_laid_straight_is_the_first_way_to_lay(seed: int) -> None:
-    """Random programs: the quick search finds what the whole one finds first."""
-    rng = np.random.default_rng(seed)
-    pattern = wb.pattern(lambda a, b, c: a * b + c)
-
-    def program(x: Any, y: Any) -> Any:
-        known = [x, y, 2.0 * x]
-        for _ in range(40):
-            a, b, c = (known[i] for i in rng.integers(len(known), size=3))
-            known.append((a * b + c, c + a * b, a * b, a + b)[rng.integers(4)])
-        return np.sum(known[-1])
-
-    nodes = wb.trace(program)(np.ones(2), np.ones(2)).nodes
-    matches = pattern.find_matches(nodes).found
-    exact = Exact(pattern.forms, {x.serial for x in nodes})
-    straight = 0
-    for match in matches:
-        assert exact.match(match.root, match.bound) is not None
-        search = exact.last
-        assert search is not None
-        found = search.lay_straight(match.root)
-        if found is not None:
-            straight += 1
-            first = next(search.bindings(match.root))
-            again = make_match(search, match.root, first)
-            assert found.sources == again.sources
-            for mine, other in ((found.bound, again.bound), (found.nodes, again.nodes)):
-                assert [*map(id, mine)] == [*map(id, other)]
-    assert straight or not matches

@@ -166,3 +166,75 @@ def test_a_length_that_is_0_in_the_run(f: Callable[[Any], Any]) -> None:
     for found, true in zip(simple.run([np.ones((0, 3))]), graph.run([np.ones((0, 3))]),
                            strict=True):  # fmt: skip
         assert np.shape(found) == np.shape(true)
+
+
+def test_a_chain_of_softplus_is_rewritten_in_linear_time() -> None:
+    """Each factor can be read as sums of sums of products in very many ways.
+
+    Read one after the other these would take longer than any test may.
+    """
+
+    def chain(x: Any) -> Any:
+        for _ in range(30):
+            x = np.sin(x) * 0.5 + x / (1 + x * x) - np.exp(-x * x)
+            x = np.log(1 + np.exp(x)) + np.sqrt(1 + x * x) * np.tanh(x - 0.5)
+        return np.sum(x)
+
+    x = wb.vector("x", shape=3)
+    simple = wb.simplify(wb.Graph([x], [wb.grad(chain(x), x)]))
+    at = np.array([0.1, 0.4, -0.3])
+    (found,) = simple.run([at])
+    truth = [np.imag(chain(at + 1e-30j * e)) / 1e-30 for e in np.eye(3)]
+    np.testing.assert_allclose(found, truth, rtol=1e-10)
+
+
+#: A program in one spelling and in others, what rewrites each, and its value at 800.
+SPELLINGS: list[tuple[str, float, list[Callable[[Any], Any]]]] = [
+    ("exp minus 1", np.inf,
+     [lambda x: np.exp(x) - 1, lambda x: np.exp(x) + -1, lambda x: -1.0 + np.exp(x)]),
+    ("mirrored sigmoid", 0.0,
+     [lambda x: 1 / (1 + np.exp(x)), lambda x: np.reciprocal(1 + np.exp(x)),
+      lambda x: np.reciprocal(np.exp(x) + 1.0)]),
+    ("slope of a sigmoid", 0.0,
+     [lambda x: np.exp(x) / (1 + np.exp(x)) ** 2,
+      lambda x: np.exp(x) / np.square(np.exp(x) + 1),
+      lambda x: np.exp(x) / np.power(1 + np.exp(x), 2.0),
+      lambda x: np.exp(x) / ((1 + np.exp(x)) * (np.exp(x) + 1))]),
+    ("root of a square", 1e200,
+     [lambda x: np.sqrt(x * x), lambda x: np.sqrt(x**2),
+      lambda x: np.sqrt(np.square(x))]),
+    ("root of a sum of squares", np.sqrt(2) * 1e200,
+     [lambda x: np.sqrt(x * x + (2 * x - x) ** 2),
+      lambda x: np.sqrt(np.square(x) + np.power(-x + 2 * x, 2))]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "f"),
+    [(name, value, f) for name, value, programs in SPELLINGS for f in programs],
+)
+def test_a_stable_form_is_found_in_each_spelling(
+    name: str, value: float, f: Callable[[Any], Any]
+) -> None:
+    x = wb.vector("x", shape=1)
+    simple = wb.simplify(wb.Graph([x], [f(x)]))
+    assert name in [step.name for step in simple.steps]
+    at = 1e200 if name.startswith("root") else 800.0
+    with np.errstate(over="ignore"):
+        (found,) = simple.run([np.array([at])])
+    np.testing.assert_allclose(found, [value], rtol=1e-15)
+
+
+def test_what_no_rule_rewrites_stays_in_its_own_spelling() -> None:
+    x, y = wb.vector("x", shape=3), wb.vector("y", shape=3)
+    outputs = [x + -1, np.reciprocal(x), x**2, np.square(x + y), x * x, y - 1]
+    program = wb.Graph([x, y], outputs)
+    assert str(wb.simplify(program)) == str(program)
+
+
+def test_a_rule_of_a_user_means_the_spelling_it_is_written_in() -> None:
+    mine = wb.rewrite_rule("square", lambda x: x**2, lambda x: x * x)
+    x = wb.vector("x", shape=3)
+    simple = wb.simplify(wb.Graph([x], [x**2, np.square(x), x * x]), [mine])
+    assert [step.name for step in simple.steps] == ["square", "equal nodes"]
+    assert [y.op.name for y in simple.outputs] == ["multiply", "square", "multiply"]

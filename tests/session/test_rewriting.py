@@ -12,9 +12,15 @@ import pytest
 import workbench as wb
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
+from workbench.jupyter import answers  # noqa: F401  # declares what a page asks
 from workbench.rewrite.text import format_node
 from workbench.session import Session
-from workbench.session.wire import list_rewrites, rewriting, take_program
+from workbench.session.wire import (
+    encode_picture,
+    list_rewrites,
+    rewriting,
+    take_program,
+)
 from workbench.session.wire.protocol.fields import STATISTICS
 from workbench.session.wire.schema import declare_wire
 
@@ -132,16 +138,19 @@ def test_a_rule_that_is_none() -> None:
 
 def read_program(session: Session, number: int, without: Any = ()) -> dict[str, Any]:
     """A program as the page gets it; what it says is checked by the schema."""
-    shown, fields = take_program(session, list(without), number)
-    message = json.loads(json.dumps({**fields, "seq": 1, "request": 1}))
+    shown, extra = take_program(session, list(without), number)
+    told = encode_picture(shown.header, shown.columns, extra).message
+    head = {"type": "program", "seq": 1, "request": 1}
+    message = json.loads(json.dumps({**head, **told}))
     assert declare_wire().read("ProgramAnswer", message, {"nodes": 0}) == message
     return {**message, "columns": shown.columns}
 
 
 def read_steps(session: Session, without: Any = ()) -> list[dict[str, Any]]:
     found = list_rewrites(session, list(without))
-    message = json.loads(json.dumps({**found, "seq": 1, "request": 1}))
-    assert declare_wire().read("SimplificationAnswer", message) == message
+    head = {"type": "simplify", "seq": 1, "request": 1}
+    message = json.loads(json.dumps({**head, **found}))
+    assert declare_wire().read("SimplifyAnswer", message) == message
     assert message["total"] == len(message["steps"])
     return list(message["steps"])
 

@@ -307,7 +307,7 @@ def test_patterns_and_nodes_inside_loops_are_in_force_where_they_run() -> None:
     assert session.derivative(wrt="a").overrides == (steep,)
     inner = next(i for i, x in enumerate(session.graph.nodes) if x.op.name == "matmul")
     assert session.derivative("a", inner).overrides == ()
-    assert derivatives.make_second_derivative(session, "W").caption == (
+    assert derivatives.make_second_derivative(session._state, "W").caption == (
         f"with 2 overrides: {linear}, {steep}"
     )
 

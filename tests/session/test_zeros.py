@@ -133,7 +133,7 @@ def test_a_linear_function_has_no_second_derivative() -> None:
     session = session_of(lambda x: np.sum(3.0 * x), X)
     plot = plots.hessian_plot(session)
     assert plot.zero == "the gradient by x does not depend on x: it is constant"
-    assert make_second_derivative(session, "x").compute_all().any() == 0
+    assert make_second_derivative(session._state, "x").compute_all().any() == 0
 
 
 def test_a_saturated_second_derivative_says_whose() -> None:

@@ -56,7 +56,7 @@ def test_givens_that_are_plain_numbers() -> None:
     k = wb.scalar("k", dtype="int8")
     assert wb.function([], k * 2, givens={k: 3})() == 6
     assert wb.function([], x * 2, givens={x: 3})() == 6
-    for new, told in ((3.5, "float64, which does not become int8"), (300, "range")):
+    for new, told in ((3.5, "float64, which is not cast to int8"), (300, "range")):
         with pytest.raises(DtypeError, match=told):
             wb.function([], k * 2, givens={k: new})
     with pytest.raises(ShapeError, match="uneven lengths"):

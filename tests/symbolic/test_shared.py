@@ -154,7 +154,7 @@ def test_copies_that_would_share_in_silence() -> None:
         copy.deepcopy({"weights": w})
     with pytest.raises(UsageError, match=r"step.*1 update>.*f\.copy\(swap="):
         copy.deepcopy(step)
-    with pytest.raises(TypeError, match=r"'w'.*Pickle what it holds, w\.get_value"):
+    with pytest.raises(TypeError, match=r"'w'.*Pickle its value, w\.get_value"):
         pickle.dumps(w)
     with pytest.raises(TypeError, match=r"step.*cannot be pickled.*f\.source"):
         pickle.dumps(step)

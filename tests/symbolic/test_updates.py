@@ -51,7 +51,7 @@ def test_an_update_keeps_nothing_of_the_caller() -> None:
     ("new", "error", "told"),
     [
         (v[:2], ShapeError, "the update of the shared value 'w' float64[3]"),
-        (v * 1j, DtypeError, "does not become float64 by itself"),
+        (v * 1j, DtypeError, "not cast to float64 automatically"),
         (np.ones(2), ShapeError, "shape (2,)"),
     ],
 )

@@ -1,15 +1,16 @@
 """Batching: a program recorded on one example runs on many at once.
 
 The program was traced on specs, so no value is looked at; it runs with the batch axis
-first. A node that depends on a batched leaf
-goes through its op's ``batch`` rule, or, where there is none, a loop over the
-batch. Everything goes through `apply`: what comes out is plain where no Tensor
-takes part, and a further program otherwise, so batching nests with derivatives.
+first. A node that depends on a batched leaf goes through its op's ``batch`` rule, or,
+where there is none, a loop over the batch. Everything goes through `apply`: what comes
+out is plain where no Tensor takes part, and a further program otherwise, so batching
+nests with derivatives. A function of arrays is recorded on one example first; one that
+looks at values runs example by example.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -22,8 +23,9 @@ from workbench.core.dims import Atom, Dim
 from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply, infer_spec, next_serial, value_of
+from workbench.core.trace import record
 from workbench.core.types import Array, Spec, Specs
-from workbench.errors import UnknownLengthError
+from workbench.errors import ShapeError, TraceError, UnknownLengthError
 from workbench.ops import define
 from workbench.ops.define import ITEM, shape_of
 
@@ -191,35 +193,25 @@ def _apply_in_loop(
     if size == 0:
         pairs = list(zip(inputs, batched, strict=True))
         example = tuple([example_spec(x, 0) if b else x for x, b in pairs])
-        return _make_empty(
-            infer_spec(op, example, params), next(x for x, b in pairs if b)
-        )
-    rows = [
-        apply(
-            op,
-            tuple(
-                [
-                    _take_example(x, k) if b else x
-                    for x, b in zip(inputs, batched, strict=True)
-                ]
-            ),
-            params,
-        )
-        for k in range(size)
-    ]
-    if isinstance(rows[0], tuple) or define.is_tuple_tensor(rows[0]):
-        split = [define.split_outputs(r) if isinstance(r, Tensor) else r for r in rows]
-        return tuple(np.stack(column) for column in zip(*split, strict=True))
-    return np.stack(rows)
+        like = next(x for x, b in pairs if b)
+        like = value_of(like[0] if isinstance(like, tuple) else like)
+        return make_empty(infer_spec(op, example, params), like)
+
+    def call(*values: Any) -> Any:
+        made = apply(op, values, params)
+        return define.split_outputs(made) if isinstance(made, Tensor) else made
+
+    return call_each(call, inputs, batched)
 
 
-def _make_empty(spec: Specs, like: Any) -> Any:
-    """Return the results of no example at all."""
-    if isinstance(like, tuple):
-        like = like[0]
+def make_empty(spec: Specs, like: Any) -> Any:
+    """Return the results of no example at all, of the library of an array.
+
+    ``spec`` is that of one example.
+    """
     if isinstance(spec, tuple):
-        return tuple(_make_empty(part, like) for part in spec)
-    return np.zeros_like(value_of(like), dtype=spec.dtype, shape=(0, *spec.shape))
+        return tuple(make_empty(part, like) for part in spec)
+    return np.zeros_like(like, dtype=spec.dtype, shape=(0, *spec.shape))
 
 
 def _take_example(x: Any, k: int) -> Any:
@@ -260,3 +252,101 @@ def example_spec(x: Array, axis: int) -> Spec:
     """Return what one example looks like."""
     shape = shape_of(x)
     return Spec(shape[:axis] + shape[axis + 1 :], np.dtype(x.dtype))
+
+
+# Functions of arrays, for many examples.
+
+Run = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+def run_examples(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
+    """Return the outputs for many examples: axis 0 of the values that are ``batched``.
+
+    Every output carries the batch axis first. The function is recorded on one.
+
+    Raises
+    ------
+    TraceError
+        If it looks at values.
+    """
+    chosen = [i for i, b in enumerate(batched) if b]
+    size = values[chosen[0]].shape[0]
+    specs = [Spec(values[i].shape[1:], values[i].dtype) for i in chosen]
+
+    def call(inner: list[Tensor]) -> list[Any]:
+        filled = list(values)
+        for i, x in zip(chosen, inner, strict=True):
+            filled[i] = x
+        return list(run(filled))
+
+    made = record(call, specs)
+    outputs = run_batch(made, [values[i] for i in chosen], size)
+    return [
+        y if b else np.broadcast_to(y, (size, *shape_of(y)))
+        for y, b in zip(outputs, made.varying, strict=True)
+    ]
+
+
+def map_examples(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
+    """Return the same; of a function that looks at values example by example.
+
+    An output that is None, a derivative that does not exist, stays None.
+    """
+    made: list[Any] = []
+
+    def drop_nones(values: Sequence[Any]) -> list[Any]:
+        made[:] = run(values)
+        return [y for y in made if y is not None]
+
+    try:
+        rows = iter(run_examples(drop_nones, values, batched))
+    except (TraceError, IndexError):  # an array is indexed by what differs
+        found = call_each(lambda *xs: tuple(run(xs)), values, batched)
+        return list(found)
+    return [None if y is None else next(rows) for y in made]
+
+
+def count_examples(values: Sequence[Any], batched: Sequence[bool]) -> Any:
+    """Return how many examples there are."""
+    x = next(x for x, b in zip(values, batched, strict=True) if b)
+    return shape_of(x[0] if isinstance(x, tuple) else x)[0]
+
+
+def call_each(
+    call: Callable[..., Any], values: Sequence[Any], batched: Sequence[bool]
+) -> Any:
+    """Return what a function of one example gives for each of many, stacked.
+
+    A tuple of outputs stays one.
+    """
+    rows = [
+        call(
+            *[
+                _take_example(x, k) if b else x
+                for x, b in zip(values, batched, strict=True)
+            ]
+        )
+        for k in range(count_examples(values, batched))
+    ]
+    if isinstance(rows[0], tuple):
+        return tuple([_stack_examples(column) for column in zip(*rows, strict=True)])
+    return _stack_examples(rows)
+
+
+def _stack_examples(column: Sequence[Any]) -> Any:
+    """Return the results of the examples along a new axis 0; None if all are None."""
+    some = next((c for c in column if c is not None), None)
+    if some is None:
+        return None
+    parts = [np.zeros_like(some) if c is None else c for c in column]
+    shapes = list(dict.fromkeys(map(shape_of, parts)))
+    if len(shapes) > 1 and not any(map(dims.has_dim, shapes)):
+        told = ", ".join(map(str, shapes[:12])) + (", …" if len(shapes) > 12 else "")
+        raise ShapeError(
+            f"the examples of a batch give arrays of shapes {told}, and wb.vmap makes"
+            " one array of them all. Give arrays of one shape, padded perhaps, or write"
+            " a loop."
+        )
+    if any(isinstance(c, Tensor) for c in parts):
+        return np.stack(parts)
+    return np.stack([value_of(c) for c in parts])

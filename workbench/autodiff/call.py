@@ -1,32 +1,42 @@
-"""`Call`: the op that runs a Graph; derivatives and batches of flat functions.
+"""`Call`: the op that runs a Graph, or another op on many examples; its derivatives.
 
 In a graph a call is one node, however much is inside. Its derivatives are those of what
 is inside, found in one of two ways: recorded, as calls too, once for each set of inputs
 that vary and of outputs that are asked, so that a gradient of a thousand calls holds a
 thousand nodes, and a program that holds ops that hold ops stays as small as it was
-written; or on the values at hand, and run at once, so that nothing is kept.
+written; or on the values at hand, and run at once, so that nothing is kept. What has a
+rule of its own is called for each example of a batch, and so is that rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from itertools import compress, islice
+from typing import Any
 
 import numpy as np
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.batch import run_batch
+from workbench.autodiff.batch import (
+    Run,
+    call_each,
+    count_examples,
+    make_empty,
+    map_examples,
+    run_examples,
+)
 from workbench.autodiff.higher_order import (
+    Derived,
+    Key,
+    derive,
     is_masked,
     make_bitmask,
     outer_specs,
-    pull_graph,
-    push_graph,
 )
 from workbench.autodiff.steps import Rules, plan_steps, reach_inside
-from workbench.core import blame, hooks, residuals, source, types, walk
-from workbench.core.dims import Dim, Length, atoms_of, has_dim
+from workbench.core import blame, hooks, residuals, source, types
+from workbench.core.dims import Dim, has_dim
 from workbench.core.graph import Graph
 from workbench.core.op import OPS, Lowering, Op
 from workbench.core.recorder import Recorder
@@ -36,8 +46,6 @@ from workbench.core.types import Params, Spec
 from workbench.errors import NotDifferentiableError, TraceError
 from workbench.ops import define
 from workbench.ops.define import dtype_of, shape_of
-
-Run = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 def pull_through(
@@ -105,29 +113,6 @@ def run_and_push(
     return outputs, moved
 
 
-def run_examples(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
-    """Return the outputs for many examples: axis 0 of the values that are ``batched``.
-
-    Every output carries the batch axis first.
-    """
-    chosen = [i for i, b in enumerate(batched) if b]
-    size = values[chosen[0]].shape[0]
-    specs = [Spec(values[i].shape[1:], values[i].dtype) for i in chosen]
-
-    def call(inner: list[Tensor]) -> list[Any]:
-        filled = list(values)
-        for i, x in zip(chosen, inner, strict=True):
-            filled[i] = x
-        return list(run(filled))
-
-    made = record(call, specs)
-    outputs = run_batch(made, [values[i] for i in chosen], size)
-    return [
-        y if b else np.broadcast_to(y, (size, *shape_of(y)))
-        for y, b in zip(outputs, made.varying, strict=True)
-    ]
-
-
 def record_once(run: Run, *examples: Any) -> Run:
     """Return a flat function as the program it records, itself if it looks at values.
 
@@ -162,84 +147,6 @@ def apply_valued(
     return made
 
 
-# Derivatives of Graphs, recorded on leaves without values
-
-
-class Key(NamedTuple):
-    """Which derivative of a Graph."""
-
-    #: Reverse mode, or forward mode.
-    is_reverse: bool
-    #: Bit i says that leaf i varies.
-    mask: int
-    #: For which outputs a cotangent arrives, or a tangent is asked.
-    live_outputs: tuple[bool, ...]
-
-
-class Derived(NamedTuple):
-    """A derivative of a Graph as a Graph, and which arrays it takes and gives."""
-
-    graph: Graph
-    #: The places of what it reads, among the leaves and what arrives.
-    reads: list[int]
-    #: What its outputs are derivatives of.
-    places: list[int]
-
-    def scatter(
-        self,
-        run: Callable[[tuple[Any, ...]], Sequence[Any]],
-        inputs: Sequence[Any],
-        arriving: Sequence[Any],
-        count: int,
-    ) -> list[Any]:
-        """Return what ``run`` makes of what it reads, at its places among ``count``."""
-        passed: list[Any] = [None] * count
-        if self.places:
-            given = (*inputs, *[c for c in arriving if c is not None])
-            made = run(tuple([given[i] for i in self.reads]))
-            for i, c in zip(self.places, made, strict=True):
-                passed[i] = c
-        return passed
-
-
-def derive(
-    graph: Graph, key: Key, rules: Rules = None, flags: Collection[int] = ()
-) -> Derived:
-    """Record the cotangents of some leaves, or the tangents of the outputs that move.
-
-    It takes those leaves alone that it depends on, so it is seen on which: not on the
-    cotangents, if it is linear in them. ``flags`` are the places of those among what
-    arrives that have left a mask.
-    """
-    chosen = [i for i, x in enumerate(graph.leaves) if key.mask >> i & 1]
-    if key.is_reverse:
-        arriving = [i for i, there in enumerate(key.live_outputs) if there]
-        fresh, made = pull_graph(graph, arriving, chosen, flags, rules)
-    else:
-        fresh, made = push_graph(graph, chosen, flags, rules)
-        chosen = list(range(len(made)))
-    places = [i for i, c in zip(chosen, made, strict=True) if c is not None]
-    outputs = [c for c in made if c is not None]
-    leaves = [*graph.leaves, *fresh]
-    roots = [y for y in outputs if isinstance(y, Tensor)]
-    first = min([x.serial for x in leaves], default=0)
-    needed = {x.serial for x in walk.order_nodes(roots, first)}
-    # Lengths of the outputs that no axis of what is read has.
-    has = {
-        n.atom
-        for x in leaves
-        if x.serial in needed
-        for n in shape_of(x)
-        if isinstance(n, Dim)
-    }
-    for y in roots:
-        atoms = atoms_of(shape_of(y))
-        if not has.issuperset(atoms):
-            needed |= {a.tensor.serial for a in atoms if isinstance(a, Length)}
-    reads = [i for i, x in enumerate(leaves) if x.serial in needed]
-    return Derived(Graph([leaves[i] for i in reads], outputs), reads, places)
-
-
 def lower_call(node: Tensor, backend: str) -> Lowering | None:
     """Return the one function of a node that runs its Graph once."""
     if backend == "compiled":  # which knows the Graph by `unfold`
@@ -262,10 +169,9 @@ def run_body(
     """Return what the body of an op gives, one output or several, in a list."""
     made = body(*values, **params)
     if made is None:
-        operands = ", ".join(map(blame.describe, values))
         raise BodyError(
-            f"{op.name} of {operands} has no derivative: its body does not say what it"
-            " is. Give its row a pull."
+            f"{op.name}({blame.describe_operands(values)}){blame.user_line()} has no"
+            " derivative: its body does not say what it is. Give its row a pull."
         )
     return made if isinstance(made, tuple) else [made]
 
@@ -355,7 +261,7 @@ def batch_by_body(
 
 
 class Call(Op):
-    """The op of a flat function of other ops: a Graph without values, or ``run``.
+    """The op of a flat function of other ops, or of another op for many examples.
 
     Several outputs come as a tuple, one as itself; those of ``run`` are several.
 
@@ -372,8 +278,15 @@ class Call(Op):
         values: second order finds them in there.
     run
         ``run(inputs, **params)`` gives the outputs; its derivatives run it again.
+        Of an op for many examples what its value is in terms of other ops, if that is
+        known.
     check
         ``check(inputs)`` may refuse the inputs of a node, to derive and to batch.
+    of, batched
+        An op with rules of its own, which is called for each example, and its rules so:
+        recorded on one example and run on all, or, where a rule looks at values,
+        example by example. ``batched`` says which inputs have the axis of the batch in
+        front; what a rule gives for an input that all examples share is summed.
     """
 
     def __init__(
@@ -384,14 +297,21 @@ class Call(Op):
         *,
         run: Callable[..., Sequence[Any]] | None = None,
         check: Callable[[Sequence[Any]], None] | None = None,
+        of: Op | None = None,
+        batched: tuple[bool, ...] = (),
     ) -> None:
         super().__init__(name)
         self.check = check
+        self.of, self.batched = of, batched
         self.again = again
         self.holds_graph = graph is not None
         self.reads = None
         self.pull, self.push = self.pull_recorded, self.push_recorded
         self.batch = self._batch
+        if of is not None:
+            self.run_of = run
+            self._follow_example(of)
+            return
         if graph is None:
             assert run is not None
             self.run_flat, self.single = run, False
@@ -418,6 +338,9 @@ class Call(Op):
         self.specs = [types.spec_of(y) for y in graph.outputs]
 
     def __reduce__(self) -> Any:
+        if self.of is not None:
+            make = partial(Call, run=self.run_of, of=self.of, batched=self.batched)
+            return make, (self.name,)
         if not self.holds_graph or type(self) is not Call or OPS.get(self.name) is self:
             return super().__reduce__()
         return Call, (self.name, self.graph, self.again)
@@ -626,6 +549,8 @@ class Call(Op):
     ) -> Any:
         if self.check is not None:
             self.check(inputs)
+        if self.of is not None:
+            return apply_to_batch(self, inputs, batched, params)
         if not self.holds_graph:
             run = partial(self.run_flat, **params)
             return tuple(run_examples(run, inputs, batched))
@@ -648,6 +573,155 @@ class Call(Op):
             if None not in key:  # which unknown lengths are equal differs by call
                 self.variants[key] = many
         return apply(many, inputs)
+
+    def _follow_example(self, of: Op) -> None:
+        """Take over from an op what it says of one example."""
+        self.custom, self.maker, self.connection = of.custom, of.maker, of.connection
+        self.cure, self.rule, self.pattern = of.cure, of.rule, "examples"
+        self.compute, self.infer = self._compute_examples, self._infer_examples
+        self.pull, self.push = self._pull_examples, self._push_examples
+        self.graphs = None if of.graphs is None else self._find_graphs
+
+    @property
+    def has_own_rule(self) -> bool:
+        """True if a rule of its own stands in for those of what it holds."""
+        return self.of is not None and self.of.has_own_rule
+
+    def list_examples(self, values: Sequence[Any]) -> list[Spec]:
+        """Return the specs of one example of arrays, Tensors or specs."""
+        specs = [x if isinstance(x, Spec) else types.spec_of(x) for x in values]
+        return [
+            Spec(s.shape[1:], s.dtype) if b else s
+            for s, b in zip(specs, self.batched, strict=True)
+        ]
+
+    def _find_graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
+        assert self.of is not None
+        assert self.of.graphs is not None
+        return self.of.graphs(self.list_examples(inputs), params)
+
+    def _has_no_example(self, values: Sequence[Any]) -> bool:
+        size = count_examples(values, self.batched)
+        return isinstance(size, int) and size == 0  # an unknown length counts as more
+
+    def _compute_examples(self, *arrays: Any, **params: Any) -> Any:
+        assert self.of is not None
+        if self._has_no_example(arrays):
+            infer: Any = self.of.infer
+            like = next(x for x, b in zip(arrays, self.batched, strict=True) if b)
+            return make_empty(infer(*self.list_examples(arrays), **params), like)
+        if self.run_of is not None:
+            try:
+                made = run_examples(self.run_of, arrays, self.batched)
+                return made[0] if len(made) == 1 else tuple(made)
+            except (TraceError, IndexError):
+                pass  # it looks at values
+        return call_each(partial(self.of.compute, **params), arrays, self.batched)
+
+    def _infer_examples(self, *specs: Any, **params: Any) -> Any:
+        size = count_examples(specs, self.batched)
+        assert self.of is not None
+        infer: Any = self.of.infer
+        found = infer(*self.list_examples(specs), **params)
+        made = [Spec((size, *s.shape), s.dtype) for s in _as_tuple(found)]
+        return tuple(made) if isinstance(found, tuple) else made[0]
+
+    def _map_rule(
+        self,
+        rule: Callable[[tuple[Any, ...], Any, tuple[Any, ...]], Sequence[Any]],
+        inputs: tuple[Any, ...],
+        y: Any,
+        arriving: Sequence[Any],
+        on: Sequence[bool],
+    ) -> list[Any]:
+        """Run a rule ``(inputs, outputs, arriving)`` of one example on all.
+
+        None among what arrives stays None; ``on`` says what of it is batched.
+        """
+        ys, there = _as_tuple(y), [c is not None for c in arriving]
+        values = [*inputs, *ys, *compress(arriving, there)]
+        flags = [*self.batched, *[True] * len(ys), *compress(on, there)]
+
+        def run(given: Sequence[Any]) -> Sequence[Any]:
+            rest = iter(given)
+            xs, outputs = tuple(islice(rest, len(inputs))), tuple(islice(rest, len(ys)))
+            arrived = tuple([next(rest) if found else None for found in there])
+            return rule(xs, outputs if isinstance(y, tuple) else outputs[0], arrived)
+
+        return map_examples(run, values, flags)
+
+    def _pull_examples(
+        self,
+        mask: int,
+        g: Any,
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        *inside: Rules,
+    ) -> list[Any]:
+        """Return the cotangents that the op passes on for each example."""
+        wanted = [
+            i
+            for i, x in enumerate(inputs)
+            if mask >> i & 1 and types.is_differentiable(dtype_of(x))
+        ]
+        passed: list[Any] = [None] * len(inputs)
+        if self._has_no_example(inputs):
+            return passed
+        assert self.of is not None
+        pull: Any = self.of.pull
+        several = isinstance(y, tuple)
+
+        def rule(xs: tuple[Any, ...], y: Any, gs: tuple[Any, ...]) -> list[Any]:
+            arrived = define.Parts(gs) if several else gs[0]
+            made = pull(mask, arrived, y, xs, params, *inside)
+            return [
+                None if made[i] is None else reverse.fit_cotangent(made[i], xs[i])
+                for i in wanted
+            ]
+
+        gs = g if several else (g,)
+        made = self._map_rule(rule, inputs, y, gs, [True] * len(gs))
+        for i, c in zip(wanted, made, strict=True):
+            passed[i] = c if self.batched[i] or c is None else np.sum(c, axis=0)
+        return passed
+
+    def _push_examples(
+        self,
+        tangents: tuple[Any, ...],
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        *inside: Rules,
+    ) -> Any:
+        """Return the tangents of the outputs of each example."""
+        several = isinstance(y, tuple)
+        if self._has_no_example(inputs):
+            return (None,) * len(y) if several else None
+        assert self.of is not None
+        push: Any = self.of.push
+
+        def rule(xs: tuple[Any, ...], y: Any, ts: tuple[Any, ...]) -> Sequence[Any]:
+            return _as_tuple(push(ts, y, xs, params, *inside))
+
+        made = self._map_rule(rule, inputs, y, tangents, self.batched)
+        return tuple(made) if several else made[0]
+
+
+def apply_to_batch(
+    op: Op,
+    inputs: tuple[Any, ...],
+    batched: tuple[bool, ...],
+    params: Params,
+    run: Run | None = None,
+) -> Any:
+    """Apply an op with rules of its own to many examples: one node, a `Call` of it."""
+    return apply(Call(op.name, run=run, of=op, batched=batched), inputs, params)
+
+
+def _as_tuple(made: Any) -> tuple[Any, ...]:
+    """Return the outputs of an op as a tuple, also a single one."""
+    return made if isinstance(made, tuple) else (made,)
 
 
 def key_of(values: Sequence[Any]) -> tuple[Any, ...] | None:

@@ -554,12 +554,13 @@ def ensure_owned(
     for i, x in enumerate(owned):
         if isinstance(x, np.ndarray):
             if shared_ids is None:
-                values = [y._value if isinstance(y, Tensor) else y for y in inputs]
-                host_arrays = [y for y in values if isinstance(y, np.ndarray)]
-                shared_ids = set(map(id, host_arrays))
-                for y in host_arrays:
-                    if y.base is not None:
-                        shared_ids.update(map(id, traces.base_chain(y)))
+                shared_ids = set()
+                for y in inputs:
+                    value = y._value if isinstance(y, Tensor) else y
+                    if isinstance(value, np.ndarray):
+                        shared_ids.add(id(value))
+                        if value.base is not None:
+                            shared_ids.update(map(id, traces.base_chain(value)))
             owner = x if x.base is None else traces.base_chain(x)[-1]
             if (
                 id(owner) in shared_ids

@@ -7,15 +7,15 @@ read the values of the step that they belong to, and no value is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.autodiff import forward, reverse, steps
 from workbench.autodiff.batch import run_batch
 from workbench.autodiff.steps import Rules
-from workbench.core import blame, dims, types
+from workbench.core import blame, dims, types, walk
 from workbench.core.dims import Dim, Length, atoms_of, replace_dims, unify_lengths
 from workbench.core.graph import Graph, copy_onto
 from workbench.core.tensor import MaskedTensor, Tensor, mask_cotangent
@@ -121,6 +121,81 @@ def push_graph(
     ]
     made = forward.push_forward(graph.outputs, wrt, tangents, record=True, rules=rules)
     return fresh, made
+
+
+class Key(NamedTuple):
+    """Which derivative of a Graph."""
+
+    #: Reverse mode, or forward mode.
+    is_reverse: bool
+    #: Bit i says that leaf i varies.
+    mask: int
+    #: For which outputs a cotangent arrives, or a tangent is asked.
+    live_outputs: tuple[bool, ...]
+
+
+class Derived(NamedTuple):
+    """A derivative of a Graph as a Graph, and which arrays it takes and gives."""
+
+    graph: Graph
+    #: The places of what it reads, among the leaves and what arrives.
+    reads: list[int]
+    #: What its outputs are derivatives of.
+    places: list[int]
+
+    def scatter(
+        self,
+        run: Callable[[tuple[Any, ...]], Sequence[Any]],
+        inputs: Sequence[Any],
+        arriving: Sequence[Any],
+        count: int,
+    ) -> list[Any]:
+        """Return what ``run`` makes of what it reads, at its places among ``count``."""
+        passed: list[Any] = [None] * count
+        if self.places:
+            given = (*inputs, *[c for c in arriving if c is not None])
+            made = run(tuple([given[i] for i in self.reads]))
+            for i, c in zip(self.places, made, strict=True):
+                passed[i] = c
+        return passed
+
+
+def derive(
+    graph: Graph, key: Key, rules: Rules = None, flags: Collection[int] = ()
+) -> Derived:
+    """Record the cotangents of some leaves, or the tangents of the outputs that move.
+
+    It takes those leaves alone that it depends on, so it is seen on which: not on the
+    cotangents, if it is linear in them. ``flags`` are the places of those among what
+    arrives that have left a mask.
+    """
+    chosen = [i for i, x in enumerate(graph.leaves) if key.mask >> i & 1]
+    if key.is_reverse:
+        arriving = [i for i, there in enumerate(key.live_outputs) if there]
+        fresh, made = pull_graph(graph, arriving, chosen, flags, rules)
+    else:
+        fresh, made = push_graph(graph, chosen, flags, rules)
+        chosen = list(range(len(made)))
+    places = [i for i, c in zip(chosen, made, strict=True) if c is not None]
+    outputs = [c for c in made if c is not None]
+    leaves = [*graph.leaves, *fresh]
+    roots = [y for y in outputs if isinstance(y, Tensor)]
+    first = min([x.serial for x in leaves], default=0)
+    needed = {x.serial for x in walk.order_nodes(roots, first)}
+    # Lengths of the outputs that no axis of what is read has.
+    has = {
+        n.atom
+        for x in leaves
+        if x.serial in needed
+        for n in shape_of(x)
+        if isinstance(n, Dim)
+    }
+    for y in roots:
+        atoms = atoms_of(shape_of(y))
+        if not has.issuperset(atoms):
+            needed |= {a.tensor.serial for a in atoms if isinstance(a, Length)}
+    reads = [i for i, x in enumerate(leaves) if x.serial in needed]
+    return Derived(Graph([leaves[i] for i in reads], outputs), reads, places)
 
 
 def batch_graph(

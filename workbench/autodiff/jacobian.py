@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from workbench.autodiff import forward, reverse
+from workbench.autodiff import reverse
 from workbench.autodiff.grad import (
     Argnames,
     Argnums,
@@ -28,7 +28,6 @@ from workbench.autodiff.grad import (
 )
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode
 from workbench.core import blame, dims, tree, types
-from workbench.core.float_warnings import NamedWarnings
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, admit, gather_argument
 from workbench.core.trace import detach, is_expression
@@ -204,9 +203,7 @@ def jvp(
     fitted = [
         checked_seed(t, x, "tangent") for t, x in zip(moving, call.leaves, strict=True)
     ]
-    rules = None if call.resolution is None else call.resolution.rules
-    with NamedWarnings():
-        made = forward.push_forward(call.outputs, call.leaves, fitted, rules=rules)
+    made = LinearMap(call.outputs, call.leaves, call.resolution).push(fitted)
     results = [
         np.zeros_like(detach(y)) if t is None
         else detach(t)
@@ -411,14 +408,14 @@ def hessian(
         The position, or positions, of what is differentiated by; the first by
         default. Of an expression ``wrt``: a Tensor or a nest of them.
     argnames, has_aux, holomorphic, allow_int, overrides
-        As those of :func:`workbench.grad`.
+        As those of :func:`workbench.grad`. Overrides hold for both derivatives: where
+        the gradient reads a node that one means, its rule holds there too.
     sparse
         As that of :func:`workbench.jacobian`; the pattern of a Hessian is symmetric.
     options
         Of an expression alone, those of :func:`workbench.gradient.hessian`. Of a sparse
-        Hessian those of a sparse Jacobian; ``colouring`` may be ``"star"`` (as by
-        default) or ``"acyclic"``, which takes fewer products and computes entries one
-        from the other.
+        Hessian those of a sparse Jacobian; ``colouring`` may be ``"star"`` too, as it
+        is by default.
 
     Returns
     -------

@@ -118,7 +118,8 @@ def hvp(
         Where, and along what: two tuples, one entry per argument of ``f``; or the
         single argument and its tangent.
     overrides
-        Other gradient rules for parts of ``f``; see :func:`workbench.override`.
+        Other gradient rules for parts of ``f``, for both derivatives, as those of
+        :func:`workbench.hessian`.
 
     Returns
     -------

@@ -186,7 +186,7 @@ def pull_back(
             roots,
         )  # fmt: skip
     else:
-        _sweep_plain(steps, arrived, wrt_serials)
+        sweep_arrays(steps, arrived, wrt_serials)
     results = [arrived.get(x.serial) for x in wrt]
     if roots:
         results = [roots.make_dense(g, x) for g, x in zip(results, wrt, strict=True)]
@@ -274,7 +274,7 @@ def _seed(outputs: Sequence[Any], cotangents: Sequence[Any]) -> dict[int, Any]:
     return arrived
 
 
-def _sweep_plain(
+def sweep_arrays(
     steps: list[tuple[Tensor, int]], arrived: dict[int, Any], wrt_serials: set[int]
 ) -> None:
     """Walk back on plain arrays: no recording, no override, no watcher.
@@ -284,26 +284,19 @@ def _sweep_plain(
     over, and with it the values that its rule alone has read.
     """
     get, pop, take = arrived.get, arrived.pop, steps.pop
+    #: Sums that the sweep has made, and that indices add to in place.
     totals: dict[int, Any] = {}
     try:
         while steps:
             node, mask = take()
             serial = node.serial
-            if type(node) is not Tensor:
-                if type(node) in LEAN:
-                    inputs = args = x = v = c = g = old = None  # they hold nodes
-                    if serial in arrived:
-                        _pull_lean(node, mask, arrived, totals, serial in wrt_serials)
-                    continue
-                if type(node) is Version:
-                    g = pop(serial, None)
-                    if g is not None:
-                        own = totals.pop(serial, None) is g
-                        if serial in wrt_serials:
-                            arrived[serial], own = g, False
-                        passed = pull_version(node, mask, g, own)
-                        _add_from_version(node, mask, passed, arrived, totals)
-                    continue
+            kind = type(node)
+            if kind is not Tensor and (kind in LEAN or kind is Version):
+                inputs = args = x = v = c = g = old = None  # they hold arrays
+                if serial in arrived:
+                    is_wanted = serial in wrt_serials
+                    _pull_in_place(node, mask, arrived, totals, is_wanted)
+                continue
             g = pop(serial, None)
             if g is None:
                 continue
@@ -331,7 +324,7 @@ def _sweep_plain(
                     s = x.serial
                     if not fits:
                         if type(c) is Scattered:
-                            _collect(c, x, s, arrived, totals)
+                            _add_scattered(c, x, s, arrived, totals)
                             mask >>= 1
                             index += 1
                             continue
@@ -347,39 +340,14 @@ def _sweep_plain(
         raise
 
 
-def _add_from_version(
-    node: Any,
-    mask: int,
-    passed: Sequence[Any],
-    arrived: dict[int, Any],
-    totals: dict[int, Any],
-) -> None:
-    """Add what a version passed on to what has arrived.
-
-    The array that goes to the version before is the sweep's own, to be written into.
-    """
-    inputs = node.inputs
-    if mask & 2 and (c := fit_cotangent(passed[1], inputs[1], node)) is not None:
-        s = inputs[1].serial
-        old = arrived.get(s)
-        arrived[s] = c if old is None else old + c
-    g = passed[0]
-    if mask & 1 and g is not None:
-        s = inputs[0].serial
-        old = arrived.get(s)
-        arrived[s] = g = g if old is None else g + old
-        if type(g) is np.ndarray:
-            totals[s] = g
-
-
-def _pull_lean(
+def _pull_in_place(
     node: Tensor,
     mask: int,
     arrived: dict[int, Any],
     totals: dict[int, Any],
     keep: bool,
 ) -> None:
-    """Let a node of large arrays pass on what has arrived.
+    """Let a node of large arrays, or a version of one, pass on what has arrived.
 
     What nobody else holds is written into: a cotangent by the rule that it goes
     through last, a sum by what arrives next. Hence no name here refers to an array
@@ -390,13 +358,20 @@ def _pull_lean(
     totals.pop(serial, None)
     if held[0] is None or op.pull is None:
         return
-    y, args = residuals.list_residuals(node)
-    pull = op.pull
-    if op.pull_into and is_private(held) and _are_alike(held[0], y, args):
-        numbers = sum(1 << i for i, x in enumerate(args) if type(x) is not np.ndarray)
-        pull = op.pull_into(mask, numbers)
-    passed = [*pull(mask, held.pop(), y, args, node.params)]
-    y = None
+    own = is_private(held)
+    if type(node) is Version:
+        args = node.args
+        passed = [*pull_version(node, mask, held.pop(), own)]
+    else:
+        y, args = residuals.list_residuals(node)
+        pull = op.pull
+        if own and op.pull_into and _are_alike(held[0], y, args):
+            numbers = sum(
+                1 << i for i, x in enumerate(args) if type(x) is not np.ndarray
+            )
+            pull = op.pull_into(mask, numbers)
+        passed = [*pull(mask, held.pop(), y, args, node.params)]
+        y = None
     for i, (x, value) in enumerate(zip(node.inputs, args, strict=True)):
         if mask >> i == 0 or i == len(passed):
             break
@@ -404,14 +379,20 @@ def _pull_lean(
             continue
         part, passed[i] = [passed[i]], None
         if type(part[0]) is Scattered:
-            _collect(part[0], value, x.serial, arrived, totals)
+            _add_scattered(part[0], value, x.serial, arrived, totals)
             continue
         if type(part[0]) is MaskedTensor and not traces.OPEN:
-            part = [mask_cotangent(part[0]._value)]  # without what it was made from
-        if not (_is_like(part[0], value)):
+            if (bare := part[0]._value) is not None:  # without what it was made from
+                part, bare = [mask_cotangent(bare)], None
+        if not _is_like(part[0], value):
             part = [fit_cotangent(part.pop(), value, node)]
-        if part[0] is not None:
-            _add_cotangent(part, x.serial, arrived)
+        if part[0] is None:
+            continue
+        _add_cotangent(part, x.serial, arrived)
+        total = arrived[x.serial] if type(node) is Version and i == 0 else None
+        if type(total) is np.ndarray:
+            totals[x.serial] = total
+        total = None
 
 
 def _are_alike(g: Any, y: Any, args: Sequence[Any]) -> bool:
@@ -435,22 +416,19 @@ def _is_like(x: Any, other: Any) -> bool:
 
 def _add_cotangent(part: list[Any], serial: int, arrived: dict[int, Any]) -> None:
     """Add the one array of a list to what has arrived, in place if it is ours alone."""
-    if serial not in arrived:
+    old = [arrived.get(serial)]
+    if old[0] is None:
         arrived[serial] = part.pop()
-        return
-    old = [arrived.pop(serial)]
-    if _is_like(part[0], old[0]) and (out := _find_private(old, part)) is not None:
-        arrived[serial] = np.add(old[0], part[0], out=out)
-    else:
+    elif not _is_like(part[0], old[0]):
         arrived[serial] = old[0] + part[0]
+    elif is_private(old, others=1):
+        np.add(old[0], part[0], out=old[0])
+    else:
+        out = part[0] if is_private(part) else None
+        arrived[serial] = np.add(old[0], part[0], out=out)
 
 
-def _find_private(*holders: list[Any]) -> Any:
-    """Return the first array that nobody but its list holds; None: there is none."""
-    return next((x[0] for x in holders if is_private(x)), None)
-
-
-def _collect(
+def _add_scattered(
     part: Scattered, x: Any, s: int, arrived: dict[int, Any], totals: dict[int, Any]
 ) -> None:
     """Add what an index sent back to what has arrived, in place where it is ours.

@@ -301,7 +301,7 @@ def plan_steps(
             if found is not None and op in SINGULAR:
                 if op.root is None or op.root.holds(node.inputs):
                     found.append(node)
-            if constant or isinstance(node, Part):
+            if constant or instead:  # else there is no part
                 ends = {x.serial for x in ends_of(node)}.difference(constant)
                 if not ends:
                     continue

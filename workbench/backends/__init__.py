@@ -23,11 +23,11 @@ class Executable(Protocol):
 
     @property
     def graph(self) -> Graph:
-        """What it computes."""
+        """The graph of the program."""
 
     @property
     def schedule(self) -> Schedule:
-        """In which order, and in which slots, NumPy computes it."""
+        """The order in which NumPy computes the nodes, and their slots."""
 
     @property
     def backend(self) -> str:
@@ -37,13 +37,13 @@ class Executable(Protocol):
         """Return the outputs for these inputs; an observer as for `Graph.run`."""
 
     def run_ready(self, arrays: Sequence[Any]) -> list[Any] | None:
-        """Return the outputs by what is ready for such arrays; None: use `run`."""
+        """Return the outputs of code ready for these arrays; None: use `run`."""
 
     def is_ready(self) -> bool:
         """Return whether code for the last shapes is in place, or refused."""
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is; return whether it is."""
+        """Wait until the code is ready; return whether ready."""
 
     def release(self) -> None:
         """Let the memory go that is kept for the next call."""
@@ -61,7 +61,7 @@ class Executable(Protocol):
 
 
 class Backend(Protocol):
-    """What makes such a function of a graph; at once, in time linear in its size.
+    """Makes an `Executable` of a graph; at once, in time linear in its size.
 
     With ``own`` it has a copy of each constant, which others may then write into.
     """

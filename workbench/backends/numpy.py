@@ -56,7 +56,7 @@ class Checks:
         return known
 
     def observe(self, lengths: Known, observer: Observer | None) -> Observer:
-        """Return an observer of one run that looks at what each step has made."""
+        """Return an observer of one run that checks the result of each step."""
         run, looks_at = observer or compute_node, self.steps.get
 
         def look(node: Tensor, operands: tuple[Any, ...]) -> Any:
@@ -69,7 +69,7 @@ class Checks:
 
 
 def find_checks(graph: Graph, nodes: Sequence[Tensor]) -> Checks | None:
-    """Return the checks of a program; None if it has no unknown lengths."""
+    """Return the checks of a program; None if all lengths are known."""
     if not (
         any(map(_has_unknown_length, graph.leaves))
         or any(map(_has_unknown_length, nodes))
@@ -131,7 +131,7 @@ def _specs(node: Tensor) -> tuple[Any, ...]:
 
 
 def _plan_looks(node: Tensor, checked: set[Any], *, trusted: bool) -> list[Look]:
-    """Return what to look at in the shape of a node, which tells some lengths."""
+    """Return the places to read in the shape of a node with unknown lengths."""
     specs = _specs(node)
     many = node._value is None and isinstance(node.spec, tuple)
     found: list[Look] = []
@@ -185,7 +185,7 @@ def _mismatch_error(node: Tensor, spec: Any, shape: Any, lengths: Known) -> Shap
 
 
 def describe_operands(node: Tensor) -> str:
-    """Return in words what operands of unknown lengths were declared as."""
+    """Return the declared specs of operands with unknown lengths, as text."""
     shown = []
     for x in node.inputs:
         if (
@@ -256,7 +256,7 @@ class NumpyFunction:
         """Do nothing: no memory is kept between calls."""
 
     def run_ready(self, arrays: Sequence[Any]) -> list[Any] | None:
-        """Return None: what NumPy returns may be somebody else's."""
+        """Return None: NumPy's results may share memory with other arrays."""
 
     def run(self, arrays: Sequence[Any], observer: Observer | None = None) -> list[Any]:
         """Return the outputs for these inputs; an observer as for `Graph.run`."""
@@ -289,7 +289,7 @@ class NumpyFunction:
 
     @property
     def source(self) -> str:
-        """The program as NumPy code; it runs with ``constants`` as its globals."""
+        """The program as NumPy code, to run with ``constants`` as its globals."""
         return self._text.source
 
     @property

@@ -1,8 +1,8 @@
 """What each step of a program costs, in time and in bytes: `Profile`.
 
 The program that is measured is the one that runs, with a clock around each step: an op
-of NumPy, or a kernel of compiled code, which computes many nodes at once. Calls that
-nobody measures pay nothing.
+of NumPy, or a kernel of compiled code, which computes many nodes at once. Calls without
+a measurement pay nothing.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class ProfileRow(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What falls to one node: seconds, bytes, and the number of the row it is in."""
+    """The cost of one node: seconds, bytes, and the number of its row."""
 
     time: float
     traffic: float
@@ -126,7 +126,7 @@ class Cost(NamedTuple):
 
 
 class Profile:
-    """What each step of a program costs: print it, or iterate over its rows.
+    """The cost of each step of a program, to print, or to iterate over.
 
     Attributes
     ----------
@@ -192,7 +192,7 @@ class Profile:
 
 
 def measure(function: Executable, arrays: Sequence[Any]) -> Profile:
-    """Call a function several times, and return what each of its steps costs.
+    """Call a function several times, and return the cost of each step.
 
     Code that is still being compiled for such arrays is waited for.
     """
@@ -242,7 +242,7 @@ class _Clock:
 
 
 def _count_work(node: Tensor) -> int:
-    """Return the entries that a node computes, or that it reduces."""
+    """Return the number of entries that a node computes or reduces."""
     specs = [spec_of(node)]
     if not node.op.elementwise:
         specs += [spec_of(x) for x in node.inputs if isinstance(x, Tensor)]
@@ -287,7 +287,7 @@ def _measure_numpy(function: Executable, arrays: Sequence[Any]) -> Profile:
 
 
 def _find_peak(steps: Sequence[Any], sizes: Sequence[int]) -> int:
-    """Return the most bytes at once, from what each step writes and lets go."""
+    """Return the peak of bytes, from the writes and releases of each step."""
     slots: dict[int, int] = {}
     now = peak = 0
     for step, size in zip(steps, sizes, strict=True):

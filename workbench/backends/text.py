@@ -54,7 +54,7 @@ Frame = Callable[["Lines", str, list[str], list[str]], list[str]]
 
 
 class Module:
-    """What the functions of one text share: what stands above and around them."""
+    """The code that functions of one text share: imports, helpers, globals."""
 
     def __init__(self) -> None:
         #: Functions that the text calls and defines itself, by name, as code.
@@ -70,14 +70,14 @@ class Module:
         self.functions: dict[Any, list[str]] = {}
 
     def add_helper(self, code: str) -> None:
-        """Define a helper, and import what it calls."""
+        """Define a helper, and import the libraries that its code calls."""
         name = helper_name(code)
         self.helpers[name] = code
         self.add_libraries(code)
         self.globals.add(name)
 
     def add_libraries(self, code: str) -> None:
-        """Import what code of an op calls."""
+        """Import the libraries that the code of an op calls."""
         if found := spelling.libraries_of(code):
             self.imports.update(found)
             self.globals.update(found)
@@ -128,7 +128,7 @@ def spell_lengths(
 
 
 def _find_whole_shape(node: Tensor, lengths: Any) -> OperandLength | None:
-    """Return a place of the operand whose shape these lengths are, if there is one."""
+    """Return a place of the operand with exactly these lengths, or None."""
     places = [n.atom if isinstance(n, Dim) else n for n in lengths]
     first = next((p for p in places if isinstance(p, OperandLength)), None)
     if first is None:
@@ -177,7 +177,7 @@ class Names:
         return self.constant(x, name) if spelled is None else spelled
 
     def constant(self, x: Any, base: str) -> str:
-        """Return the name of a global that holds what cannot be spelled out."""
+        """Return the name of a global for a value without a short literal."""
         found = self.constant_names.get(id(x))
         if found is None:
             found = self.constant_names[id(x)] = self.name(base)
@@ -227,7 +227,7 @@ ARITHMETIC = (np.add, np.subtract, np.multiply, np.divide)
 
 
 def template_of(node: Tensor, op: Op) -> tuple[str, dict[str, Any]]:
-    """Return how a node is spelled, and what that names; empty for a plain call."""
+    """Return the text template of a node and its names; empty for a plain call."""
     template = op.template or getattr(op.compute, "template", None)
     if op.custom or template is None:
         return "", {}
@@ -374,12 +374,12 @@ class Lines:
         return spelling.fill_template(template, operands, settings, self.names.literal)
 
     def shape(self, x: Tensor) -> str:
-        """Return the code of the shape of an operand, which gets a name for it."""
+        """Return the code of an operand's shape; the operand gets a name."""
         self.assign_name(x)
         return f"{self.operand(x).code}.shape"
 
     def length(self, node: Tensor, code: str) -> str:
-        """Return the name of a local length; its first use writes a line for it."""
+        """Return the name of a local length, defined in a line at its first use."""
         name = self.lengths.get(code)
         if name is None:
             if self.backward is None and node.origin is not None:
@@ -435,7 +435,7 @@ def _find_only_number(c: Any) -> Any:
 
 
 def format_head(name: str, arguments: Sequence[str]) -> str:
-    """Return the first line of a function, or its lines where it is too long."""
+    """Return the first line of a function, broken into several if too long."""
     line = f"def {name}({', '.join(arguments)}):"
     if len(line) <= WIDTH:
         return line
@@ -450,7 +450,7 @@ def write_unframed(
     first = len(arguments) - len(form.defaults)
     kept = arguments[:first]
     for argument, value in zip(arguments[first:], form.defaults, strict=True):
-        if value is not None:  # what nobody reads in the text: a generator
+        if value is not None:  # not readable in the text: a generator
             code = lines.names.literal(value, f"{argument}_held")
             kept.append(f"{argument}={code}")
     note = [f'{INDENT}"""{form.note}"""'] if form.note else []
@@ -465,12 +465,12 @@ def write_unframed(
 
 
 def format_tuple(outputs: Sequence[str]) -> str:
-    """Return the code of a tuple that is returned, be it of one."""
+    """Return the code of a returned tuple, also of one entry."""
     return ", ".join(outputs) + "," * (len(outputs) == 1)
 
 
 def format_return(results: str) -> list[str]:
-    """Return the last line, broken at its outermost commas where it is too long."""
+    """Return the last line, broken at its outermost commas if too long."""
     line = f"{INDENT}return {results}"
     tree = ast.parse(results, mode="eval").body
     if len(line) <= WIDTH + 8 or not isinstance(tree, ast.Tuple):
@@ -486,7 +486,7 @@ BACKEND = "numpy"
 
 
 class Text(NamedTuple):
-    """The code, and the globals it needs besides what it imports."""
+    """The code, and its globals besides imports."""
 
     source: str
     constants: dict[str, Any]

@@ -167,7 +167,7 @@ def _record_branch(branch: Callable[..., Any], operands: tuple[Any, ...]) -> Rec
 
 
 def _result_type_of(x: object) -> Any:
-    """Return what `np.result_type` takes for a value; a number for a weak one."""
+    """Return an argument for `np.result_type`; a weak value gives a number."""
     spec = types.spec_of(x)
     return spec.dtype.type(0).item() if spec.weak else spec.dtype
 
@@ -243,13 +243,13 @@ def _refuse_draws(branches: Sequence[Graph]) -> None:
             if is_draw(node):
                 raise TraceError(
                     f"{blame.describe(node)}{blame.quote_site(node.site)} is drawn in a"
-                    " branch of cond, whose derivative would draw anew. Draw outside,"
-                    " and give the noise as an operand."
+                    " branch of cond, and the derivative would draw again. Draw"
+                    " outside, and give the noise as an operand."
                 )
 
 
 def _output_leaves(body: Graph) -> list[Tensor]:
-    """Return a leaf for each output: the output itself, if it is computed."""
+    """Return a leaf for each output: a computed output itself, else a new leaf."""
     own = {x.serial for x in body.leaves}
     found = []
     for y in body.outputs:

@@ -26,7 +26,7 @@ from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec, spec_of
 from workbench.ops.define import shape_of
 
-#: Products whose factors are worth to be stacked.
+#: Products with factors that are worth stacking.
 PRODUCTS = (declare("matmul"), declare("tensordot"))
 #: Ops that keep the order of the entries.
 FLAT = (declare("reshape"),)
@@ -39,7 +39,7 @@ CALL = 1000
 
 
 def is_worthwhile(loop: Loop, steps: int) -> bool:
-    """Return whether to cut a loop saves more, of so many steps, than it costs."""
+    """Return whether a cut of a loop of so many steps saves more than its cost."""
     if loop.draws or loop.is_cut:
         return False
     body = loop.body
@@ -68,14 +68,14 @@ def is_worthwhile(loop: Loop, steps: int) -> bool:
 
 
 def _estimate_cost(node: Tensor) -> float:
-    """Return about what a node costs, in calls of NumPy."""
+    """Return the approximate cost of a node, in calls of NumPy."""
     specs = [spec_of(x) for x in (node, *node.inputs)]
     sizes = [math.prod(s.shape) for s in specs if not isinstance(s, tuple)]
     return 1 + max((n for n in sizes if isinstance(n, int)), default=0) / CALL
 
 
 class Cut:
-    """A loop while it is being cut: what stands before, inside and after.
+    """A loop during the cut: the parts before, inside and after.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ class Cut:
     def _write_rest(
         self, kept: Sequence[int], outputs: Sequence[Any], visible: int
     ) -> tuple[Loop, list[Any]]:
-        """Return the loop that is left, whose carries are those that are kept.
+        """Return the remaining loop with the kept carries, and its operands.
 
         And what it takes.
         """
@@ -222,7 +222,7 @@ class Cut:
         return self._steps
 
     def _hoist_products(self) -> None:
-        """Compute before the loop what products make of rows and constants alone."""
+        """Compute before the loop the products of rows and constants alone."""
         assert self.steps is not None
         whole, inside = self._list_steps()
         of_rows = {x.serial for x in self.rows}
@@ -273,7 +273,7 @@ class Cut:
     def _find_later(
         self, state: Sequence[Any], sums: dict[int, tuple[Tensor, Tensor]]
     ) -> dict[int, list[Tensor]]:
-        """Return stacked outputs that products give which no step reads, and of what.
+        """Return stacked outputs of products that no step reads, with their factors.
 
         They are computed after the loop, of all steps at once.
         """
@@ -340,7 +340,7 @@ def _list_inside(graph: Graph) -> list[Tensor]:
 
 
 def find_consts(graph: Graph) -> list[Tensor]:
-    """Return what the outputs read, or are, that is the same in each step."""
+    """Return the Tensors behind the outputs that are the same in each step."""
     varying = graph.schedule.varying
     read = (x for node in _list_inside(graph) for x in node.inputs)
     found = {
@@ -352,7 +352,7 @@ def find_consts(graph: Graph) -> list[Tensor]:
 
 
 def _find_factors(term: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return two matrices ``u`` and ``v`` whose product ``u.T @ v`` a term is."""
+    """Return matrices ``u`` and ``v`` with ``u.T @ v`` equal to a term, or None."""
     shape = term.spec.shape
     if len(shape) != 2 or term.spec.dtype.kind not in "fc":
         return None
@@ -378,7 +378,7 @@ def _find_factors(term: Tensor) -> tuple[Tensor, Tensor] | None:
 
 
 def _flatten(x: Tensor) -> Tensor:
-    """Return what has the same entries in the same order, and is computed before."""
+    """Return an earlier Tensor with the same entries in the same order."""
     while x.op in FLAT and isinstance(x.inputs[0], Tensor):
         x = x.inputs[0]
     return x

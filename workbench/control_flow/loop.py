@@ -1,4 +1,4 @@
-"""`Loop`: one step, and how it is repeated.
+"""`Loop`: one step, and the way to repeat the step.
 
 A loop takes constants (the same in each step), sequences (one entry a step) and first
 values of carries (what a step hands to the next). It gives the last carries and the
@@ -36,7 +36,7 @@ ENDLESS = 2**62
 
 
 class Loop:
-    """One step, as a `Graph`, and how it is repeated.
+    """One step, as a `Graph`, and the way to repeat the step.
 
     The leaves of the body are the constants, then one entry of each sequence, then
     the carries; its outputs the carries after the step, then what is stacked, and at
@@ -130,7 +130,7 @@ class Loop:
         return _rebuild_loop, (whole, len(body.outputs), settings)
 
     def _add_hidden_outputs(self, body: Graph) -> Graph:
-        """Return the body with outputs for what its own reverse mode reads."""
+        """Return the body with outputs for the values that its reverse mode reads."""
         needed = needed_values(body)
         stacked = body.outputs[self.carries : len(body.outputs) - self.until]
         emitted = {y.serial for y in stacked if isinstance(y, Tensor)}
@@ -157,7 +157,7 @@ class Loop:
         return Graph(body.leaves, outputs) if saved else body
 
     def find_lagging(self, body: Graph) -> dict[int, tuple[int, int]]:
-        """Return the carries whose values lag behind a stacked output, and by how much.
+        """Return the carries that lag behind a stacked output, with their lags.
 
         A carry that takes over another's value lags one step further behind.
         """
@@ -193,7 +193,7 @@ class Loop:
     def find_restart_carries(
         self, body: Graph | None = None, needed: set[int] | None = None
     ) -> list[int]:
-        """Return the carries that a step needs to compute what reverse mode reads."""
+        """Return the carries needed to compute again the values of reverse mode."""
         body = self.body if body is None else body
         needed = needed_values(body) if needed is None else needed
         first = self.consts + self.seqs
@@ -224,7 +224,7 @@ class Loop:
         )
 
     def count_steps(self, inputs: Sequence[Any]) -> Any:
-        """Return the number of steps, or its upper limit; None if it is unknown."""
+        """Return the number of steps, or its upper limit; None if unknown."""
         count, _, seqs, _ = self.split_inputs(inputs)
         if self.counted:
             count = value_of(count)
@@ -235,7 +235,7 @@ class Loop:
 
 
 def _rebuild_loop(whole: Graph, count: int, settings: dict[str, Any]) -> Loop:
-    """Return the loop of what pickle has sent: its body's outputs, then its stores."""
+    """Return the loop from pickled parts: its body's outputs, then its stores."""
     loop = object.__new__(Loop)
     vars(loop).update(settings)
     loop.body = Graph(whole.inputs, whole.outputs[:count], whole.captures)
@@ -245,7 +245,7 @@ def _rebuild_loop(whole: Graph, count: int, settings: dict[str, Any]) -> Loop:
 
 
 def find_costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
-    """Return what reverse mode reads and cannot compute again by elementwise ops alone.
+    """Return the values that reverse mode reads, if costly to compute again.
 
     The operand of a stored extremum is stored beside it. What depends on constants
     alone is computed once for all steps, and no cost. What has another length in each
@@ -381,7 +381,7 @@ def find_sums(
 
 
 def find_term(total: Tensor, carry: Tensor) -> Tensor:
-    """Return what a step adds to a carry that is a sum."""
+    """Return the term that a step adds to a carry."""
     left, right = total.inputs
     term: Tensor = right if left is carry else left
     return term
@@ -406,7 +406,7 @@ def take_window(x: Array, n: Array | int) -> Array:
 
 
 def pad_rows(g: Array, x: Array) -> Array:
-    """Return ``g`` with zeros after it, as many rows as ``x`` has."""
+    """Return ``g`` padded with rows of zeros to the length of ``x``."""
     return apply(PAD, (g, x))
 
 

@@ -87,64 +87,77 @@ def _write_loop(
     ends = len(outputs) - loop.until
     seen = loop.carries + loop.visible
     stop = outputs[-1] if loop.until else None
-    stored = list(range(loop.carries, ends if loop.keep and not piece else seen))
-    stacks = {i: fresh("rows") for i in stored}
+    stored = ends if loop.keep and not piece else seen
+    stacks = {i: fresh("rows") for i in range(loop.carries, stored)}
     marks = [fresh("kept") for _ in loop.marks] if loop.keep else []
     steps = fresh("steps") if loop.until or marks else ""
     made += [f"{text.INDENT}{stack} = []" for stack in (*stacks.values(), *marks)]
-    if steps:
-        made.append(f"{text.INDENT}{steps} = 0")
-    turned = "[::-1]" if loop.reverse else ""
-    if seqs:
-        source = ", ".join(f"{x}{turned}" for x in seqs)
-        source = f"zip({source})" if len(seqs) > 1 else source
-        made.append(f"{text.INDENT}for {', '.join(rows)} in {source}:")
-    else:
-        n = count[0] if count else repr(loop.steps)
-        made.append(f"{text.INDENT}for _ in range({n}):")
+    made += [f"{text.INDENT}{steps} = 0"] if steps else []
+    made.append(_write_head(loop, rows, seqs, count))
     pad = text.INDENT * 2
     if marks:
         made.append(f"{pad}if {steps} % {loop.every} == 0:")
-        made += [
-            f"{pad}{text.INDENT}{kept}.append({carries[i]})"
-            for kept, i in zip(marks, loop.marks, strict=True)
-        ]
-    if steps:
-        made.append(f"{pad}{steps} += 1")
+    for kept, i in zip(marks, loop.marks, strict=False):  # none where none are kept
+        made.append(f"{pad}{text.INDENT}{kept}.append({carries[i]})")
+    made += [f"{pad}{steps} += 1"] if steps else []
     made += [f"{text.INDENT}{line}" for line in lines.lines]
     made += [f"{pad}{stack}.append({outputs[i]})" for i, stack in stacks.items()]
     if stop is not None and not stop.isidentifier():
         stop, code = fresh("stop"), stop
         made.append(f"{pad}{stop} = {code}")
-    moved = [i for i in range(loop.carries) if outputs[i] != carries[i]]
-    if moved:
-        left = ", ".join(carries[i] for i in moved)
-        made.append(f"{pad}{left} = {', '.join(outputs[i] for i in moved)}")
-    if stop is not None:
-        made += [f"{pad}if {stop}:", f"{pad}{text.INDENT}break"]
+    made += _write_moves(loop, carries, outputs, stop)
     if made[-1].endswith(":"):
         made.append(f"{pad}pass")
-    results = list(carries)
     # Who tells the lengths of rows where there is none.
-    measured = {}
-    for i, x in enumerate([*names[: loop.consts], *seqs, *carries]):
-        is_row = loop.consts <= i < first
-        measured[loop.body.leaves[i].serial] = x, int(is_row)
-    for i in range(loop.carries, seen if piece else ends):
-        sure = loop.steps is not None and loop.steps > 0 and not piece
-        stack = "None"
-        if i in stacks:
-            row = types.spec_of(loop.body.outputs[i])
-            stack = _write_stack(stacks[i], row, measured, loop.reverse, sure)
-        results.append(stack)
+    measured = {
+        leaf.serial: (x, int(loop.consts <= i < first))
+        for i, (leaf, x) in enumerate(
+            zip(loop.body.leaves, arguments[len(count) :], strict=True)
+        )
+    }
+    results = list(carries)
+    sure = loop.steps is not None and loop.steps > 0 and not piece
+    results += [
+        _write_stack(
+            stacks[i], types.spec_of(loop.body.outputs[i]), measured, loop.reverse, sure
+        )
+        if i in stacks
+        else "None"
+        for i in range(loop.carries, seen if piece else ends)
+    ]
     results += [
         _write_stack(kept, loop.leaf(i).spec, measured, False, loop.steps or 0)
-        for kept, i in zip(marks, loop.marks, strict=True)
+        for kept, i in zip(marks, loop.marks, strict=False)
     ]
     results += ["None"] * (len(loop.marks) - len(marks))
     if loop.until:
         results.append(f"np.int64({steps})")
     return [*made, *text.format_return(text.format_tuple(results))]
+
+
+def _write_head(loop: Loop, rows: list[str], seqs: list[str], count: list[str]) -> str:
+    """Return the line that begins a loop: over rows of sequences, or so many steps."""
+    if seqs:
+        turned = "[::-1]" if loop.reverse else ""
+        source = ", ".join(f"{x}{turned}" for x in seqs)
+        source = f"zip({source})" if len(seqs) > 1 else source
+        return f"{text.INDENT}for {', '.join(rows)} in {source}:"
+    n = count[0] if count else repr(loop.steps)
+    return f"{text.INDENT}for _ in range({n}):"
+
+
+def _write_moves(
+    loop: Loop, carries: list[str], outputs: list[str], stop: str | None
+) -> list[str]:
+    """Return the lines that end a step: carries are handed on, and it may stop."""
+    made = []
+    moved = [i for i in range(loop.carries) if outputs[i] != carries[i]]
+    if moved:
+        left = ", ".join(carries[i] for i in moved)
+        made.append(f"{left} = {', '.join(outputs[i] for i in moved)}")
+    if stop is not None:
+        made += [f"if {stop}:", f"{text.INDENT}break"]
+    return [f"{text.INDENT * 2}{line}" for line in made]
 
 
 def _write_stack(
@@ -160,7 +173,7 @@ def _write_stack(
 
 
 def _write_length(n: object, measured: Measured) -> str:
-    """Return a length as code, where what the loop is given tells it."""
+    """Return the code of a length that the operands of the loop tell."""
     if not isinstance(n, Dim):
         return str(n)
     atoms = [atom for atom in atoms_of(n) if isinstance(atom, Length)]

@@ -1,4 +1,4 @@
-"""`SCAN`: the op that runs a loop. What it computes; its rules stand in `rules.py`."""
+"""`SCAN`: the op that runs a loop; its rules are in `rules.py`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _compute(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
 
 def run_steps(loop: Loop, n: int, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """Return the outputs of so many steps on arrays, first of all without its count."""
-    # Of a loop that ends by itself nobody knows how many steps there will be.
+    # A loop that ends by a condition has an unknown number of steps.
     if not is_worthwhile(loop, min(n, FEW) if loop.until else n) or not all(
         isinstance(x, (np.ndarray, np.generic)) for x in inputs
     ):

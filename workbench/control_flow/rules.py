@@ -41,7 +41,7 @@ from workbench.ops.define import shape_of
 
 
 class Given(NamedTuple):
-    """A leaf of a new step, and the value that the op takes for it."""
+    """A leaf of a new step, and its value among the op's operands."""
 
     leaf: Tensor
     value: Any
@@ -99,15 +99,7 @@ def build_loop(
     outs = [x.output for x in carries]
     whole = Graph(leaves, [*outs, *stacked])
     first = len(consts) + len(seqs)
-    used = make_bitmask(first + i for i, x in enumerate(carries) if x.wanted)
-    for mask in whole.reads[len(carries) :]:
-        used |= mask
-    grown = 0
-    while grown != used:
-        grown = used
-        for i, mask in enumerate(whole.reads[: len(carries)]):
-            if used >> (first + i) & 1:
-                used |= mask
+    used = _find_used(whole, first, carries)
     kept_consts = [x for i, x in enumerate(consts) if used >> i & 1]
     kept_seqs = [x for i, x in enumerate(seqs) if used >> (len(consts) + i) & 1]
     if not kept_seqs and seqs and settings.get("steps") is None and count is None:
@@ -133,19 +125,8 @@ def build_loop(
         counted=count is not None, **settings,
     )  # fmt: skip
     loop.derived = True
-    virtual = [x.leaf.serial for x in kept_seqs if x.value is None]
-    if virtual and again is not None:
-        # Of what runs again only what is read is needed.
-        source = again.source
-        wanted = [x.leaf.serial for x in seqs if x.value is None]
-        ends = source.carries
-        outs = [source.body.outputs[ends + wanted.index(s)] for s in virtual]
-        heads = source.body.outputs[:ends]
-        less = Loop(
-            Graph(source.body.leaves, [*heads, *outs]), source.consts, source.seqs,
-            ends, steps=source.steps, counted=source.counted, uneven=source.uneven,
-        )  # fmt: skip
-        less.derived = True
+    if again is not None and any(x.value is None for x in kept_seqs):
+        less = _leave_unread_out(again.source, seqs, kept_seqs)
         chunks = Chunks(less, loop, again.every)
         made = run_chunks(chunks, [*again.inputs, *inputs])
     else:
@@ -161,6 +142,43 @@ def build_loop(
         mask_cotangent(y) if is_masked(out) else y
         for y, out in zip(ys, stacked, strict=True)
     ]
+
+
+def _find_used(whole: Graph, first: int, carries: Sequence[NewCarry]) -> int:
+    """Return the bitmask of the leaves of a step that wanted outputs depend on.
+
+    The outputs of the carries come first, their leaves from ``first`` on.
+    """
+    used = make_bitmask(first + i for i, x in enumerate(carries) if x.wanted)
+    for mask in whole.reads[len(carries) :]:
+        used |= mask
+    grown = 0
+    while grown != used:
+        grown = used
+        for i, mask in enumerate(whole.reads[: len(carries)]):
+            if used >> (first + i) & 1:
+                used |= mask
+    return used
+
+
+def _leave_unread_out(
+    source: Loop, seqs: Sequence[Given], kept: Sequence[Given]
+) -> Loop:
+    """Return a loop that runs again, with those of its stacks that are read.
+
+    Its stacks are the sequences without value, in their order; ``kept`` are read.
+    """
+    stacks = [x.leaf.serial for x in seqs if x.value is None]
+    read = [x.leaf.serial for x in kept if x.value is None]
+    ends = source.carries
+    outs = [source.body.outputs[ends + stacks.index(s)] for s in read]
+    less = Loop(
+        Graph(source.body.leaves, [*source.body.outputs[:ends], *outs]),
+        source.consts, source.seqs, ends,
+        steps=source.steps, counted=source.counted, uneven=source.uneven,
+    )  # fmt: skip
+    less.derived = True
+    return less
 
 
 # Loops over a batch of examples (`vmap`): all of them make each step together.
@@ -179,27 +197,24 @@ def _batch(
     start, first = int(loop.counted), loop.consts + loop.seqs
     flags = batched[start:]
     uneven = bool(start and batched[0])
-    mask = find_moving_leaves(
-        loop, make_bitmask(i for i, b in enumerate(flags) if b), None
-    )
+    batched_leaves = make_bitmask(i for i, b in enumerate(flags) if b)
+    mask = find_moving_leaves(loop, batched_leaves, None)
     if loop.until and not uneven:
         # Whether examples stop by themselves.
         uneven = bool(loop.body.reads[-1] & mask)
     if uneven:
         mask |= make_bitmask(range(first, first + loop.carries))
     moving = [i for i in range(len(loop.body.leaves)) if mask >> i & 1]
-    carried = [i for i in range(loop.carries) if mask >> (first + i) & 1]
+    carried = [i - first for i in moving if i >= first]
     ends = len(loop.body.outputs)
     spread = [*carried, *(range(loop.carries, ends) if uneven else ())]
     body, have, inner = batch_graph(loop.body, moving, size, spread)
-    seqs = [
-        np.moveaxis(x, 0, 1) if flags[loop.consts + i] else x
-        for i, x in enumerate(seqs)
-    ]
-    inits = [
-        x if flags[first + i] or i not in carried else _broadcast_batch(x, size)
-        for i, x in enumerate(inits)
-    ]
+    for i in range(loop.seqs):
+        if flags[loop.consts + i]:
+            seqs[i] = np.moveaxis(seqs[i], 0, 1)
+    for i in carried:
+        if not flags[first + i]:
+            inits[i] = _broadcast_batch(inits[i], size)
     settings: dict[str, Any] = {
         "reverse": loop.reverse, "until": loop.until, "hide": False,
         "visible": loop.visible, "every": loop.every, "limit": loop.limit,
@@ -226,18 +241,29 @@ def _batch(
     if more and loop.marks:
         begin, end = ends - loop.until, len(made) - loop.until
         made[begin:end] = [made[begin + i] for i in loop.marks]
+    ends -= loop.until
+    whole = [i for i in range(loop.carries) if have[i]]
+    if loop.until and uneven:
+        made[-1] = extra[1]  # each example's own number of steps
+        whole.append(len(made) - 1)
+    stacks = [i for i in range(loop.carries, ends) if have[i]]
+    stacks += [ends + k for k, i in enumerate(loop.marks) if i in carried]
+    return _put_batch_first(made, whole, stacks, size)
+
+
+def _put_batch_first(
+    made: Sequence[Any], whole: Sequence[int], stacks: Sequence[int], size: Any
+) -> tuple[Any, ...]:
+    """Return results with the axis of the batch first.
+
+    Those that are ``whole`` have it there, ``stacks`` behind the steps, others nowhere.
+    """
     results = []
     for i, y in enumerate(made):
-        at = i if i < ends - loop.until else -1
-        mark = i - (ends - loop.until)
-        if at >= 0 and have[at]:
-            results.append(y if i < loop.carries else np.moveaxis(y, 1, 0))
-        elif at < 0 and mark < len(loop.marks) and loop.marks[mark] in carried:
+        if i in stacks:
             results.append(np.moveaxis(y, 1, 0))
-        elif loop.until and uneven and i == len(made) - 1:
-            results.append(extra[1])  # each example's own number of steps
         else:
-            results.append(_broadcast_batch(y, size))
+            results.append(y if i in whole else _broadcast_batch(y, size))
     return tuple(results)
 
 
@@ -255,9 +281,9 @@ def _freeze_finished(
 ) -> tuple[Loop, Any, Any, list[Any]]:
     """Return a loop in which an example that has ended keeps its state.
 
-    Two more carries tell who is at work, and how many steps were made; in a loop that
-    goes by numbers alone the second is the place it is at. ``sizes`` are the number of
-    examples outside, and as a length of the leaves of the body.
+    Two more carries tell which examples are at work, and how many steps were made; in a
+    loop that goes by numbers alone the second is the place it is at. ``sizes`` are the
+    number of examples outside, and as a length of the leaves of the body.
     """
     size, inner = sizes
     if loop.visible and not loop.derived:
@@ -348,50 +374,48 @@ def _pull(
     saved, again = _collect_saved(loop, inputs, y, fresh, results)
     if loop.until:
         count = y[-1]
-    entries = pair_leaves(body.leaves[loop.consts :], seqs)
-    if loop.until:
-        entries = [Given(x.leaf, take_window(x.value, count)) for x in entries]
-    entries += [*saved, *flagging]
-    heads = len(flows)
-    entries += [Given(fresh[heads + i], g[s]) for i, s in enumerate(stacks)]
+    rows = [take_window(x, count) for x in seqs] if loop.until else seqs
+    entries = [*pair_leaves(body.leaves[loop.consts :], rows), *saved, *flagging]
+    entries += pair_leaves(fresh[len(flows) :], [g[s] for s in stacks])
     moved = []
     for i, leaf, c in zip(flows, fresh, back, strict=False):
         start = np.zeros_like(inits[i]) if g[i] is None else g[i]
-        moved.append(NewCarry(leaf, start, np.zeros_like(leaf) if c is None else c,
-                           bool(asked >> first + i & 1)))  # fmt: skip
-    stacked = []
-    for place, c in zip(wanted, results, strict=False):
-        if place < loop.consts and c is not None:
-            added = name_after(make_leaf_like(body.leaves[place]), body.leaves[place])
-            value = np.zeros_like(consts[place])
-            moved.append(NewCarry(added, value, added + c, True))
-        elif c is not None:
-            stacked.append(c)
-    given = pair_leaves(body.leaves, consts)
+        out = np.zeros_like(leaf) if c is None else c
+        moved.append(NewCarry(leaf, start, out, bool(asked >> first + i & 1)))
+    pairs = zip(wanted, results, strict=False)
+    arriving = [(place, c) for place, c in pairs if c is not None]
+    moved += [
+        _add_up(c, body.leaves[place], consts[place])
+        for place, c in arriving
+        if place < loop.consts
+    ]
+    stacked = [c for place, c in arriving if place >= loop.consts]
     lasts, ys = build_loop(
-        given, entries, moved, stacked, reverse=not loop.reverse,
+        pair_leaves(body.leaves, consts), entries, moved, stacked, again, count=count,
         steps=None if count is not None else loop.steps,
-        count=count, again=again, uneven=loop.uneven,
+        reverse=not loop.reverse, uneven=loop.uneven,
     )  # fmt: skip
-    made: list[Any] = [None] * len(inputs)
+    if loop.until:  # the rows of steps that were not made
+        longer = [seqs[p - loop.consts] for p, _ in arriving if p >= loop.consts]
+        ys = [pad_rows(y, x) for y, x in zip(ys, longer, strict=True)]
+    found: dict[int, Any] = {first + i: y for i, y in zip(flows, lasts, strict=False)}
+    sums, back_rows = iter(lasts[len(flows) :]), iter(ys)
+    for place, _ in arriving:
+        found[place] = next(sums if place < loop.consts else back_rows)
     start = int(loop.counted)
-    for i, last in zip(flows, lasts, strict=False):
-        made[start + first + i] = last
-    sums, rows = iter(lasts[len(flows) :]), iter(ys)
-    for place, c in zip(wanted, results, strict=False):
-        if c is not None and place < loop.consts:
-            made[start + place] = next(sums)
-        elif c is not None:
-            row = next(rows)
-            x = seqs[place - loop.consts]
-            made[start + place] = pad_rows(row, x) if loop.until else row
-    return made
+    return [found.get(i - start) for i in range(len(inputs))]
+
+
+def _add_up(arriving: Any, leaf: Tensor, const: Any) -> NewCarry:
+    """Return the carry in which the cotangents of a constant are added up."""
+    total = name_after(make_leaf_like(leaf), leaf)
+    return NewCarry(total, np.zeros_like(const), total + arriving, True)
 
 
 def _find_flows(
     loop: Loop, g: Any, moving: int, rules: Rules
 ) -> tuple[list[int], list[int]]:
-    """Return the carries whose cotangents go from step to step; stacks that have one.
+    """Return the carries with flowing cotangents, and stacks with a cotangent.
 
     ``moving`` is the bitmask of the leaves that a derivative is asked by.
     """
@@ -426,7 +450,7 @@ def _pull_step(
     masked: set[int],
     rules: Rules,
 ) -> tuple[Sequence[Tensor], Sequence[Any]]:
-    """Return the leaves of cotangents that arrive at a step, and what it makes of them.
+    """Return the cotangent leaves of a step, and the cotangents that result.
 
     First by the ``wanted`` leaves, then by the carries whose cotangents flow.
     """
@@ -480,26 +504,7 @@ def _collect_saved(
         seqs = [take_window(x, count) for x in seqs]
     drawn = [Given(body.outputs[i], y[i]) for i in loop.draws]
     if pieces:
-        at = loop.marks
-        leaves = [
-            *body.leaves[:first],
-            *(x.leaf for x in drawn),
-            *(loop.leaf(i) for i in at),
-        ]
-        outs = [*(body.outputs[i] for i in at), *lost]
-        source = Loop(
-            detach_leaves(Graph(leaves, outs)),
-            loop.consts, loop.seqs + len(drawn), len(at),
-            steps=None if count is not None else loop.steps,
-            counted=count is not None, uneven=loop.uneven,
-        )  # fmt: skip
-        source.derived = True
-        given = [*consts, *seqs, *(x.value for x in drawn), *(inits[i] for i in at)]
-        given = given if count is None else [count, *given]
-        end = len(body.outputs) - loop.until
-        marks = y[end : end + len(at)]
-        assert loop.every is not None
-        again = Again(source, [*given, *marks], loop.every)
+        again = _run_in_pieces(loop, (count, consts, seqs, inits), y, drawn, lost)
         return [*found.values(), *(Given(x, None) for x in lost)], again
     # The values before each step, computed again.
     states = [
@@ -513,6 +518,39 @@ def _collect_saved(
         uneven=loop.uneven,
     )  # fmt: skip
     return [*found.values(), *pair_leaves(lost, ys)], None
+
+
+def _run_in_pieces(
+    loop: Loop,
+    inputs: tuple[Any, Sequence[Any], Sequence[Any], Sequence[Any]],
+    y: Any,
+    drawn: Sequence[Given],
+    lost: Sequence[Tensor],
+) -> Again:
+    """Return how a loop runs again from each kept mark, for what is ``lost``.
+
+    ``inputs`` are the number of steps, constants, sequences and first carries.
+    """
+    (count, consts, seqs, inits), at = inputs, loop.marks
+    body = loop.body
+    leaves = [
+        *body.leaves[: loop.consts + loop.seqs],
+        *(x.leaf for x in drawn),
+        *(loop.leaf(i) for i in at),
+    ]
+    outs = [*(body.outputs[i] for i in at), *lost]
+    source = Loop(
+        detach_leaves(Graph(leaves, outs)),
+        loop.consts, loop.seqs + len(drawn), len(at),
+        steps=None if count is not None else loop.steps,
+        counted=count is not None, uneven=loop.uneven,
+    )  # fmt: skip
+    source.derived = True
+    given = [*consts, *seqs, *(x.value for x in drawn), *(inits[i] for i in at)]
+    given = given if count is None else [count, *given]
+    end = len(body.outputs) - loop.until
+    assert loop.every is not None
+    return Again(source, [*given, *y[end : end + len(at)]], loop.every)
 
 
 def _has_absent(y: Any, loop: Loop) -> bool:
@@ -541,52 +579,35 @@ def _push(
     )
     mask = find_moving_leaves(loop, start, "push", rules)
     moving = [i for i in range(len(body.leaves)) if mask >> i & 1]
-    flags = {i for i in moving if is_masked(given[i])}
-    while True:
-        fresh, results = push_graph(body, moving, flags, rules)
-        more = {
-            first + i for i, t in enumerate(results[: loop.carries]) if is_masked(t)
-        }
-        if more <= flags:
-            break
-        flags |= more
-    of = dict(zip(moving, fresh, strict=True))
+    masked = {i for i in moving if is_masked(given[i])}
+    of, results = _push_step(loop, moving, masked, rules)
     ends = len(body.outputs) - loop.until
-    wanted = [
-        i
-        for i in range(
-            loop.carries, ends if loop.pulled else loop.carries + loop.visible
-        )
-        if results[i] is not None
-    ]
+    seen = ends if loop.pulled else loop.carries + loop.visible
+    wanted = [i for i in range(loop.carries, seen) if results[i] is not None]
     if loop.until:
         count = y[-1]
         seqs = [take_window(x, count) for x in seqs]
-    values = [*consts, *seqs, *inits]
     drawn = [Given(body.outputs[i], y[i]) for i in loop.draws]
-
-    def both(a: int, b: int) -> list[Given]:
-        found = [Given(body.leaves[i], values[i]) for i in range(a, b)]
-        for i in range(a, b):
-            if i in of:
-                t = given[i]
-                t = take_window(t, count) if loop.until and i >= loop.consts else t
-                found.append(Given(of[i], t))
-        return found
-
+    moving_consts = [Given(of[i], given[i]) for i in range(loop.consts) if i in of]
+    moving_seqs = [
+        Given(of[i], take_window(given[i], count) if loop.until else given[i])
+        for i in range(loop.consts, first)
+        if i in of
+    ]
     moved = [
-        NewCarry(body.leaves[first + i], inits[i], body.outputs[i], False)
-        for i in range(loop.carries)
+        NewCarry(x, v, out, False)
+        for x, v, out in zip(body.leaves[first:], inits, body.outputs, strict=False)
     ]
     carried = [i for i in range(loop.carries) if first + i in of]
     for i in carried:
-        x, t = of[first + i], results[i]
-        value = given[first + i]
+        x, value, t = of[first + i], given[first + i], results[i]
         value = np.zeros_like(inits[i]) if value is None else value
         moved.append(NewCarry(x, value, np.zeros_like(x) if t is None else t, True))
     lasts, ys = build_loop(
-        both(0, loop.consts), [*both(loop.consts, first), *drawn, *flagging], moved,
-        [results[i] for i in wanted], reverse=loop.reverse, count=count,
+        [*pair_leaves(body.leaves, consts), *moving_consts],
+        [*pair_leaves(body.leaves[loop.consts :], seqs), *moving_seqs, *drawn,
+         *flagging],
+        moved, [results[i] for i in wanted], reverse=loop.reverse, count=count,
         uneven=loop.uneven, steps=None if count is not None else loop.steps,
     )  # fmt: skip
     made: list[Any] = [None] * (ends + len(loop.marks) + loop.until)
@@ -595,6 +616,23 @@ def _push(
     for i, t in zip(wanted, ys, strict=True):
         made[i] = t
     return tuple(made)
+
+
+def _push_step(
+    loop: Loop, moving: Sequence[int], masked: set[int], rules: Rules
+) -> tuple[dict[int, Tensor], Sequence[Any]]:
+    """Return the leaf of the tangent of each leaf that moves, and what a step makes.
+
+    A tangent that leaves a mask stays one in all further steps.
+    """
+    first = loop.consts + loop.seqs
+    while True:
+        fresh, results = push_graph(loop.body, moving, masked, rules)
+        carried = enumerate(results[: loop.carries])
+        more = {first + i for i, t in carried if is_masked(t)} - masked
+        if not more:
+            return dict(zip(moving, fresh, strict=True)), results
+        masked = masked | more
 
 
 SCAN.pull = _pull

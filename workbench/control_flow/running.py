@@ -51,7 +51,7 @@ class Code:
         self.updates = False
 
     def line(self, text: str, node: Tensor | None = None) -> None:
-        """Add a line, and the node that it computes."""
+        """Add a line with the node that the line computes."""
         self.lines.append(text)
         self.nodes.append(node)
 
@@ -167,7 +167,7 @@ class Code:
 
 
 def _update(op: Op, params: dict[str, Any], held: list[Any], *others: Any) -> Any:
-    """Compute an update of the array of a list, in place where it is private."""
+    """Compute an update of the array in a list, in place where private."""
     into = op.compute_into
     assert into is not None
     change = into if is_private(held) else op.compute
@@ -334,7 +334,7 @@ class Runner:
                 code.line(f"{PAD}if t % {loop.every} == 0:")
             code.line(f"{PAD}    m{i}.append(k{carry})")
         for i in added:
-            # The one who sums owns the sum.
+            # The sum is the array of the loop itself: add in place.
             term = find_term(body.outputs[i], loop.leaf(i))
             code.line(f"{PAD}k{i} += {code.name_of(term, names)}", body.outputs[i])
         self._hand_on(code, values, [i for i in range(loop.carries) if i not in added])
@@ -357,7 +357,7 @@ class Runner:
         return made_run
 
     def _open_loop(self, code: Code, added: Sequence[int]) -> None:
-        """Write what stands before the step; the ``added`` carries are sums."""
+        """Write the code before the step; the ``added`` carries are sums."""
         loop = self.loop
         code.line("def run(n, consts, seqs, inits):")
         code.line("    held_back = []")
@@ -391,7 +391,7 @@ class Runner:
         return f"t == {'n - 1' if self.loop.reverse else '0'}"
 
     def _store_rows(self, code: Code, values: Sequence[str]) -> None:
-        """Write how what a step has made gets into the stacked outputs."""
+        """Write the code that stores a step's results in the stacked outputs."""
         loop, places = self.loop, list(enumerate(self.places.items()))
         if loop.until:
             for at, (output, _) in places:
@@ -443,7 +443,7 @@ class Runner:
         inits = [unwrap_number(x) for x in inputs[loop.consts + loop.seqs :]]
         if n <= 0:
             return self._run_no_steps(consts, seqs, inits)
-        # Of examples that have made their steps nobody reads what else they make.
+        # Of examples that have made their steps, further results are not read.
         quiet = np.errstate(all="ignore") if loop.uneven else nullcontext()
         try:
             with quiet:
@@ -528,7 +528,7 @@ def assemble_outputs(
     done: int,
     marks: Sequence[Any],
 ) -> tuple[Any, ...]:
-    """Return all outputs of a loop; placeholders for what was not saved."""
+    """Return all outputs of a loop, with placeholders where nothing was saved."""
     outputs = loop.body.outputs
 
     def hide(n: int, spec: Any) -> Array:
@@ -547,7 +547,7 @@ def assemble_outputs(
 
 
 def unwrap_number(x: Array) -> Array:
-    """Return a NumPy scalar for an array of shape (); anything else as it is."""
+    """Return a NumPy scalar for an array of shape (); else the value unchanged."""
     return x[()] if type(x) is np.ndarray and x.ndim == 0 else x
 
 

@@ -53,7 +53,7 @@ def run_saving(
     ``make(hide=)`` gives the loop, with `Loop`'s settings; with ``every=``, one that
     keeps some states.
     """
-    # Nothing is kept of a loop of arrays, which nobody differentiates.
+    # A loop of plain arrays keeps nothing: there is no derivative of it.
     hide = any(isinstance(x, Tensor) for x in inputs)
     loop = make(hide=hide)
     k = choose_interval(loop, inputs, memory)
@@ -141,7 +141,7 @@ KIND: Any = "same_kind"
 
 
 class Step:
-    """A user's step, and what it returned when it was traced."""
+    """A user's step, and its traced results."""
 
     def __init__(
         self,
@@ -441,7 +441,7 @@ class Assembled:
     def run(
         self, memory: int | str, last: bool, with_updates: bool, name: str | None
     ) -> Any:
-        """Make the loop and run it."""
+        """Make the loop, and run the steps."""
         stacked = [y for ys in self.ys for y in ys]
         fed = self.back or [[] for _ in self.ys]
         if last:

@@ -1,4 +1,4 @@
-"""What a loop is given, and what its step takes and returns."""
+"""The arguments of a loop, and the signature of its step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workbench.overrides.rule_errors import describe_rule
 
 
 class Sequenced(NamedTuple):
-    """A sequence: a nest of arrays whose first axis are the steps."""
+    """A sequence: a nest of arrays, with the steps as first axis."""
 
     label: str
     leaves: list[Any]
@@ -136,7 +136,7 @@ def read_sequences(sequences: object) -> list[Sequenced]:
 
 
 def _join_numbers(entry: object) -> object:
-    """Return a list of plain numbers as an array; anything else as it is."""
+    """Return a list of plain numbers as an array; else the entry unchanged."""
     if isinstance(entry, (list, tuple)) and entry and all(map(_is_number_nest, entry)):
         return np.asarray(entry)
     return entry
@@ -212,7 +212,7 @@ def call_user(
     what: str,
     cure: str = "",
 ) -> Any:
-    """Call a user's function; say what it gets if it does not take the arguments.
+    """Call a user's function; list its arguments where the call does not fit.
 
     ``describe_arguments()`` says what each of them is; the rest as for `check_takes`.
     """
@@ -226,7 +226,7 @@ def call_user(
 def check_callable(
     f: Callable[..., Any], arguments: Sequence[str], what: str, cure: str = ""
 ) -> None:
-    """Raise an error if a function does not take what a loop hands it.
+    """Raise an error if a function cannot take the arguments of a loop.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def check_callable(
 
 
 class Until:
-    """A condition that ends a loop after the step in which it is true."""
+    """A condition that ends a loop after the step where the condition is true."""
 
     __slots__ = ("condition",)
 
@@ -295,7 +295,7 @@ def until(condition: ArrayLike) -> Until:
 
 
 class Returned(NamedTuple):
-    """The parts of what a step returned."""
+    """The parts of a step's results."""
 
     #: The outputs, one entry each, and whether it was one bare output.
     outputs: list[Any]
@@ -307,7 +307,7 @@ class Returned(NamedTuple):
 
 
 def read_returned(value: object, count: int) -> Returned:
-    """Split what a step returned, in any of Theano's orders.
+    """Split the return value of a step, in any of Theano's orders.
 
     ``count`` is the number of initial entries: where it is one, a tuple may be one
     nested output.

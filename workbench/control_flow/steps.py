@@ -112,7 +112,7 @@ def apply_step_rules(
     n = _count_steps(loop, inputs, y) if timed else None
 
     def choose(rule: Any) -> Any:
-        """Return a rule with a flag, if it holds only in some steps."""
+        """Return a rule, with a flag if the rule holds only in some steps."""
         if rule is None or rule.steps is None:
             return rule
         flag = make_leaf_like(Spec((), np.dtype(bool)), "flag")
@@ -125,7 +125,7 @@ def apply_step_rules(
 
 
 def _make_flags(rule: Any, loop: Loop, n: Any) -> Array:
-    """Return for each of ``n`` steps whether a rule holds in it."""
+    """Return one flag per step: whether a rule holds there."""
     steps = rule.steps
     parts = (steps.start, steps.stop) if isinstance(steps, slice) else (steps,)
     stride = steps.step if isinstance(steps, slice) else None
@@ -136,7 +136,7 @@ def _make_flags(rule: Any, loop: Loop, n: Any) -> Array:
             " each: wb.vmap(wb.grad(f)), or count from 0."
         )
     span = (*parts, steps.step) if isinstance(steps, slice) else steps
-    # How often a condition holds may be fewer: no fault of who names a step.
+    # A condition may hold less often: then a named step may be missing.
     strict = not (loop.derived or loop.until)
     params = {"steps": span, "label": rule.label, "strict": strict}
     if isinstance(n, int):
@@ -145,7 +145,7 @@ def _make_flags(rule: Any, loop: Loop, n: Any) -> Array:
 
 
 def _mark_steps(n: Any, *, steps: Any, label: str, strict: bool) -> Array:
-    """Return for each step whether it is named; of several loops at once a row each."""
+    """Return one flag per step: whether the step is named; one row per loop."""
     counts = [int(k) for k in np.ravel(n)]
     made = np.zeros((len(counts), max(counts, default=0)), bool)
     for row, k in zip(made, counts, strict=True):

@@ -157,7 +157,7 @@ def _run_loop(
     max_steps: int | None,
     memory: int | str,
 ) -> list[Any]:
-    """Run the loop as a node: up to the limit, or for no step if it need not run."""
+    """Run the loop as a node, up to the limit, or for no step at all."""
     *news, stop = closed.graph.outputs
     heads = len(closed.captured)
     captured, places = closed.graph.leaves[:heads], closed.graph.leaves[heads:]
@@ -168,7 +168,7 @@ def _run_loop(
         done: Any = np.logical_not(known)
     else:
         count, done = np.where(go, most, 0), np.logical_not(go)
-    # Whether the condition was met, for who asks why the loop has ended.
+    # Whether the condition was met: the reason why the loop has ended.
     flag = make_leaf_like(Spec((), np.dtype(bool)))
     outs = [*news, stop]
     body = detach_leaves(Graph([*captured, *places, flag], [*outs, stop]))

@@ -66,7 +66,7 @@ def check_arguments(
 
 
 def check_graph(x: object, what: str, line: str) -> None:
-    """Raise an error if what should be a program is a function or something else.
+    """Raise an error unless the object is a program.
 
     Parameters
     ----------
@@ -93,10 +93,10 @@ def check_graph(x: object, what: str, line: str) -> None:
         return
     if isinstance(x, Tensor):
         form = line.format("wb.Graph([x], [y])")
-        problem = f"a Tensor. Say what it is a function of: {form}"
+        problem = f"a Tensor. Name the inputs of the program too: {form}"
     elif isinstance(x, Tracing):
         problem = (
-            "what wb.trace(f) gives, a function that waits for its arguments. Write"
+            "the result of wb.trace(f), a function that waits for its arguments. Write"
             f" {line.format(format_trace_call(x.function))}"
         )
     elif callable(x):
@@ -111,7 +111,7 @@ def check_graph(x: object, what: str, line: str) -> None:
 
 
 def format_trace_call(f: Callable[..., Any]) -> str:
-    """Return the call that makes a graph of a function, as a user would write it.
+    """Return the call that makes a graph of a function, for a user to copy.
 
     >>> format_trace_call(lambda x, y: x * y)
     'wb.trace(f)(x, y)'
@@ -122,7 +122,7 @@ def format_trace_call(f: Callable[..., Any]) -> str:
 
 
 def name_of_function(f: object) -> str:
-    """Return what a line that is shown calls a function; ``f`` if it has no name."""
+    """Return the name of a function for a line to show; ``f`` if nameless."""
     name = getattr(f, "__name__", "f")
     return name if isinstance(name, str) and name.isidentifier() else "f"
 

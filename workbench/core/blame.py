@@ -82,7 +82,7 @@ def find_numpy_call(frame: FrameType | None) -> str | None:
 
 
 def _public_name(frame: FrameType, path: str) -> str | None:
-    """Return the public name of the function that a frame runs, if it has one."""
+    """Return the public name of the function in a frame, or None."""
     code = frame.f_code
     name = code.co_name
     owner = frame.f_locals.get("self") if "self" in code.co_varnames else None
@@ -167,7 +167,7 @@ def _decorated_name(
 
 
 def cell_contents(cell: CellType) -> object:
-    """Return what a cell of a closure holds; None while it holds nothing."""
+    """Return the content of a closure's cell, or None for an empty cell."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -201,7 +201,7 @@ OTHERS = {
 }
 #: What to do in the place of others.
 CURES = {
-    "Search by it on plain numbers, and give what it finds to"
+    "Search by it on plain numbers, and give the point that it finds to"
     " workbench.scipy.optimize.minimize(f, x0), which has derivatives": (
         "scipy.optimize basinhopping differential_evolution dual_annealing shgo direct"
         " brute"
@@ -240,7 +240,7 @@ def _list_cures() -> Iterator[tuple[str, str]]:
 
 
 def suggest_replacement(called: str) -> str:
-    """Return what to write in place of a function of SciPy, as the cure of an error."""
+    """Return an alternative to a function of SciPy, as the cure of an error."""
     home, _, name = called.rpartition(".")
     own = f"workbench.{home}"
     found = getattr(_find_module(own), name, None) if home else None
@@ -308,7 +308,7 @@ def format_count(count: int, what: str) -> str:
 
 
 def shorten(text: str, most: int = 60, tail: int = 0) -> str:
-    """Return a text of at most ``most`` characters; ``…`` stands for what is left out.
+    """Return a text of at most ``most`` characters, with ``…`` for the gap.
 
     ``tail`` characters of its end are kept.
 
@@ -324,7 +324,7 @@ def shorten(text: str, most: int = 60, tail: int = 0) -> str:
 
 
 def user_line() -> str:
-    """Return the user's line that runs now, as an error quotes it."""
+    """Return the user's line that runs now, quoted for an error."""
     return quote_site(source.decode(*source.caller()))
 
 
@@ -335,8 +335,19 @@ def describe(x: Any) -> str:
     return f"{op}{name} {types.spec_of(x)}"
 
 
+def describe_operands(operands: Iterable[Any]) -> str:
+    """Return how an error writes what an op was given, arrays as dtype and shape.
+
+    >>> describe_operands((np.ones(2), 3))
+    'float64[2], 3'
+    """
+    return ", ".join(
+        repr(types.spec_of(x)) if hasattr(x, "shape") else repr(x) for x in operands
+    )
+
+
 def quote_site(site: source.Site | None) -> str:
-    """Return a place as an error quotes it: ``" (at [3]:1: h = np.tanh(x))"``."""
+    """Return a place, quoted for an error: ``" (at [3]:1: h = np.tanh(x))"``."""
     return "" if site is None else f" (at {site.place}: {site.text})"
 
 
@@ -346,8 +357,8 @@ SINGULAR = "Look at its eigenvalues; a small multiple of np.eye(n) added may do.
 #: The error for a Tensor that would become an entry of a plain array: where, and why.
 STORED = (
     "a Tensor was stored into a plain array{}, which would lose its gradient. {} If it"
-    " is a setting of a function of NumPy, beside a plain array a, give that"
-    " wnp.asarray(a), with import workbench.numpy as wnp."
+    " is an argument of a NumPy function beside a plain array a, pass wnp.asarray(a)"
+    " there, with import workbench.numpy as wnp."
 )
 
 
@@ -395,11 +406,11 @@ _DRAW = re.compile(
 
 
 def _find_random_draw() -> tuple[str, str] | None:
-    """Return the random draw on the user's line, if any, and what to write for it."""
+    """Return the random draw on the user's line and its replacement, or None."""
     site = source.decode(*source.caller())
     if site is None:
         return None
-    # Where nobody kept the text, as under `python -c`, the names are in the code.
+    # Without the text, as under `python -c`, the names are in the code.
     names = () if site.text else source.dotted_call_name(*source.caller())
     if names and "random" not in names[-2:]:
         names = ("rng", names[-1])
@@ -421,7 +432,7 @@ def _math_call(home: str = "np") -> str:
 
 
 def recorded_once_error(what: str, where: str) -> TraceError:
-    """Return the error for a write to what was made before a function was recorded."""
+    """Return the error for a write to an array from outside a recorded function."""
     return TraceError(
         f"{what}{where} changes an array in a function that is recorded once and runs"
         " many times, and it was made outside of that: each run would change it again."
@@ -433,9 +444,9 @@ def masked_array_error(x: Any) -> TraceError:
     """Return the error for a Tensor that would become the data of a masked array."""
     return TraceError(
         f"a masked array of {describe(x)}{user_line()}: np.ma does not see Tensors, and"
-        " what it masks would poison the gradient. Write np.where(mask, 0.0, x), whose"
-        " branch not taken never does, and the NumPy functions with where=~mask, such"
-        " as np.mean(x, where=~mask)."
+        " masked entries would poison the gradient. Write np.where(mask, 0.0, x),"
+        " whose branch not taken never does, and the NumPy functions with where=~mask,"
+        " such as np.mean(x, where=~mask)."
     )
 
 
@@ -621,7 +632,7 @@ def timedelta_error(x: object) -> DtypeError:
 def locate_user_error(
     error: Exception, name: str, args: tuple[Any, ...], settings: dict[str, Any]
 ) -> Exception:
-    """Return the error of the user's own call with its line, of others as it is."""
+    """Return an error with the user's line if their own call failed; else unchanged."""
     context = source.CONTEXT.get()
     if context is not None and context.code is not None:
         return error
@@ -692,7 +703,7 @@ def _outer_frame() -> FrameType | None:
 
 
 def call_solver(name: str, solve: Callable[[], Any]) -> Any:
-    """Return what a solver of SciPy's found; what it refuses comes with a line.
+    """Call a solver of SciPy's, and add the user's line to its refusals.
 
     Raises
     ------
@@ -730,9 +741,7 @@ def explain_refusal(
         )
     if not isinstance(error, (ValueError, TypeError)):
         return error
-    operands = ", ".join(
-        repr(types.spec_of(x)) if hasattr(x, "shape") else repr(x) for x in args
-    )
+    operands = describe_operands(args)
     cure = op.cure or (
         "Shapes are compared from the right; each pair must be equal or 1: add an axis"
         " with x[:, None] or reshape one operand."
@@ -748,7 +757,7 @@ def explain_refusal(
     elif isinstance(error, TypeError):
         cure = "Convert the operands to one numeric dtype with .astype."
     if op.custom:
-        cure = op.cure  # what its own code means by it, nobody else knows
+        cure = op.cure  # only the op's own code knows the cause
     place = quote_site(source.decode(code, lasti))
     if isinstance(error, TypeError) and (mixed := describe_places(args)):
         return UsageError(f"{op.name}({operands}){place}: {mixed}")
@@ -770,8 +779,8 @@ def describe_places(args: Iterable[Any]) -> str:
     return (
         f"of these operands NumPy's (number {here}) lie in the memory of the CPU, and"
         f" CuPy's (number {there}) on the GPU, and nothing moves in silence. Write"
-        " wb.to_gpu(x) of what is to go there, once, before a loop (of a constant"
-        " np.asarray(x, like=y)), or wb.to_cpu(y) of the others."
+        " wb.to_gpu(x) for each array that is on the CPU, once, before a loop (for a"
+        " constant np.asarray(x, like=y)), or wb.to_cpu(y) for the others."
     )
 
 
@@ -803,7 +812,7 @@ def describe_mismatch(op: Op, args: tuple[Any, ...]) -> str:
 
 
 def _find_unequal(*shapes: tuple[int, ...]) -> tuple[int, int] | None:
-    """Return two lengths that do not broadcast, of the first such axis from the end."""
+    """Return two lengths that do not broadcast, from the last axis that differs."""
     for k in range(1, max(map(len, shapes), default=0) + 1):
         lengths = [shape[-k] for shape in shapes if len(shape) >= k and shape[-k] != 1]
         other = next((n for n in lengths if n != lengths[0]), None)

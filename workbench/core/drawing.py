@@ -32,7 +32,7 @@ class Drawable(Protocol):
 
     @property
     def outputs(self) -> Sequence[Any]:
-        """The Tensors or constants that it computes."""
+        """The output Tensors or constants."""
 
     @property
     def nodes(self) -> list[Tensor]:
@@ -67,7 +67,7 @@ class NodeText(NamedTuple):
 
     @property
     def op(self) -> str:
-        """The op's name; empty for what is not computed."""
+        """The op's name; empty for a leaf."""
         return "" if is_leaf(self.node) else self.node.op.name
 
     @property
@@ -86,7 +86,7 @@ class NodeText(NamedTuple):
 
     @property
     def overridden(self) -> bool:
-        """True if an override made it."""
+        """True if an override made the node."""
         return self.node.origin is not None and self.node.origin.overridden
 
 
@@ -147,14 +147,14 @@ def _define_node(graph: Drawable, node: Tensor, input_serials: set[int]) -> str:
 
 
 def _format_constant(value: object) -> str:
-    """Return a constant in short: a number as it is, an array by its spec."""
+    """Return a constant in short: a number itself, an array by its spec."""
     if types.is_weak(value) or getattr(value, "shape", None) == ():
         return str(value)
     return repr(types.spec_of(value))
 
 
 def _one_line(x: object) -> str:
-    """Return a parameter of an op in one line; a program in it by its repr."""
+    """Return a parameter of an op in one line; a program by its repr."""
     return shorten(" ".join((repr if hasattr(x, "outputs") else str)(x).split()))
 
 
@@ -258,7 +258,7 @@ def lay_out(
 
 
 def assign_rows(inputs: Sequence[Sequence[int]]) -> list[int]:
-    """Return each node below all that it reads, and right above its first reader."""
+    """Return a row for each node: below its operands, right above its first reader."""
     row = [0] * len(inputs)
     for i, read in enumerate(inputs):
         row[i] = max((row[s] + 1 for s in read), default=0)
@@ -338,7 +338,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 def escape_xml(text: str) -> str:
-    """Return a text as XML writes it.
+    """Return a text escaped for XML.
 
     >>> escape_xml('<a href="b">')
     '&lt;a href=&quot;b&quot;&gt;'
@@ -379,7 +379,7 @@ def write_listing(graph: Drawable) -> str:
 
 
 class _Short:
-    """Texts with a name for what lengths broadcast to; ``legend`` says which."""
+    """Texts with a name for broadcast lengths; ``legend`` explains the names."""
 
     def __init__(self, shown: Sequence[NodeText]) -> None:
         taken = {one.label for one in shown}
@@ -464,7 +464,7 @@ def _tooltip(one: NodeText) -> str:
 
 
 def quote_dot(text: str) -> str:
-    r"""Return a text as a quoted string of DOT, in which it stands for itself.
+    r"""Return a text as a quoted string of DOT, with special characters escaped.
 
     >>> print(quote_dot('a "b" \\N'))
     "a \"b\" \\N"
@@ -478,7 +478,7 @@ def quote_dot(text: str) -> str:
 
 # The still picture
 
-#: A larger graph is told in words.
+#: A larger graph is described in words.
 MOST_NODES = 400
 CARD, HIGH, ROW, GAP = 150.0, 36.0, 58.0, 18.0
 EDGE, BETWEEN, HEAD = 16.0, 56.0, 34.0
@@ -723,7 +723,7 @@ def _format_title(graph: Drawable) -> str:
 
 
 def _draw_summary(graph: Drawable, nodes: Sequence[NodeText]) -> str:
-    """Return what there is to say of a graph that is too large to draw."""
+    """Return a summary of a graph that is too large to draw."""
     edges = sum(len(one.reads) for one in nodes)
     back = sum(one.backward for one in nodes)
     lines = [

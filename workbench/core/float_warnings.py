@@ -140,7 +140,7 @@ def _warn_once(what: str, frame: FrameType | None, warned: Warned | None) -> Non
     while frame is not None and _is_internal(frame):
         module = frame.f_globals.get("__name__", "")
         if module == DATA_RULES:
-            node = op = None  # the node is meant whose rule it is
+            node = op = None  # the node of the rule comes in an outer frame
         if node is None:
             found = frame.f_locals.get("node")
             if found is None and frame.f_code.co_name == "_compute":

@@ -16,7 +16,7 @@ from workbench.core.tensor import Tensor, value_of
 from workbench.core.traces import Decision
 from workbench.errors import UsageError
 
-#: Beside a picture, a larger graph is told in one line.
+#: Beside a picture, a larger graph is described in one line.
 MOST_TEXT = 200
 
 
@@ -167,12 +167,12 @@ class Graph:
 
     @cached_property
     def schedule(self) -> Schedule:
-        """The order in which a run computes it."""
+        """The order in which a run computes the nodes."""
         return Schedule(self.leaves, self.outputs)
 
     @cached_property
     def varying(self) -> tuple[bool, ...]:
-        """For each output whether it depends on a leaf."""
+        """For each output, whether a leaf reaches that output."""
         known = self.schedule.varying
         return tuple(
             [isinstance(y, Tensor) and y.serial in known for y in self.outputs]
@@ -180,7 +180,7 @@ class Graph:
 
     @cached_property
     def reads(self) -> list[int]:
-        """For each output, the leaves that it depends on, as a mask."""
+        """For each output, the leaves that reach that output, as a bitmask."""
         return self.depends(())
 
     def depends(self, cut: Collection[int]) -> list[int]:
@@ -264,7 +264,7 @@ class Graph:
             return str(x)
         return repr(types.spec_of(x)) if hasattr(x, "shape") else repr(x)
 
-    # How it is shown: what writes and draws loads when it is first asked for
+    # How it is shown: text and pictures load at their first use
 
     def __str__(self) -> str:
         from workbench.core.drawing import write_listing
@@ -272,7 +272,7 @@ class Graph:
         return write_listing(self)
 
     def dot(self) -> str:
-        """Return the graph in the DOT language, for Graphviz and all that read it.
+        """Return the graph in the DOT language, for Graphviz and other programs.
 
         Forward and backward nodes stand in a cluster each; a dashed line joins a node
         of a gradient to the forward node whose rule made it.
@@ -292,7 +292,7 @@ class Graph:
         """Return the graph as a picture that stands alone: a text of SVG.
 
         The program runs down, its gradient up beside it. A graph of more than a few
-        hundred nodes is told in words. In a notebook a graph shows this by itself.
+        hundred nodes is described in words. In a notebook a graph shows this by itself.
 
         Examples
         --------
@@ -402,7 +402,7 @@ def _inline_once(graph: Graph) -> Graph:
 
 
 def _pass_name(replacement: object, node: Tensor) -> None:
-    """Give what stands for a node its name."""
+    """Give the replacement of a node the node's name."""
     if (
         isinstance(replacement, Tensor)
         and node.name is not None

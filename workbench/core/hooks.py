@@ -39,7 +39,7 @@ class Hook(Generic[P, R]):
         before anybody calls. Such a module sets it in its last lines, so that no
         thread calls a module that another is still loading.
     call
-        The function itself, for who counts frames or nanoseconds.
+        The function itself, for callers that count frames or nanoseconds.
     """
 
     __slots__ = ("call", "does", "is_set", "module", "name")
@@ -67,7 +67,7 @@ class Hook(Generic[P, R]):
         return f"<hook {self.name}: {self.does}>"
 
     def load(self) -> None:
-        """Load the module that sets it."""
+        """Load the module that sets the hook."""
         if self.module is not None:
             import_module(self.module)
 
@@ -82,7 +82,7 @@ class Hook(Generic[P, R]):
 
 
 class Override(Protocol):
-    """Another gradient rule for part of a program, as rooms below its own know it.
+    """Another gradient rule for part of a program, in the form that lower rooms know.
 
     It is what :func:`workbench.override` returns.
     """
@@ -93,15 +93,15 @@ class Override(Protocol):
 
     @property
     def enabled(self) -> bool:
-        """True if it is applied."""
+        """True if the override is applied."""
 
     @property
     def steps(self) -> int | slice | None:
-        """The iterations of a loop in which it holds; None: all."""
+        """The iterations of a loop in which the override holds; None: all."""
 
     @property
     def linear(self) -> set[Any]:
-        """The rules of it that are known to be linear."""
+        """The rules of the override that are known to be linear."""
 
 
 class OverrideRules(Protocol):
@@ -113,7 +113,7 @@ class OverrideRules(Protocol):
 
 
 class CallOverrides(Protocol):
-    """The overrides of one derivative, its own and those of the blocks around it."""
+    """The overrides of one derivative: its own, and those of the blocks around."""
 
     @property
     def means_parts(self) -> bool:
@@ -155,7 +155,7 @@ compile_routine: Hook[
     "Return loops over integers as machine code; None where there is no LLVM.",
     "workbench.backends.compiled.routine",
 )
-#: Set by `jupyter.cell`, if a notebook runs; called where a line is told.
+#: Set by `jupyter.cell`, if a notebook runs; called to name a line.
 source: Hook[[str], str | None] = Hook(
     "source", "Return how the cell of a file name is called, ``[3]``; None: no cell."
 )
@@ -175,7 +175,7 @@ write_page: Hook[[Any], str] = Hook(
 #: Set by `numpy.swap`; called where a function of the user's is run in a trace.
 swap_names: Hook[[Any], Any] = Hook(
     "swap_names",
-    "Return what runs a function with its names of NumPy swapped; None: as it is.",
+    "Return the swap of the NumPy names that a function reads, or None.",
     "workbench.numpy.swap",
 )
 #: Set by `numpy.swap`; called where a function of SciPy's itself is differentiated.
@@ -213,13 +213,13 @@ call_deferred: Hook[[Any, Any, dict[str, Any]], Any] = Hook(
 #: Set by `autodiff.limits`; called by `autodiff.reverse`.
 pull_limit: Hook[[Any, int, Any], list[Any] | None] = Hook(
     "pull_limit",
-    "Return what a node passes on, also where values among its outputs are equal.",
+    "Return the cotangents of a node, also where some of its values are equal.",
     "workbench.autodiff.limits",
 )
 #: Set by `autodiff.limits`; called by `autodiff.forward`.
 push_limit: Hook[[Any, tuple[Any, ...], Sequence[Any], bool], list[Any] | None] = Hook(
     "push_limit",
-    "Return what equal values among a node's outputs add to tangents that follow it.",
+    "Return the tangents that equal values among a node's outputs add.",
     "workbench.autodiff.limits",
 )
 #: Set by `autodiff.call`; called where the first rule of such an op is asked for.

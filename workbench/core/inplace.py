@@ -1,4 +1,4 @@
-"""A write to an array: whose memory it is, whether that may be, and its next version.
+"""A write to an array: its memory, permission, and the next version.
 
 `memory.py` says what memories, versions and handles are, and `sharing.py` who shares
 one. A write goes from a Tensor along its views to the memory (`open_memory`), puts the
@@ -45,12 +45,12 @@ BINARY_OP = dis.opmap["BINARY_OP"]
 
 
 def open_memory(x: Tensor, name: str) -> tuple[Memory, list[Tensor]]:
-    """Return the memory that a Tensor shows, and the views from it to the whole.
+    """Return the memory of a Tensor, and the views from there to the whole.
 
     Raises
     ------
     TraceError
-        Where NumPy lets nobody write, or others than the program would see it.
+        Where NumPy refuses writes, or arrays outside the program would change too.
     """
     opened = traces.LOCAL.stack or tuple(traces.OPEN)
     if type(x) in CHANGED and x.memory.whole:
@@ -113,7 +113,7 @@ def _note_whole(node: Tensor, memory: Memory, name: str) -> None:
 
 
 def store(memory: Memory, new: Tensor) -> None:
-    """Make a node the latest version of a memory, and handles of all that shows it.
+    """Make a node the latest version of a memory, and handles of its readers.
 
     It is the last step of a write, when nothing can fail any more.
     """
@@ -154,7 +154,7 @@ def store(memory: Memory, new: Tensor) -> None:
 
 
 def write(x: Tensor, name: str, change: Callable[[Any], Any]) -> None:
-    """Replace what the memory of ``x`` holds by what a function makes of it."""
+    """Replace the content of the memory of ``x`` by a function's result."""
     with LOCK:
         if sharing.is_number(node_of(x)):
             raise TypeError(
@@ -367,7 +367,7 @@ def _is_unseen(x: Tensor, value: Any, new: Any) -> bool:
 
 
 def write_whole(x: Tensor, new: Tensor, name: str) -> Tensor:
-    """Let a result be what the memory of ``x`` holds, and return what ``x`` is now."""
+    """Store a result in the memory of ``x``, and return the new ``x``."""
     opened = traces.LOCAL.stack or tuple(traces.OPEN)
     if opened and opened[-1].rebinds:
         return new
@@ -389,7 +389,7 @@ def write_whole(x: Tensor, new: Tensor, name: str) -> Tensor:
 
 
 def _fit_memory(x: Tensor, new: Tensor, name: str) -> Tensor:
-    """Return the result in the shape and dtype of the memory that would hold it."""
+    """Return the result in the shape and dtype of the memory, if they fit."""
     cure = f"Write x = x {name[:-1]} y, which makes a new array."
     if dims.always_differ(new.shape, x.shape):
         raise ShapeError(
@@ -422,7 +422,7 @@ def rebind_in_place(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Probe:
-    """Counts what refers to the target of an in-place operator."""
+    """Counts references to the target of an in-place operator."""
 
     def __iadd__(self, other: object) -> Any:
         held = (self, other)  # as the inputs of the result do

@@ -4,15 +4,15 @@ A Tensor is a node of a program, and nodes never change. A user holds Tensors as
 arrays, which do. The two meanings part at the first write: a `Memory` then stands for
 the array that all its names and views share, and knows its latest version, a node. A
 write makes the next version, and every Tensor that shows the memory becomes a *handle*,
-by its class: whoever is given a handle takes the latest node in its place, of a view
-the view taken again of the latest version.
+by its class: code that gets a handle takes the latest node in its place, of a view the
+view taken again of the latest version.
 
 What was recorded before reads the nodes as they were. A handle keeps a copy of the node
 that it was (`Handle.node`), and who walks over a program puts that in the place of
 handles on the way (`replace_handles`): a Graph holds nodes alone.
 
 Three facts must hold, or numbers would be wrong in silence: functions share memory, and
-lay it out, as NumPy's do (`sharing.py`); who is handed the node of a version has it
+lay it out, as NumPy's do (`sharing.py`); a node of a version that is handed out is
 noted (`adopt`); and what an array *is* is answered as NumPy does. A write begins and
 ends in `inplace.py`; how entries are put into a version, and the functions that write,
 stand in `ops/writing.py`.
@@ -84,7 +84,7 @@ class Memory:
     allowed
         The innermost trace in which a write has been found to be allowed.
     buffer
-        The value of the latest version, where nobody has seen it: written in place.
+        The value of the latest version, while it is private: written in place.
     shown
         An array of its shape that takes no memory, for rules that read no more.
     seen
@@ -116,7 +116,7 @@ class Memory:
         self.seen: Any = None
 
     def close(self) -> None:
-        """Keep the last value alone: the program that made it has ended.
+        """Keep the last value alone: the program behind the memory has ended.
 
         Memory and nodes refer to each other, and each program with a write would be
         left to the garbage collector, with all its arrays.
@@ -138,7 +138,7 @@ class Memory:
                 x.memory.taken = None
 
     def show(self, value: Any) -> None:
-        """Let all that shows it when its program has ended share one array.
+        """Let all readers share one array after the end of their program.
 
         A view of a version may have been a copy, and lie in another array.
         """
@@ -153,7 +153,7 @@ class Memory:
                 _show_view(x, value)
 
     def hand_over(self, outer: OpenTrace, first: int, walked: set[int]) -> None:
-        """Leave it to the trace around; ``first`` is the serial of our first leaf.
+        """Leave the memory to the outer trace; ``first`` is our first leaf's serial.
 
         Nodes that nobody shows any more must not hold the handles that users had.
         """
@@ -161,7 +161,7 @@ class Memory:
         self.owner, self.allowed = outer, None
 
     def is_shown(self) -> bool:
-        """Return whether anybody may still read or write it; if not, let it go."""
+        """Return whether any handle is in use; if not, drop the content."""
         x = None
         for found in (*self.handles, *self.fresh):
             x = found()
@@ -174,7 +174,7 @@ class Memory:
         return False
 
     def check_reopened(self, name: str) -> None:
-        """Refuse to write to what outlived its trace, if not all of it would show."""
+        """Refuse a write after the trace, where a view would miss the change."""
         alive = [x for r in self.fresh if (x := r()) is not None]
         if any(type(x) not in CHANGED for x in alive):
             raise TraceError(
@@ -186,7 +186,7 @@ class Memory:
 
 
 def _show_view(view: Any, base: Any) -> None:
-    """Let a view, and views of it, share the memory of an array."""
+    """Let a view, and views of that view, share the memory of an array."""
     if view.op.view is None or type(READ(view)) is not np.ndarray:
         return
     made = view.op.compute(base, *view.args[1:], **view.params)
@@ -267,7 +267,7 @@ def read_args(node: Any) -> tuple[Any, ...]:
 
 
 def is_lazy(node: Any) -> bool:
-    """Return whether a node is a version whose value is made when it is asked for."""
+    """Return whether a node is a version with a value made on request."""
     return type(node) is Version and READ(node) is None
 
 
@@ -305,7 +305,7 @@ class Handle:
 
     @property
     def node(self) -> Tensor:
-        """The node that the Tensor was when it was made."""
+        """The node of the Tensor at its creation."""
         if self._node is None:
             memory = self.memory if self.whole else None
             self._node = _copy_node(self.x(), self.kind, memory)
@@ -382,7 +382,7 @@ def latest_of(node: Any, memory: Memory) -> Any:
 
 
 def resolve(x: Any) -> Any:
-    """Return the node that a handle stands for now; anything else as it is."""
+    """Return the current node of a handle; else the object unchanged."""
     return x.memory.read() if type(x) in CHANGED else x
 
 
@@ -401,7 +401,7 @@ def resolve_nest(value: Any) -> Any:
 
 
 def adopt(made: Any) -> Any:
-    """Return a result that a user is handed: who shows a memory must be known to it."""
+    """Return a result for the user, noted in its memory as one more reader."""
     if isinstance(made, Tensor):
         if type(made) not in CHANGED:
             memory = made.memory

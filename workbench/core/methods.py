@@ -1,4 +1,4 @@
-"""NumPy's methods for Tensors, and what Python and array libraries ask of one.
+"""NumPy's methods for Tensors, and protocols of Python and array libraries.
 
 Nothing here computes: `x.sum(axis=0)` is `np.sum(x, axis=0)`, and goes through
 the same op. Every elementwise function is a method too (`x.sin()`), because
@@ -170,7 +170,7 @@ class ArrayMethods:
         return cast(Any, self)[...]
 
     def flatten(self, order: str | None = "C") -> Any:
-        """Return the entries as one axis: a copy, whoever changes what it came from."""
+        """Return the entries as one axis, always a copy."""
         made: Any = np.ravel(cast(Any, self), order=cast(Any, order))
         made.params = CopyParams(made.params)
         return made
@@ -240,7 +240,7 @@ ASSIGNED = {
 
 
 def refuse_assignment(kind: type) -> None:
-    """Let the attributes of a class that arrays let assign say what to write."""
+    """Make assignment to attributes of Tensors raise an error with the cure."""
     for name, cure in ASSIGNED.items():
         found = vars(kind).get(name)
         if isinstance(found, property):
@@ -261,7 +261,7 @@ refuse_assignment(ArrayMethods)
 
 
 def check_order(order: object) -> None:
-    """Refuse what NumPy does not know as an order of entries in memory."""
+    """Refuse a memory order that NumPy does not know."""
     if order not in (None, "C", "F", "A", "K"):
         raise ValueError(
             f"order must be one of 'C', 'F', 'A' or 'K'{blame.user_line()}"
@@ -426,11 +426,11 @@ class Conversions:
 
     @property
     def device(self) -> Any:
-        """The device of the value: ``"cpu"``, or the name that its library gives it."""
+        """The device of the value: ``"cpu"``, or its library's own name."""
         return getattr(self._value, "device", HOST)
 
     def to_device(self, device: object, /, *, stream: object = None) -> Any:
-        """Return the Tensor itself, if that is where it lies.
+        """Return the Tensor itself, if already on that device.
 
         Raises
         ------
@@ -552,7 +552,7 @@ def _has_gradient(x: Any) -> bool:
 
 
 def _note(x: Any, kind: str, value: T) -> T:
-    """Return a plain value, which the open traces are told of: Python decides by it."""
+    """Return a plain value, and note for open traces that Python decides by this."""
     if traces.OPEN:
         traces.note_decision(x, kind, value)
     return value

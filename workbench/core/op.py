@@ -27,7 +27,7 @@ def format_call(functions: Sequence[str], operands: Sequence[str]) -> str:
 
 
 class Lowering(NamedTuple):
-    """A node that holds Graphs as a backend has it: functions, and their call."""
+    """A node that holds Graphs, in a backend's form: functions, and their call."""
 
     #: Nodes with equal keys share their functions.
     key: Hashable
@@ -43,7 +43,7 @@ class Lowering(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """A node that runs one program many times, as a backend has it that compiles.
+    """A node that runs one program many times, in the form for a compiling backend.
 
     The operands of the node are the number of steps where it is ``counted``, then the
     values of the leaves of the program: those that are the same in each step, those of
@@ -73,7 +73,7 @@ class Repetition(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A node that runs one of two programs, as a backend has it that compiles.
+    """A node that runs one of two programs, in the form for a compiling backend.
 
     The first operand tells whether it is the first; the others are the values of the
     leaves of either.
@@ -87,7 +87,7 @@ CUDA_OPTIONS = ("--std=c++17",)
 
 
 class CudaCall(NamedTuple):
-    """A node that is one launch of a function in CUDA, as the GPU's backend has it.
+    """A node that is one launch of a CUDA function, in the form for the GPU's backend.
 
     Its arguments are pointers to the operands and then to the results, whose entries
     lie one after the other, and the numbers. Results hold zeros when it begins.
@@ -179,7 +179,7 @@ def is_always_view(params: dict[str, Any]) -> bool:
 
 
 class View(NamedTuple):
-    """An op whose result in NumPy is a view of its operand."""
+    """An op with a result that NumPy returns as a view of its operand."""
 
     #: ``shares(params) -> bool``, whether the result shares memory with the operand.
     shares: Callable[[dict[str, Any]], bool] = is_always_view
@@ -231,9 +231,9 @@ class Op:
         as where the rule returns NotImplemented.
     connection
         ``connection(inputs, params) -> rows``: one row per input, and in it for each
-        output whether it depends on that input's values (Theano's connection
-        pattern). None: every output depends on every input. What is not connected
-        has no gradient, which is told from a gradient that is zero.
+        output whether it depends on that input's values (Theano's connection pattern).
+        None: every output depends on every input. An input that is not connected has no
+        gradient, which differs from a gradient of zero.
     infer
         ``infer(*specs_or_values, **params) -> Spec``. None: run ``compute`` on
         examples that take no memory. Shapes and settings hold `Dim`s where a length is
@@ -506,7 +506,7 @@ class Op:
 
     @property
     def chooses(self) -> bool:
-        """True if each entry of it is that of one of its operands, as of `where`."""
+        """True if each entry equals an entry of one operand, as for `where`."""
         return self.elementwise and self.joins is not None
 
     @property
@@ -559,7 +559,7 @@ RULE_DEFAULTS: dict[str, Any] = {
 def connect_nothing(
     inputs: tuple[Any, ...], params: dict[str, Any]
 ) -> list[list[bool]]:
-    """Return the ``connection`` of an op whose output needs no value of its inputs."""
+    """Return the ``connection`` of an op with an output independent of its inputs."""
     return [[False] for _ in inputs]
 
 
@@ -579,7 +579,7 @@ class CopyParams(dict[str, Any]):
 
 
 class RavelParams(dict[str, Any]):
-    """The settings of a reshape that copies what skips entries, as `numpy.ravel`."""
+    """The settings of a reshape that copies non-contiguous arrays, as `numpy.ravel`."""
 
 
 #: Every op by its name.
@@ -628,7 +628,7 @@ def note_traits(names: str, **traits: Any) -> None:
 
 
 def declare(name: str) -> Op:
-    """Return the op of this name; made empty if nobody has defined it yet."""
+    """Return the op of this name, made empty if not defined yet."""
     op = OPS.get(name)
     if op is None:
         op = OPS[name] = Op(name)
@@ -636,7 +636,7 @@ def declare(name: str) -> Op:
 
 
 def find_op(name: str, *homes: str) -> Op:
-    """Return the op of this name; where it is not known, its modules are loaded."""
+    """Return the op of this name; load the modules of ops if unknown."""
     for home in homes:  # its rules, and what backends see of it, may stand apart
         import_module(home)
     if name not in OPS or OPS[name].compute is _raise_undefined:
@@ -662,7 +662,7 @@ def load_ops_of(home: str) -> bool:
 
 
 def load_all_ops() -> None:
-    """Load every op, for who wants the whole table."""
+    """Load every op, for readers of the whole table."""
     for module in hooks.OP_MODULES.values():
         import_module(module)
     hooks.call_deferred.load()

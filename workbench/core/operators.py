@@ -103,7 +103,7 @@ def _make_operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, 
 
 
 def _make_unary(name: str, compute: Callable[[Any], Any]) -> Callable[[Tensor], Any]:
-    """Return the method of a unary operator; of a Python number it makes another."""
+    """Return the method of a unary operator; a Python number gives a number."""
     op = declare(name)
 
     def method(self: Tensor) -> Any:

@@ -1,11 +1,11 @@
-"""Programs as plain data: what pickle sends of a Graph to another process.
+"""Programs as plain data: the pickled form of a Graph.
 
 What many nodes share (op, settings, spec, line) is a `NodeForm`, which travels once; a
 node is the number of its form and the places of its operands, in the order of the
 program, so nothing follows a chain from node to node. A Tensor by itself goes on
 refusing: it is a place in a program. What tells of nodes, as a finding does, sends a
-`NodeText` of each.
-`lift_constants` takes large arrays out of a program, for who sends many programs.
+`NodeText` of each. `lift_constants` takes large arrays out of a program, for senders of
+many programs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LARGE = 2**16
 
 
 class Program(Protocol):
-    """What is sent of a Graph, whose module asks this one."""
+    """The part of a Graph that pickle sends."""
 
     @property
     def leaves(self) -> Sequence[Tensor]:
@@ -42,15 +42,15 @@ class Program(Protocol):
 
     @property
     def captures(self) -> Sequence[Tensor]:
-        """What it reads besides its inputs."""
+        """The Tensors that the program reads besides its inputs."""
 
     @property
     def inputs(self) -> Sequence[Tensor]:
-        """What it takes."""
+        """The input Tensors."""
 
     @property
     def outputs(self) -> Sequence[Any]:
-        """What it computes."""
+        """The output Tensors or constants."""
 
     @property
     def nodes(self) -> Sequence[Tensor]:
@@ -106,7 +106,7 @@ class NodeForm(NamedTuple):
 
 
 def reduce_graph(graph: Program) -> tuple[Any, ...]:
-    """Return what `Graph.__reduce__` does.
+    """Return the arguments of `Graph.__reduce__`.
 
     The values of nodes stay at home; what depends on no leaf is a constant.
 
@@ -128,7 +128,7 @@ def reduce_graph(graph: Program) -> tuple[Any, ...]:
 
 
 class _GraphPacker:
-    """Gathers what is sent of a graph."""
+    """Gathers the pickled parts of a graph."""
 
     def __init__(self, graph: Program) -> None:
         self.leaves = {x.serial for x in graph.leaves}
@@ -225,15 +225,15 @@ class _GraphPacker:
             return None
         if atom.tensor.serial not in self.places:
             raise TraceError(
-                f"this graph cannot be pickled: it needs the length {atom}, of what is"
-                " no part of it. Make it an input."
+                f"this graph cannot be pickled: it needs the length {atom} of a Tensor"
+                " outside of it. Make that an input."
             )
         at = PlacedLength(self.places[atom.tensor.serial], atom.axis, atom.part)
         return dim_of_atom(at)
 
 
 def find_memory(x: Any) -> Any:
-    """Return what tells a constant from others, as long as it lives.
+    """Return a key of a constant's memory, valid during its lifetime.
 
     Each ``A.T`` is an object of its own, and the same memory.
     """
@@ -260,7 +260,7 @@ def build_graph(
     outputs: Sequence[int],
     tree: Any,
 ) -> P:
-    """Return the graph of what `reduce_graph` has made of one."""
+    """Return the graph from the parts that `reduce_graph` made."""
     flat: list[int] = numbers.tolist()
     nodes: list[Tensor] = []
     symbolic: list[Tensor] = []
@@ -329,7 +329,7 @@ def _build_node(
 
 
 def find_own_name(x: Any) -> str | None:
-    """Return the name by which pickle finds what a decorator has made, as functions.
+    """Return the name by which pickle finds the product of a decorator.
 
     None where the name does not lead there, and for cloudpickle in a notebook, whose
     names no other process knows: it is sent by what it holds. Called by `__reduce__`.
@@ -348,7 +348,7 @@ def find_own_name(x: Any) -> str | None:
 
 
 def lift_constants(graph: P, least: int = LARGE) -> tuple[P, list[Any]]:
-    """Return a graph whose large constants are captures, and these, each once.
+    """Return a graph with its large constants as captures, and these, each once.
 
     They come after the captures that it has. Who sends the program to many places
     sends them once to each; and a backend computes with one array where each step of a
@@ -402,11 +402,11 @@ def lift_constants(graph: P, least: int = LARGE) -> tuple[P, list[Any]]:
     return made, [x for _, x in found.values()]
 
 
-# A node that is only told of
+# A node that is known by its text alone
 
 
 class NodeText:
-    """Stands for a node in what is pickled: it comes back as a Tensor by itself.
+    """A node in pickled data, restored as a separate Tensor.
 
     Its op's name, spec, name, line and scope are kept, and those of its operands; not
     values and settings.
@@ -454,7 +454,7 @@ def build_text(
     operands: Sequence[tuple[Any, ...]] = (),
     origin: Any = None,
 ) -> Tensor:
-    """Return a Tensor as `NodeText` has told of it."""
+    """Return a Tensor from the text that `NodeText` gave."""
     inputs = tuple([build_text(x) for x in operands])
     name, spec, label, site, scope = told
     op = OPS.get(name) or Op(name)

@@ -1,11 +1,11 @@
-"""Arrays of NumPy that a traced function makes, until it stores a Tensor in one.
+"""Arrays of NumPy in a traced function, plain until a Tensor is stored in one.
 
-`Plain` is NumPy's array to whoever asks: its buffer, its views, its speed; only
+`Plain` is NumPy's array to all other code: its buffer, its views, its speed; only
 ``x[i] = v`` looks at ``v``. What varies is first stored by ``x[i] = v``, ``x += v``,
 ``out=``, ``np.copyto`` or ``ufunc.at``; then the array, and all views of the memory
 that are alive, *turn*: each of these objects becomes a `Turned`, which answers as the
-Tensor that it stands for from then on (`memory.py`). So no name, list or attribute
-that holds one need be found.
+Tensor that it stands for from then on (`memory.py`). So no name, list or attribute that
+holds one need be found.
 
 Compiled code reads the memory of an array behind all protocols. Of one that has turned
 it must never read old numbers in silence: the dtype of the object is that of raw bytes,
@@ -146,7 +146,7 @@ class Plain(np.ndarray[Any, Any]):
 
     @property
     def _optinfo(self) -> dict[str, Any]:
-        """What a masked array asks for that becomes a view of this one: it is noted.
+        """The empty options that masked arrays ask for; note a new masked view.
 
         It takes the view behind all protocols.
         """
@@ -208,7 +208,7 @@ class Plain(np.ndarray[Any, Any]):
 
 
 class Unvalued(Plain):
-    """One that was made in a trace without values, and is indexed by such Tensors."""
+    """An array made in a trace without values, and indexed by Tensors of that trace."""
 
     __slots__ = ()
 
@@ -268,7 +268,7 @@ def holds_tensor(value: Any) -> bool:
 
 
 def _find_array(x: Any, value: Any) -> Any:
-    """Return what writes a value into an array: NumPy's array, or the Tensor."""
+    """Return the object that takes a write: NumPy's array, or the Tensor."""
     if traces.OPEN and holds_tensor(value):
         turn(x)
         return x.handle
@@ -289,7 +289,7 @@ def join_program(made: Any, *, is_given: bool = False) -> Any:
 
 
 def join_given(x: Any) -> Any:
-    """Return an array that a function was given, so that it may store Tensors in it.
+    """Return an argument array in a form that can store Tensors.
 
     Its caller's array never shows them.
     """
@@ -333,7 +333,7 @@ def _copy(x: Any) -> Any:
 
 
 def _bits(x: Any) -> Any:
-    """Return an array as integers where it can be: NaN is then equal to itself."""
+    """Return an array's bits as integers if possible: NaN then equals itself."""
     x = x.view(np.ndarray)
     return x.view(f"u{x.itemsize}") if x.itemsize <= 8 else x
 
@@ -350,7 +350,7 @@ def _root_of(x: Any) -> Any:
 
 
 def _find_root(x: Any) -> Any:
-    """Return the array whose memory one of another class shows; None for none of ours.
+    """Return the plain array behind an array of another class, or None.
 
     It holds what it is a view of.
     """
@@ -383,9 +383,9 @@ def _check_views(root: Any) -> None:
         view = found()
         if view is not None and not issubclass(type(view), Plain):
             raise TraceError(
-                f"x[i] = v{blame.user_line()}: a {type(view).__name__} shows the memory"
-                " of x, and would not show the traced value that is stored there. Make"
-                " it of a copy: x.copy()."
+                f"x[i] = v{blame.user_line()}: a {type(view).__name__} shares the"
+                " memory of x, and would not show the traced value that is stored"
+                " there. Make it of a copy: x.copy()."
             )
     if root.is_given or root.base is None or not COUNTS:
         return
@@ -397,20 +397,20 @@ def _check_views(root: Any) -> None:
     held = traces.HELD.get(id(root.base), 0)
     if getrefcount(root.base) - HOLDERS - held > between:
         raise TraceError(
-            f"x[i] = v{blame.user_line()}: another array of NumPy's shows the memory of"
-            " x, and would not show what is stored there: a view by np.einsum,"
-            " as_strided, np.broadcast_arrays or x.view(np.ndarray), a masked array, or"
-            " a loop of np.ndenumerate over x. Make it after the stores, or of a copy."
+            f"x[i] = v{blame.user_line()}: another NumPy array shares the memory of x,"
+            " and would not show the stored value: a view by np.einsum, as_strided,"
+            " np.broadcast_arrays or x.view(np.ndarray), a masked array, or a loop of"
+            " np.ndenumerate over x. Make it after the stores, or of a copy."
         )
 
 
 def _is_writeable(x: Any) -> bool:
-    """Return whether an array may be written to, or might if no trace held it."""
+    """Return whether an array is writeable, apart from the hold of a trace."""
     return x.flags.writeable or id(x) in traces.HELD
 
 
 def _fill_blank(root: Any) -> None:
-    """Fill an array with NaN, even where a trace holds it.
+    """Fill an array with NaN, even where a trace holds the array.
 
     Of integers, which have none, it is the number farthest from all places.
     """
@@ -442,7 +442,7 @@ def turn(x: Any) -> None:
     Raises
     ------
     TraceError
-        Where NumPy lets nobody write, or others than the program would see it.
+        Where NumPy refuses writes, or arrays outside the program would change too.
     """
     with LOCK:
         if type(x) not in PLAIN:
@@ -496,7 +496,7 @@ def turn(x: Any) -> None:
 
 
 class Loan:
-    """What a trace owes when it ends: plain arrays again, with their last values."""
+    """The duty of a trace at its end: plain arrays again, with their last values."""
 
     __slots__ = ("memory", "objects", "shape")
 
@@ -505,14 +505,14 @@ class Loan:
         self.objects = [(ref(x), type(x), x.dtype, _is_writeable(x)) for x in objects]
 
     def hand_over(self, outer: Any, first: int, walked: set[int]) -> None:
-        """Leave it to the trace around."""
+        """Leave the memory to the outer trace."""
 
     def is_shown(self) -> bool:
         """Return whether somebody still has one of the arrays."""
         return any(found() is not None for found, *_ in self.objects)
 
     def close(self) -> None:
-        """Give the memory the last values, of the shape that it has.
+        """Give the memory the last values, in its own shape.
 
         Where there are none, for no run of the program has been, nobody can read it.
         """
@@ -541,7 +541,7 @@ class Loan:
 
 
 class Gone:
-    """What is left of an array whose values nobody knows: whoever reads it is told."""
+    """The rest of an array with unknown values: any read raises an error."""
 
     __slots__ = ("_text",)
 
@@ -700,15 +700,15 @@ def _find_key(
 
 def _explain_bytes(x: Any) -> TraceError:
     return TraceError(
-        f"compiled code{blame.user_line()} makes an array of the memory of"
-        f" {blame.describe(_handle_of(x))}, where no numbers are: traced values have"
+        f"compiled code{blame.user_line()} reads the memory of"
+        f" {blame.describe(_handle_of(x))}, which holds no numbers: traced values have"
         " been stored in it. Write it with NumPy's functions, or give it x.value to"
         " cut the gradient on purpose."
     )
 
 
 class Turned(Plain):
-    """An array that holds Tensors: it answers as the Tensor that it stands for."""
+    """An array that holds Tensors, and acts as its Tensor."""
 
     __slots__ = ()
 
@@ -742,7 +742,7 @@ _handle_of: Any = vars(Plain)["handle"].__get__
 
 
 def handle_of(x: Any) -> Any:
-    """Return the Tensor that an array stands for; anything else as it is."""
+    """Return the Tensor behind an array; else the object unchanged."""
     return _handle_of(x) if type(x) is Turned else x
 
 
@@ -779,7 +779,7 @@ def _make_in_place(name: str, sign: str) -> Any:
 
 
 def _fill_class(signs: Iterable[tuple[str, str]]) -> None:
-    """Give `Turned` what Tensors have, and arrays."""
+    """Give `Turned` the attributes of Tensors and of arrays."""
     own = vars(Turned)
     like: Any = changed_class(Tensor)
     kept = {"__class__", "__dict__", "__weakref__", "__new__", "__init__", "__slots__"}
@@ -806,7 +806,7 @@ def _fill_class(signs: Iterable[tuple[str, str]]) -> None:
 
 
 def complete_classes(signs: Iterable[tuple[str, str]]) -> None:
-    """Make the class of what has turned, once Tensors have all their operators."""
+    """Complete the class of turned arrays, after Tensors have all operators."""
     _fill_class(signs)
     for kind in (Plain, Unvalued, Whole, Turned):
         kind.__name__ = kind.__qualname__ = "ndarray"

@@ -1,4 +1,4 @@
-"""`Recorder` and `capture`: a function becomes a Graph of all that it reads.
+"""`Recorder` and `capture`: a function becomes a Graph with all of its reads.
 
 A function of arrays may read Tensors of open traces through its closure. It is
 recorded once, these are found, and each becomes a leaf of the graph: a capture. What
@@ -42,7 +42,7 @@ def is_array(x: object) -> bool:
 
 
 def capture(f: Callable[..., Any], *examples: Any) -> tuple[Graph, list[Tensor]]:
-    """Record a function of nests, and find all live Tensors that it reads.
+    """Record a function of nests, and find all live Tensors that the function reads.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Recorder:
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """The operands of an op built on it: what was captured, then the arguments."""
+        """The operands of an op on this program: captures, then arguments."""
         return (*self.captured, *self.arguments)
 
     @property
@@ -228,7 +228,7 @@ class _Copy:
         ]
 
     def node(self, node: Tensor) -> Any:
-        """Return the copy of one node, or its value if it depends on no input."""
+        """Return the copy of one node, or its value if no input reaches the node."""
         source = node.inputs[0] if node.op is ITEM else None
         if isinstance(source, Tensor) and source.serial not in self.copies:
             return self.outer(self.part(source, node))

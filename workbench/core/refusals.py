@@ -1,4 +1,4 @@
-"""What Workbench refuses, why, and what it says of functions that it does not know.
+"""The functions that Workbench refuses, with reasons, and unknown functions.
 
 A function of NumPy is supported, or stands in `REFUSED` with its reason (a test
 looks through all of them), or was added to NumPy later: then it is not known.

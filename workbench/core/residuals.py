@@ -4,7 +4,7 @@ A gradient of large arrays needs as much memory as its program has values, if it
 them all; but the rules of a sum, or of `exp`, do not read what they were given. While a
 trace that only `grad` or `vjp` will pull back through is open, the large values that no
 rule reads are let go as soon as the program itself holds them no more. What they looked
-like stays known; who asks for such a value all the same has it computed again.
+like stays known; such a value is computed again if it is read all the same.
 
 The nodes that take part are of a class of their own (`tensor.LeanTensor`), so that a
 program on small arrays pays nothing.
@@ -32,7 +32,7 @@ LEAN: set[type] = set()
 
 
 class Released:
-    """What stands in the place of a value that was let go: how it looked."""
+    """The placeholder of a released value: its shape, dtype and layout."""
 
     __slots__ = ("dtype", "nbytes", "ndim", "shape", "size")
 
@@ -62,11 +62,11 @@ def can_be_released(value: object) -> bool:
 
 
 def is_alone(holder: list[Any], others: int = 0) -> bool:
-    """Return whether nobody refers to what a list of one holds but ``others``."""
+    """Return whether only a list of one, and ``others``, refer to its content."""
     return getrefcount(holder[0]) == _ALONE + others
 
 
-#: What Python counts for an object that nobody but the list holds.
+#: Python's count for an object that only the list holds.
 _ALONE = 0
 _ALONE = next(n for n in range(9) if is_alone([object()], n))
 
@@ -117,7 +117,7 @@ def find_pending() -> Pending | None:
 
 
 def note_readers(node: Any) -> None:
-    """Let the large values that a node was made from know of it."""
+    """Register a node as a reader of its large operands."""
     for x in node.inputs:
         if type(x) in LEAN and (not x.readers or x.readers[-1]() is not node):
             x.readers.append(ref(node))
@@ -141,7 +141,7 @@ def release_values(pending: Pending) -> None:
 
 
 def _is_needed(node: Any) -> bool:
-    """Return whether a rule will read the value of a node, or others share it."""
+    """Return whether a rule reads the value of a node, or a view shares it."""
     return (
         node.views is not None
         or node.op.view is not None
@@ -184,12 +184,12 @@ def read_value(node: Any) -> Any:
 
 
 def is_released(x: Any) -> bool:
-    """Return whether it is a node whose value was let go."""
+    """Return whether ``x`` is a node with a released value."""
     return type(x) in LEAN and type(x.stored) is Released
 
 
 def restore_values(steps: Sequence[tuple[Any, int]]) -> None:
-    """Compute again what was let go, for a sweep that reads more than the rules do."""
+    """Compute released values again, for a sweep that reads more than the rules do."""
     for node, _ in steps:
         for x in (*node.inputs, node):
             if is_released(x):

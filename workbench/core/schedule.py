@@ -1,8 +1,8 @@
 """A graph becomes a straight line, and the line runs: the interpreter of programs.
 
-Values live in numbered slots; a slot is used again as soon as nobody reads its value
-any more, so a program of a million steps holds only what is alive. Every backend
-starts from a `Schedule`.
+Values live in numbered slots; a slot is used again after the last step that reads its
+value, so a program of a million steps holds only what is alive. Every backend starts
+from a `Schedule`.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def _apply_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
 
 
 def user_context(node: Tensor) -> source.Context:
-    """Return the user's line and scope of a node, for what stands in its place."""
+    """Return the user's line and scope of a node, for its replacement."""
     context = node.context
     if context is None or context.code is None:
         context = source.Context(node.scope, node.code, node.lasti)
@@ -246,7 +246,7 @@ def user_context(node: Tensor) -> source.Context:
 
 
 def _inherit_name(replacement: Tensor, node: Tensor, before: int) -> None:
-    """Let what stands for a node bear its name."""
+    """Give the replacement of a node the node's name."""
     if node.name is not None and replacement.serial > before:
         replacement.name = node.name
 
@@ -254,7 +254,7 @@ def _inherit_name(replacement: Tensor, node: Tensor, before: int) -> None:
 def _inherit_origin(
     replacement: Any, node: Tensor, before: int, became: dict[int, Tensor]
 ) -> None:
-    """Let what stands for a node belong to the same forward node."""
+    """Assign the replacement of a node to the same forward node."""
     if node.origin is not None and isinstance(replacement, Tensor):
         forward = became.get(node.origin.forward.serial)
         origin = node.origin
@@ -268,13 +268,13 @@ def _inherit_origin(
 def _order_computed(
     leaves: Sequence[Tensor], outputs: Sequence[Any], whole: bool
 ) -> tuple[list[Tensor], set[int]]:
-    """Return the nodes that a run computes, in order, and what depends on a leaf."""
+    """Return the nodes that a run computes, in order, and all that vary."""
     varying = {x.serial for x in leaves}
     first = 0 if whole else min(varying, default=0)
     roots = [y for y in outputs if isinstance(y, Tensor)]
     computed = []
     leaf_serials = frozenset(varying)
-    #: What is computed from constants alone, because nobody has done so yet.
+    #: Values of constants alone that are not computed yet.
     fixed: set[int] = set()
     for node in walk.order_nodes(roots, first, stop=leaf_serials):
         if node.serial in leaf_serials:
@@ -371,14 +371,14 @@ def _take_nothing(slots: list[Any]) -> tuple[Any, ...]:
 
 
 def _reads_first_last(step: Step) -> bool:
-    """Return whether nobody reads the first operand of a step after it, or twice."""
+    """Return whether the first operand of a step is read there last, and once."""
     first = step.reads[0]
     free = first == step.writes or first in step.forgets
     return free and step.reads.count(first) == 1
 
 
 def _make_update(op: Op, params: dict[str, Any]) -> Callable[..., Any]:
-    """Return an op that writes into what it is given in a list, if that is private."""
+    """Return an op that updates an array in a list, in place if private."""
     compute, into = op.compute, op.compute_into
     assert into is not None
 
@@ -390,7 +390,7 @@ def _make_update(op: Op, params: dict[str, Any]) -> Callable[..., Any]:
 
 
 def _take_held(reads: tuple[int, ...]) -> Callable[[list[Any]], tuple[Any, ...]]:
-    """Return what takes operands out of slots, the first one in a list."""
+    """Return a function that takes operands out of slots, the first one in a list."""
     first, *others = reads
 
     def take(slots: list[Any]) -> tuple[Any, ...]:
@@ -425,7 +425,7 @@ class _Allocation:
         leaves: Sequence[Tensor],
         outputs: Sequence[Any],
     ) -> tuple[Step, ...]:
-        """Return the steps; a slot is free after the last that reads it."""
+        """Return the steps; a slot is free after its last reader."""
         last = {
             x.serial: node.serial
             for node in computed

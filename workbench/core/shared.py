@@ -1,4 +1,4 @@
-"""`Shared`: a leaf of a program whose value lives outside of it, between its runs.
+"""`Shared`: a leaf of a program with a value that lives on between runs.
 
 To the graph it is a symbol: it has a dtype and a shape and no value. Whoever runs a
 program reads what it holds now, and may write what it shall hold next.
@@ -46,7 +46,7 @@ class Shared(Tensor):
 
     #: What it holds now.
     state: Any
-    #: Held by who writes it, from before he reads it: no update is lost.
+    #: Held by a writer from before its read: no update is lost.
     lock: RLock
 
     def __init__(self, state: object, spec: Spec, name: str | None, site: Any) -> None:
@@ -67,8 +67,8 @@ class Shared(Tensor):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"{self.describe()} cannot be pickled: it is a place in programs. Pickle"
-            " what it holds, w.get_value()."
+            f"{self.describe()} cannot be pickled: it belongs to the programs of this"
+            " process. Pickle its value, w.get_value()."
         )
 
     def get_value(self, borrow: bool = False) -> Any:
@@ -169,7 +169,7 @@ class Shared(Tensor):
         return array
 
     def describe(self) -> str:
-        """Return how an error names it."""
+        """Return the words for the shared value in an error."""
         name = "" if self.name is None else f" {self.name!r}"
         return f"the shared value{name} {self.spec}{blame.quote_site(self.site)}"
 
@@ -218,7 +218,7 @@ _states = attrgetter("state")
 
 
 def read_states(shared: Sequence[Shared]) -> list[Any]:
-    """Return what several of them hold at one moment.
+    """Return the values of several shared values at one moment.
 
     The loop runs in C: no other thread and no interrupt stands between two of them.
     """

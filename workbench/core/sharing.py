@@ -1,4 +1,4 @@
-"""Who shares the memory of an array, and how it lies there.
+"""Sharing of memory between arrays, and the layout of arrays.
 
 Whether a result of NumPy's is a view depends on strides: what is written to it, and to
 what it was made of, with it. Of values that is seen; of Tensors without values each op
@@ -20,7 +20,7 @@ from workbench.errors import TraceError
 
 
 def find_memory(x: Tensor) -> Tensor:
-    """Return the Tensor whose memory a Tensor shows, perhaps its own."""
+    """Return the Tensor that owns the memory of a Tensor, perhaps itself."""
     while type(x) in CHANGED or (
         x.op.view is not None and _may_be_view(x, x.inputs[0])
     ):
@@ -42,7 +42,7 @@ def _may_be_view(x: Tensor, base: object) -> bool:
 
 
 def is_view(x: Tensor, base: object) -> bool:
-    """Return whether a Tensor is a view of the one that it was made of."""
+    """Return whether a Tensor is a view of its operand ``base``."""
     if not isinstance(base, Tensor):
         return False
     if isinstance(x.params, ViewParams):
@@ -69,11 +69,11 @@ def _is_symbolic_view(x: Tensor, base: Tensor) -> bool:
             return False
         return bool(np.may_share_memory(example, made))
     raise TraceError(
-        f"whether {blame.describe(x)} shares memory with what it was made of"
-        f"{blame.quote_site(x.site)}, and would be changed in place"
-        f"{blame.user_line()}, depends on the order of entries in memory, which is not"
-        " known while tracing without values. Write .copy() where it is made, or before"
-        " that."
+        f"whether {blame.describe(x)} shares memory with its"
+        f" operand{blame.quote_site(x.site)}, and would be changed in"
+        f" place{blame.user_line()}, depends on the order of entries in memory, which"
+        " is not known while tracing without values. Write .copy() where it is made,"
+        " or before that."
     )
 
 
@@ -124,7 +124,7 @@ def note_example(leaf: Tensor, batch: Any, axis: int) -> None:
 
 
 def _find_example(x: Tensor) -> Any:
-    """Return what a leaf without a value will look like, where a trace knows it."""
+    """Return an example of a leaf without a value, if a trace knows one."""
     if x.op is IDENTITY:
         for trace in traces.LOCAL.stack or traces.OPEN:
             if trace.examples and x.serial in trace.examples:

@@ -1,7 +1,7 @@
 """The user's line and scope behind each Tensor, and the blocks in force.
 
-A Tensor keeps only its code object and instruction offset; they are decoded
-here when somebody asks, so tracing pays nothing for lines that nobody reads.
+A Tensor keeps only its code object and instruction offset; they are decoded here on
+request, so tracing pays nothing for lines that are never read.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Block:
             self.owned.setdefault(self.owner, []).append(self)
 
     def close(self) -> None:
-        """Let it hold nowhere from now on."""
+        """End the block everywhere."""
         self.open = False
         owner, self.owner = self.owner, None
         if owner is not None:
@@ -345,7 +345,7 @@ def prune_scopes(context: Context) -> Context | None:
 
 
 def current_context() -> Context | None:
-    """Return what a new Tensor notes of its surroundings."""
+    """Return the context that a new Tensor notes."""
     context = CONTEXT.get()
     if context and context.block and context.block.moves:
         return prune_scopes(context)
@@ -420,7 +420,7 @@ def caller(depth: int = 1) -> tuple[CodeType, int]:
 
 
 def place_of(frame: FrameType) -> tuple[CodeType, int]:
-    """Return what a new Tensor notes of the frame that asks for it."""
+    """Return the code and instruction of a frame that a new Tensor notes."""
     code = frame.f_code
     filename = code.co_filename
     if filename not in NOTED_FILES:
@@ -454,7 +454,7 @@ def is_assignment(code: CodeType, lasti: int) -> bool:
 def find_in_place_operator() -> tuple[str, str] | None:
     """Return the operator that the user's line is at, ``"+="``, and the statement.
 
-    None for anything else; where nobody kept the text the statement is empty.
+    None for anything else; where the text was not kept the statement is empty.
     """
     code, lasti = caller()
     step = next((x for x in get_instructions(code) if x.offset == lasti), None)
@@ -510,7 +510,7 @@ def function_at(code: CodeType | Site, lasti: int) -> str | None:
 
 
 def instruction_of(node: Any) -> tuple[CodeType | None, int]:
-    """Return the code and the instruction in it that made a node."""
+    """Return the code of a node's origin, and the instruction there."""
     context = node.context
     if context is not None and context.code is not None:
         return context.code, context.lasti

@@ -21,7 +21,7 @@ from workbench.core.tensor import Tensor
 
 
 class Expression(NamedTuple):
-    """A piece of code and how tightly it binds; a name or a call binds tightest."""
+    """A piece of code and its binding strength; a name or a call binds tightest."""
 
     code: str
     binding: int
@@ -48,13 +48,13 @@ _ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.Constant, ast.Li
 
 
 def add_brackets(x: Expression, least: int) -> str:
-    """Return the code of an operand, in brackets if it binds less than that."""
+    """Return the code of an operand, in brackets if it binds less than ``least``."""
     return x.code if x.binding >= least else f"({x.code})"
 
 
 @lru_cache(maxsize=1024)
 def parse_code(code: str) -> Expression:
-    """Return code with its binding strength: 0 where it is not an expression.
+    """Return code with its binding strength: 0 for other code than expressions.
 
     >>> parse_code("a + b"), parse_code("f(a)")
     (Expression(code='a + b', binding=13), Expression(code='f(a)', binding=20))
@@ -81,7 +81,7 @@ def _find_binding(tree: ast.expr) -> int:
 
 
 class _Place(NamedTuple):
-    """A name in code, and how tightly it must bind there."""
+    """A name in code, and the binding strength required there."""
 
     #: The code before it, since the last one.
     before: str
@@ -92,7 +92,7 @@ class _Place(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """Code as it is filled in."""
+    """The filled form of code."""
 
     binding: int
     places: tuple[_Place, ...]
@@ -282,7 +282,7 @@ class Code(str):
 
 
 def format_literal(x: Any) -> str | None:
-    """Return a plain value as code that makes it again, None where that is no use.
+    """Return a plain value as code that makes an equal one, or None.
 
     >>> format_literal(np.float32(0.5)), format_literal((1, None))
     ('np.float32(0.5)', '(1, None)')
@@ -325,7 +325,7 @@ MOST_TEXT = 4000
 
 
 def format_array(x: Any, left: str) -> str | None:
-    """Return the line that makes an array and gives it a name; None for one too large.
+    """Return the line that makes and names an array; None for one too large.
 
     >>> format_array(np.arange(8.0), "c = ")
     'c = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])'

@@ -59,7 +59,7 @@ IDENTITY = declare("identity")
 MASK = declare("mask")
 
 
-#: Slots of a Tensor that are None where nobody has set them.
+#: Slots of a Tensor that are None until set.
 UNSET = frozenset(("origin", "facts", "notes", "readers", "views", "naming", "memory"))
 #: The classes of Tensors, for `apply`, which looks at exact classes.
 TENSORS: set[type] = set()
@@ -170,7 +170,7 @@ class Tensor(ArrayMethods, Conversions):
         refuse_assignment(cls)
 
     def __getattr__(self, attribute: str) -> Any:
-        # A slot that nobody has set costs nothing when a Tensor is made.
+        # An unset slot costs nothing when a Tensor is made.
         if attribute in UNSET:
             return None
         if attribute == "name":
@@ -185,7 +185,7 @@ class Tensor(ArrayMethods, Conversions):
 
     @property
     def value(self) -> Any:
-        """The array it holds, read-only; None for a Tensor without a value.
+        """The array behind the Tensor, read-only; None for a Tensor without a value.
 
         Reading it inside a trace cuts the gradient on purpose.
         """
@@ -217,12 +217,12 @@ class Tensor(ArrayMethods, Conversions):
 
     @property
     def scope(self) -> str | None:
-        """The scope it was made in, such as ``"encoder/layer1"``, or None."""
+        """The scope of the Tensor's origin, like ``"encoder/layer1"``, or None."""
         return self.context.scope if self.context is not None else None
 
     @property
     def site(self) -> source.Site | None:
-        """The user's line that made it, or None."""
+        """The user's line that made the Tensor, or None."""
         return source.decode(*source.instruction_of(self))
 
     # What NumPy asks
@@ -358,7 +358,7 @@ MASKED.add(MaskedTensor)
 class LeanTensor(Tensor):
     """A Tensor of a large value, or made from one: see `residuals.py`.
 
-    Its ``stored`` value is let go when nobody holds the Tensor and no rule reads it.
+    Its ``stored`` value is released when the Tensor has no holder and no rule reads it.
     """
 
     __slots__ = ()
@@ -389,7 +389,7 @@ _forget_args: Any = vars(Tensor)["args"].__set__
 
 
 def make_lean(node: Tensor) -> None:
-    """Let the trace that is open look after a large value, and those it is made from.
+    """Make a node with a large value lean, and register the node with its operands.
 
     ``node`` is of the plain class, and newly made.
     """
@@ -445,12 +445,12 @@ def take_name(target: Tensor, x: Tensor) -> None:
 
 
 def value_of(x: object) -> Any:
-    """Return the array behind a Tensor; anything else as it is."""
+    """Return the array behind a Tensor; else the object unchanged."""
     return x._value if isinstance(x, Tensor) else x
 
 
 def array_of(x: object) -> Any:
-    """Return the array behind a Tensor, or the Tensor itself where it has none."""
+    """Return the array behind a Tensor, or the Tensor itself without a value."""
     value = getattr(x, "_value", x)
     return x if value is None else value
 
@@ -468,7 +468,11 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     if type(x) is Tensor and x._value is not None:
         # One operand with a value: nearly all of reductions, shapes and slices.
         args: tuple[Any, ...] = (x._value,)
-        code, lasti, context = _find_place()
+        context = _context()
+        if context is None:
+            code, lasti = source.caller(2)
+        else:
+            code, lasti, context = _place_in(context)
     else:
         kinds = {type(x) for x in inputs}
         if not CHANGED.isdisjoint(kinds):
@@ -486,7 +490,11 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         args = tuple([x._value if isinstance(x, Tensor) else x for x in inputs])
         if not MASKED.isdisjoint(kinds):
             kind, op = MaskedTensor, op.masked or op
-        code, lasti, context = _find_place()
+        context = _context()
+        if context is None:
+            code, lasti = source.caller(2)
+        else:
+            code, lasti, context = _place_in(context)
         if any(isinstance(x, Tensor) and x._value is None for x in inputs):
             place = code, lasti, context
             return _apply_to_unknown(kind, op, inputs, args, params, place)
@@ -508,20 +516,23 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     return node
 
 
-def _find_place() -> tuple[CodeType, int, source.Context | None]:
-    """Return what the Tensor that `apply` makes notes: the user's line, the context."""
-    context = _context()
-    if context is None:
-        return *source.caller(3), None
+def _place_in(
+    context: source.Context,
+) -> tuple[CodeType, int, source.Context | None]:
+    """Return the user's line in a context, and the context, for `apply` to note.
+
+    Scopes that have ended are left out.
+    """
+    noted: source.Context | None = context
     if context.block and context.block.moves:
-        context = source.prune_scopes(context)
-    if context is not None and context.code is not None:
-        return context.code, context.lasti, context
-    return *source.caller(3), context
+        noted = source.prune_scopes(context)
+    if noted is not None and noted.code is not None:
+        return noted.code, noted.lasti, noted
+    return *source.caller(3), noted
 
 
 def _apply_to_arrays(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """Apply an op to what are no Tensors, though arrays of objects may hold some."""
+    """Apply an op to plain operands; arrays of objects may hold Tensors."""
     if any(type(x) is np.ndarray and x.dtype == object for x in inputs):
         gathered = tuple(map(admit, inputs))
         if any(isinstance(x, Tensor) for x in gathered):
@@ -563,7 +574,7 @@ MANY_VIEWS = 64
 
 
 def note_view(x: object, view: Tensor) -> None:
-    """Let a Tensor know of a view of it, for who changes one of the two in place."""
+    """Note a view of a Tensor, for later writes in place to either of the two."""
     if traces.OPEN and isinstance(x, Tensor):
         views = x.views
         if views is None:
@@ -584,7 +595,7 @@ def infer_spec(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
 
 
 def _move_lists(given: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Bring what was a list to the library of the other operands, such as CuPy."""
+    """Move former lists to the library of the other operands, like CuPy."""
     values = map(value_of, inputs)
     like = next((v for v in values if not isinstance(v, ON_HOST)), None)
     if like is None:
@@ -614,7 +625,7 @@ def is_labelled(x: Any) -> bool:
 
 
 def read_argument(value: Any) -> Any:
-    """Return an argument whose numbers can be computed with.
+    """Return an argument in a form that ops can compute with.
 
     A table is taken as the array that it wraps. An array in a file, such as h5py's and
     zarr's, is read: once, and not by each op that meets it. Anything else is returned
@@ -631,7 +642,7 @@ def read_argument(value: Any) -> Any:
 
 
 def _unwrap(x: Any) -> Any:
-    """Return the array that an array-like gives, or the Tensor that it holds.
+    """Return the array of an array-like object, or the Tensor inside.
 
     NumPy takes no Tensor from ``__array__``.
     """
@@ -645,7 +656,7 @@ def _unwrap(x: Any) -> Any:
 
 
 def gather_result(x: Any) -> Any:
-    """Return one Tensor for a result that holds Tensors; any other as it is.
+    """Return one Tensor for a result that holds Tensors; else the result unchanged.
 
     That is an array of objects, or what another library has wrapped around one.
     """
@@ -668,7 +679,7 @@ def gather_result(x: Any) -> Any:
 
 
 def gather_argument(x: Any) -> Any:
-    """Return one Tensor for an argument that holds Tensors; any other as it is."""
+    """Return one Tensor for an argument that holds Tensors; else the argument."""
     if isinstance(x, np.ndarray) and not _holds_tensors(x):
         return x
     return gather_result(x)
@@ -712,8 +723,8 @@ def admit(x: Any) -> Array:
     elif hasattr(type(x), "tocsr"):
         raise TraceError(
             f"a sparse array meets a Tensor in a function of NumPy{blame.user_line()},"
-            " which knows only dense ones. Write the operator (S @ x, S * x, S + x), or"
-            " S.toarray()."
+            " which takes only dense arrays. Write the operator (S @ x, S * x, S + x),"
+            " or S.toarray()."
         )
     elif isinstance(x, Complex):  # a fraction, or a number of mpmath
         number: Any = float(x) if isinstance(x, Real) else complex(x)

@@ -65,7 +65,7 @@ UNKNOWN_TYPE = re.compile(r"ndarray, not '?(workbench\.[\w.]+\.)?Tensor\b")
 
 
 def quote_error_site(error: BaseException) -> str:
-    """Return the user's line in a traceback, as an error quotes it."""
+    """Return the user's line in a traceback, quoted for an error."""
     return blame.quote_site(find_error_site(error))
 
 
@@ -108,7 +108,7 @@ def find_error_site(error: BaseException) -> source.Site | None:
 
 
 def explain_error(error: Exception, locked: bool) -> Exception | None:
-    """Return what to raise in place of a ValueError or TypeError of a traced function.
+    """Return a better error for a ValueError or TypeError of a traced function.
 
     ``locked`` tells whether the trace has made arrays read-only. None for an error
     that says it all.
@@ -148,9 +148,9 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
     if UNKNOWN_TYPE.search(text):
         return errors.GradientLostError(
             f"compiled code{where} takes plain arrays alone ({text.rstrip('.')}), and"
-            " the gradient would be lost. Write it with NumPy's functions; call what"
-            " solves a linear system in the `solve` of wb.custom_linear_solve; or give"
-            " it x.value to cut the gradient on purpose."
+            " the gradient would be lost. Write it with NumPy's functions; call a"
+            " linear solver in the `solve` of wb.custom_linear_solve; or give it"
+            " x.value to cut the gradient on purpose."
         )
     if objects:
         return explain_objects(error)
@@ -227,7 +227,7 @@ def _was_given_tensors(error: BaseException) -> bool:
 
 
 def note_library(error: Exception) -> None:
-    """Tell an error of another library that Tensors were among what it was given.
+    """Add a note to an error of another library that was given Tensors.
 
     The error may be about anything else, so it stays, with a note.
     """
@@ -279,7 +279,7 @@ Names = Union["ArgumentNames", Sequence[str | None]]
 
 
 def is_live(x: object) -> bool:
-    """Return whether what is computed from ``x`` must be recorded.
+    """Return whether results computed from ``x`` must be recorded.
 
     True for a Tensor without a value, and for one that depends on a `wrt` leaf
     of a trace that is still open.
@@ -297,7 +297,7 @@ def is_expression(x: object) -> bool:
 
 
 def detach(x: Any) -> Any:
-    """Return the value of a Tensor, unless what is computed from it is recorded."""
+    """Return the value of a Tensor, unless results computed from ``x`` are recorded."""
     if isinstance(x, Tensor):
         x = resolve(x)
         return adopt(x) if is_live(x) else x._value
@@ -338,7 +338,7 @@ def make_leaf_like(like: object, name: str | None = None) -> Tensor:
 
 
 def make_leaves_like(leaves: Sequence[Tensor]) -> list[Tensor]:
-    """Return leaves like these, whose unknown lengths are their own.
+    """Return leaves like these, with unknown lengths of their own.
 
     Lengths that are equal stay so: they are those of the first leaf that has them.
     """
@@ -375,12 +375,12 @@ MEANS_LIST = re.compile(
 
 
 class ProgramTrace(OpenTrace):
-    """A trace that makes its leaves, and tells what an error means to the user."""
+    """A trace that makes its leaves, and explains errors to the user."""
 
     def open_leaves(
         self, values: Sequence[Any], names: Names | None = None
     ) -> list[Tensor]:
-        """Return leaves that hold values; a name is looked up when it is read."""
+        """Return leaves that hold values; each name is looked up at its first use."""
         line = source.caller(2)
         opened = []
         for i, value in enumerate(values):
@@ -399,7 +399,7 @@ class ProgramTrace(OpenTrace):
         return opened
 
     def explain(self, error: Exception) -> Exception | None:
-        """Return what to raise for an error of the block, if it can say more."""
+        """Return a better error for an error of the block, or None."""
         if MEANS_LIST.search(str(error)) and isinstance(error.args[0], str):
             hint = self._explain_lists(error)
             if hint and hint not in error.args[0]:
@@ -431,7 +431,7 @@ class ProgramTrace(OpenTrace):
         return explained
 
     def _explain_write(self, error: Exception) -> errors.TraceError | None:
-        """Return what to raise where NumPy does not let its own functions write."""
+        """Return a better error where NumPy refuses its own functions a write."""
         if isinstance(error, errors.WorkbenchError) or not READ_ONLY.search(str(error)):
             return None
         where = quote_error_site(error)
@@ -447,7 +447,7 @@ class ProgramTrace(OpenTrace):
         )
 
     def _find_taken(self, error: Exception) -> errors.GradientLostError | None:
-        """Return the error of ours in whose place a library raised another one."""
+        """Return the error of ours that a library replaced by another one."""
         if isinstance(sys.excepthook, blame.SilentHook):
             sys.excepthook.restore()
         if isinstance(error, errors.WorkbenchError):
@@ -460,7 +460,7 @@ class ProgramTrace(OpenTrace):
         return step
 
     def _explain_lists(self, error: Exception) -> str:
-        """Return what to say where a list of numbers was meant as one array.
+        """Return advice where a list of numbers was meant as one array.
 
         Each number of such an argument is a leaf of its own. The user's frames know
         the list by its name.
@@ -500,7 +500,7 @@ def record(
     owns: bool = False,
     constants: Sequence[Any] = (),
 ) -> Graph:
-    """Run ``call`` on fresh leaves inside a trace that closes when it returns.
+    """Run ``call`` on fresh leaves inside a trace that closes at the return.
 
     The graph has values where the leaves have; ``graph.tree`` is the nest of what was
     returned. ``function``: what the call runs, where that says more quickly what code
@@ -537,7 +537,7 @@ def record(
             if type(x) not in TENSORS:
                 outputs[i] = gather_result(x)
         caught = trace.caught
-        if traces.WRITTEN[0] and not lean:  # else who pulls back does so
+        if traces.WRITTEN[0] and not lean:  # else the function that pulls back does so
             purify(outputs, min(trace.leaves, default=0))
     graph = Graph(leaves, outputs, tree=structure, caught=caught)
     graph.decisions = trace.decisions or ()
@@ -607,7 +607,7 @@ class Tracing:
 
 
 def check_function(f: object, name: str) -> None:
-    """Raise an error if what is to be a function of arrays cannot be called."""
+    """Raise an error if an object is not a function of arrays."""
     if callable(f) and not isinstance(f, Tracing):
         return
     if callable(f):
@@ -670,7 +670,7 @@ class ArgumentNames:
 
 
 def parameter_name(f: Callable[..., Any], place: int) -> str:
-    """Return the name of a function's parameter, or of what stands there: ``arg2``."""
+    """Return the name of a function's parameter, or a substitute like ``arg2``."""
     parameters = parameters_of(f)
     if place < len(parameters):
         found = parameters[place]

@@ -81,19 +81,19 @@ def collect_often() -> None:
 
 
 def node_of(x: Any) -> Any:
-    """Return the node that a handle was when it was made; anything else as it is."""
+    """Return the original node of a handle; else the object unchanged."""
     return x.memory.node if type(x) in CHANGED else x
 
 
 class Arrays(dict[int, Array]):
-    """Arrays by their ids; a class of its own, so that nobody takes it for a user's."""
+    """Arrays by their ids; a class of its own, not to be confused with a user's."""
 
 
 #: How many hold each array that we have made read-only, by its id.
 HELD: dict[int, int] = {}
-#: Views that nobody holds any more, and that cannot be writeable before their base.
+#: Views without a holder that must wait for their base to be writeable.
 WAITING: dict[int, ref[Array]] = {}
-#: Arrays that were held, whose counts are still to be lowered.
+#: Arrays that were held, with counts still to be lowered.
 RELEASED: deque[list[Array]] = deque()
 
 
@@ -111,7 +111,7 @@ class Hold:
         self.arrays = Arrays()
 
     def add(self, array: Array) -> None:
-        """Hold an array, and those that it is a view of."""
+        """Hold an array and the bases of its memory."""
         chain = [array] if array.base is None else base_chain(array)
         flags = chain[-1].flags
         if not ((flags.owndata and flags.writeable) or _can_be_restored(chain[-1])):
@@ -145,7 +145,7 @@ class Hold:
 
 
 class LastingHold(Hold):
-    """What lets go when it is dropped, as a pullback is.
+    """A hold that ends when dropped, as of a pullback.
 
     A trace lets go by itself: an interrupt that strikes in here would be lost.
     """
@@ -160,7 +160,7 @@ class LastingHold(Hold):
 
 
 def _try_lower_counts() -> None:
-    """Lower the counts of what was released, unless somebody is counting."""
+    """Lower the counts of released arrays, unless another thread is counting."""
     while RELEASED and _COUNTING.acquire(blocking=False):
         try:
             _lower_counts()
@@ -169,7 +169,7 @@ def _try_lower_counts() -> None:
 
 
 def _lower_counts() -> None:
-    """Lower the counts, and make writeable what nobody holds: views after bases."""
+    """Lower the counts, and make arrays without a holder writeable, bases first."""
     while RELEASED:
         for member in reversed(RELEASED.popleft()):
             key = id(member)
@@ -197,7 +197,7 @@ def _lower_counts() -> None:
 
 
 def base_chain(array: Array) -> list[Array]:
-    """Return an array, what it is a view of, and so on to the owner of the memory."""
+    """Return an array, its base, and so on to the owner of the memory."""
     chain = [array]
     while isinstance(base := array.base, np.ndarray):
         chain.append(array := base)
@@ -218,7 +218,7 @@ def _can_be_restored(owner: Array) -> bool:
 
 
 class Decision(NamedTuple):
-    """A Tensor that became a plain number, by which Python decided what to record.
+    """A Tensor that became a plain number, by which Python chose a branch.
 
     ``kind`` is ``"bool"``, ``"cond"`` (of `wb.cond`), ``"index"``, ``"int"``,
     ``"float"``, ``"complex"``, ``"item"`` or ``"tolist"``; ``code`` and ``lasti`` are
@@ -233,7 +233,7 @@ class Decision(NamedTuple):
 
 
 class OpenTrace(Hold):
-    """A trace while it is open: its `wrt` leaves, and the arrays it locked.
+    """A trace while open: its `wrt` leaves, and the arrays that the trace locked.
 
     An array that a trace has caught is read-only until the trace ends (`Hold`), so
     that a buffer reused in a loop is an error and not a wrong gradient. NumPy leaves
@@ -247,7 +247,7 @@ class OpenTrace(Hold):
     collects_seldom = False
     #: An error of ours that compiled code has taken, to raise one of its own.
     taken: Exception | None = None
-    #: Why nobody may write to its leaves, in the words of an error.
+    #: Why its leaves must not be written to, in the words of an error.
     given = (
         "was given to the function: what its caller holds would change too, an array"
         " or, in a loop, an earlier result"
@@ -261,7 +261,7 @@ class OpenTrace(Hold):
     #: The arguments that are its leaves, and the arrays among the others.
     arguments: Sequence[Any] = ()
     constants: Sequence[Any] = ()
-    #: From so many changes on, those that nobody shows any more are looked for.
+    #: From this many changes on, search for those without a reader.
     most_changes = MANY
 
     #: One of its leaves without a value, if it has any: values come later, many
@@ -269,7 +269,7 @@ class OpenTrace(Hold):
     unknown: Any = None
     #: Whether its leaves are its own to write to.
     owns = False
-    #: What Python has decided by values in it, in order; None: nobody asks.
+    #: Python's decisions by values in it, in order; None: not recorded.
     decisions: list[Decision] | None = None
     #: Whether what is recorded in it is recorded anew in each run.
     decides_anew = False
@@ -279,7 +279,7 @@ class OpenTrace(Hold):
     pending: Any = None
     #: Weak references to the arrays that it made to store Tensors in (`plain.py`).
     plain: list[ref[Any]] | None = None
-    #: Arrays of the traces around that nobody may write to in this one; checksums.
+    #: Arrays of the outer traces that must not change in this one; checksums.
     older: Sequence[tuple[Any, int]] = ()
     #: Arrays of the caller's as the function has them, by their ids.
     given_arrays: dict[int, Any] | None = None
@@ -306,7 +306,7 @@ class OpenTrace(Hold):
         return self
 
     def note_plain(self, found: ref[Any]) -> None:
-        """Note an array that may be written to as long as it is there."""
+        """Note an array that may be written to during its lifetime."""
         known = self.plain
         if known is None:
             known = self.plain = []
@@ -318,8 +318,8 @@ class OpenTrace(Hold):
     def hold_older(self) -> None:
         """Let nobody write to arrays of the traces around: each run would do so again.
 
-        NumPy's own functions, which ask nobody, refuse to write to what is read-only;
-        all but `numpy.ufunc.at`, whose change is found when the trace ends.
+        NumPy's own functions, which call no protocol, refuse to write to read-only
+        arrays; all but `numpy.ufunc.at`, whose change is found when the trace ends.
         """
         older: list[tuple[Any, int]] = []
         for trace in LOCAL.stack:
@@ -334,7 +334,7 @@ class OpenTrace(Hold):
         self.older = older
 
     def check_older(self) -> None:
-        """Refuse what has changed an array of the traces around all the same."""
+        """Refuse changes to an array of an outer trace, found by checksum."""
         for x, total in self.older:
             if type(x) not in CHANGED and checksum(np.asarray(x)) != total:
                 raise TraceError(
@@ -345,7 +345,7 @@ class OpenTrace(Hold):
                 )
 
     def close_changes(self, outer: OpenTrace | None) -> None:
-        """End what was changed in this trace, or leave it to the one around.
+        """End the changes of this trace, or leave them to the outer one.
 
         That keeps what somebody may still read. An interrupt keeps none from its end;
         it is raised after the last.
@@ -410,7 +410,7 @@ class OpenTrace(Hold):
                 )
 
     def explain(self, error: Exception) -> Exception | None:
-        """Return what to raise for an error of the block, if it can say more."""
+        """Return a better error for an error of the block, or None."""
         return None
 
     def reaches(self, tensor: Any) -> bool:
@@ -451,7 +451,7 @@ def has_open_trace() -> bool:
 
 
 def note_decision(tensor: Any, kind: str, value: Any) -> None:
-    """Let the traces that ask for it know that a Tensor became a plain number."""
+    """Tell interested traces that a Tensor became a plain number."""
     # A thread of the function's own has no traces; it works for those of others.
     for trace in reversed(LOCAL.stack or OPEN):
         if trace.decides_anew:

@@ -79,6 +79,22 @@ class Basis(NamedTuple):
     rows: tuple[int, ...] = ()
 
 
+class Spelling(NamedTuple):
+    """Another op that computes the same, to the last digit of real numbers.
+
+    Attributes
+    ----------
+    op
+        The name of that op.
+    read
+        ``read(*operands)``: the operands that the other op has. None where the two do
+        not compute the same.
+    """
+
+    op: str
+    read: Callable[..., tuple[Any, ...] | None]
+
+
 class Traits(NamedTuple):
     """The facts of an op; a row sets those that are not the default.
 
@@ -106,7 +122,7 @@ class Traits(NamedTuple):
     grows
         Its result may be larger than a dtype holds for the size of its operands alone.
     length
-        It has a kink where its result is 0, and no `Op.root` tells of it.
+        It has a kink where its result is 0, and no `Op.root` for that.
     logistic
         It is ``low + (high - low) / (1 + exp(-k x))`` of these two bounds. None: not.
     moves
@@ -123,6 +139,9 @@ class Traits(NamedTuple):
         It is flat where its operand is large.
     selects
         Some entries of its operands do not reach its result, by their values.
+    spelling
+        The one op in whose words the stable forms are looked for (`Spelling`): a square
+        is a product. None: it is in its own words.
     steep
         Where its slope is infinite though its value is finite.
     subscripts
@@ -153,6 +172,7 @@ class Traits(NamedTuple):
     safe: str = ""
     saturates: bool = False
     selects: bool = False
+    spelling: Spelling | None = None
     steep: tuple[SingularPoint, ...] = ()
     subscripts: Callable[..., str] | None = None
     sums: bool = False

@@ -22,7 +22,7 @@ _NAMESPACE = "workbench"
 
 
 class Tree:
-    """The structure that `flatten` took apart; calling it puts leaves back.
+    """The structure from `flatten`; calling the structure puts leaves back.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Tree:
         return KINDS[self.kind].build(self, parts)
 
     def leaves(self, value: object) -> list[Any]:
-        """Return what stands in the places of the leaves, be it an array or a list.
+        """Return the values in the places of the leaves, arrays or lists.
 
         Raises
         ------
@@ -182,7 +182,7 @@ Flat = tuple[list[Any], Tree]
 
 
 def flatten(value: object) -> Flat:
-    """Return the leaves of a nest, in a fixed order, and the Tree that rebuilds it."""
+    """Return the leaves of a nest, in a fixed order, and its Tree."""
     if value is None or KINDS.get(type(value), _LEAF) is None:
         return [value], _LEAF
     leaves: list[Any] = []
@@ -203,7 +203,7 @@ def _make_flat_call(count: int) -> Tree:
 
 
 def _take_apart(value: object, leaves: list[Any]) -> Tree:
-    """Return the structure of a nest, whose leaves are added to ``leaves``."""
+    """Return the structure of a nest, and add its leaves to ``leaves``."""
     own = type(value)
     kind = _kind_of(own, value)
     if kind is None:
@@ -247,7 +247,7 @@ def describe_difference(expected: Tree, actual: Tree) -> str:
 
 
 def _describe(tree: Tree) -> str:
-    """Return a nest in words, without what is inside."""
+    """Return the outer container of a nest in words."""
     kind, count = tree.kind, len(tree.children)
     if kind is None:
         return "an array"
@@ -264,7 +264,7 @@ def _describe(tree: Tree) -> str:
 
 
 def _format(tree: Tree) -> str:
-    """Return a nest as it is written, with a star for each array."""
+    """Return a nest as Python notation, with a star for each array."""
     kind, inside = tree.kind, [_format(child) for child in tree.children]
     if kind is None:
         return "*"

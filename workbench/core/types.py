@@ -1,4 +1,4 @@
-"""Dtype and shape rules: what a value looks like before there is one."""
+"""Rules of dtype and shape: the spec of a value that does not exist yet."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def is_repeated_number(value: Any) -> bool:
     return bool(strides) and not any(strides) and value.size > 1
 
 
-#: Classes of Tensors that know their spec, and whose values are only made if need be.
+#: Classes of Tensors that know their spec, and make their values on request.
 SPECIFIED: set[type] = set()
 
 
@@ -267,7 +267,7 @@ def is_differentiable(dtype: npt.DTypeLike) -> bool:
 
 
 def format_shape(shape: Shape) -> str:
-    """Return a shape as the picture shows it: ``"569×16"``, ``"()"`` for a scalar.
+    """Return a shape in the picture's notation: ``"569×16"``, ``"()"`` for a scalar.
 
     >>> format_shape((569, 16)), format_shape(())
     ('569×16', '()')

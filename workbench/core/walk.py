@@ -119,7 +119,7 @@ def copy_version(node: Tensor, inputs: tuple[Any, ...]) -> Tensor:
         copy.memory = before.memory
     else:
         copy.memory = Memory(before)
-        copy.memory.latest = None  # nobody writes to it
+        copy.memory.latest = None  # not written to
     return _take_names(copy, node)
 
 

@@ -8,7 +8,7 @@ else when a function is made of the program, after it has been differentiated.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 from weakref import ref
@@ -21,8 +21,7 @@ from workbench.core.op import Op
 from workbench.core.tensor import MaskedTensor, Tensor, apply
 from workbench.core.types import Params
 from workbench.custom import from_graph_rules
-from workbench.custom.registry import RegisteredOp, enter, get_gradient
-from workbench.custom.running import BatchedOp, OpRunner
+from workbench.custom.registry import OpRunner, RegisteredOp, enter, get_gradient
 from workbench.errors import ShapeError
 from workbench.ops import define
 from workbench.overrides.rules import APART, TRUE
@@ -31,7 +30,7 @@ Pattern = Sequence[Sequence[bool]]
 
 
 class OpFromGraph(Call):
-    """An op made of a graph: called on arrays or Tensors, it computes the graph.
+    """An op made of a graph: called on arrays or Tensors, the op computes the graph.
 
     Parameters
     ----------
@@ -50,7 +49,7 @@ class OpFromGraph(Call):
 
         - an ``OpFromGraph`` or another op that takes the inputs, then one cotangent
           per output, and gives one gradient per input (zeros arrive for an output
-          that nobody differentiates, or that holds integers);
+          without a cotangent, or of integers);
         - a function ``rule(node, *cotangents)`` that returns one gradient (or None)
           per input;
         - a rule as text, such as ``"clip(d, -1, 1)"``, as in
@@ -141,7 +140,6 @@ class OpFromGraph(Call):
         )
         self.implicit = implicit
         self.maker = self
-        self._mapped: dict[Hashable, Op] = {}
         self.declared = _check_pattern(self.name, connection_pattern, self)
         self._true = Op(self.name)
         self._true.pull, self._true.push = self._true_pull, self._true_push
@@ -190,7 +188,7 @@ class OpFromGraph(Call):
         return define.apply_and_split(self, (*given, *self.implicit))
 
     def _connection(self, inputs: Any, params: Params) -> list[list[bool]]:
-        """Return the pattern of all that the op reads, for who looks for a path."""
+        """Return the pattern of all inputs and implicit inputs, for path searches."""
         everything = [True] * len(self.outputs)
         if self.declared is not None:
             return [*self.declared, *[everything] * len(self.implicit)]
@@ -205,7 +203,7 @@ class OpFromGraph(Call):
         return rows + pattern[len(self.inputs) :]
 
     def connection_pattern(self, node: Any = None) -> list[list[bool]]:
-        """Return for each input and each output whether the output depends on it.
+        """Return for each input and output whether the output depends on the input.
 
         Examples
         --------
@@ -219,7 +217,7 @@ class OpFromGraph(Call):
 
     @cached_property
     def _full_pattern(self) -> list[list[bool]]:
-        """The pattern of the graph, with the rows of what it reads by itself."""
+        """The pattern of the graph, with the rows of its implicit inputs."""
         columns = []
         for y in self.graph.outputs:
             reached = {y.serial} if isinstance(y, Tensor) else set()
@@ -238,7 +236,7 @@ class OpFromGraph(Call):
 
     @property
     def has_own_rule(self) -> bool:
-        """True if it has rules of its own, or one that is registered for it."""
+        """True if the op has rules of its own, or a registered one."""
         made = self._runner
         known = made.vjp is not None or made.jvp is not None
         return known or get_gradient(self.entry.key) is not None
@@ -266,7 +264,7 @@ class OpFromGraph(Call):
         params: Params,
         rules: Rules = None,
     ) -> list[Any]:
-        """Return the cotangents that the graph passes on, as far as it is connected."""
+        """Return the cotangents of the graph, along the declared connections."""
         op = self.specialize(inputs)
         if self.declared is None:
             return op.pull_recorded(mask, g, y, inputs, {}, rules)
@@ -296,9 +294,12 @@ class OpFromGraph(Call):
     def _batch(
         self, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
     ) -> Any:
-        op = self._mapped.get(batched)
+        key = "examples", batched
+        op = self.variants.get(key)
         if op is None:
-            op = self._mapped[batched] = BatchedOp(self, batched, self.run)
+            op = self.variants[key] = Call(
+                self.name, run=self.run, of=self, batched=batched
+            )
         return apply(op, inputs)
 
     def __repr__(self) -> str:
@@ -307,7 +308,7 @@ class OpFromGraph(Call):
 
 
 def rebuild_op(graph: Graph, single: bool, given: dict[str, Any]) -> OpFromGraph:
-    """Return the op of what pickle has sent of one."""
+    """Return the op from its pickled parts."""
     outputs = graph.outputs[0] if single else graph.outputs
     return OpFromGraph(graph.inputs, outputs, on_unused_input="ignore", **given)
 

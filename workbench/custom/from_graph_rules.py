@@ -35,8 +35,8 @@ def check_symbols(name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> N
             )
         if isinstance(x, Shared):
             raise errors.UsageError(
-                f"{name}: input {i} is {x.describe()}, which the op reads by itself."
-                " Leave it out of the inputs, or write a symbol in its place."
+                f"{name}: input {i} is {x.describe()}, which the op reads without an"
+                " input. Leave it out of the inputs, or write a symbol in its place."
             )
         if x.op is not IDENTITY or x.inputs or x._value is not None:
             what = "holds a value" if x._value is not None else "is an expression"
@@ -71,7 +71,7 @@ def check_symbols(name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> N
 def trace_inputs(
     name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> tuple[list[Tensor], list[Tensor], set[int]]:
-    """Return what the outputs read, without going past the inputs.
+    """Return the Tensors that the outputs read, up to the inputs.
 
     First the shared values and live Tensors, then the symbols that are no inputs, then
     the serials of all Tensors on the way.
@@ -87,7 +87,7 @@ def trace_inputs(
         if isinstance(node, Shared) and node.spec.dtype == object:
             raise errors.UsageError(
                 f"{name}: a random draw is inside{blame.quote_site(node.site)}, and its"
-                " gradient would draw anew. Draw outside, and give the noise as an"
+                " gradient would draw again. Draw outside, and give the noise as an"
                 " input."
             )
         if node._value is not None or isinstance(node, Shared):

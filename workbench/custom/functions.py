@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from workbench.autodiff.call import apply_valued
+from workbench.autodiff.call import apply_to_batch, apply_valued
 from workbench.core import blame, dims, tensor, tree, types, walk
 from workbench.core.blame import format_count
 from workbench.core.op import Op
@@ -23,8 +23,7 @@ from workbench.core.recorder import is_array, take_argument
 from workbench.core.tensor import Tensor, next_serial, value_of
 from workbench.core.trace import is_live, record
 from workbench.core.types import Spec
-from workbench.custom.registry import RegisteredOp, enter_function, home_of
-from workbench.custom.running import BatchedOp, OpRunner
+from workbench.custom.registry import OpRunner, RegisteredOp, enter_function, home_of
 from workbench.errors import TraceError, UnknownLengthError, UsageError
 from workbench.ops import define
 from workbench.overrides.node import Node, has_derivative, make_read_only
@@ -49,7 +48,7 @@ EACH = (
 
 
 class CallOp(Op):
-    """The op of one call, as programs hold it."""
+    """The op of one call, in the form that programs hold."""
 
     __slots__ = ("call",)
 
@@ -99,7 +98,7 @@ class FunctionCall:
 
     @property
     def is_reusable(self) -> bool:
-        """True if another call may use it: it keeps nothing of its arguments."""
+        """True if another call may use this: no argument is kept."""
         return self.kept is None and all(x is None for x in self.rest)
 
     # Its value
@@ -216,7 +215,9 @@ class FunctionCall:
         function = self.function
         made = CallOp(function.__op__, self)
         made.custom, made.maker = True, function
-        made.cure = f"This is what {function.__op__} says of these arguments."
+        made.cure = (
+            f"The error comes from {function.__op__}, called with these arguments."
+        )
 
         def compute(*arrays: Any, **params: Any) -> Any:
             outputs = self.compute_value(arrays)
@@ -226,8 +227,8 @@ class FunctionCall:
         made.compute = compute
         made.unfold = lambda values, params: self.compute_outputs(values)
         made.infer = self.infer
-        made.batch = lambda inputs, flags, params: tensor.apply(
-            BatchedOp(made, flags, self.compute_outputs), inputs, params
+        made.batch = lambda inputs, batched, params: apply_to_batch(
+            made, inputs, batched, params, self.compute_outputs
         )
         vjp = function.vjp
         if vjp is None and (function.paired or function.backward is not None):
@@ -246,7 +247,7 @@ class FunctionCall:
         return made
 
     def read_pattern(self, node: Any) -> Any:
-        """Return what the user says that the function reads, as relations."""
+        """Return the user's pattern of the function, as relations."""
         from workbench.custom.dependence import read_declaration
 
         declare = self.function.pattern
@@ -269,7 +270,9 @@ class FunctionCall:
         except Exception:
             given = [s if isinstance(s, Spec) else types.spec_of(s) for s in specs]
             if dims.has_dim([s.shape for s in given]):
-                raise UnknownLengthError("it is asked at stand-ins") from None
+                raise UnknownLengthError(
+                    "its function needs numbers for the lengths"
+                ) from None
             made = record(self.compute_outputs, given)
             found = tuple(map(types.spec_of, made.outputs))
         return found[0] if len(found) == 1 else found
@@ -398,7 +401,7 @@ MOST_CALLS = 64
 
 
 class CustomFunction:
-    """A function of arrays whose gradient is what its rules say.
+    """A function of arrays with a gradient given by its own rules.
 
     Made by :func:`workbench.custom_vjp`, :func:`workbench.custom_jvp` and
     :func:`workbench.custom_gradient`.
@@ -477,7 +480,7 @@ class CustomFunction:
         }
 
     def defvjp(self, forward: Function, backward: Function) -> None:
-        """Give the gradient as two functions, as JAX has it.
+        """Give the gradient as two functions, in JAX's form.
 
         ``forward(*args) -> (y, kept)`` computes the value, and what the gradient
         needs; ``backward(kept, g)`` gives a tuple, one gradient for each argument.
@@ -487,7 +490,7 @@ class CustomFunction:
         self._calls.clear()
 
     def defjvp(self, rule: Function) -> Function:
-        """Give forward mode as ``rule(primals, tangents) -> (y, t)``, as JAX has it."""
+        """Give forward mode as ``rule(primals, tangents) -> (y, t)``, in JAX's form."""
         self.jvp_rule = rule
         self.linear.clear()
         self._calls.clear()
@@ -684,7 +687,7 @@ def custom_gradient(
     jvp: UserRule | None = None,
     pattern: Function | None = None,
 ) -> Any:
-    """Return a function that returns its value and its gradient, as TensorFlow has it.
+    """Return a function from one that returns value and gradient, as in TensorFlow.
 
     ``f(*args)`` returns ``(y, grad)``; ``grad`` takes one cotangent for each array in
     ``y`` and returns one gradient for each argument. It may read what ``f`` has

@@ -15,13 +15,13 @@ from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 import numpy as np
 
 from workbench import errors
+from workbench.autodiff.call import apply_to_batch
 from workbench.core import blame, dims, tensor, types
 from workbench.core.blame import format_count
 from workbench.core.op import Op as Core
 from workbench.core.tensor import Tensor, admit
 from workbench.core.types import Spec
-from workbench.custom.registry import RegisteredOp, enter, home_of
-from workbench.custom.running import BatchedOp, OpRunner
+from workbench.custom.registry import OpRunner, RegisteredOp, enter, home_of
 from workbench.ops import define
 from workbench.overrides.node import lend_arrays
 from workbench.overrides.rule_errors import (
@@ -73,7 +73,7 @@ def convert_operand(x: Any) -> Any:
 
 
 class BoundOp(Core):
-    """One op with its settings, as programs hold it."""
+    """One op with its settings, in the form that programs hold."""
 
     __slots__ = ("__weakref__", "owner", "settings")
 
@@ -86,7 +86,7 @@ class BoundOp(Core):
 
 @dataclass_transform(frozen_default=True, eq_default=False)
 class Op:
-    """An op of your own: any code for its value, and its gradient beside it.
+    """An op of your own: any code for its value, with its gradient beside.
 
     Write a subclass with `compute`, and `vjp` for the gradient. Everything else is
     optional. Annotated attributes are settings, as the fields of a dataclass: they are
@@ -272,7 +272,7 @@ class Op:
     # How it is applied
 
     def _lower(self, node: Any, backend: str) -> Any:
-        """Return what a node is to a backend; None: its ``compute`` is called."""
+        """Return the form of a node for a backend; None: its ``compute`` is called."""
         return None
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
@@ -310,7 +310,7 @@ class Op:
 
     @property
     def _settings(self) -> dict[str, Any]:
-        """The settings by name: fields, or what the class's own ``__init__`` set."""
+        """The settings by name: fields, or the attributes that ``__init__`` set."""
         cls: Any = type(self)
         if dataclasses.is_dataclass(cls):
             # Not those of ``__dataclass_fields__``: a ClassVar is among them.
@@ -346,7 +346,7 @@ class Op:
 
     @property
     def _bound_op(self) -> BoundOp:
-        """The op with these settings, as programs hold it."""
+        """The op with these settings, in the form that programs hold."""
         found: BoundOp | None = self.__dict__.get("_made")
         if found is None:
             cls = type(self)
@@ -399,7 +399,7 @@ BOUNDS: WeakKeyDictionary[type[Op], WeakValueDictionary[Any, BoundOp]] = (
 
 
 def entry_of(cls: type[Op]) -> RegisteredOp:
-    """Return the entry of a class in the list of user's ops, entered if it is not."""
+    """Return the entry of a class in the list of user's ops; add one if missing."""
     found = ENTRIES.get(cls)
     if found is None:
         brings = next((n for n in ("vjp", "jvp") if cls._gives(n)), None)
@@ -417,7 +417,7 @@ def entry_of(cls: type[Op]) -> RegisteredOp:
 
 
 def _make_fields(cls: type) -> None:
-    """Make a dataclass of an op's class, if it is none yet.
+    """Make a dataclass of an op's class, unless already made.
 
     Not when the class is made, since a decorator may do it with settings of its own.
     A class with an ``__init__`` of its own stays as it is.
@@ -435,12 +435,14 @@ def _get_bound_op(op: Op) -> BoundOp:
 
 
 def _bind(op: Op) -> BoundOp:
-    """Return an op with its settings, as programs run it."""
+    """Return an op with its settings, in the form that programs run."""
     made = BoundOp(op.name)
     made.owner = made.maker = op
     made.settings = op._settings
     made.custom = True
-    made.cure = f"This is what {type(op).__name__}.compute says of these operands."
+    made.cure = (
+        f"The error comes from {type(op).__name__}.compute, called with these operands."
+    )
     made.compute = Compute(op)
     # A second op without `infer` finds the result by running on examples.
     probe = Core(op.name)
@@ -452,9 +454,7 @@ def _bind(op: Op) -> BoundOp:
     if op._gives("batch"):
         made.batch = lambda inputs, batched, params: call_batch(op, inputs, batched)
     else:
-        made.batch = lambda inputs, batched, params: tensor.apply(
-            BatchedOp(made, batched), inputs, params
-        )
+        made.batch = partial(apply_to_batch, made)
     if op._gives("pattern"):
         made.pattern = partial(_read_pattern, op)
     if type(op)._lower is not Op._lower:
@@ -473,7 +473,7 @@ def _bind(op: Op) -> BoundOp:
 
 
 def _read_pattern(op: Op, node: Any) -> Any:
-    """Return what an op's `pattern` says of a node, as relations."""
+    """Return the relations of an op's `pattern` for a node."""
     from workbench.custom.dependence import read_declaration
 
     return read_declaration(op.name, op.pattern, node)
@@ -492,7 +492,7 @@ def _exact_key(value: Any) -> Any:
 
 
 class Compute:
-    """An op's value: `compute` on arrays that it cannot change."""
+    """An op's value: `compute` on read-only arrays."""
 
     __slots__ = ("__name__", "op")
 
@@ -551,7 +551,9 @@ def infer_declared(op: Op, /, *specs: Any, **params: Any) -> Any:
     except Exception as error:  # whatever the user's code says of lengths
         if not dims.has_dim([s.shape for s in given]):
             raise
-        raise errors.UnknownLengthError("it is asked at stand-ins") from error
+        raise errors.UnknownLengthError(
+            "its infer needs numbers for the lengths"
+        ) from error
     several = isinstance(made, (tuple, list))
     found = tuple(made) if several else (made,)
     for y in found:
@@ -588,7 +590,7 @@ def call_batch(op: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> An
 
 
 def _check_results(op: Op, made: Any) -> tuple[list[Any], bool]:
-    """Return what `compute` returned as a list, and whether it was no tuple."""
+    """Return the results of `compute` as a list, and whether there was a single one."""
     single = not isinstance(made, (tuple, list))
     if isinstance(made, list) and not any(map(_is_array, made)):
         single, made = True, np.asarray(made)  # host array: a list of numbers
@@ -685,7 +687,7 @@ def _check_output(op: Op, y: Any, i: int | None) -> Any:
 
 
 def _note_count(op: Op, count: int) -> None:
-    """Note the number of outputs; raise an error if it was another before."""
+    """Note the number of outputs; raise an error if the number has changed."""
     known = op.__dict__.get("_count", type(op).n_outputs)
     if known is None:
         object.__setattr__(op, "_count", count)

@@ -2,7 +2,7 @@
 
 An op is known from the moment its class is made, so that a gradient can be registered
 for it and overrides can name it before there is an instance. What is registered is
-looked up when a derivative is taken: graphs that exist already see it.
+looked up when a derivative is taken: graphs that exist already see it (`OpRunner`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from weakref import ref
 import numpy as np
 
 from workbench.core.blame import find_similar
-from workbench.core.op import CUSTOM, OPS, load_all_ops
-from workbench.errors import RegistrationError
-from workbench.overrides.rule_errors import check_signature
+from workbench.core.op import CUSTOM, OPS, Op, load_all_ops
+from workbench.errors import NotDifferentiableError, RegistrationError, UsageError
+from workbench.overrides.rule_errors import check_signature, name_of_rule
 from workbench.overrides.rule_parser import BoundRule, parse_rule
+from workbench.overrides.rules import Runner, UserRule
 from workbench.overrides.targets import name_of, snake
 
 # The registry
@@ -158,7 +159,7 @@ def enter_function(entry: RegisteredOp) -> str:
 
 
 def is_alive(entry: RegisteredOp) -> bool:
-    """Return whether the class of an op still exists, so that somebody may use it."""
+    """Return whether the class of an op still exists."""
     if entry.maker is None:
         return True
     if entry.maker() is not None:
@@ -236,8 +237,8 @@ def register_gradient(op: Any) -> Callable[[F], F]:
         if not callable(rule):
             raise RegistrationError(
                 f"{rule!r} is not a gradient of {name!r}: decorate a function"
-                " rule(node, g), or give what wb.graph_rule made, or the name of a rule"
-                " (wb.named_rule)."
+                " rule(node, g), or give a result of wb.graph_rule, or the name of a"
+                " rule (wb.named_rule)."
             )
         if entry is None:
             keep_waiting(snake(name), rule)
@@ -262,7 +263,7 @@ def register_gradient(op: Any) -> Callable[[F], F]:
 def _is_same_rule(known: Any, rule: Any) -> bool:
     """Return whether two rules are the same, or one definition that ran twice.
 
-    What has no name of its own is told apart by what it is.
+    Rules without a name are told apart by identity.
     """
     if getattr(rule, "is_anonymous", False) or getattr(known, "is_anonymous", False):
         return bool(known == rule)
@@ -318,3 +319,54 @@ def describe_unknown(name: Any) -> str:
         f"no op is called {name!r}. Did you mean {' or '.join(close)}? The"
         f" ops that have been defined: {ops}."
     )
+
+
+# The rules of an op: its own, or the one that is registered for it.
+
+
+class OpRunner(Runner):
+    """The rules of an op that a user has made, or the one registered for it.
+
+    Its ``pull`` and ``push`` become those of the op.
+
+    Parameters
+    ----------
+    op, vjp, jvp, more
+        As `Runner` has them.
+    cure
+        What to write where the op has no derivative at all.
+    key
+        The key of its registered gradient.
+    """
+
+    def __init__(
+        self,
+        op: Op,
+        vjp: Any = None,
+        jvp: Any = None,
+        cure: str = "",
+        key: Any = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(op, vjp, jvp, **more)
+        self.cure = cure
+        self.key = op.name if key is None else key
+        op.pull, op.push, op.reads = self.pull, self.push, None
+        op.rule = " · ".join(name_of_rule(r) for r in (vjp, jvp) if r is not None) or (
+            "the gradient registered for it"
+        )
+
+    def find_rule(self) -> Any:
+        """Return the rule that is registered for the op."""
+        found = get_gradient(self.key)
+        if found is None:
+            raise NotDifferentiableError(
+                f"{self.op.name} has no derivative. {self.cure}".rstrip()
+            )
+        return found
+
+    def check_signature(self, rule: UserRule, count: int, what: str) -> None:
+        """Raise an error if a rule does not take a node and so many arrays."""
+        own = self.vjp is not None or self.jvp is not None
+        kind = UsageError if own else RegistrationError
+        check_signature(rule, count, self.op.name, kind, what)

@@ -1,4 +1,4 @@
-"""The first bad row of Dask arrays: found where it lies, explained here."""
+"""The first bad row of Dask arrays: found on its worker, explained here."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RowFindings(Findings):
 
 
 def is_bad(run: Callable[..., Any]) -> bool:
-    """Return whether a function raises, or gives what is not finite."""
+    """Return whether a function raises or gives a value that is not finite."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -105,7 +105,7 @@ def diagnose(
     progress: Progress | None = None,
     budget: float | None = BUDGET,
 ) -> RowFindings:
-    """Find the first row of Dask arrays with a bad value or gradient; explain it here.
+    """Find the first row of Dask arrays with a bad value or gradient; explain why.
 
     Each chunk runs the function and its gradient where it lies. One that gives NaN or
     an infinity, or raises, halves itself until one row is left; the first such row of

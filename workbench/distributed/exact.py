@@ -109,7 +109,7 @@ def cut_loss(
     whole = trace_plainly(rows.total)
     if len(whole.outputs) != 1 or np.prod(types.spec_of(whole.outputs[0]).shape) != 1:
         raise ClusterError(
-            "reduce='exact': the loss is one number. Sum what it returns."
+            "reduce='exact': the loss must be one number. Return its sum."
         )
     n = min(TRIAL, rows.total)
     values = [np.asarray(rows.flat[i]) for i in others]
@@ -242,9 +242,10 @@ def find_extremes(whole: Graph, cuts: list[int], joins: list[str]) -> list[int]:
             continue
         if node.op.kind != "reduction":
             raise ClusterError(
-                f"reduce='exact': {node.op.name}{blame.quote_site(node.site)} is the"
-                " largest or smallest of what parts of the rows give, and nothing tells"
-                " which rows reach it. Write np.max or np.min over the rows."
+                f"reduce='exact': {node.op.name}{blame.quote_site(node.site)} takes the"
+                " largest or smallest of several values, each computed from a part of"
+                " the rows, and nothing tells which rows reach it. Write np.max or"
+                " np.min over the rows."
             )
         found.append(i)
     return found
@@ -319,7 +320,7 @@ def transplant(small: Graph, whole: Graph) -> Graph:
 
 
 def cut_graph(graph: Graph, cuts: Sequence[int], outputs: Sequence[int]) -> Graph:
-    """Return the program of some nodes, whose inputs are also the cuts."""
+    """Return the program of some nodes, with the cuts as further inputs."""
     nodes = graph.interior
     return Graph(
         [*graph.inputs, *[nodes[i] for i in cuts]], [nodes[i] for i in outputs]
@@ -445,7 +446,7 @@ def try_cuts(
 
 
 def list_joins(node: Tensor) -> list[str]:
-    """Return how a cut may be put together, what its op combines with first."""
+    """Return the ways to join a cut, those of its own op first."""
     spec = types.spec_of(node)
     if isinstance(spec, Spec) and spec.dtype.kind == "b":
         return ["all", "any"] if node.op.combines is np.logical_and else ["any", "all"]
@@ -457,9 +458,10 @@ def refuse_cut(node: Tensor, n: int, k: int, a: Any, b: Any, y: Any) -> ClusterE
     """Return the error for a node at which rows cannot be cut off."""
     first, second, whole = (float(np.ravel(np.real(x))[0]) for x in (a, b, y))
     return ClusterError(
-        f"reduce='exact': rows cannot be cut off at {node.op.name}"
-        f"{blame.quote_site(node.site)}. Of {n} rows it gives {whole:.6g}, of {k} and"
-        f" {n - k} of them {first:.6g} and {second:.6g}: neither their sum nor the"
-        " larger or smaller one. What mixes rows (a sort, a difference of neighbours,"
-        " an entry of one row) needs all of them in one place: write x.compute()."
+        "reduce='exact': rows cannot be cut off at"
+        f" {node.op.name}{blame.quote_site(node.site)}. Of {n} rows it gives"
+        f" {whole:.6g}, of {k} and {n - k} of them {first:.6g} and {second:.6g}:"
+        " neither their sum nor the larger or smaller one. An op that mixes rows (a"
+        " sort, a difference of neighbours, an entry of one row) needs all of them in"
+        " one place: write x.compute()."
     )

@@ -117,7 +117,7 @@ class RowGradient:
             )
 
     def explain(self) -> str:
-        """Return in words what the last call cost, and whether it paid."""
+        """Return the cost of the last call, and its benefit, in words."""
         return self._told
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Jacobians and Hessians whose columns, rows or colours are shared out; ensembles.
+"""Jacobians and Hessians with shared columns, rows or colours; ensembles.
 
 What travels is the program of the products with many vectors, traced here once: another
 ``x`` is only another array. One piece is tried here first; where the cluster does not
@@ -56,7 +56,7 @@ def describe_choice(seconds: float, parts: int, what: str) -> str:
 
 
 class SharedWork:
-    """Something that is computed in pieces: what its kinds have in common."""
+    """Work in pieces: the common part of its kinds."""
 
     def __init__(
         self, f: Callable[..., Any], client: Any, progress: Progress | None, pieces: Any
@@ -75,7 +75,7 @@ class SharedWork:
         make: Callable[[], Any],
         nest: tree.Tree | None = None,
     ) -> Any:
-        """Return what was made for arguments like these, or make it."""
+        """Return the plan for arguments of these specs, or make one."""
         # What is no array is a constant of the program: another object, another one.
         specs = [repr(types.spec_of(x)) if is_input(x) else id(x) for x in args]
         key = tuple(specs), nest, repr(blocks_in_force())
@@ -123,7 +123,7 @@ class Arguments(NamedTuple):
 
 
 class SharedMatrix(SharedWork):
-    """A Jacobian or Hessian whose products with vectors are shared out.
+    """A Jacobian or Hessian, computed as products with vectors on many workers.
 
     Made by :func:`workbench.distributed.jacobian` and
     :func:`workbench.distributed.hessian`.

@@ -1,8 +1,8 @@
 """The driver: pieces of one computation, sent, counted, repeated, gathered, cancelled.
 
 Nothing else in this room waits for the scheduler. What is lost with a worker Dask
-computes again; what nobody can compute again, arrays that were only scattered, is sent
-again with the pieces that are left. A computation ends with its results, with the
+computes again; data that cannot be computed again, arrays that were only scattered, is
+sent again with the pieces that are left. A computation ends with its results, with the
 user's own error, or with a `ClusterError` that says what became of the cluster.
 """
 
@@ -144,7 +144,7 @@ def drive(
     progress: Progress | None,
     describe: Callable[[int], str],
 ) -> Iterator[tuple[int, Any]]:
-    """Yield what is wanted, with its place, as it comes; send again what was lost.
+    """Yield the results with their places, as they arrive; send lost pieces again.
 
     Raises
     ------
@@ -239,16 +239,16 @@ def explain_death(
     times = error.allowed_failures + 1
     # Dask counts what a dead worker had waiting too: another one may be guilty.
     return ClusterError(
-        f"{what} was on a worker {times} times when that ended, and is suspected of it;"
-        " most often there is too little memory. Give smaller pieces (pieces=, or"
-        " x.rechunk), or workers with more memory."
+        f"{what} was running {times} times on a worker that ended, and is the likely"
+        " cause; most often there is too little memory. Give smaller pieces (pieces=,"
+        " or x.rechunk), or workers with more memory."
     )
 
 
 def explain(
     client: Any, error: Exception, sent: Sent, describe: Callable[[int], str]
 ) -> None:
-    """Add a note to the error of a piece on where it was raised."""
+    """Add a note to the error of a piece: the place of the failure."""
     if isinstance(error, (ImportError, AttributeError, TypeError)):
         check_workers(client)  # says so if it is for want of the package
     failed = [p for f, p in sent.counted.items() if f.status == "error"]
@@ -257,21 +257,21 @@ def explain(
 
 
 def explain_loss(client: Any, resent: int, done: int, total: int) -> ClusterError:
-    """Return the error where the scheduler, or what was sent to it, is gone."""
+    """Return the error for a lost scheduler or lost data."""
     count = f"{done} of {total} pieces were done"
     if client.status != "running":
         return ClusterError(
             f"the scheduler is gone ({count}). Connect a new Client, and call again."
         )
     return ClusterError(
-        f"the cluster has lost what was sent to it {resent} times ({count}): its"
-        " workers end again and again. Look at their logs (client.get_worker_logs()),"
-        " or give them more memory."
+        f"the cluster has lost the data that was sent to it {resent} times ({count}):"
+        " its workers end again and again. Look at their logs"
+        " (client.get_worker_logs()), or give them more memory."
     )
 
 
 class Watch:
-    """Ends a wait that nobody else would end: for workers that do not come back."""
+    """Ends an endless wait: for workers that do not come back."""
 
     def __init__(self, client: Any) -> None:
         self.client = client

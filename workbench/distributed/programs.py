@@ -24,7 +24,7 @@ from workbench.core import blame, hooks
 from workbench.core.graph import Graph, inline
 from workbench.core.pickling import lift_constants
 from workbench.core.types import is_device_array
-from workbench.errors import ClusterError
+from workbench.errors import ClusterError, check_packages
 from workbench.rewrite.driver import Replay, check_rewrites
 from workbench.symbolic.function import BACKENDS
 
@@ -39,20 +39,15 @@ def find_library(name: str = "distributed") -> Any:
 
     Raises
     ------
-    ClusterError
-        If it is not installed, with the command that installs it.
+    MissingPackageError
+        If Dask is not installed, with the command that installs it.
     """
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ClusterError(
-            f"workbench.distributed needs Dask, and {error.name} is not installed. Run"
-            " pip install 'autodiff-workbench[distributed]'."
-        ) from error
+    check_packages("workbench.distributed", "distributed", "dask", "distributed")
+    return import_module(name)
 
 
 def find_client(client: Any = None) -> Any:
-    """Return the client that is given, or the one of the moment, after a look at it.
+    """Return the given client or the current one, after a check of its workers.
 
     Raises
     ------
@@ -117,7 +112,7 @@ def check_workers(client: Any) -> None:
 
 
 class WorkerProgram:
-    """A Graph on a worker, and what is made of it there."""
+    """A Graph on a worker, and its compiled functions there."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -146,7 +141,7 @@ class WorkerProgram:
             made: Any = self._functions.get(backend)
             if made is None:
                 made = BACKENDS[backend](self.graph, own=True)
-                made.has_warned = True  # nobody reads what a worker says
+                made.has_warned = True  # warnings on a worker are not read
                 if backend == "cupy":
                     made.run(values)  # so that it knows where they lie
                 made.wait()
@@ -155,12 +150,12 @@ class WorkerProgram:
 
 
 def load_program(data: bytes) -> WorkerProgram:
-    """Run on a worker: the task whose result is a program."""
+    """Return a program from its bytes: a task that runs on a worker."""
     return WorkerProgram(pickle.loads(data))
 
 
 def read(x: Any) -> Any:
-    """Run on a worker: the task whose result is an array."""
+    """Return the array itself: a task that runs on a worker."""
     return x
 
 
@@ -168,19 +163,19 @@ def read(x: Any) -> Any:
 
 
 class Packed(NamedTuple):
-    """A program as it is sent: its bytes, and the large arrays that it reads."""
+    """A program ready to send: its bytes, and the large arrays that its nodes read."""
 
     key: str
     data: bytes
     constants: list[Any]
 
     def place(self, client: Any) -> Any:
-        """Return a future of it; the same one as long as the cluster has it."""
+        """Return a future of the program; the cluster keeps a single one."""
         return client.submit(load_program, self.data, key=self.key)
 
 
 def pack(graph: Graph) -> Packed:
-    """Return a program as it is sent: simplified, its large constants apart.
+    """Return a program ready to send: simplified, with large constants apart.
 
     The values of these come first when it runs.
 
@@ -197,7 +192,7 @@ def pack(graph: Graph) -> Packed:
 
 
 def dump(x: Any, what: str, function: Any = None) -> bytes:
-    """Return what cloudpickle makes of a thing, which it sends to the workers.
+    """Return a value pickled by cloudpickle, for the workers.
 
     Raises
     ------
@@ -216,13 +211,13 @@ def dump(x: Any, what: str, function: Any = None) -> bytes:
                 told += f", for {name} = {blame.shorten(repr(value))}"
                 break
         raise ClusterError(
-            f"{what} cannot be sent to the workers: {told}. Put what it reads into"
-            " arguments, or define it in a module that workers can import."
+            f"{what} cannot be sent to the workers: {told}. Pass the objects that it"
+            " reads as arguments, or define it in a module that workers can import."
         ) from error
 
 
 def list_variables(function: Any) -> list[tuple[str, Any]]:
-    """Return what a function reads from outside, by name."""
+    """Return the outer variables of a function, by name."""
     try:
         found = inspect.getclosurevars(function)
     except (TypeError, ValueError):

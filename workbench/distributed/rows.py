@@ -1,4 +1,4 @@
-"""The rows of Dask arrays: how they are split, and what is computed of their chunks.
+"""The rows of Dask arrays: their chunks, and results over the chunks.
 
 A loss over rows is a mean or a sum of that of chunks. That it is so is tried on the
 first rows, not believed. Chunks stay on their workers; each is given what a program
@@ -63,7 +63,7 @@ class Rows(NamedTuple):
 
     @property
     def inputs(self) -> list[int]:
-        """Which leaves are inputs of a program; the others are settings of it."""
+        """The leaves that are inputs of a program; the others are settings."""
         return [i for i, x in enumerate(self.flat) if i in self.places or is_input(x)]
 
     @property
@@ -156,7 +156,7 @@ def read_rows(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Rows:
 def find_weights(
     f: Callable[..., Any], rows: Rows, settings: dict[str, Any], name: str
 ) -> tuple[list[int], tree.Tree]:
-    """Return which leaves it is differentiated by, and how these nest.
+    """Return the leaves to differentiate by, and their nest.
 
     Raises
     ------
@@ -242,7 +242,7 @@ class ChunkPrograms(NamedTuple):
 
 
 def is_input(x: Any) -> bool:
-    """Return whether an argument is an input of the program, not a setting of it."""
+    """Return whether an argument is an input of the program, not a setting."""
     return type(x) in (float, complex) or (
         hasattr(x, "shape") and getattr(x, "dtype", np.dtype(object)).kind in "biufc"
     )
@@ -278,7 +278,7 @@ def trace_chunks(
 
 
 def scale_loss(f: Callable[..., Any], share: float) -> Callable[..., Any]:
-    """Return a loss times a number; it has the parameters of the loss."""
+    """Return a loss times a number, with the parameters of the loss."""
     if share == 1:
         return f
 
@@ -304,7 +304,7 @@ def pull_chunk(
 
 
 class Chunks:
-    """The chunks of Dask arrays on a cluster, and sums of what is computed of them.
+    """The chunks of Dask arrays on a cluster, and sums over the chunks.
 
     Attributes
     ----------
@@ -347,7 +347,7 @@ class Chunks:
 
         def send(places: list[int]) -> Sent:
             nonlocal is_again
-            if is_again:  # some were lost, and nobody knows which
+            if is_again:  # some were lost, and which ones is unknown
                 self._blocks = self.compute_blocks()
             is_again = True
             placed = [place_array(client, x) for x in others]

@@ -34,7 +34,7 @@ SAMPLE = 16
 
 
 class RowFunction:
-    """The loss and gradient of all rows, as what a session runs."""
+    """The loss and gradient of all rows, in the form that a session runs."""
 
     #: What a session asks of a compiled function.
     backend, reason, has_warned = "compiled", None, True
@@ -93,7 +93,7 @@ class RowPrograms(Programs):
         self.data_places, self.reduce = data_places, reduce
 
     def renew(self) -> Programs:
-        """Raise: what is no input is part of the programs."""
+        """Raise: settings are a fixed part of the programs."""
         raise UsageError("wd.session: only inputs can have other values in a run.")
 
     def make(self, key: Hashable, record: Callable[..., Any]) -> Recorded:
@@ -120,7 +120,7 @@ def session(
     client: Any = None,
     progress: Progress | None = None,
 ) -> Session:
-    """Return a session whose runs take loss and gradient from all rows of Dask arrays.
+    """Return a session that takes loss and gradient from all rows of Dask arrays.
 
     Shown in JupyterLab (``wb.show(session)``) it is live: timeline, marks and overrides
     are those of any session, and an override that is attached while a training runs

@@ -5,15 +5,16 @@ changes its code; `plain_values.py` makes the values of the notebook plain again
 
 The picture: `display.py` puts a session into an output, `picture.py` draws it as SVG,
 `widget.py` is its live model, `anyfront.py` that in hosts without extensions,
-`hosts.py` chooses between them. `link.py` is the line to the page, `answers.py` what a
-page may ask, `jobs.py` long work in threads that Stop ends.
+`hosts.py` chooses between them. `link.py` is the line to the page, `sending.py` when
+and in which pieces states go out on it, `answers.py` what a page may ask, `jobs.py`
+long work in threads that Stop ends.
 
 The plots: `plots.py` has their functions, `heat.py` draws matrices and their patterns,
 `spectrum.py` eigenvalues and singular values, `gradient_errors.py` checks, with the
 layout of `figure.py`.
 
-Modules load at first use: the cell needs IPython, pictures and plots need ipywidgets
-and Plotly.
+Modules load at first use. IPython, ipywidgets and Plotly come with the extra
+``jupyter``.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.core import hooks
+from workbench.errors import check_packages
 from workbench.session.derivative import Derivative
 
 if TYPE_CHECKING:
     from workbench.jupyter.display import Picture
 
 __all__ = ["show"]
+
+check_packages("workbench.jupyter", "jupyter", "IPython", "ipywidgets", "plotly")
 
 
 def show(x: object, widget: Literal["auto", "lab", "anywidget"] = "auto") -> Picture:

@@ -1,74 +1,153 @@
 """What a page may ask of a session: plots, questions, commands, and long work.
 
-Each message is checked by the schema before it is used, and answered from the session
-that it is about. Nothing here sends: `link.py` does.
+Each request is a function with a decorator, which gives its name on the wire; the
+parameters are the fields that the page sends, and what is returned is the answer
+(`session/wire/protocol/requests.py`). What comes is checked by the schema before it is
+used. Nothing here sends: `link.py` does.
 """
 
 from __future__ import annotations
 
+import re
 import weakref
-from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 
+from workbench.checks.doctor.finding import Findings
 from workbench.checks.progress import Progress
+from workbench.checks.report import Report
 from workbench.core.schema import DataError, clean_text, quote
-from workbench.errors import UsageError, WorkbenchError
-from workbench.jupyter import plots
+from workbench.errors import OverrideError, UsageError, WorkbenchError
+from workbench.jupyter.plots import PLOTS
+from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session import Session
 from workbench.session.applied_override import AppliedOverride
+from workbench.session.profile import SessionProfile
 from workbench.session.wire import (
+    Picture,
+    encode_moments,
+    encode_picture,
     encode_preview,
     gather_details,
     list_norms,
     list_peers,
     list_rewrites,
-    list_runs,
-    read_steps,
-    read_target,
     take_inside,
     take_moment,
     take_peer,
     take_program,
 )
-from workbench.session.wire.protocol.events import (
-    CheckExpressionEvent,
-    EditEvent,
-    InsideEvent,
-    InspectEvent,
-    MomentEvent,
-    NormsEvent,
-    OverrideEvent,
-    PlotEvent,
-    PreviewEvent,
-    ProgramEvent,
-    SimplifyEvent,
+from workbench.session.wire.protocol import fields
+from workbench.session.wire.protocol.messages import (
+    DetailBody,
+    ExpressionData,
+    InsideData,
+    MomentData,
+    NormsData,
+    Path,
+    PeersData,
+    PreviewData,
+    ProgramData,
+    RunsData,
+    SimplificationData,
 )
-from workbench.session.wire.protocol.messages import WindowData
+from workbench.session.wire.protocol.requests import command, job, question
+from workbench.session.wire.protocol.snapshot import TargetData
 from workbench.session.wire.schema import read
 
 Message = dict[str, Any]
+#: The rules of a simplification that are switched off.
+Without = Annotated[list[fields.Typed], fields.Meta(maxItems=fields.MOST_RULES)]
 
 
 # Plots
 
+PlotName = Annotated[str, fields.Meta(title="PlotKind", enum=tuple(PLOTS))]
 
-def make_plot(session: Session, message: PlotEvent, progress: Progress) -> Message:
-    """Return a figure of derivatives, with what it shows of its matrix."""
-    window = read_window(message["window"])
-    make = PLOTS[message["plot"]]
-    of, wrt = message["of"], message["wrt"] or None
-    plot = make(session, of, wrt, window, progress, message["overrides"])
+
+class WindowData(TypedDict):
+    """A part of a matrix: rows and columns, each from and to (excluded)."""
+
+    rows: fields.Span
+    columns: fields.Span
+
+
+class MatrixData(TypedDict):
+    """The matrix of a heat map; each cell stands for ``block`` entries each way."""
+
+    kind: PlotName
+    of: fields.Node
+    wrt: fields.NodeList
+    #: The nodes between the two, both included.
+    path: fields.NodeList
+    mode: Literal["forward", "reverse", ""]
+    rows: fields.Count
+    columns: fields.Count
+    window: WindowData
+    block: fields.Span
+    #: Of a pattern that follows from the program: how many colours the numbers of its
+    #: cells are; 0 where they are shares of a block. Absent from one of values.
+    colours: NotRequired[fields.Count]
+
+
+class FigureData(TypedDict):
+    """A Plotly figure: the data of application/vnd.plotly.v1+json."""
+
+    data: Annotated[list[Any], fields.Meta(maxItems=fields.MOST_STRINGS)]
+    layout: dict[str, Any]
+
+
+class PlotData(TypedDict):
+    """A figure, with the other plots of the same nodes."""
+
+    title: fields.Text
+    note: fields.Text
+    figure: FigureData
+    matrix: Annotated[MatrixData | None, fields.Meta(default=None)]
+    views: Annotated[list[PlotName], fields.Meta(maxItems=len(PLOTS), default=[])]
+    #: The overrides in force, "stop at h"; those left out if it is the true one.
+    overrides: Annotated[list[fields.Text], fields.Meta(default=[])]
+    #: Whether it is the true derivative of a program with overrides.
+    is_true: Annotated[bool, fields.Meta(default=False)]
+    #: Of a gradient check what it says; "changed" where overrides are in force; None
+    #: where nothing was checked.
+    verdict: Annotated[fields.Outcome | None, fields.Meta(default=None)]
+    #: Why all entries are zero; empty where they are not.
+    zero: Annotated[fields.Text, fields.Meta(default="")]
+
+
+@job("plot")
+def make_plot(
+    session: Session,
+    plot: PlotName,
+    wrt: Annotated[list[int], fields.Meta(maxItems=fields.MOST_NODES)],
+    progress: Progress,
+    of: int | None = None,
+    window: WindowData | None = None,
+    overrides: bool = True,
+) -> PlotData:
+    """Return a figure of derivatives, with what it shows of its matrix.
+
+    Without ``of`` that of the output, without ``wrt`` by the session's; of a ``window``
+    that part of the matrix; without ``overrides`` the true derivative.
+    """
+    made = PLOTS[plot].draw(
+        session,
+        of=of,
+        wrt=wrt or None,
+        window=read_window(window),
+        progress=progress,
+        overrides=overrides,
+    )
     return {
-        "type": "plot",
-        "title": plot.title,
-        "note": plot.page_note,
-        "figure": plot.data,
-        "matrix": plot.matrix,
-        "views": list(plot.views),
-        "overrides": [clean_text(text) for text in plot.overrides],
-        "is_true": plot.is_true,
-        "verdict": plot.verdict,
-        "zero": clean_text(plot.zero),
+        "title": made.title,
+        "note": made.page_note,
+        "figure": cast(FigureData, made.data),
+        "matrix": cast(MatrixData | None, made.matrix),
+        "views": list(made.views),
+        "overrides": [clean_text(text) for text in made.overrides],
+        "is_true": made.is_true,
+        "verdict": made.verdict,
+        "zero": clean_text(made.zero),
     }
 
 
@@ -89,82 +168,62 @@ def read_window(window: WindowData | None) -> tuple[Span, Span] | None:
     return (first, last), (left, right)
 
 
-PLOTS: dict[str, Callable[..., Any]] = {
-    "jacobian": lambda s, of, by, w, p, o: plots.jacobian_plot(
-        s, of, by, w, progress=p, overrides=o),
-    "hessian": lambda s, of, by, w, p, o: plots.hessian_plot(
-        s, by, w, progress=p, overrides=o),
-    "singular": lambda s, of, by, w, p, o: plots.singular_plot(
-        s, of, by, p, overrides=o),
-    "spectrum": lambda s, of, by, w, p, o: plots.spectrum_plot(
-        s, by, p, overrides=o),
-    "sparsity": lambda s, of, by, w, p, o: plots.sparsity_plot(
-        s, of, by, w, p, overrides=o),
-    "check": lambda s, of, by, w, p, o: plots.check_plot(s, by),
-    "steps": lambda s, of, by, w, p, o: plots.steps_plot(s, of),
-}  # fmt: skip
+# How the derivative is simplified, and what is in a node
 
 
-def make_preview(session: Session, message: PreviewEvent) -> Message:
-    """Return what a node would pass on with a rule that is not attached yet."""
-    old = find_override(session, message["id"]) if "id" in message else None
-    found = session.preview(
-        message["node"],
-        read_target(message["target"]),
-        message["rule"],
-        steps=read_loop_steps(message, old),
-        replacing=old,
-    )
-    passed = encode_preview(session, found)
-    return {"type": "preview", "node": found.node, "passed": passed}
-
-
-# How the derivative is simplified
-
-
-def list_steps(session: Session, message: SimplifyEvent) -> Message:
+@job("simplify")
+def list_steps(session: Session, without: Without) -> SimplificationData:
     """Return the steps that simplify the derivative."""
-    return list_rewrites(session, message["without"])
+    return list_rewrites(session, without)
 
 
-def draw_program(session: Session, message: ProgramEvent) -> tuple[Message, list[Any]]:
-    """Return the derivative after so many steps, with its columns."""
-    shown, answer = take_program(session, message["without"], message["step"])
-    return answer, shown.buffers
+@job("program")
+def draw_program(
+    session: Session, without: Without, step: fields.Count
+) -> Picture[ProgramData]:
+    """Return the derivative as a program after so many of these steps."""
+    shown, extra = take_program(session, without, step)
+    return encode_picture(shown.header, shown.columns, extra)
 
 
-def draw_inside(session: Session, message: InsideEvent) -> tuple[Message, list[Any]]:
-    """Return the program inside a node, with its columns."""
-    shown, answer = take_inside(session, message["path"])
-    return answer, shown.buffers
+@job("inside")
+def draw_inside(session: Session, path: Path) -> Picture[InsideData]:
+    """Return the program inside a node, at one step of a loop."""
+    shown, extra = take_inside(session, path)
+    return encode_picture(shown.header, shown.columns, extra)
 
 
-#: Long work that is an answer, with its buffers: stopped, it has nothing to show.
-ANSWERS: dict[str, Callable[[Session, Any, Progress], tuple[Message, list[Any]]]] = {
-    "plot": lambda session, m, progress: (make_plot(session, m, progress), []),
-    "preview": lambda session, m, progress: (make_preview(session, m), []),
-    "simplify": lambda session, m, progress: (list_steps(session, m), []),
-    "program": lambda session, m, progress: draw_program(session, m),
-    "inside": lambda session, m, progress: draw_inside(session, m),
-    # Of a node inside others: a loop around it is run again.
-    "inspect": lambda session, m, progress: (inspect_node(session, m), []),
-}
+@job("inspect-inside")
+def inspect_inside(session: Session, path: Path, node: int) -> DetailBody:
+    """Return the details of a node inside others: a loop around it is run again."""
+    return gather_details(session, node, path)
 
 
 # Questions
 
 
-def inspect_node(session: Session, message: InspectEvent) -> Message:
+@question("inspect")
+def inspect_node(session: Session, node: int) -> DetailBody:
     """Return the details of a node."""
-    return {
-        "type": "detail",
-        **gather_details(session, message["node"], message.get("path")),
-    }
+    return gather_details(session, node)
 
 
-def follow_node(session: Session, message: NormsEvent) -> Message:
+@question("norms")
+def follow_node(session: Session, node: int) -> NormsData:
     """Return the norms of a node over the runs."""
-    return list_norms(session, message["node"])
+    return list_norms(session, node)
+
+
+@question("runs")
+def save_runs(session: Session) -> RunsData:
+    """Return the past runs that a page saves with its picture."""
+    return {"moments": encode_moments(session)}
+
+
+@question("moment")
+def show_run(session: Session, step: fields.Count) -> Picture[MomentData]:
+    """Return a run of the past as changes of the picture."""
+    return take_moment(session, step)
 
 
 #: The sessions that pages show: by their names, and which of that name it is, from 1.
@@ -194,76 +253,151 @@ def find_peers(session: Session) -> dict[str, Session]:
     }
 
 
-def find_moment(session: Session, message: MomentEvent) -> tuple[Message, list[Any]]:
-    """Return a run of the past, or another session, as changes of the picture."""
-    if "session" not in message:
-        return take_moment(session, message["step"])
-    name = message["session"]
+@question("peers")
+def name_peers(session: Session) -> PeersData:
+    """Return the other sessions, and which have the same program."""
+    return list_peers(session, find_peers(session))
+
+
+@question("peer")
+def show_peer(session: Session, name: fields.Typed) -> Picture[MomentData]:
+    """Return another session as it is now, as changes of the picture."""
     other = find_peers(session).get(name)
-    if other is not None:
-        return take_peer(session, other)
-    raise UsageError(f"there is no other session {quote(name)}: show it first.")
+    if other is None:
+        raise UsageError(f"there is no other session {quote(name)}: show it first.")
+    return take_peer(session, other)
 
 
-def check_expression(session: Session, message: CheckExpressionEvent) -> Message:
-    """Return whether a rule would do, and why not."""
+# Rules that are not attached yet
+
+
+def read_target(target: TargetData) -> Target:
+    """Return the target that the page names.
+
+    Raises
+    ------
+    OverrideError
+        If it is one that only Python can give.
+    """
+    if target["kind"] == "node":
+        return ByNode(target["node"])
+    if target["kind"] == "op":
+        return ByOp(target["op"])
+    if target["kind"] == "scope":
+        return ByScope(target["scope"])
+    raise OverrideError(
+        f"{quote(target['text'])} is no target that the page can give: a node, an op or"
+        " a scope."
+    )
+
+
+@question("check-expression")
+def check_expression(
+    session: Session, target: TargetData, rule: fields.Typed, id: int | None = None
+) -> ExpressionData:
+    """Return whether a rule would do for a target, or for that of an override."""
     try:
         # An override that is there keeps its own target, which may be no data.
-        known = "id" in message
-        target = (
-            find_override(session, message["id"])
-            if known
-            else read_target(message["target"])
-        )
-        words, ok = session.check_rule(target, message["rule"]), True
+        place = read_target(target) if id is None else find_override(session, id)
+        words, ok = session.check_rule(place, rule), True
     except WorkbenchError as error:
         words, ok = str(error), False
-    return {"type": "expression", "ok": ok, "message": clean_text(words)}
+    return {"ok": ok, "message": clean_text(words)}
 
 
-QUESTIONS: dict[str, Callable[[Session, Any], Message]] = {
-    "inspect": inspect_node,
-    "norms": follow_node,
-    "peers": lambda session, message: list_peers(session, find_peers(session)),
-    "runs": lambda session, message: list_runs(session),
-    "check-expression": check_expression,
-}
+@job("preview")
+def make_preview(
+    session: Session,
+    node: int,
+    target: TargetData,
+    rule: fields.Typed,
+    id: int | None = None,
+    steps: fields.Typed | None = None,
+) -> PreviewData:
+    """Return what a node would pass on with a rule that is not attached yet."""
+    old = None if id is None else find_override(session, id)
+    found = session.preview(
+        node,
+        read_target(target),
+        rule,
+        steps=read_loop_steps(steps, old),
+        replacing=old,
+    )
+    return {"node": found.node, "passed": encode_preview(session, found)}
 
 
 # Commands
 
 
-def attach_override(session: Session, message: OverrideEvent) -> None:
-    """Attach a rule, or replace the rule and the target of an override."""
-    old = find_override(session, message["id"]) if "id" in message else None
+@command("override")
+def attach_override(
+    session: Session,
+    target: TargetData,
+    rule: fields.Typed,
+    label: fields.Typed,
+    id: int | None = None,
+    steps: fields.Typed | None = None,
+) -> None:
+    """Attach a rule, or replace the rule and the target of an override.
+
+    Without ``steps``, those of the override that is replaced stay.
+    """
+    old = None if id is None else find_override(session, id)
     session.override(
-        read_target(message["target"]),
-        message["rule"],
-        name=message["label"].strip() or None,
-        steps=read_loop_steps(message, old),
+        read_target(target),
+        rule,
+        name=label.strip() or None,
+        steps=read_loop_steps(steps, old),
         replacing=old,
     )
 
 
-def edit_override(session: Session, message: EditEvent) -> None:
-    """Give an override another rule."""
-    old = find_override(session, message["id"])
+@command("edit")
+def edit_override(
+    session: Session,
+    id: int,
+    rule: fields.Typed,
+    label: fields.Typed,
+    steps: fields.Typed | None = None,
+) -> None:
+    """Give an override another rule, whatever its target is."""
+    old = find_override(session, id)
     session.override(
         old.override.target,
-        message["rule"],
-        name=message["label"].strip() or None,
+        rule,
+        name=label.strip() or None,
         enabled=old.enabled,
-        steps=read_loop_steps(message, old),
+        steps=read_loop_steps(steps, old),
         replacing=old,
     )
+
+
+def read_steps(text: str) -> int | slice | None:
+    """Return the steps of a loop that a text names as a subscript has them.
+
+    Raises
+    ------
+    UsageError
+        If the text names no steps.
+    """
+    parts = [part.strip() for part in text.split(":")]
+    if parts == [""]:
+        return None
+    if len(parts) > 3 or not all(re.fullmatch(r"(-?[0-9]{1,9})?", x) for x in parts):
+        raise UsageError(
+            f"{clean_text(text, 40)!r} names no steps of a loop: write one, 3, or -1"
+            " for the last, or several, 10:20. An empty field means all."
+        )
+    numbers = [int(part) if part else None for part in parts]
+    return numbers[0] if len(numbers) == 1 else slice(*numbers)
 
 
 def read_loop_steps(
-    message: OverrideEvent | EditEvent | PreviewEvent, old: AppliedOverride | None
+    steps: str | None, old: AppliedOverride | None
 ) -> int | slice | None:
     """Return the steps of a loop that a rule holds in: as before, if it names none."""
-    if "steps" in message:
-        return read_steps(message["steps"])
+    if steps is not None:
+        return read_steps(steps)
     return None if old is None else old.override.steps
 
 
@@ -275,29 +409,61 @@ def find_override(session: Session, which: int) -> AppliedOverride:
     raise UsageError(f"there is no override {which}")
 
 
-COMMANDS: dict[str, Callable[[Session, Any], object]] = {
-    "override": attach_override,
-    "switch": lambda session, m: session.switch(m["id"], m["enabled"]),
-    "remove": lambda session, m: session.remove(m["id"]),
-    "edit": edit_override,
-    "move": lambda session, m: session.move(m["id"], m["to"]),
-    "undo": lambda session, m: session.undo(m["steps"]),
-    "redo": lambda session, m: session.redo(m["steps"]),
-    "fix": lambda session, m: session.fix(m["finding"]),
-}
+@command("switch")
+def switch_override(session: Session, id: int, enabled: bool) -> None:
+    """Switch an override on or off."""
+    session.switch(id, enabled)
 
 
-# Long work: what a session keeps of it, and how it is found
+@command("remove")
+def remove_override(session: Session, id: int) -> None:
+    """Remove an override."""
+    session.remove(id)
 
 
-LONG: dict[str, tuple[str, Callable[[Session, Progress], Any]]] = {
-    "check": ("report", lambda session, progress: session.check(progress=progress)),
-    "diagnose": (
-        "findings",
-        lambda session, progress: session.diagnose(progress=progress),
-    ),
-    "profile": ("profile", lambda session, progress: session.profile()),
-}
+@command("move")
+def move_override(session: Session, id: int, to: int) -> None:
+    """Put an override at another place in the order; 0 is the first."""
+    session.move(id, to)
+
+
+@command("undo")
+def undo_changes(session: Session, steps: int = 1) -> None:
+    """Go some changes back."""
+    session.undo(steps)
+
+
+@command("redo")
+def redo_changes(session: Session, steps: int = 1) -> None:
+    """Go some changes forth."""
+    session.redo(steps)
+
+
+@command("fix")
+def attach_fix(session: Session, finding: fields.Count) -> None:
+    """Attach the fix of a finding, by its position in the list."""
+    session.fix(finding)
+
+
+# Long work of which the session keeps what it finds
+
+
+@job("check", keeps="report", title="The gradient check")
+def check_gradients(session: Session, progress: Progress) -> Report:
+    """Check all rules and gradients."""
+    return session.check(progress=progress)
+
+
+@job("diagnose", keeps="findings", title="The doctor")
+def diagnose_session(session: Session, progress: Progress) -> Findings:
+    """Ask the doctor."""
+    return session.diagnose(progress=progress)
+
+
+@job("profile", keeps="profile", title="The profile")
+def profile_session(session: Session) -> SessionProfile:
+    """Measure a run."""
+    return session.profile()
 
 
 def read_event(message: object) -> Message:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.errors import UsageError
-from workbench.jupyter.answers import ANSWERS
+from workbench.session.wire.protocol.requests import RequestKind
 
 #: Seconds from one word of progress to the next.
 PROGRESS_PAUSE = 0.2
@@ -48,7 +48,9 @@ class Job:
         Whether it was told to stop.
     """
 
-    def __init__(self, request: int, kind: str, clock: Clock, post: Post) -> None:
+    def __init__(
+        self, request: int, kind: RequestKind, clock: Clock, post: Post
+    ) -> None:
         self.request = request
         self.kind = kind
         self.stopped = False
@@ -91,13 +93,13 @@ class Job:
     @property
     def description(self) -> str:
         """The work that is under way, for a page that asks for another."""
-        what = {
-            "check": "The gradient check",
-            "diagnose": "The doctor",
-            "profile": "The profile",
-        }
         far = f" ({self._done} of {self._total} nodes)" if self._total else ""
-        return f"{what.get(self.kind, 'A plot')} is still at work{far}"
+        return f"{self.kind.title} is still at work{far}"
+
+    @property
+    def is_answer(self) -> bool:
+        """True for an answer, such as a plot: stopped, it has nothing to show."""
+        return self.kind.keeps is None
 
 
 class Jobs:
@@ -124,7 +126,7 @@ class Jobs:
         self._known: dict[Job, Any] = {}
 
     def begin(
-        self, request: int, kind: str, post: Post, work: Callable[[Job], None]
+        self, request: int, kind: RequestKind, post: Post, work: Callable[[Job], None]
     ) -> None:
         """Start a long request.
 
@@ -137,18 +139,18 @@ class Jobs:
         job = Job(request, kind, self._clock, post)
         with self._lock:
             running = self._running()
-            plots = [one for one in running if one.kind in ANSWERS]
-            if kind in ANSWERS and len(plots) >= MOST_PLOTS:
+            plots = [one for one in running if one.is_answer]
+            if job.is_answer and len(plots) >= MOST_PLOTS:
                 raise UsageError(
                     f"{len(plots)} plots are computed at the moment: wait for them, or"
                     " stop some."
                 )
-            others = [one for one in running if one.kind not in ANSWERS]
-            if kind not in ANSWERS and others:
+            others = [one for one in running if not one.is_answer]
+            if not job.is_answer and others:
                 raise UsageError(f"{others[0].description}: wait for it, or stop it.")
             self._known[job] = None
 
-        if kind == "plot":
+        if kind.name == "plot":
             # Not in its thread: a library whose loading is interrupted stays broken.
             import workbench.jupyter.figure  # noqa: F401
 
@@ -177,7 +179,7 @@ class Jobs:
             found = [job for job in self._running() if job.request == request]
         for job in found:
             again, job.stopped = job.stopped, True
-            if job.kind in ANSWERS or again:
+            if job.is_answer or again:
                 job.interrupt()
             else:
                 self._later(PATIENCE, job.interrupt)

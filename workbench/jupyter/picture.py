@@ -21,8 +21,9 @@ from workbench.ops import define
 from workbench.session.wire import Snapshot
 from workbench.session.wire.protocol.fields import STATISTICS, STATUSES
 
-#: A larger graph is described in words.
-MOST_NODES = 300
+#: A larger graph is described in words: its picture would be taller than a reader
+#: scrolls, and heavier than the rest of the notebook that keeps it.
+MOST_NODES = 100
 MOST_TITLE = 400
 CARD, TILE, HIGH = 104.0, 36.0, 34.0
 ROW = 58.0

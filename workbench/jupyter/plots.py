@@ -9,9 +9,10 @@ down to single entries. Plotly is loaded when a figure is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from inspect import signature
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from workbench.autodiff.sparse.colouring import Colouring
 from workbench.autodiff.sparse.pattern import SparsityPattern
@@ -22,12 +23,11 @@ from workbench.session import Session
 from workbench.session.derivative import (
     Derivative,
     SecondDerivative,
-    derivative,
+    make_derivative,
     make_second_derivative,
 )
 from workbench.session.matrix import Matrix
 from workbench.session.nodes import Node, to_list
-from workbench.session.stages import Values
 
 if TYPE_CHECKING:
     from workbench.jupyter.figure import Figure, Plot
@@ -46,9 +46,7 @@ Progress = Callable[[int, int], object] | None
 JACOBIAN = ("jacobian", "singular", "sparsity")
 HESSIAN = ("hessian", "spectrum", "sparsity")
 
-#: The last derivatives of a session, so that a zoom need not record them again.
-_KEPT: WeakKeyDictionary[Values, dict[Any, Any]] = WeakKeyDictionary()
-#: The most derivatives that are kept.
+#: The most derivatives that are kept, so that a zoom need not record them again.
 MOST_KEPT = 4
 
 
@@ -74,7 +72,7 @@ def _get_jacobian(
     found: Derivative = _reuse(
         session,
         (overrides, row, *by),
-        lambda: derivative(session, row, by, overrides=overrides),
+        lambda: make_derivative(session._state, row, by, overrides=overrides),
     )
     return found
 
@@ -84,7 +82,7 @@ def _get_hessian(session: Session, wrt: Wrt, overrides: bool) -> SecondDerivativ
     found: SecondDerivative = _reuse(
         session,
         (overrides, None, *by),
-        lambda: make_second_derivative(session, by, overrides=overrides),
+        lambda: make_second_derivative(session._state, by, overrides=overrides),
     )
     return found
 
@@ -107,8 +105,7 @@ def _find_ids(session: Session, wrt: Wrt) -> list[int]:
 
 def _reuse(session: Session, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
     """Return the derivative of the same nodes, values and overrides; make it if new."""
-    forward, resolution = session.forward, session.resolution
-    known = _KEPT.setdefault(forward, {})
+    known, resolution = session.forward.derivatives, session.resolution
     found = known.pop(key, None)
     if found is None or found[0] is not resolution:
         found = resolution, make()
@@ -260,13 +257,68 @@ def check_plot(session: Session, wrt: Wrt = None) -> Plot:
     return replace(made, verdict=report.verdict, overrides=tuple(report.overridden))
 
 
-def steps_plot(session: Session, node: Node | None = None) -> Plot:
+def steps_plot(session: Session, of: Node | None = None) -> Plot:
     """See `plots.steps`."""
     from workbench.jupyter.gradient_errors import plot_steps
 
-    i = session.output if node is None else session.nodes.find(node)
+    i = session.output if of is None else session.nodes.find(of)
     session.require_backward()  # raises the error for a session without values
     return plot_steps(session.graph.nodes[i], session.nodes.labels[i])
+
+
+@dataclass(frozen=True)
+class PlotKind:
+    """One kind of plot, as users and the page ask for it.
+
+    Attributes
+    ----------
+    name
+        Its name in `wb.plots` and on the wire.
+    make
+        What makes it of a session, with some of ``of``, ``wrt``, ``window``,
+        ``overrides`` and ``progress``.
+    title, view
+        What the page calls it, alone and among the views of the same nodes.
+    views
+        The kinds that show the same nodes, the first of which names them all; none for
+        one that is a view of whichever it was asked from.
+    """
+
+    name: str
+    make: Callable[..., Plot]
+    title: str
+    view: str
+    views: tuple[str, ...]
+
+    @cached_property
+    def needs(self) -> tuple[str, ...]:
+        """What it is made of beside the session: the parameters of ``make``."""
+        return tuple(signature(self.make).parameters)[1:]
+
+    def draw(self, session: Session, **given: Any) -> Plot:
+        """Return the plot, of what it needs of the given."""
+        return self.make(session, **{k: x for k, x in given.items() if k in self.needs})
+
+
+#: All kinds of plots: what else wants to know of them asks here, the page too.
+PLOTS = {
+    kind.name: kind
+    for kind in (
+        PlotKind("jacobian", jacobian_plot, "Jacobian", "Jacobian", JACOBIAN),
+        PlotKind("hessian", hessian_plot, "Hessian", "Hessian", HESSIAN),
+        PlotKind("singular", singular_plot, "Jacobian", "singular values", JACOBIAN),
+        PlotKind("spectrum", spectrum_plot, "Hessian", "eigenvalues", HESSIAN),
+        PlotKind("sparsity", sparsity_plot, "Sparsity", "sparsity", ()),
+        PlotKind("check", check_plot, "Gradient check", "errors", ("check",)),
+        PlotKind("steps", steps_plot, "Step sizes", "step sizes", ("steps",)),
+    )
+}
+
+
+def _draw(name: str, session: Session, **given: Any) -> Figure:
+    """Return the figure of a kind for a user."""
+    check_session(session, name)
+    return PLOTS[name].draw(session, **given).figure
 
 
 def plot_derivative(found: Derivative, window: Window) -> Figure:
@@ -331,9 +383,10 @@ def jacobian(
     >>> jacobian(session, "tanh 1", window=((1, 2), (0, 3))).data[0].z.shape
     (1, 3)
     """
-    check_session(session, "jacobian")
-    made = jacobian_plot(session, of, wrt, window, robust=robust, overrides=overrides)
-    return made.figure
+    return _draw(
+        "jacobian", session, of=of, wrt=wrt, window=window,
+        robust=robust, overrides=overrides,
+    )  # fmt: skip
 
 
 def hessian(
@@ -370,9 +423,9 @@ def hessian(
     >>> hessian(session).data[0].z.shape
     (3, 3)
     """
-    check_session(session, "hessian")
-    made = hessian_plot(session, wrt, window, robust=robust, overrides=overrides)
-    return made.figure
+    return _draw(
+        "hessian", session, wrt=wrt, window=window, robust=robust, overrides=overrides
+    )
 
 
 def spectrum(session: Session, wrt: Wrt = None) -> Figure:
@@ -403,8 +456,7 @@ def spectrum(session: Session, wrt: Wrt = None) -> Figure:
     >>> [trace.name for trace in spectrum(session).data]
     ['positive', 'negative']
     """
-    check_session(session, "spectrum")
-    return spectrum_plot(session, wrt).figure
+    return _draw("spectrum", session, wrt=wrt)
 
 
 def singular(session: Session, of: Node | None = None, wrt: Wrt = None) -> Figure:
@@ -433,8 +485,7 @@ def singular(session: Session, of: Node | None = None, wrt: Wrt = None) -> Figur
     >>> singular(session, "tanh 1").data[0].y
     array([0.41997434, 0.41997434, 0.41997434])
     """
-    check_session(session, "singular")
-    return singular_plot(session, of, wrt).figure
+    return _draw("singular", session, of=of, wrt=wrt)
 
 
 def sparsity(
@@ -485,8 +536,7 @@ def sparsity(
            [nan,  2.,  2.]], dtype=float32)
     """
     if not isinstance(session, SparsityPattern | Colouring):
-        check_session(session, "sparsity")
-        return sparsity_plot(session, of, wrt, window).figure
+        return _draw("sparsity", session, of=of, wrt=wrt, window=window)
     if of is not None or wrt is not None:
         raise UsageError(
             "wb.plots.sparsity of a pattern or a colouring draws all of it: leave of="
@@ -517,8 +567,7 @@ def check(session: Session, wrt: Wrt = None) -> Figure:
     >>> check(session).data[0].name
     'agrees'
     """
-    check_session(session, "check")
-    return check_plot(session, wrt).figure
+    return _draw("check", session, wrt=wrt)
 
 
 def steps(session: Session, node: Node | None = None) -> Figure:
@@ -547,8 +596,7 @@ def steps(session: Session, node: Node | None = None) -> Figure:
     >>> [line.name for line in steps(session, "tanh 1").data[:4]]
     ['forward', 'central', 'extrapolated', 'complex step']
     """
-    check_session(session, "steps")
-    return steps_plot(session, node).figure
+    return _draw("steps", session, of=node)
 
 
 def check_session(x: object, name: str) -> None:

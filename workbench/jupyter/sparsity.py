@@ -219,7 +219,7 @@ def number_entries(colouring: Colouring) -> heat.Array:
     if columns is None:
         assert colouring.row_colours is not None
         return colouring.row_colours[pattern.rows]
-    if colouring.mode in ("columns", "acyclic"):
+    if colouring.mode == "columns":
         return columns[pattern.columns]
     height, width = pattern.shape
     first = colouring.column_count * height  # of the products with rows
@@ -377,7 +377,7 @@ def describe_colouring(matrix: Patterned, colouring: Colouring | None) -> list[s
     count = format_count(colouring.count, "colour")
     if colouring.mode == "both":
         parts = f"{rows} of rows, {columns} of columns"
-    elif colouring.mode in ("star", "acyclic"):
+    elif colouring.mode == "star":
         parts = "of a symmetric matrix"
     else:
         parts = f"of {colouring.mode}"

@@ -16,10 +16,11 @@ from traitlets import Int, Unicode
 from workbench.jupyter import jobs
 from workbench.jupyter.link import Link
 from workbench.session import Session
+from workbench.session.wire import SCHEMA
 
-#: The npm package that holds the model and its view, and the version of both.
+#: The npm package that holds the model and its view, and the version of the wire.
 MODULE = "autodiff-workbench"
-MODULE_VERSION = "0.1.0"
+MODULE_VERSION = f"{SCHEMA}.0.0"
 
 
 class LinkedWidget(DOMWidget):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Functions that make arrays, and take what others have made.
+"""Functions that make arrays, or convert existing ones.
 
 They make plain arrays: NumPy's, or those of the library whose ``device`` is
 given. While a trace is open they make Tensors without a gradient, so that all
@@ -53,7 +53,7 @@ def asarray(
     device: object = None,
     copy: bool | None = None,
 ) -> Array:
-    """Return an array or Tensor of what is given, as `numpy.asarray` does.
+    """Return an array or Tensor of any array-like object, as `numpy.asarray` does.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def array(
     ndmin: int = 0,
     like: Array | None = None,
 ) -> Array:
-    """Return a new array or Tensor of what is given, as `numpy.array` does.
+    """Return a new array or Tensor of an array-like object, as `numpy.array` does.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def asanyarray(
     dtype: npt.DTypeLike | None = None,
     order: Literal["K", "A", "C", "F"] | None = None,
 ) -> Array:
-    """Return an array, or a subclass of NumPy's as it is; a Tensor stays one."""
+    """Return an array; keep a subclass of NumPy's array, and a Tensor."""
     kept = isinstance(obj, np.ndarray) and type(obj) is not np.ndarray
     return np.asanyarray(obj, dtype, order) if kept else asarray(obj, dtype, order)
 
@@ -252,7 +252,7 @@ def _make(
     device: object,
     like: Array | None,
 ) -> Array:
-    """Return what a function of NumPy makes, or one of its name of a device."""
+    """Return the array of a NumPy maker, or of its namesake on a device."""
     settings: dict[str, Any] = {"dtype": dtype}
     if order != "C":
         settings["order"] = order
@@ -271,7 +271,7 @@ def empty(
     device: object = None,
     like: Array | None = None,
 ) -> Array:
-    """Return an array of a shape whose entries are not set.
+    """Return an array of a shape, with entries that are not set.
 
     >>> import workbench.numpy as wnp
     >>> wnp.empty((2, 3)).shape
@@ -486,7 +486,7 @@ zeros_like = _make_like("zeros_like", np.zeros_like, zeros)
 
 
 def _list_settings(order: str, subok: bool, shape: Shape | None) -> dict[str, Any]:
-    """Return what is not as by default: other libraries know fewer settings."""
+    """Return the settings that differ from the defaults: some libraries have few."""
     settings: dict[str, Any] = {}
     if order != "K":
         settings["order"] = order
@@ -538,7 +538,7 @@ JOINED = frozenset(
 
 
 def join_maker(name: str) -> Callable[..., Any]:
-    """Return a maker of NumPy whose results are part of the trace that is open."""
+    """Return a maker of NumPy with results that join the open trace."""
     function = getattr(np, name)
 
     @wraps(function)

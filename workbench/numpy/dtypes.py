@@ -24,7 +24,7 @@ from workbench.core.types import Array, ArrayLike
 HOST = "cpu"
 
 
-#: The settings of what the namespace has made and nobody else has seen.
+#: The settings of arrays that the namespace has just made.
 FRESH = CopyParams()
 
 
@@ -51,7 +51,7 @@ def join_trace(made: Any, like: object = None, *, fresh: bool = True) -> Any:
 
 
 def is_host(device: object) -> bool:
-    """Return whether a device is NumPy's; None, for that of the data, counts as it."""
+    """Return whether a device is NumPy's, or None, the device of the data."""
     return device is None or (isinstance(device, str) and device == HOST)
 
 
@@ -61,12 +61,12 @@ def device_of(x: ArrayLike) -> Any:
 
 
 def is_same_device(x: ArrayLike, device: object) -> bool:
-    """Return whether an array lies where it is asked to be; None asks for nothing."""
+    """Return whether an array lies on a device; None accepts every device."""
     return device is None or bool(device_of(x) == device)
 
 
 def _find_library(device: object) -> ModuleType:
-    """Return the library whose device this is.
+    """Return the library that owns a device.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def make_on_device(device: Any, make: Callable[[Any], Any]) -> Any:
 
 
 def list_devices() -> list[Any]:
-    """Return NumPy's device, and CuPy's where it is loaded."""
+    """Return NumPy's device, and CuPy's devices if CuPy is loaded."""
     found: list[Any] = [HOST]
     cupy = sys.modules.get("cupy")
     if cupy is not None:
@@ -127,7 +127,7 @@ KINDS["numeric"] = (
 
 
 def _dtype_of(x: Any) -> Any:
-    """Return the dtype of an array or Tensor; a dtype as it is."""
+    """Return the dtype of an array or Tensor, or a dtype itself."""
     return getattr(x, "dtype", x) if not isinstance(x, type) else x
 
 
@@ -262,7 +262,7 @@ class Info:
     """
 
     def capabilities(self) -> dict[str, Any]:
-        """Return what is possible: masks as indices, shapes that depend on data."""
+        """Return the capabilities: masks as indices, shapes that depend on data."""
         return {
             "boolean indexing": True,
             "data-dependent shapes": True,
@@ -305,7 +305,7 @@ class Info:
         return {name: np.dtype(name) for name in dict.fromkeys(names)}
 
     def devices(self) -> list[Any]:
-        """Return ``"cpu"``, and CuPy's devices where it is loaded."""
+        """Return ``"cpu"``, and CuPy's devices if CuPy is loaded."""
         return list_devices()
 
 

@@ -149,10 +149,10 @@ ACTIVE: dict[int, Any] = {}
 
 
 class Namespace(ModuleType):
-    """NumPy as the code of swapped modules has it; for all other code NumPy's own."""
+    """NumPy for the code of swapped modules; NumPy itself for all other code."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(np, name)  # what NumPy loads when it is asked for
+        return getattr(np, name)  # NumPy loads these at their first use
 
     def __dir__(self) -> list[str]:
         return dir(np)
@@ -199,7 +199,7 @@ def _make_namespace() -> tuple[Namespace, dict[int, Any]]:
     return made, found
 
 
-#: What stands for NumPy, and what is swapped by the id of NumPy's own.
+#: Replacements by the id of NumPy's own object.
 NUMPY, BY_ID = _make_namespace()
 
 
@@ -207,7 +207,7 @@ NUMPY, BY_ID = _make_namespace()
 
 
 class _Types(type):
-    """Lets a name for `type` be what `type` is."""
+    """Lets a replaced name of `type` act as `type`."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and not kwargs:
@@ -235,7 +235,7 @@ class Type(metaclass=_Types):
 
 
 def type_of(x: Any) -> Any:
-    """Return what ``type(x)`` is where NumPy runs the program."""
+    """Return the answer of ``type(x)`` in a program that NumPy runs."""
     kind = type(x)
     if kind in plain.PLAIN or kind is plain.Turned:
         return np.ndarray
@@ -251,7 +251,7 @@ def type_of(x: Any) -> Any:
 
 
 def is_instance(x: Any, kinds: Any) -> bool:
-    """Return what ``isinstance`` does where NumPy runs the program."""
+    """Return the answer of ``isinstance`` in a program that NumPy runs."""
     if isinstance(x, kinds):
         return True
     return type(x) in TENSORS and issubclass(type_of(x), kinds)
@@ -330,7 +330,7 @@ def vars_of(x: Any) -> dict[str, Any]:
 
 
 def content_of(cell: Any) -> Any:
-    """Return what a cell of a closure holds; None while it holds nothing."""
+    """Return the content of a closure's cell, or None for an empty cell."""
     try:
         return cell.cell_contents
     except ValueError:  # it is not set yet
@@ -338,7 +338,7 @@ def content_of(cell: Any) -> Any:
 
 
 class SciPyModule(ModuleType):
-    """A module of SciPy, with ours in the place of what does not take Tensors."""
+    """A module of SciPy, with our functions where SciPy's do not take Tensors."""
 
     def __init__(self, theirs: ModuleType) -> None:
         super().__init__(theirs.__name__, theirs.__doc__)
@@ -363,13 +363,13 @@ class SciPyModule(ModuleType):
         return sys.modules.__getitem__, (self.__name__,)
 
 
-#: What stands for things of SciPy's, by the ids of these.
+#: Replacements of SciPy's objects, by the ids of these.
 _SCIPY: dict[int, Any] = {}
 _SEEN: set[str] = set()
 
 
 def swap_scipy(value: Any) -> Any:
-    """Return what stands for a module, function or object of SciPy; or itself."""
+    """Return the replacement of a module, function or object of SciPy, or itself."""
     if isinstance(value, ModuleType):
         name = value.__name__
         if type(value) is SciPyModule:
@@ -412,12 +412,12 @@ def _import(name: str) -> Any:
 
 
 def swap_value(value: Any) -> Any:
-    """Return what stands for something of NumPy's or SciPy's; or itself."""
+    """Return the replacement of an object of NumPy's or SciPy's, or itself."""
     found = BY_ID.get(id(value))
     return swap_scipy(value) if found is None else found
 
 
-#: What stands for NumPy's and SciPy's own, by its class: so it is found in a walk.
+#: The function that finds the original of a replacement, by its class.
 STANDING: dict[type, Callable[[Any], Any]] = {
     Namespace: lambda x: np,
     SciPyModule: lambda x: vars(x)["_theirs"],
@@ -433,6 +433,6 @@ _FUNCTIONS[id(is_instance)] = isinstance
 
 
 def find_true(value: Any) -> Any:
-    """Return what something stands for; anything else as it is."""
+    """Return the original of a replacement, or the value itself."""
     find = STANDING.get(type(value))
     return value if find is None else find(value)

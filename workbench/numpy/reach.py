@@ -1,4 +1,4 @@
-"""The code that a function reaches, and what it may do to arrays.
+"""The code that a function reaches, and the effects of that code on arrays.
 
 It is read off the bytecode: what a function calls by a global name, an attribute of a
 module, a closure, a default, a decorator or an object. Code of installed packages is
@@ -69,7 +69,7 @@ _FACTS: dict[int, Facts] = {}
 
 
 def read_code(code: CodeType) -> Facts:
-    """Return what the bytecode of a function, and of those in it, says."""
+    """Return the facts in the bytecode of a function and of its inner functions."""
     found = _FACTS.get(id(code))
     if found is not None:
         return found
@@ -171,7 +171,7 @@ class Defaults:
         self._function = function
 
     def find_names(self) -> list[tuple[Any, Any, Any]]:
-        """Return those to swap: what they are, and what they shall be."""
+        """Return the defaults to swap: key, old value, new value."""
         positional = self._function.__defaults__
         named = self._function.__kwdefaults__
         if positional is None and named is None:
@@ -202,7 +202,7 @@ class Defaults:
 
 
 class _Look:
-    """The names that were looked up in one place, and what they were.
+    """The names looked up in one place, with their values.
 
     Those that lead to code are known by its identity, all others by their type. What
     has the names is held weakly: that an answer is kept must keep nothing else.
@@ -219,7 +219,7 @@ class _Look:
         self.inside: dict[str, list[int]] = {}
 
     def note(self, name: str, value: Any) -> bool:
-        """Note what a name is; return whether it may lead to code."""
+        """Note the value of a name; return whether the value may lead to code."""
         kind = type(value)
         if kind in PASSED:
             self.passed[name] = kind
@@ -232,7 +232,7 @@ class _Look:
         return True
 
     def freeze(self, root: Any) -> tuple[Any, ...]:
-        """Return it in the form that is compared quickly.
+        """Return the notes of this owner in a form that compares quickly.
 
         The owner is None if it is ``root``: another one may be asked about.
         """
@@ -254,7 +254,7 @@ def _items_of(value: Any) -> list[Any]:
 
 
 class Reach:
-    """The code that a function reaches: a walk over what it reads.
+    """The code that a function reaches: a walk over the names that code reads.
 
     A name of a function's leads to what its globals hold, and an attribute to what the
     modules, the classes and the objects hold that have been met, by that name.
@@ -301,7 +301,7 @@ class Reach:
         self._classes.clear()
 
     def holds(self, root: Any) -> bool:
-        """Return whether all names are still what they were, also for another root."""
+        """Return whether all names still have the same values, for any root."""
         for owner, length, names, ids, passed, kinds, inside in self.known:
             if (found := root if owner is None else owner()) is None:
                 return False
@@ -340,7 +340,7 @@ class Reach:
             self._values.append(value)
 
     def _hold(self, owner: Any) -> None:
-        """Note what has attributes, and follow those that code has read so far."""
+        """Note an owner of attributes, and follow the attributes that code has read."""
         names = _names_of(owner)
         self._holders.append(owner)
         look = self._looks[id(names)] = _Look(owner)
@@ -355,7 +355,7 @@ class Reach:
                 self._look_up(owner, name)
 
     def _read(self, function: FunctionType) -> None:
-        """Follow what the code of a function reads."""
+        """Follow the names that the code of a function reads."""
         space, code = function.__globals__, function.__code__
         self._values += [content_of(cell) for cell in function.__closure__ or ()]
         self._values += function.__defaults__ or ()
@@ -378,7 +378,7 @@ class Reach:
                 self._look_up(owner, name)
 
     def _follow(self, value: Any) -> None:
-        """Follow a value to the code that it leads to."""
+        """Follow a value to the code behind the value."""
         kind = type(value)
         if kind in PASSED or id(value) in self._seen:
             return
@@ -439,7 +439,7 @@ REACHED: dict[Any, tuple[Any, CodeType | None, Reach]] = {}
 
 
 def find_reach(function: Any) -> Reach:
-    """Return what a function reaches; the answer is kept while it holds."""
+    """Return the reach of a function, kept in a cache while still valid."""
     key: Any = id(function)
     owner = function
     if type(function) is MethodType:  # which is another object each time

@@ -39,7 +39,7 @@ _LOCK = threading.RLock()
 
 
 class Swapped:
-    """The globals of a module whose names are swapped, and who has asked for it."""
+    """The globals of a module with swapped names, and the holders of the swap."""
 
     __slots__ = ("holders", "key", "names", "space")
 
@@ -50,7 +50,7 @@ class Swapped:
 
 
 def _find_names(space: Space, asked: frozenset[str]) -> list[tuple[str, Any, Any]]:
-    """Return the names of a module to swap: what they are, and what they shall be."""
+    """Return the names of a module to swap: name, old value, new value."""
     found: list[tuple[str, Any, Any]] = []
     kept: set[str] = set()
     for name, value in list(space.items()):
@@ -76,7 +76,7 @@ def _find_names(space: Space, asked: frozenset[str]) -> list[tuple[str, Any, Any
 
 
 class Swap:
-    """Binds the names of modules while its block runs; it may be entered again.
+    """Binds the names of modules during a block, which may be entered again.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Swap:
         self.fills = fills
 
     def run(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Return what a function returns that runs with the names swapped.
+        """Run a function with the names swapped, and return its result.
 
         The names are restored even where an interrupt strikes as they are; a ``with``
         statement cannot promise that.
@@ -172,7 +172,7 @@ class Swap:
                     space[name] = namespaces.ASKING[name]
 
     def restore(self) -> None:
-        """Bind what was there before; what the code has bound anew stays."""
+        """Restore the old values, except where code has assigned a new one."""
         with _LOCK:
             held = self._held
             while held:
@@ -187,11 +187,11 @@ class Swap:
                                 space[name] = old
                     namespaces.ACTIVE.pop(entry.key, None)
                 entry.holders.discard(holder)
-                held.pop()  # last: who is interrupted before does all of it again
+                held.pop()  # last: an interrupt before repeats all of it
 
 
 def find_swap(function: Any) -> Swap | None:
-    """Return the swap for what a function reaches; None where none is needed.
+    """Return the swap for everything that a function reaches; None if not needed.
 
     In a tuple with it, the arguments of the call, whose methods it may call.
     """
@@ -267,7 +267,7 @@ def swapped(*parts: Any) -> Swap:
 
 
 class trace_packages:
-    """Let code of installed packages fill arrays while it is traced, as your own does.
+    """Let code of installed packages fill arrays in a trace, as your own code does.
 
     The modules of these packages find, in place of NumPy and SciPy, what takes Tensors:
     ``np.zeros`` makes arrays in which traced values can be stored, and
@@ -280,8 +280,8 @@ class trace_packages:
 
     Returns
     -------
-    A context manager, for who wants it in one block alone. Called by itself, it holds
-    from then on.
+    A context manager, for use in a single block. Called by itself, it holds from then
+    on.
 
     Raises
     ------
@@ -311,8 +311,8 @@ class trace_packages:
                 )
             if name in ("numpy", "scipy", "workbench", "builtins"):
                 raise UsageError(
-                    f"trace_packages({name!r}): what {name} does to Tensors is known"
-                    " without it. Name a package that is written with NumPy."
+                    f"trace_packages({name!r}): {name} needs no such call to take"
+                    " Tensors. Name a package that is written with NumPy."
                 )
             if name not in sys.modules and find_spec(name) is None:
                 raise UsageError(

@@ -257,13 +257,13 @@ TRIL, TRIU = _triangle("tril", np.tril), _triangle("triu", np.triu)
 
 @implements(np.tril)
 def tril(m: Array, k: int = 0) -> Array:
-    """Return the lower triangle, zeros above it, as `numpy.tril` does."""
+    """Return the lower triangle with zeros above, as `numpy.tril` does."""
     return apply(TRIL, (_broadcast_to_matrix(m),), {"k": operator.index(k)})
 
 
 @implements(np.triu)
 def triu(m: Array, k: int = 0) -> Array:
-    """Return the upper triangle, zeros below it, as `numpy.triu` does."""
+    """Return the upper triangle with zeros below, as `numpy.triu` does."""
     return apply(TRIU, (_broadcast_to_matrix(m),), {"k": operator.index(k)})
 
 
@@ -500,7 +500,7 @@ def _take_window(x: Array, axis: int, where: slice) -> Array:
 
 
 def _list_pairs(given: Any, rank: int) -> list[Any]:
-    """Return a setting per axis and side, from all the ways to write it."""
+    """Return one setting per axis and side, from every form that NumPy accepts."""
     if given is None:
         return [(None, None)] * rank
     if isinstance(given, dict):

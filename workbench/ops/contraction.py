@@ -46,7 +46,7 @@ def swap(x: Array) -> Array:
 
 
 def product_dtype(*operands: Any) -> np.dtype[Any]:
-    """Return the dtype of a product; a Python number never decides it."""
+    """Return the dtype of a product; a Python number never decides the dtype."""
     specs = map(as_spec, operands)
     return np.result_type(*(s.example() if s.weak else s.dtype for s in specs))
 

@@ -33,7 +33,7 @@ from workbench.core.tensor import (
 )
 from workbench.core.trace import make_leaf_like
 from workbench.core.traits import Traits
-from workbench.errors import DtypeError, TraceError, UnknownLengthError
+from workbench.errors import DtypeError, TraceError, UnknownLengthError, UsageError
 from workbench.ops.spelling import format_rule
 
 #: The value of an op: ``compute(*arrays, **params)``.
@@ -69,7 +69,7 @@ def dtype_of(x: Any) -> np.dtype[Any]:
 
 
 def convert_dtype(a: types.Array, dtype: npt.DTypeLike) -> types.Array:
-    """Return an array in another dtype; NumPy refuses what is not an array."""
+    """Cast an array to another dtype; NumPy refuses other objects."""
     astype: Any = np.astype  # NumPy's stubs take no arrays but its own
     return astype(a, dtype)
 
@@ -98,8 +98,8 @@ def convert_for_mean(name: str, a: types.Array, dtype: npt.DTypeLike) -> types.A
     """Return an array in the dtype that a mean is to be computed in."""
     if not types.is_differentiable(dtype):
         raise DtypeError(
-            f"{name}(..., dtype={np.dtype(dtype)}){blame.user_line()}: NumPy rounds"
-            " what it adds and what it divides there, and that has no derivative."
+            f"{name}(..., dtype={np.dtype(dtype)}){blame.user_line()}: NumPy rounds the"
+            " sum and the quotient in this dtype, and rounding has no derivative."
             f" Write {name}(x).astype({np.dtype(dtype)}) for the rounded result."
         )
     return convert_dtype(a, dtype)
@@ -176,7 +176,7 @@ def root_of(
     infinite: bool = False,
     holds: Callable[[tuple[Any, ...]], bool] = lambda inputs: True,
 ) -> Root:
-    """Return what an elementwise op is whose output is the root of something smooth.
+    """Return the `Root` of an elementwise op: the square of its output is smooth.
 
     ``partials`` are those of half the square of the output, by each input, written as
     those of `elementwise`.
@@ -193,7 +193,7 @@ def root_of(
 
 
 def _list_same_dtype_loops(ufunc: np.ufunc) -> list[str]:
-    """Return the loops of a ufunc with one input whose output has the input's dtype."""
+    """Return the loops of a one-input ufunc that keep the dtype of the input."""
     return [t for t in ufunc.types if len(t) == 4 and t[0] == t[3]]
 
 
@@ -220,7 +220,7 @@ def multilinear(
     rule: str = "",
     **more: Any,
 ) -> Op:
-    """Declare an op that is linear in each input taken alone, such as `matmul`.
+    """Declare an op that is linear in each input taken alone, like `matmul`.
 
     ``transposes[i](g, *inputs, **params)`` gives the cotangent of input i, or is
     None where the input is not differentiable (an index).
@@ -332,11 +332,33 @@ def composite(
         composite("sumsq", lambda x, *, axis: np.sum(x * x, axis=axis))
     """
     new_op = declare(name)
-    new_op.compute = compute or body
+    new_op.compute = compute or _compute_by_body(new_op, body)
     new_op.rule = more.pop("rule", "the rules of the ops in its body")
     _set_settings(new_op, {**more, "unfold": body})
     new_op.fill_rules = lambda: hooks.derive_from_body(new_op, body)
     return new_op
+
+
+def _compute_by_body(new_op: Op, body: Compute) -> Compute:
+    """Return the value of a composite that its body alone gives.
+
+    A body that returns None says nothing of its operands, and then there is no value;
+    the Tensor of one would fail far from here, at whatever reads it first.
+    """
+
+    def compute(*arrays: Any, **params: Any) -> Any:
+        made = body(*arrays, **params)
+        parts = made if isinstance(made, tuple) else (made,)
+        if any(part is None for part in parts):
+            raise UsageError(
+                f"{new_op.name}({blame.describe_operands(arrays)}){blame.user_line()}:"
+                " its body returned None in the place of its value. Let each way"
+                " through the body end with a `return` of an array, or give the row"
+                " compute=, which knows the value where the body has nothing to say."
+            )
+        return made
+
+    return compute
 
 
 #: What a row may set besides derivatives and traits; ``unfold`` is a body, as
@@ -386,7 +408,7 @@ def unfold_by(body: Compute) -> Callable[..., Any]:
 
 
 def _follow_body(new_op: Op, body: Compute) -> None:
-    """Let what a row does not say of batches and lengths follow from its body."""
+    """Derive the rules for batches and lengths from a body, where the row has none."""
     if new_op.batch is None:
         new_op.batch = lambda inputs, batched, params: hooks.batch_by_body(
             new_op, body, inputs, batched, params
@@ -396,7 +418,7 @@ def _follow_body(new_op: Op, body: Compute) -> None:
 
 
 def _lengths_of_body(body: Compute) -> Callable[..., Any]:
-    """Return the `Op.lengths` of a body: it is recorded on the operands."""
+    """Return the `Op.lengths` of a body, found by recording it on the operands."""
 
     def lengths(*specs: Any, **params: Any) -> Any:
         given = [make_leaf_like(x) if isinstance(x, types.Spec) else x for x in specs]
@@ -416,9 +438,9 @@ def _lengths_of_body(body: Compute) -> Callable[..., Any]:
 
 
 def sum_to(g: types.Array, shape: tuple[Any, ...]) -> types.Array:
-    """Sum an array that was broadcast back to the shape it came from.
+    """Sum a broadcast array back to its original shape.
 
-    Where lengths are not known, the program finds out when it runs over which axes.
+    Where lengths are not known, the program finds the axes when it runs.
     """
     full = shape_of(g)
     if dims.has_dim(full) or dims.has_dim(shape):
@@ -442,7 +464,7 @@ def sum_to(g: types.Array, shape: tuple[Any, ...]) -> types.Array:
 
 
 def _has_known_broadcast(full: tuple[Any, ...], shape: tuple[Any, ...]) -> bool:
-    """Return whether it is known over which axes to sum."""
+    """Return whether the axes to sum over are known."""
     ends = zip(full[len(full) - len(shape) :], shape, strict=True)
     return all(
         dims.is_same_shape((h,), (n,)) or (type(n) is int and n == 1) for h, n in ends
@@ -503,7 +525,7 @@ def _find_names(partial: Partial) -> frozenset[str]:
 
 
 def _write_product(partial: Partial, g: str) -> str:
-    """Return the text of ``g`` times a partial derivative, as one would write it."""
+    """Return the text of ``g`` times a partial derivative, in usual notation."""
     if "g" in _find_names(partial):
         return re.sub(r"\bg\b", g, partial)
     if partial == "1":
@@ -561,7 +583,7 @@ def _compile_rules(
 def _run_source(
     source: str, filename: str, partials: tuple[Partial, ...]
 ) -> dict[str, Any]:
-    """Run the source of functions that rules are; return what it has defined."""
+    """Run the source code of generated rules; return the names that it defines."""
     # NumPy's warnings show it, and the line of the rule, as the place.
     linecache.cache[filename] = (
         len(source), None, source.splitlines(True), filename,
@@ -634,7 +656,7 @@ class _Steps:
 
 
 def _list_names(tree: ast.expr) -> list[str]:
-    """Return the names in an expression, each as often as it stands there."""
+    """Return the names in an expression, repeated as often as they occur."""
     return [n.id for n in ast.walk(tree) if isinstance(n, ast.Name)]
 
 
@@ -752,7 +774,7 @@ ITEM = op(
 
 
 def flatten_parts(passed: Sequence[Any]) -> list[Any]:
-    """Return what a rule passed on, with the entries of `Parts` in their place."""
+    """Return the cotangents from a rule, with each `Parts` replaced by its entries."""
     return [c for p in passed for c in (p if isinstance(p, tuple) else (p,))]
 
 
@@ -769,12 +791,12 @@ def output_values(node: Tensor) -> tuple[Any, ...] | None:
 
 
 def is_tuple_tensor(x: object) -> bool:
-    """Return whether it is a tuple Tensor."""
+    """Return whether ``x`` is a tuple Tensor."""
     return isinstance(x, Tensor) and output_values(x) is not None
 
 
 def split_outputs(node: Tensor) -> Tensor | tuple[Any, ...]:
-    """Return a Tensor as a rule sees it: itself, or the tuple of its outputs."""
+    """Return a Tensor as rules take it: itself, or the tuple of its outputs."""
     found = output_values(node)
     if found is None:
         return node

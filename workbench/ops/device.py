@@ -1,4 +1,4 @@
-"""Ops on CuPy's arrays where CuPy lacks what NumPy or SciPy has.
+"""Ops on CuPy's arrays where CuPy lacks a function of NumPy or SciPy.
 
 An op's ``compute`` is plain NumPy, which CuPy answers through NumPy's protocols. Where
 it has no such function, or takes fewer arguments, the op has a second value: a
@@ -40,7 +40,7 @@ _WARNED: set[str] = set()
 
 
 def find_library(x: object, module: str) -> Any:
-    """Return the module of SciPy, or of CuPy's copy of it, that takes an array."""
+    """Return the module of SciPy, or CuPy's copy of that module, for an array."""
     if not is_device_array(x):
         return import_module(f"scipy.{module}")
     name = f"cupyx.scipy.{module}"
@@ -72,7 +72,7 @@ def on_cupy(op: Op) -> Callable[[Compute], Compute]:
 
         @wraps(own)
         def compute(*arrays: Any, **params: Any) -> Any:
-            # A stack has a thousand operands of one type: each type is asked once.
+            # A stack has a thousand operands of one type: ask once per type.
             few = arrays if len(arrays) < 9 else {type(x): x for x in arrays}.values()
             for x in few:
                 kind: Any = type(x)
@@ -105,7 +105,7 @@ def compute_on_host(
     arrays: tuple[Any, ...],
     params: dict[str, Any] | None = None,
 ) -> Any:
-    """Return what a function of NumPy's arrays gives, where its operands are.
+    """Compute a function on NumPy arrays; return the result on the operands' device.
 
     The first time, warn that ``name`` leaves the device, for CuPy has no ``lacks``.
     """

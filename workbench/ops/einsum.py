@@ -234,7 +234,7 @@ def _einsum_body(*operands: Any, subscripts: str, optimize: Any = None) -> Any:
 def _order_pairs(
     parts: list[Factor], output: str, lengths: Mapping[str, int]
 ) -> list[tuple[int, int]]:
-    """Return which operands meet when, by their places in what is left of the list."""
+    """Return the order of pairwise products, by positions in the list that remains."""
     if len(parts) < 3:
         return [(0, 1)] * (len(parts) - 1)
     # Loaded here: a program without such products needs no search for paths.
@@ -285,7 +285,7 @@ def _sum_letters(x: Any, term: str, kept: set[str]) -> Factor:
 
 
 def _arrange(x: Any, term: str, output: str, lengths: Mapping[str, int]) -> Factor:
-    """Return an operand with its axes in this order, spread over letters it lacks."""
+    """Return an operand with axes in the order ``output``, broadcast to new ones."""
     inner = "".join(c for c in output if c in term)
     if inner != term:
         x = np.transpose(x, [term.index(c) for c in inner])
@@ -509,7 +509,7 @@ def _declare_masked(base: Op, spell: Callable[..., str]) -> None:
 
 
 def _multiply_entries(subscripts: str, arrays: tuple[Any, ...]) -> Array:
-    """Return an einsum whose every product is 0 where a factor is 0."""
+    """Return an einsum in which a product is 0 wherever one factor is 0."""
     terms, output = parse_subscripts(subscripts)
     letters = output + "".join(sorted(set("".join(terms)) - set(output)))
     nothing: Any = False

@@ -34,7 +34,7 @@ from workbench.core.tensor import (
     value_of,
 )
 from workbench.core.trace import is_live
-from workbench.core.traits import Exponential
+from workbench.core.traits import Exponential, Spelling
 from workbench.core.tree import map_tree
 from workbench.core.types import Array, ArrayLike, Tangent
 from workbench.errors import TraceError
@@ -67,7 +67,7 @@ def _as_numpy(
             return operate(a, b)
         except (ZeroDivisionError, OverflowError):
             if not any(isinstance(x, (float, complex)) for x in (a, b)):
-                raise  # integers, which have no inf
+                raise  # the value of inf or NaN says enough
             with np.errstate(all="ignore"):  # what is found is told by its value
                 return ufunc(a, b).item()
 
@@ -105,8 +105,25 @@ def _even_power(inputs: tuple[Any, ...]) -> Callable[[Any], Any] | None:
     return lambda g: g * (p * x ** (p - 2))
 
 
+def _read_difference(*operands: Any) -> tuple[Any, Any] | None:
+    """Return the operands of the difference that a sum with a negative is."""
+    for x, y in (operands, operands[::-1]):
+        if isinstance(y, Tensor):
+            if y.op.name == "negative":
+                return x, y.inputs[0]
+        elif isinstance(y, (int, float)) and y < 0:
+            return x, -y
+    return None
+
+
+def _read_square(x: Any, p: Any) -> tuple[Any, Any] | None:
+    """Return the factors of a power that is a square."""
+    return (x, x) if isinstance(p, (int, float)) and p == 2 else None
+
+
 _power = _as_numpy(operator.pow, np.power)
 elementwise("add", operator.add, "1", "1", template="{0} + {1}",
+    spelling=Spelling("subtract", _read_difference),
     commutative=True, sums=True, grows=True, analytic=True)  # fmt: skip
 elementwise("subtract", operator.sub, "1", "-1", template="{0} - {1}",
     sums=True, grows=True, analytic=True)  # fmt: skip
@@ -122,6 +139,7 @@ elementwise("negative", operator.neg, "-1", template="-{0}", carries=(0,),
 elementwise("positive", operator.pos, "1", template="{0}", carries=(0,), passes=True,
     analytic=True)  # fmt: skip
 elementwise("reciprocal", np.reciprocal, "-y * y", scalar="1 / x", grows=True,
+    spelling=Spelling("divide", lambda x: (1, x)),
     undefined=singular.RECIPROCAL, steep=singular.STEEP_RECIPROCAL,
     safe="safe_divide")  # fmt: skip
 _ROOT = root_of("0.5", "0", infinite=True, holds=_is_half)
@@ -132,6 +150,7 @@ elementwise(
     "g * (y * log(where(x0 == 0, 1, x0)))",
     pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · y · log(x₀)",
     root=_ROOT,
+    spelling=Spelling("multiply", _read_square),
     template="{0} ** {1}",
     aliases=("pow",),
     undefined=singular.POWER,
@@ -153,7 +172,8 @@ elementwise(
     grows=True,
 ).even = _even_power
 elementwise(
-    "square", np.square, "2 * x", scalar="x * x", grows=True, analytic=True
+    "square", np.square, "2 * x", scalar="x * x", grows=True, analytic=True,
+    spelling=Spelling("multiply", lambda x: (x, x)),
 ).even = lambda inputs: lambda g: 2 * g
 elementwise("sqrt", np.sqrt, "0.5 * g / y", root=root_of("0.5", infinite=True),
     undefined=singular.ROOT, steep=singular.STEEP_ROOT, safe="safe_sqrt")  # fmt: skip
@@ -659,7 +679,7 @@ def nan_to_num(
     posinf: ArrayLike | None = None,
     neginf: ArrayLike | None = None,
 ) -> Array:
-    """Replace NaN and infinities; what is replaced has derivative zero."""
+    """Replace NaN and infinities; replaced entries have derivative zero."""
     if not copy and isinstance(x, Tensor):
         fill = nan, posinf, neginf
         write(x, "np.nan_to_num(...)", lambda y: nan_to_num(y, True, *fill))
@@ -691,7 +711,7 @@ def sinc(x: Array) -> Array:
 
 @implements(np.i0)
 def i0(x: Any) -> Array:
-    """Compute `numpy.i0`, the modified Bessel function whose derivative has order 1.
+    """Compute `numpy.i0`, a modified Bessel function; its slope is that of order 1.
 
     The ops of `scipy.special` have both. DLMF 10.29.3.
     """
@@ -804,7 +824,7 @@ _imag.view = View(put=lambda x, part, params: np.real(x) + part * 1j)
 
 
 def conjugate(x: Array) -> Array:
-    """Return the conjugate of a complex array; a real one as it is."""
+    """Return the conjugate of a complex array; return a real array unchanged."""
     return np.conjugate(x) if dtype_of(x).kind == "c" else x
 
 
@@ -860,7 +880,7 @@ _sign.elementwise = True
 
 
 def sign(x: Array) -> Array:
-    """Return the sign, which is constant unless complex: then it is ``x / abs(x)``."""
+    """Return the sign: constant where real, ``x / abs(x)`` where complex."""
     made = _sign if dtype_of(x).kind == "c" else declare("sign")
     return apply(made, (x,))
 

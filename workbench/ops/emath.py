@@ -48,7 +48,7 @@ for _name in ("arccos", "arcsin", "arctanh"):
 
 @implements(np.emath.logn)
 def logn(n: ArrayLike, x: Array) -> Array:
-    """Return the logarithm to base ``n``, complex where it must be."""
+    """Return the logarithm to base ``n``, complex where the real one does not exist."""
     return np.log(_widen_to_complex(x, _is_negative)) / np.log(
         _widen_to_complex(n, _is_negative)
     )

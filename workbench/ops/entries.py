@@ -48,11 +48,11 @@ Places = np.ndarray[Any, np.dtype[Any]]
 
 
 class SharedEntry(ViewParams):
-    """The params of an entry in what NumPy would make no copy of, as `asarray`."""
+    """The params of an entry that NumPy would not copy, as in `asarray`."""
 
 
 class Sheet:
-    """What one operation gives for some entries, in the order in which it was done.
+    """The results of one operation for some entries, in the order of computation.
 
     Of a sheet without an ``op`` they are the entries of ``tensor``. Otherwise ``left``
     and ``right`` have the operands of each: the place on the sheet in ``operands``
@@ -88,8 +88,8 @@ class Sheet:
         #: Running sums that are nodes, by their places.
         self.sums: dict[int, Any] = {}
         self.tensor: Any = None
-        #: Of entries that stand for the memory of ``tensor``: a weak reference to the
-        #: array that does, as long as somebody has it.
+        #: For entries of the memory of ``tensor``: a weak reference to their array,
+        #: while the array exists.
         self.holder: Any = None
         #: The memory that ``tensor`` shows, if it was written to, and the version.
         self.seen: tuple[Any, int] = None, 0
@@ -122,7 +122,7 @@ class Sheet:
         return made
 
     def settle(self) -> None:
-        """Let the sheet be one of the entries of a Tensor: what was noted is done."""
+        """Replace the noted operations by a Tensor of their results."""
         self.tensor = self.gather(np.arange(len(self.left)))
         self.op, self.operands, self.depth = None, (), 0
         self.left, self.right, self.nodes = {}, {}, {}
@@ -365,7 +365,7 @@ MORE = ("spec", "facts")
 
 
 class Entry(Tensor):
-    """One entry of an array of objects: a place on a sheet, until it must be a node."""
+    """One entry of an array of objects: a place on a sheet, made a node when needed."""
 
     __slots__ = ("place", "sheet")
 
@@ -455,7 +455,7 @@ class Entry(Tensor):
 
 
 def _note_binary(op: Op, x: Any, y: Any) -> Entry | None:
-    """Return the entry that an operation gives; None where it is to be computed."""
+    """Return the entry of a noted operation; None where NumPy must compute instead."""
     left = right = None
     a, b = x, y
     if x.__class__ is Entry:
@@ -506,7 +506,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _make_unary_method(op: Op, general: Any) -> Callable[[Entry], Any]:
-    """Return the method of an op, as NumPy calls it for each entry."""
+    """Return the method of an op that NumPy calls for each entry."""
 
     def method(self: Entry) -> Any:
         sheet = self.sheet
@@ -572,8 +572,8 @@ for _name, _ufunc in (*_SIGNS.items(), *FUNCTION_METHODS.items()):
 def make_entries(x: Tensor, copy: bool | None) -> np.ndarray[Any, Any]:
     """Return an array of objects, the entries of a Tensor.
 
-    Where no copy was asked for, it stands for the memory of the Tensor: nobody may
-    write to it, since nobody would see that in the Tensor.
+    Where no copy was asked for, it stands for the memory of the Tensor: the array is
+    read-only, since a write would not show in the Tensor.
     """
     sheet = Sheet(None)
     if type(x) in CHANGED:
@@ -632,7 +632,7 @@ def gather(array: np.ndarray[Any, Any]) -> Any:
 
 
 def _find_sheets(flat: list[Any]) -> list[Sheet | None]:
-    """Return the sheets of some entries, None among them for what is no entry."""
+    """Return the sheets of some entries; None stands for any other object."""
     if set(map(type, flat)) == {Entry}:
         return list(dict.fromkeys(map(attrgetter("sheet"), flat)))
     found = [x.sheet if x.__class__ is Entry else None for x in flat]

@@ -44,7 +44,7 @@ def norm_name(norm: str | None) -> str:
 
 
 def settings(n: int | Dim, axis: int, norm: str | None) -> Params:
-    """Return what a transform along one axis is set to; the usual norm is left out."""
+    """Return the settings of a transform along one axis, without the default norm."""
     params: Params = {"n": n, "axis": axis}
     return params if norm_name(norm) == "backward" else {**params, "norm": norm}
 
@@ -76,7 +76,7 @@ def _resize_unknown(x: Array, lengths: dict[int, Any]) -> Array:
 
 @lru_cache(maxsize=64)
 def _result_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of a transform, by trying it on one entry."""
+    """Return the dtype of a transform, from a trial on one entry."""
     one = np.ones(1, dtype)  # host array: to ask for a dtype
     found: np.dtype[Any] = getattr(np.fft, name)(one, 1).dtype
     return found

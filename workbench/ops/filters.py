@@ -1,4 +1,4 @@
-"""Linear ops whose values SciPy computes: cosines and sines, recursive filters.
+"""Linear ops with values from SciPy: cosines and sines, recursive filters.
 
 Loaded by `workbench.scipy.fft` and `workbench.scipy.signal`, which give them SciPy's
 names. For CuPy's arrays the values come from `cupyx.scipy`.
@@ -36,7 +36,7 @@ def _transform(x: Array, kind: str, params: Params) -> Array:
 
 
 def _transform_on_cupy(x: Array, kind: str, params: Params) -> Array:
-    """Return the transform by a function without ``orthogonalize=``, as CuPy has it.
+    """Compute a transform on CuPy, where the functions have no ``orthogonalize=``.
 
     Without it a transform is orthogonalised where its norm is "ortho", and not else;
     the difference is a factor at the first and the last entry.

@@ -1,4 +1,4 @@
-"""Ops that change what flows back, and gradients that cannot be computed."""
+"""Ops that change cotangents, and gradients that cannot be computed."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ SCALE.batch = _batch("grad_scale")
 # computed from it holds it, and who asks for such a gradient gets an error that names
 # the op, its input and the reason (`workbench.gradient.grad_undefined`).
 
-#: The serial of the first one ever made; before it nobody looks for any.
+#: The serial of the first null ever made; until then no search is needed.
 MADE: list[int] = []
 
 ERRORS = {
@@ -145,7 +145,7 @@ class NullType(metaclass=_Null):
 
 
 class DisconnectedType:
-    """The gradient of what the cost does not depend on: a zero that says so.
+    """The gradient of a Tensor that the cost does not depend on: a marked zero.
 
     What ``return_disconnected="Disconnected"`` gives in the place of a gradient.
 
@@ -195,7 +195,7 @@ def note_disconnected() -> Iterator[Apart]:
 
 
 def resolve_cotangent(c: Any, op: Op, position: int, x: ArrayLike) -> object:
-    """Return what a rule gave for an input; a bare `NullType` as an expression.
+    """Return a rule's cotangent for an input; a bare `NullType` as an expression.
 
     Of a `DisconnectedType`, which is noted, None.
     """
@@ -239,7 +239,7 @@ def is_null(x: object) -> bool:
 
 
 def find_nulls(xs: Sequence[Any]) -> list[Tensor | None]:
-    """Return for each expression the first null that it holds, or None.
+    """Return the first null inside each expression, or None.
 
     Costs nothing until a null is made somewhere; then one walk over the part of the
     expressions that is younger.
@@ -276,7 +276,7 @@ def _make_error(
     why = f" ({comment})" if comment else ""
     return error(
         f"{what} cannot be computed: the gradient of input {position} of {name} is"
-        f" {says}{why}. Leave out what reaches it, cut it off"
+        f" {says}{why}. Leave out the path to that input, cut it off"
         " (wb.gradient.disconnected_grad), or give the op another gradient"
         " (wb.override)."
     )

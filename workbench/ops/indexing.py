@@ -111,7 +111,7 @@ def split_index(index: object) -> tuple[Key, tuple[Any, ...]]:
 
 
 class Unvalued(Exception):
-    """A slice ends at a Tensor without a value: `lengths.py` knows what to do."""
+    """A slice ends at a Tensor without a value; `lengths.py` handles this."""
 
 
 def _slice_bound(part: Any) -> int | Dim | None:
@@ -163,7 +163,7 @@ def as_index(key: Key, arrays: tuple[Any, ...]) -> Any:
 
 
 def check_masks(x: Array, arrays: tuple[Any, ...]) -> None:
-    """Refuse a boolean index whose values are not known."""
+    """Refuse a boolean index that has no values yet."""
     for a in arrays:
         if isinstance(a, Tensor) and a._value is None and is_mask(a):
             raise _masked_shape_error(x)
@@ -183,7 +183,7 @@ def _masked_shape_error(x: Array) -> TraceError:
 
 
 def indexed_shape(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> Shape:
-    """Return the shape of what an index takes, of lengths that may be unknown.
+    """Return the shape of an indexed array; lengths may be unknown.
 
     Raises
     ------
@@ -374,7 +374,7 @@ def _is_kept_off(array: Any) -> bool:
 
 
 class Scattered:
-    """A cotangent that is zero but at an index: not an array before it must be.
+    """A cotangent that is zero except at an index; it becomes an array when needed.
 
     A loop that takes ``x[i]`` for each i sends back as many of them. Reverse mode
     adds them up in place (`into`), so that the loop's gradient takes linear time.
@@ -386,7 +386,7 @@ class Scattered:
 
     __slots__ = ("_shape", "arrays", "g", "key")
 
-    #: It has no array's shape, so that nobody takes it for one.
+    #: No array shape looks like this, so that it is never mistaken for one.
     shape = None
 
     def __init__(
@@ -496,7 +496,7 @@ def getitem(x: Array, index: object) -> Array:
 
 
 class MaskEntries(NDArrayOperatorsMixin):
-    """The entries of an array at a mask whose values are not known, nor their number.
+    """The entries of an array at a mask with unknown values, and so of unknown number.
 
     It waits for a store at the same mask: what works entry by entry is done to all
     entries of the ``whole``, see `set_entries`. Any other use is an error.
@@ -561,7 +561,7 @@ def _is_same_mask(a: Any, b: Any) -> bool:
 
 
 def find_entries(x: Any, index: Any) -> MaskEntries | None:
-    """Return the entries at a mask without values; None where the index is no such.
+    """Return the entries at a mask without values; None for any other index.
 
     Besides the mask an index may have whole axes.
     """
@@ -664,7 +664,7 @@ Tensor.__getitem__ = _tensor_getitem  # type: ignore[assignment, method-assign]
 
 
 class Moves(NamedTuple):
-    """An index with the batch axis in it, and where its result has which axes.
+    """An index with the batch axis inside, and the order of axes in its result.
 
     ``bring`` takes the result to (batch, axes of one example), ``send`` takes what
     is to be written back to the order in which the index wants it.
@@ -675,11 +675,11 @@ class Moves(NamedTuple):
     axes: tuple[tuple[int, ...], tuple[int, ...]]
 
     def bring(self, y: Array) -> Array:
-        """Return what the index took, batch axis first."""
+        """Return the indexed entries, batch axis first."""
         return moveaxis(y, *self.axes) if self.axes[0] else y
 
     def send(self, values: Array) -> Array:
-        """Return what the index is to write, in the index's own order of axes."""
+        """Return the values to write, with their axes in the order of the index."""
         return moveaxis(values, *self.axes[::-1]) if self.axes[0] else values
 
 

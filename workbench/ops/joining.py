@@ -135,7 +135,7 @@ def _stack_lengths(*arrays: Any, axis: int) -> Spec:
 
 
 def _dtype_source(x: Any) -> Any:
-    """Return what decides a dtype: a Python number does not."""
+    """Return the part of ``x`` that decides a dtype; a Python number decides none."""
     return (
         x.example() if isinstance(x, Spec) and x.weak else x if is_weak(x) else x.dtype
     )
@@ -199,7 +199,7 @@ def concatenate(
 
 
 def _cast(y: Array, dtype: npt.DTypeLike | None, casting: Casting) -> Array:
-    """Return the dtype that is asked for, where NumPy's rule of casting allows it."""
+    """Cast to the requested dtype, where NumPy's casting rule allows that."""
     if dtype is None:
         return y
     if not np.can_cast(dtype_of(y), dtype, casting):
@@ -394,7 +394,7 @@ def insert(arr: Array, obj: Any, values: ArrayLike, axis: int | None = None) -> 
 
 
 def _require_index(obj: object) -> Any:
-    """Return where to insert or delete: plain, because the shape depends on it."""
+    """Return plain positions to insert or delete at: the shape depends on them."""
     if isinstance(obj, Tensor):
         if obj._value is None:
             raise TraceError(
@@ -544,8 +544,8 @@ BY_ENTRIES = {
 def _entries(x: Tensor, copy: bool | None = None) -> np.ndarray[Any, Any]:
     """Return an object array of the entries of a Tensor.
 
-    Where no copy was asked for, it stands for the memory of the Tensor: nobody may
-    write to it, since nobody would see that in the Tensor.
+    Where no copy was asked for, it stands for the memory of the Tensor: the array is
+    read-only, since a write would not show in the Tensor.
     """
     shape = x.shape
     frame = sys._getframe(2)
@@ -604,7 +604,7 @@ def refuse_sparse_method(frame: FrameType) -> None:
 
 
 def _gather(array: np.ndarray[Any, Any]) -> Array:
-    """Return one Tensor from an object array whose entries are Tensors and numbers."""
+    """Return one Tensor from an object array of Tensors and numbers."""
     flat: list[Any] = array.ravel().tolist()
     flat = [admit(x) if isinstance(x, dims.Dim) else x for x in flat]
     example = next((x for x in flat if isinstance(x, Tensor)), None)

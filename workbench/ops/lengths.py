@@ -55,7 +55,7 @@ def defer_function(
     pin: bool = False,
     lengths: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
-    """Return the function; it is called when the program runs, where it needs a length.
+    """Return the function, deferred to run time where a length is unknown before.
 
     NumPy's own functions do so by themselves. This is for functions of ours that
     NumPy does not hand to Tensors. With ``pin`` all ops that it makes stand on the
@@ -109,7 +109,7 @@ GIVEN = "given"
 
 
 def has_no_value(x: object) -> bool:
-    """Return whether it is a Tensor without a value."""
+    """Return whether ``x`` is a Tensor without a value."""
     return isinstance(x, Tensor) and x._value is None
 
 
@@ -228,7 +228,7 @@ def _has_tensor_end(part: Any) -> bool:
 
 
 def _list_index_parts(x: Array, index: object) -> list[tuple[Any, int]]:
-    """Return the parts of an index, each with the axis that it begins at."""
+    """Return the parts of an index, each with its first axis."""
     parts = index if type(index) is tuple else (index,)
     widths = [
         0 if p is None or p is Ellipsis else len(shape_of(p)) if is_mask(p) else 1
@@ -242,7 +242,7 @@ def _list_index_parts(x: Array, index: object) -> list[tuple[Any, int]]:
 
 
 def slice_by_tensors(x: Array, index: object) -> tuple[Any, tuple[Any, ...]]:
-    """Return ``x`` between those ends of slices that are Tensors, and what remains.
+    """Apply the slices with Tensor ends; return the array and the remaining index.
 
     The second is the index of what is still to be taken; ``()`` where that is all.
     """
@@ -257,7 +257,7 @@ def slice_by_tensors(x: Array, index: object) -> tuple[Any, tuple[Any, ...]]:
 
 
 def index_positions(x: Array, index: object) -> tuple[Any, ...]:
-    """Return the same index with arrays of positions, for who writes there."""
+    """Return the same index as arrays of positions, for writing."""
     parts = _list_index_parts(x, index)
     made = []
     for part, axis in parts:
@@ -330,7 +330,7 @@ PLACES.connection = connect_nothing
 
 
 def is_symbolic(x: object) -> bool:
-    """Return whether it is part of an expression of symbols, outside of every trace."""
+    """Return whether ``x`` is part of an expression of symbols outside a trace."""
     return has_no_value(x) and not traces.has_open_trace() and bool(shape_of(x))
 
 

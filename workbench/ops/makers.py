@@ -113,7 +113,7 @@ def _full_like_body(
     shape: Shape | None = None,
     order: MemoryOrder = "K",
 ) -> Array:
-    """Return one entry, spread: the lengths and the settings tell it."""
+    """Return one entry, broadcast: lengths and settings decide the result."""
     dtype = dtype_of(x) if dtype is None else dtype
     shape = shape_of(x) if shape is None else shape
     whole = np.full(shape, fill, dtype)  # host array: of no operand's entries
@@ -182,7 +182,7 @@ def full_like(
     *,
     device: object = None,
 ) -> Array:
-    """Return an array like ``a`` of one value, whose gradient is kept."""
+    """Return an array like ``a`` filled with one value; its gradient is kept."""
     if is_weak(fill_value):
         return _make_filled(a, fill_value, dtype, order, shape)
     shape = shape_of(a) if shape is None else shaping.as_integers(shape)
@@ -275,7 +275,7 @@ def _like_lengths(x: Array, *, maker: str, settings: tuple[Any, ...]) -> Spec:
     elif maker in ("eye", "identity", "tri") and more.keys() <= {"k", "M"}:
         columns = rest[0] if rest else more.get("M")
         return Spec((rows, rows if columns is None else columns), dtype)
-    raise UnknownLengthError("asked at stand-ins")
+    raise UnknownLengthError("only a run tells the shape that these settings give")
 
 
 def _is_whole(n: object) -> bool:
@@ -283,7 +283,7 @@ def _is_whole(n: object) -> bool:
 
 
 def _like_body(x: Array, *, maker: str, settings: tuple[Any, ...]) -> Array:
-    """Return what the settings alone tell."""
+    """Return the made array: the settings alone decide the result."""
     like = np.empty((), dtype_of(x))  # host array: of NumPy's kind
     made: Array = MAKE_LIKE.compute(like, maker=maker, settings=settings)
     return made
@@ -369,7 +369,7 @@ def full(
     like: Array,
     device: object = None,
 ) -> Array:
-    """Return an array of one value, whose gradient is kept if it is a Tensor."""
+    """Return an array filled with one value; the gradient of a Tensor is kept."""
     if is_weak(fill_value):
         settings = {"dtype": dtype, "order": order}
         return _make_like("full", like, (shape, fill_value), settings)
@@ -437,7 +437,7 @@ def _astype_compute(x: Array, *, dtype: np.dtype[Any]) -> Array:
 
 
 def _astype_pull(g: Array, y: Array, x: Array, *, dtype: np.dtype[Any]) -> Cotangent:
-    # Casting to integers rounds, whose derivative is 0; the sweep casts back.
+    # Casting to integers rounds and has derivative 0; the sweep casts back.
     return g if is_differentiable(dtype) else None
 
 
@@ -509,7 +509,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 
 def _dtype_stand_in(x: object) -> Any:
-    """Return a stand-in for a Tensor that has its dtype, and is weak where it is."""
+    """Return a stand-in with the dtype and the weakness of a Tensor."""
     if not isinstance(x, Tensor):
         return x
     spec = x.spec if x._value is None else spec_of(x._value)
@@ -536,7 +536,7 @@ def array_text(a: Array, *args: Any, **settings: Any) -> str:
 
 @implements(np.array_repr)
 def array_repr(arr: Array, *args: Any, **settings: Any) -> str:
-    """Return the text of a Tensor, as `array_text`; NumPy names it otherwise here."""
+    """Return the text of a Tensor, as `array_text` does under another name."""
     return str(arr)
 
 

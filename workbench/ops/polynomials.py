@@ -303,7 +303,7 @@ def _polyfit_lengths(
     x: Array, y: Array, deg: int, *rest: Any, **settings: Any
 ) -> Shape:
     if rest[1:2] == (True,) or rest[3:] or settings.get("full") or "cov" in settings:
-        raise UnknownLengthError("several results are measured")
+        raise UnknownLengthError("only a run tells the lengths of all these results")
     return (int(deg) + 1, *operand_shape(y)[1:])
 
 

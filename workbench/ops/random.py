@@ -1,4 +1,4 @@
-"""Random draws as nodes of a program, and what moves with a shape parameter."""
+"""Random draws as nodes of a program; draws that depend on a shape parameter."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _sample(
 
 
 def _make_compute() -> Callable[..., Any]:
-    """Make the ``compute`` of one op: each has its own, as texts name it."""
+    """Return a new ``compute`` for one op: texts name an op by its own ``compute``."""
 
     def compute(
         sample: Array, *given: Any, draw: _Draw | None = None, **lengths: Any
@@ -147,7 +147,7 @@ class _Draw:
         return _sample(self.name, generator, size, settings)
 
     def shaped(self, lengths: Params) -> Spec:
-        """Return the spec of the draw, lengths that are not known yet among it."""
+        """Return the spec of the draw, including lengths that are not known yet."""
         if not lengths:
             return self.spec
         settings = self.settings | lengths
@@ -201,7 +201,7 @@ def _emit_draw(draw: _Draw, given: Sequence[Any], lengths: Params) -> Any:
 
 
 def _text(node: Tensor) -> tuple[str, Params] | None:
-    """Return what the trace has drawn, or a call of the generator."""
+    """Return the text of a drawn value, or of a call of the generator."""
     made = node.params.get("draw")
     if made is None:
         return "{0}", {}
@@ -231,7 +231,7 @@ for _name in NAMES:
 
 
 def find_anchor() -> Tensor | Shared | None:
-    """Return what a draw hangs on that waits for the program to run; None: draw now.
+    """Return the anchor that delays draws until the program runs; None: draw now.
 
     A leaf without a value of the innermost open trace that has one, or the shared
     value of `anchor_draws`.
@@ -262,7 +262,7 @@ def is_recording_draws() -> bool:
 
 
 def record_draw(op: Op, inputs: tuple[Any, ...], value: object) -> Tensor:
-    """Return a node whose value is known already."""
+    """Return a node for a value that is already computed."""
     context = source.current_context()
     if context is not None and context.code is not None:
         code, lasti = context.code, context.lasti

@@ -97,7 +97,7 @@ def batch_reduction(op: Op) -> Callable[..., Any]:
 def reduced_shape(
     x: Array, *, axis: Axis = None, keepdims: bool = False, **_: Any
 ) -> tuple[Any, ...]:
-    """Return the shape of a reduction of an array, whose lengths may be unknown."""
+    """Return the shape of a reduction; lengths may be unknown."""
     shape = shape_of(x)
     axes = reduced_axes(axis, len(shape))
     return tuple(
@@ -106,7 +106,7 @@ def reduced_shape(
 
 
 def lengths_of(compute: Compute) -> Callable[..., Spec]:
-    """Return what a reduction gives of an array of unknown lengths."""
+    """Return a function that gives the spec of a reduction at unknown lengths."""
 
     @cache
     def reduced(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -154,7 +154,7 @@ def _sum_moved(moved: Array, params: Params) -> Array:
 
 
 def reduced_root(text: str, weight: Callable[..., Any], squares: bool = False) -> Root:
-    """Return what a reduction is whose result is the root of something smooth.
+    """Return the `Root` of a reduction: the square of its output is smooth.
 
     ``weight(x, **params)`` is the partial derivative of half its square by each entry,
     ``text`` the same in mathematics; ``squares`` as `Root` has it.

@@ -190,7 +190,7 @@ def diff(
 
 
 def _as_array(x: Any, like: Any) -> Array:
-    """Return a number as an array of the dtype that NumPy gives it."""
+    """Return a number as an array, in the dtype that NumPy chooses."""
     return x if hasattr(x, "dtype") else np.asarray(x, like=like)
 
 

@@ -77,7 +77,7 @@ Order = Literal["C", "F"]
 
 
 def value_in_memory(x: Array) -> Any:
-    """Return a value, or what lies in memory as it would, where that is known."""
+    """Return a value, or an array with the same memory layout where that is known."""
     value = value_of(x)
     if value is None and any(trace.examples for trace in traces.LOCAL.stack):
         value = find_layout(x)
@@ -98,7 +98,7 @@ def memory_order(x: Array) -> Order:
 
 
 def lay_out(x: Array, order: Order) -> Array:
-    """Return an array whose entries lie in this order: itself, or else a copy.
+    """Return an array in this memory order: itself if possible, else a copy.
 
     >>> import numpy as np
     >>> lay_out(np.ones((2, 3)).T, "C").strides
@@ -177,7 +177,7 @@ def _reshape_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) ->
 
 
 def _fill_free_length(shape: Shape, size: int | Dim) -> Shape:
-    """Return a shape with its -1 replaced by the length that it stands for."""
+    """Return a shape with its -1 replaced by the free length."""
     if not any(dims.is_same_shape((n,), (-1,)) for n in shape):
         return shape
     rest: Any = -math.prod(shape)
@@ -276,9 +276,9 @@ def _check_order(a: Array, order: str | None) -> Order:
     if order in ("A", "K") and len(shape_of(a)) > 1:
         if value_of(a) is None:
             raise TraceError(
-                f"order={order!r}{blame.user_line()} looks at how an array lies in"
-                " memory, which a trace without values (wb.vmap, wb.compile, wb.trace"
-                " on specs) does not know. Write order='C' or order='F'."
+                f"order={order!r}{blame.user_line()} depends on the order of an array"
+                " in memory, which a trace without values (wb.vmap, wb.compile,"
+                " wb.trace on specs) does not have. Write order='C' or order='F'."
             )
         return memory_order(a)
     return "F" if order == "F" else "C"
@@ -380,7 +380,7 @@ def _transpose_lengths(x: Array, *, axes: tuple[int, ...] | None = None) -> Spec
     shape = shape_of(x)
     order = range(len(shape))[::-1] if axes is None else axes
     if sorted(n % len(shape) for n in order) != list(range(len(shape))):
-        raise UnknownLengthError("asked at stand-ins: NumPy says what is wrong")
+        raise UnknownLengthError("axes must name each axis once")
     return Spec(tuple(shape[n] for n in order), dtype_of(x))
 
 
@@ -548,7 +548,7 @@ def _compute(x: Array, *, shape: Lengths) -> Array:
 
 
 def _infer(x: Array, *, shape: Lengths) -> Spec:
-    """Return what is stated, and where nothing is, what is known; both must agree."""
+    """Return the stated shape, completed by the known one; the two must agree."""
     both = zip(shape_of(x), shape, strict=True)
     _check_lengths(
         [n if n is not None and isinstance(m, Dim) else m for m, n in both], shape
@@ -585,7 +585,7 @@ _op.batch = _batch
 
 
 def specify_shape(x: Array, shape: int | Shape) -> Array:
-    """Return an array, with the shape that it is stated to have.
+    """Return an array, marked with the shape that the caller states.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Order, counting, sets: what has no derivative of its own, and sorting by it.
+"""Sorting, counting and sets: ops that order entries and have no derivative.
 
 The order of entries is an array of integers, which has no derivative; sorted
 values are gathered along it, so the gradient goes back to where each came from.
@@ -100,7 +100,7 @@ def _counting(name: str, **more: Any) -> Op:
 
 
 def _answer_counting(name: str, neutral: bool = False, **more: Any) -> None:
-    """Answer NumPy's function by the op; ``neutral`` is what ``where=`` leaves out."""
+    """Answer NumPy's function by the op; ``neutral`` fills in for ``where=``."""
     made = _counting(name, **more)
 
     @implements(getattr(np, name))
@@ -496,7 +496,7 @@ def trim_zeros(filt: Array, trim: str = "fb", axis: Axis = None) -> Array:
 def bincount(
     x: ArrayLike, /, weights: Array | None = None, minlength: int = 0
 ) -> Array:
-    """Count each integer, or sum weights, in which it is differentiable.
+    """Count each integer, or sum weights; the sums are differentiable in the weights.
 
     Raises
     ------
@@ -587,7 +587,7 @@ def _edges(
 
 
 def _bins(a: Array, edges: Array) -> Array:
-    """Return the bin of each entry; one more than there are for what is outside."""
+    """Return the bin of each entry; the number of bins marks an entry outside."""
     number = shape_of(edges)[0] - 1
     place = np.searchsorted(edges, a, "right") - 1
     place = np.where(np.equal(a, edges[number]), number - 1, place)

@@ -1,4 +1,4 @@
-"""The text of a rule as the picture shows it: mathematics, not code.
+"""The text of a rule in the picture: mathematics, not code.
 
 It is only read by people. What is computed is the expression itself.
 """
@@ -88,7 +88,7 @@ def format_rule(rule: str) -> str:
 
 
 def format_expression(tree: ast.expr) -> Text:
-    """Return an expression as text, and how tightly it holds together."""
+    """Return an expression as text, with the binding strength of its outer operator."""
     if isinstance(tree, ast.Constant):
         return format_constant(tree.value)
     if isinstance(tree, ast.Name):
@@ -109,13 +109,13 @@ def format_expression(tree: ast.expr) -> Text:
 
 
 def format_part(tree: ast.expr, least: int) -> str:
-    """Return a part of an expression, in brackets if it would fall apart there."""
+    """Return a part of an expression, in brackets where precedence requires them."""
     text, tight = format_expression(tree)
     return text if tight >= least else f"({text})"
 
 
 def format_constant(value: object) -> Text:
-    """Return a number, by its name where it has one."""
+    """Return a number as text, by name for known constants."""
     if value is None:  # the rule passes nothing on
         return "0", ATOM
     if isinstance(value, complex) and value.real == 0:
@@ -175,7 +175,7 @@ def format_product(tree: ast.BinOp) -> Text:
 
 
 def format_quotient(tree: ast.BinOp) -> Text:
-    """Return a fraction on one line, its sign before it."""
+    """Return a fraction on one line, with its sign in front."""
     negative, part = unsigned(tree.left)
     above = format_part(part, PRODUCT)
     if above.startswith("(−") and isinstance(part, ast.BinOp) and is_product(part):
@@ -185,12 +185,12 @@ def format_quotient(tree: ast.BinOp) -> Text:
 
 
 def is_product(tree: ast.BinOp) -> bool:
-    """Return whether a sign before it is that of the whole."""
+    """Return whether a sign in front applies to the whole product."""
     return isinstance(tree.op, (ast.Mult, ast.Div))
 
 
 def format_sum(tree: ast.BinOp) -> Text:
-    """Return a sum; a negative part of it is taken away."""
+    """Return a sum as text; write a negative term as a subtraction."""
     left, right = format_part(tree.left, SUM), format_part(tree.right, SUM)
     if right.startswith("−"):
         return f"{left} − {right[1:]}", SUM

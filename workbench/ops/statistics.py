@@ -59,7 +59,7 @@ def _std_weight(
 
 
 def _answer_moment(made: Op) -> None:
-    """Answer `numpy.var` or `numpy.std`, whose gradient is 0 where all are equal."""
+    """Answer `numpy.var` or `numpy.std`; the gradient of equal entries is 0."""
 
     @implements(getattr(np, made.name))
     def answer(

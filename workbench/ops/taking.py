@@ -174,7 +174,7 @@ def extract(condition: Array, arr: ArrayLike) -> Array:
 
 
 def _full_mask(condition: Array, length: int | Dim) -> Array | None:
-    """Return a condition as one flag an entry; None where NumPy would refuse it."""
+    """Return a condition as one flag per entry; None for a shape that NumPy refuses."""
     condition = admit(condition)
     if not hasattr(condition, "dtype"):
         condition = np.asarray(condition)  # host array: a list of flags
@@ -295,7 +295,7 @@ def _list_conditions(x: Array, given: Any) -> list[Any]:
 
 
 def require_positions(x: object, name: str) -> Any:
-    """Return the plain array to look for positions in; their number depends on it."""
+    """Return the plain array to search for positions; values decide their number."""
     if isinstance(x, Tensor):
         if x._value is None:
             raise TraceError(
@@ -378,7 +378,7 @@ FUNCTION_METHODS["compress"] = lambda a, condition, *more, **settings: np.compre
 
 @implements(np.ix_)
 def ix_(*args: Any) -> tuple[Any, ...]:
-    """Return indices whose cross product selects a grid, as `numpy.ix_` does."""
+    """Return indices of a grid, the cross product of arrays, as `numpy.ix_` does."""
     made = []
     for i, part in enumerate(map(admit, args)):
         if len(shape_of(part)) != 1:

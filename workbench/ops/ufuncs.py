@@ -41,7 +41,7 @@ REDUCTIONS: dict[Ufunc, Callable[..., Any]] = {
     np.logical_and: np.all,
     np.logical_or: np.any,
 }
-#: Associative ufuncs, and what changes nothing; None where there is no such number.
+#: Associative ufuncs with their identity; None where no number is one.
 ASSOCIATIVE: dict[Ufunc, Any] = {
     np.fmax: None,
     np.fmin: None,
@@ -257,7 +257,7 @@ def reduceat(
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: Array, *args: Any, **kwargs: Any
 ) -> Array:
-    """Call a function on each slice, once per slice, so use it for few of them.
+    """Call a function once per slice of an array; slow for many slices.
 
     For many slices, `workbench.vmap` runs a function on all of them at once.
     """

@@ -91,7 +91,7 @@ def _batch(made: Op) -> Callable[..., Any]:
 
 
 def _updated_spec(made: Op) -> Callable[..., Any]:
-    """Return what an op that updates entries gives: the spec of what it updates."""
+    """Return a function that gives the spec of an update: that of the array."""
 
     def find(x: Array, v: Array, *arrays: Any, key: Key) -> Spec | tuple[Any, ...]:
         shape = shape_of(x)
@@ -176,7 +176,7 @@ SET.compute_into = _set_into
 def _set_pull(
     mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
 ) -> tuple[Array | None, Array | None]:
-    """Read what goes to the values before ``g`` is changed: that needs no copy then."""
+    """Return both cotangents of a set; read that of the values before ``g`` changes."""
     values = _set_pull_values(g, y, *inputs, **params) if mask & 2 else None
     return _set_pull_array(g, y, *inputs, **params) if mask & 1 else None, values
 
@@ -293,7 +293,7 @@ def add_to_entries(x: Any, y: Any) -> tuple[Any, list[tuple[Tensor, Key]]] | Non
 
 
 def list_update(node: Tensor) -> tuple[Any, ...]:
-    """Return what is put into an array, and the index arrays."""
+    """Return the values that an update writes, and its index arrays."""
     return tuple(node.inputs[node.op is not SCATTER :])
 
 
@@ -392,7 +392,7 @@ MAX, MIN = _limit("index_max", "maximum"), _limit("index_min", "minimum")
 
 
 class at:
-    """The functional update: ``at(x)[index]`` names the place, a method changes it.
+    """The functional update: ``at(x)[index]`` names a place, for a method to change.
 
     Methods of the place: ``set``, ``add``, ``multiply``, ``min``, ``max``, ``get``.
     Each returns a changed copy in the dtype of ``x``. Of an index that occurs
@@ -427,8 +427,8 @@ class at:
                 f" Write wb.at(x)[index].{name}(...); wb.at(x)[...] means all."
             )
         raise AttributeError(
-            f"wb.at(x){blame.user_line()} is not an array, and has no {name!r}. x"
-            " itself has what arrays have."
+            f"wb.at(x){blame.user_line()} is not an array, and has no {name!r}. Take"
+            " that of x itself."
         )
 
     def __setitem__(self, index: object, value: Array) -> None:
@@ -455,7 +455,7 @@ class Place:
             check_masks(x, self.arrays)
 
     def _flags(self) -> Array | None:
-        """Return the mask that the index is, if it has one flag per entry; or None."""
+        """Return the index as a mask with one flag per entry, or None."""
         mask = admit(self.index) if not isinstance(self.index, tuple) else None
         if not is_mask(mask) or not dims.is_same_shape(
             shape_of(mask), shape_of(self.x)

@@ -1,8 +1,8 @@
 """How entries are written: ``x[i] = v``, functions and methods that write, ``out=``.
 
 `core/memory.py` says what a memory and its versions are; here stands how the next
-version is made. A store at an index writes into a buffer that nobody has seen, so that
-n stores into n entries take linear time, and back the cotangent is written into, too.
+version is made. A store at an index writes into a buffer while it is private, so that n
+stores into n entries take linear time, and back the cotangent is written into, too.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _find_key(index: Any) -> indexing.Key | None:
 def _compose_path(
     memory: Memory, path: Sequence[Tensor], last: indexing.Key
 ) -> indexing.Key | None:
-    """Return the key of the base that is an index of a view of a view of it.
+    """Return one key of the base that replaces an index of a view of a view.
 
     None where one of the views is something else than a slice.
     """
@@ -153,7 +153,7 @@ def _slices_of(view: Tensor) -> indexing.Key | None:
 
 
 def _take_axes(axes: list[Any], key: indexing.Key) -> bool:
-    """Take a key of ranges of axes, in place; return whether it is of that kind."""
+    """Apply a key to ranges of axes, in place; return whether the key allows that."""
     left = [i for i, x in enumerate(axes) if type(x) is range]
     used = sum(part is not Ellipsis for part in key)
     if used > len(left):
@@ -211,7 +211,7 @@ def _set_at_arrays(memory: Memory, index: Any, value: Any, line: Line) -> bool:
 def set_in_place(
     memory: Memory, key: indexing.Key, arrays: Any, value: Any, line: Line
 ) -> bool:
-    """Make the next version by a write into the buffer; return whether it was done."""
+    """Make the next version by a write into the buffer; return whether done."""
     latest = memory.latest
     v = value._value if isinstance(value, Tensor) else value
     kind = type(latest)
@@ -247,7 +247,7 @@ def set_in_place(
             f"x[i] = v of shape {shape}{blame.user_line()}: {error}"
         ) from error
     if memory.shown is None or memory.shown.shape != shape:
-        blank = np.full((), np.nan, dtype)  # host array: nobody reads it
+        blank = np.full((), np.nan, dtype)  # host array: not read by anyone
         memory.shown = np.broadcast_to(blank, shape)
     made = Version(
         SET,
@@ -265,7 +265,7 @@ def set_in_place(
 
 
 def _replace_whole(memory: Memory, value: Any, v: Any, line: Line) -> bool:
-    """Write over all entries: what they were has no part in the next version."""
+    """Overwrite all entries; the next version does not read the old ones."""
     old = memory.latest
     room = copy_in_place(old._value)
     room[...] = v
@@ -307,7 +307,7 @@ def _is_same_view(x: Tensor, index: object, value: Any) -> bool:
 
 
 def _write_entries(value: Any, node: Any) -> None:
-    """Write what a version has set into an array."""
+    """Write the values of one version into an array."""
     value[indexing.as_index(node.params["key"], node.args[2:])] = node.args[1]
 
 
@@ -338,10 +338,10 @@ ATTRIBUTES[np.ndarray.__getitem__] = _read_entries
 
 
 def read_in_place(memory: Memory, key: indexing.Key, arrays: Any, line: Line) -> Any:
-    """Return a copy of entries of the latest version, whose value nobody has seen.
+    """Return a copy of entries of the latest version, while its value is private.
 
-    None where it would lie in memory otherwise than a view, which it stands for: it
-    would be a view itself where NumPy's is none.
+    None where the copy would have other strides than the view that it replaces: a
+    reshape of the copy would then be a view where NumPy makes a copy.
     """
     plain = tuple([value_of(a) for a in arrays]) if arrays else ()
     if arrays and any(a is None for a in plain):
@@ -397,7 +397,7 @@ def write_view(memory: Memory, path: Sequence[Tensor], new: Any) -> None:
 
 
 def _put_view(view: Tensor, parent: Any, new: Any) -> Any:
-    """Return a parent whose view has other entries."""
+    """Return a parent with the entries of one view replaced."""
     if view.op.view is not None and view.op.view.put is not None:
         return view.op.view.put(parent, new, view.params)
     # By the places that the view shows.
@@ -460,7 +460,7 @@ def write_at(ufunc: Any, x: Any, index: Any, *values: Any) -> None:
 
 
 def _repeat_at(ufunc: Any, x: Any, index: Any, values: list[Any]) -> Any:
-    """Do it one entry after another, as NumPy does: one named twice is done twice."""
+    """Apply an update entry by entry, as NumPy does, repeats included."""
     plain = tuple([value_of(i) for i in (index if type(index) is tuple else (index,))])
     if any(i is None for i in plain) or dims.has_dim(x.shape):
         raise TraceError(
@@ -489,7 +489,7 @@ def _repeat_at(ufunc: Any, x: Any, index: Any, values: list[Any]) -> Any:
 def write_ufunc(
     ufunc: Any, method: str, inputs: tuple[Any, ...], settings: Any, out: Any
 ) -> Any:
-    """Answer ``out=`` of a ufunc: compute, and write the result into it."""
+    """Answer ``out=`` of a ufunc: compute, then write the result into that array."""
     name = f"np.{ufunc.__name__}"
     if method != "__call__":
         name += f".{method}"
@@ -524,7 +524,7 @@ def write_ufunc(
 
 @hooks.write_out.set
 def write_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer ``out=`` of a function: compute, and write the result into it."""
+    """Answer ``out=`` of a function: compute, then write the result into that array."""
     out = kwargs.pop("out", None)
     if out is None:
         place = find_out(function)
@@ -534,7 +534,7 @@ def write_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def write_result(name: str, out: Any, made: Any) -> Any:
-    """Write what a function has computed into the array given, and return that."""
+    """Write a function's result into the given array, and return that array."""
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
     if type(out) in PLAIN:
@@ -704,7 +704,7 @@ def _partition(x: Any, kth: Any, axis: int = -1, *more: Any, **settings: Any) ->
 
 
 def _resize(x: Any, *shape: Any, refcheck: bool = True) -> None:
-    """Give an array another shape in place, with zeros where it grows."""
+    """Give an array another shape in place, with zeros in new entries."""
     lengths = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
     size = int(np.prod(lengths, dtype=int))
     with LOCK:

@@ -57,7 +57,7 @@ class Evaluation:
     ) -> None:
         self._layout = layout
         self._sparse = sparse
-        self._kept: dict[str, tuple[bytes, Any]] = {}
+        self._kept: dict[str, tuple[list[bytes | str], Any]] = {}
         self.n = layout.size
         self.x0 = layout.start.copy()
         self.bounds = bounds
@@ -83,8 +83,8 @@ class Evaluation:
         return point
 
     def _compute(self, name: str, function: Function, *args: Vector) -> Any:
-        """Return a function of arrays; of the same arrays what was computed before."""
-        key = b"".join([arg.tobytes() for arg in args])
+        """Return a function's result, from the last call if the arrays are the same."""
+        key = [arg.tobytes() if arg.ndim else arg.item().hex() for arg in args]
         kept = self._kept.get(name)
         if kept is not None and kept[0] == key:
             return kept[1]
@@ -129,9 +129,9 @@ class Evaluation:
 def _to_floats(value: Any, what: str) -> Vector:
     if type(value) is np.ndarray and value.dtype == np.float64 and value.ndim:
         return value
-    if np.iscomplexobj(value):
+    if not isinstance(value, float) and np.iscomplexobj(value):
         raise errors.DtypeError(
-            f"{what} is complex, and a problem is of real numbers. Pass its real part,"
+            f"{what} is complex, and a problem takes real numbers. Pass its real part,"
             " np.real(...), if the rest is rounding."
         )
     # A number without axes is a scalar: compiled code takes it at once, no 0-d array.
@@ -142,13 +142,13 @@ def _to_number(value: Any, what: str) -> Any:
     made = _to_floats(value, what)
     if made.ndim:
         raise errors.ShapeError(
-            f"{what} has shape {made.shape}, and it is one number. Pass a float."
+            f"{what} has shape {made.shape}, and must be one number. Pass a float."
         )
     return made
 
 
 def prepare(function: Function, *examples: Any) -> Function:
-    """Return a function compiled, or itself where it must see values to run."""
+    """Return a compiled function, or the function itself where values decide."""
     compiled = compile(function)
     try:
         compiled(*examples)
@@ -158,7 +158,7 @@ def prepare(function: Function, *examples: Any) -> Function:
 
 
 def try_call(f: Function, *args: Any) -> Any:
-    """Return a value at the start; what is not finite is told by `_check_finite`."""
+    """Return a value at the start, without warnings; `_check_finite` follows."""
     with np.errstate(all="ignore"):
         return f(*args)
 
@@ -200,7 +200,7 @@ def _check_finite(
 
 
 class Objective(Evaluation):
-    """An objective with constraints: what `Problem` hands to solvers."""
+    """An objective with constraints, in the form that `Problem` hands to solvers."""
 
     def __init__(
         self,
@@ -401,7 +401,7 @@ class Objective(Evaluation):
 
 
 class Equations(Evaluation):
-    """Residuals, or a right-hand side: what `System` hands to solvers."""
+    """Residuals, or a right-hand side, in the form that `System` hands to solvers."""
 
     def __init__(
         self,

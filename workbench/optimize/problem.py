@@ -1,7 +1,7 @@
 """`problem`: a program in the form that solvers take.
 
-What is asked of it, its values and derivatives, stands in `derivatives.py`; which
-solver takes what, in `solvers.py`.
+Its values and derivatives are in `derivatives.py`; which solver takes what, in
+`solvers.py`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def problem(
     Raises
     ------
     UsageError
-        If the value at ``x0`` is not finite, with what the doctor says of it.
+        If the value at ``x0`` is not finite, with the doctor's finding.
     ShapeError, DtypeError
         If bounds do not fit, or something is complex.
 
@@ -112,7 +112,7 @@ def problem(
 
 
 def _drop_axes(f: derivatives.Function) -> derivatives.Function:
-    """Return a function whose one number has no axis."""
+    """Return a function with a result of one number reshaped to no axes."""
 
     @wraps(f)
     def objective(*args: Any) -> Any:
@@ -230,7 +230,7 @@ class Problem(derivatives.Objective):
         Raises
         ------
         UsageError
-            If the method knows no constraints or bounds, and the problem has some; if
+            If the method takes no constraints or bounds, and the problem has some; if
             it uses no derivatives.
 
         Examples

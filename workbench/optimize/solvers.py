@@ -69,15 +69,15 @@ def minimize_arguments(p: Objective, method: str, hessian: str) -> dict[str, Any
         )
     if p.m and not uses.constraints:
         raise UsageError(
-            f"minimize: {name!r} knows no constraints, and the problem has {p.m}. Take"
+            f"minimize: {name!r} takes no constraints, and the problem has {p.m}. Take"
             " 'trust-constr', 'SLSQP' or IPOPT."
         )
     if p.bounds is not None and not uses.bounds:
         raise UsageError(
-            f"minimize: {name!r} knows no bounds, and the problem has some. Take"
+            f"minimize: {name!r} takes no bounds, and the problem has some. Take"
             " 'L-BFGS-B', 'TNC', 'SLSQP' or 'trust-constr'."
         )
-    # Of a pair the value and the gradient are asked for together.
+    # Return value and gradient as a pair: solvers ask for both at once.
     made: dict[str, Any] = {
         "fun": p.value_and_gradient, "x0": p.x0.copy(), "jac": True, "method": name,
     }  # fmt: skip
@@ -181,7 +181,7 @@ def least_squares_arguments(s: Equations, method: str) -> dict[str, Any]:
     if s.bounds is not None:
         if method == "lm":
             raise UsageError(
-                "least_squares: 'lm' knows no bounds, and the problem has some. Take"
+                "least_squares: 'lm' takes no bounds, and the problem has some. Take"
                 " 'trf' or 'dogbox'."
             )
         made["bounds"] = s.bounds
@@ -203,8 +203,7 @@ def root_arguments(s: Equations, method: str) -> dict[str, Any]:
         )
     if s.bounds is not None:
         raise UsageError(
-            "root: it knows no bounds, and the problem has some. Take"
-            " p.least_squares()."
+            "root takes no bounds, and the problem has some. Take p.least_squares()."
         )
     return {
         "fun": s.value, "x0": s.x0.copy(), "method": method,

@@ -54,7 +54,7 @@ class VectorLayout:
         return self._tree(parts)
 
     def pack(self, nest: Any, what: str, empty: float | None = None) -> Vector:
-        """Return the flat vector of a nest like the start, stretched where it is less.
+        """Return the flat vector of a nest, broadcast to the shapes of the start.
 
         ``empty`` stands for None, alone or as an entry; a number, one array or one
         flat vector for the whole is taken too.
@@ -107,7 +107,7 @@ def _fill(bound: Any, empty: float) -> Any:
 
 
 def _to_real(value: Any, name: str) -> Vector:
-    """Return an array of float64, or raise what says why there is none."""
+    """Return an array of float64, or raise an error with the reason."""
     if isinstance(value, Tensor):
         raise UsageError(
             f"problem: {name} is a Tensor, {blame.describe(value)}, and a solver needs"

@@ -124,12 +124,12 @@ def list_functions() -> dict[str, Any]:
 def norm(
     x: Array, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
 ) -> Array:
-    """Return the Euclidean norm, of entries whose squares overflow or vanish too.
+    """Return the Euclidean norm, also where squares overflow or vanish.
 
     A gradient that explodes is what it is taken of, and in float32 the square of 1e20
     is infinite. Dividing by a power of 2 changes no digit.
     """
-    unknown = dims.has_dim(shape_of(x))  # of such a length nobody can ask yet
+    unknown = dims.has_dim(shape_of(x))  # an unknown length cannot be compared yet
     found: Array
     if not unknown and 0 in shape_of(x):
         found = np.linalg.norm(x, axis=axis, keepdims=keepdims)
@@ -179,7 +179,7 @@ def _resolve_alias(name: str) -> str:
 def find_custom_op(
     name: str, params: dict[str, Any], refuse: Refuse
 ) -> Function | None:
-    """Return what runs an op of the user's own; None if the name is none of these."""
+    """Return the function of a user's op; None for other names."""
     name = name if name in CUSTOM else snake(name)
     if name not in CUSTOM:
         return None

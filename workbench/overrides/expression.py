@@ -194,13 +194,13 @@ def _compute_part(part: _Part, values: Mapping[str, Any]) -> Any:
 
 
 def _counts(function: Callable[..., Any], place: int) -> bool:
-    """Return whether an argument at this place is an integer if it is left out."""
+    """Return whether the argument at this place has an integer default."""
     parameters = [*inspect.signature(function).parameters.values()]
     return place < len(parameters) and type(parameters[place].default) is int
 
 
 def _keep_integer(node: ast.expr, part: _Part) -> _Part:
-    """Return an operand; one that is written as an integer, as it is written.
+    """Return an operand; keep an integer literal as an integer.
 
     NumPy takes no float for an axis or a count.
     """
@@ -296,7 +296,7 @@ class _Reader:
             ) from None
 
     def read_part(self, node: ast.expr, depth: int) -> _Part:
-        """Return what a part of the tree computes."""
+        """Return the function of a part of the tree, or its constant."""
         if depth > MOST_NESTING:
             self.refuse_at(
                 node,
@@ -344,7 +344,7 @@ class _Reader:
         return operator.itemgetter(name)
 
     def read_chain(self, node: ast.BinOp, depth: int) -> _Part:
-        """Return what operators in a row compute, ``d + d + d``: one level deep."""
+        """Return the function of operators in a row, ``d + d + d``: one level deep."""
         links = [node]
         while isinstance(links[-1].left, ast.BinOp):
             links.append(links[-1].left)
@@ -466,14 +466,14 @@ class _Reader:
     def join(
         self, node: ast.expr, compute: Callable[..., Any], parts: Sequence[_Part]
     ) -> _Part:
-        """Return what computes something of parts, or its value if it is constant."""
+        """Return the function of several parts, or its value if constant."""
         numbers = [x for x in parts if isinstance(x, float)]
         if len(numbers) == len(parts):
             return self.fold(node, lambda: compute(*numbers))
         return lambda values: compute(*[_compute_part(part, values) for part in parts])
 
     def fold(self, node: ast.expr, compute: Callable[[], Any]) -> float:
-        """Return the value of what is constant: a finite number."""
+        """Return the value of a constant part: a finite number."""
         try:
             with np.errstate(all="ignore"):
                 value = compute()
@@ -521,7 +521,7 @@ class _Reader:
 
 
 def quote(text: str) -> str:
-    """Return the text of a rule as an error quotes it."""
+    """Return the text of a rule, quoted for an error."""
     return repr(shorten(text, 80))
 
 

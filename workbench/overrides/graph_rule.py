@@ -54,7 +54,7 @@ TYPES = {"float": "float32", "double": "float64", "half": "float16"}
 
 
 class Step:
-    """One node of a rule: an op, by name, with what it reads and makes."""
+    """One node of a rule: an op, by name, with its inputs and outputs."""
 
     __slots__ = (
         "custom", "done", "inputs", "op", "outputs", "params", "weighed",
@@ -174,7 +174,7 @@ class Reader:
         return found
 
     def read_type(self, text: Any) -> tuple[str, list[str]]:
-        """Read a type as TensorFlow writes it, ``"T: {float, double}"``.
+        """Read a type in TensorFlow's notation, ``"T: {float, double}"``.
 
         Or as a kernel declares its letters, ``"T: float32 | float64"``.
         """
@@ -297,7 +297,7 @@ class Reader:
                 )
 
     def note_last_reads(self) -> None:
-        """Note at each step the values that nothing reads after it."""
+        """Note at each step the values that no later step reads."""
         last: dict[str, Step] = {}
         for step in self.steps:
             for x in step.inputs:
@@ -424,7 +424,7 @@ class graph_rule:
 
     @property
     def is_anonymous(self) -> bool:
-        """True if it has no name by which its definition could be recognised."""
+        """True if no name identifies the definition."""
         return self._named is None
 
     # How it runs
@@ -488,8 +488,8 @@ class graph_rule:
             if step.custom is not None:
                 raise
             raise UsageError(
-                f"{self.__name__}: what {step.op} makes depends on values, which a"
-                f" rule that is data may not ask. Write a function rule(node, g)."
+                f"{self.__name__}: the result of {step.op} depends on values, which a"
+                " rule that is data cannot read. Write a function rule(node, g)."
             ) from error
         except (UsageError, DtypeError, MemoryError):
             raise
@@ -603,7 +603,7 @@ class graph_rule:
 
     @classmethod
     def from_json(cls, text: str | bytes | Mapping[str, Any]) -> graph_rule:
-        """Read a rule that :meth:`to_json` has written, and check it as a new one.
+        """Read a rule written by :meth:`to_json`, with all checks of a new one.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Whether a rule is linear in what arrives: only then can it be transposed."""
+"""Whether a rule is linear in its cotangent: only then can the rule be transposed."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ Run = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 def find_nonlinearity(run: Run, likes: Sequence[Any]) -> str | None:
-    """Why a rule is not linear in what arrives, which is like ``likes``; None if it is.
+    """Why a rule is not linear in the arriving values, like ``likes``; None if linear.
 
     A rule is linear if its derivative by ``g`` does not depend on ``g`` (seen in
     the graph of that derivative, so that ``clip(d, -1e9, 1e9)`` is found out) and
     if it is additive on examples (so that ``d + 1`` and ``sign(g)`` are).
     """
     try:
-        # Of example numbers, which may be none that the rule is for, nobody is warned.
+        # Example numbers may be outside the rule's domain: do not warn.
         with np.errstate(all="ignore"):
             if (name := find_step_with_g(run, likes)) is not None:
                 return f"{name} is not linear in g"
             if not is_additive(run, likes):
-                return "what it gives for a sum of gradients is not the sum"
+                return "its result for a sum of gradients is not the sum of its results"
     except OverrideError:
         raise
     except WorkbenchError as error:
@@ -44,7 +44,7 @@ def find_nonlinearity(run: Run, likes: Sequence[Any]) -> str | None:
 
 
 def find_step_with_g(run: Run, likes: Sequence[Any]) -> str | None:
-    """Return the first step of a recorded rule whose derivative depends on ``g``."""
+    """Return the first step of a rule with a derivative that reads ``g``."""
     with OpenTrace() as opened:
         seeds = [make_leaf(make_example(x, i)) for i, x in enumerate(likes)]
         opened.leaves.update(seed.serial for seed in seeds)
@@ -92,7 +92,7 @@ def is_additive(run: Run, likes: Sequence[Any]) -> bool:
 
 
 def make_concrete(x: object, seed: int) -> Any:
-    """Return an array for a Tensor: its value, or an example where it has none."""
+    """Return an array for a Tensor: its value, or else an example."""
     if not isinstance(x, Tensor):
         return x
     return make_example(x.spec.example(), seed) if x._value is None else x._value

@@ -78,12 +78,12 @@ def named_rule(
     of: str | Collection[str] = (),
     label: Callable[..., str] | None = None,
 ) -> Callable[[F], F]:
-    """Register a gradient rule under a name, so that a text can mean it.
+    """Register a gradient rule under a name, for use in texts.
 
-    ``wb.override("sqrt", "safe")`` then runs the rule that is called ``safe``, and
-    so do ``OpFromGraph(vjp="safe")`` and the form of the page. The name is looked up
-    when the rule runs. Such a text is data: a session can store it, and whoever opens
-    the session needs the rule to be registered there.
+    ``wb.override("sqrt", "safe")`` then runs the rule that is called ``safe``, and so
+    do ``OpFromGraph(vjp="safe")`` and the form of the page. The name is looked up when
+    the rule runs. Such a text is data: a session can store it, and the rule must be
+    registered where the session is opened.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def _home(rule: Callable[..., Any]) -> tuple[str, str]:
 
 
 def _settings(name: str, rule: Callable[..., Any]) -> tuple[dict[str, Any], bool]:
-    """Return the settings of a rule, by name, and whether it takes any others."""
+    """Return the settings of a rule by name, and whether others are accepted."""
     try:
         parameters = inspect.signature(rule).parameters.values()
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What a user's rule sees of a node: `Node`, with arrays that it cannot change."""
+"""The node in a user's rule: `Node`, with arrays that are read-only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbench.errors import OverrideError, UsageError, WorkbenchError
 
 
 class Node:
-    """What a rule sees of the node whose gradient it gives.
+    """The node in a rule that gives its gradient.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Node:
         position: int = 0,
         wildcards: tuple[str, ...] = (),
     ) -> None:
-        """Fill in what a user's function may look at."""
+        """Fill in the facts that a user's function may read."""
         self.inputs, self.outputs = inputs, outputs
         self.names, self.name, self.position = names, name, position
         self._wildcards = wildcards
@@ -109,7 +109,7 @@ class Node:
         )
 
     def get_attr(self, name: str) -> Any:
-        """Return the op's setting of this name, such as ``"axis"``."""
+        """Return the op's setting of this name, like ``"axis"``."""
         if name in self.params:
             return self.params[name]
         known = ", ".join(map(repr, sorted(self.params))) or "none at all"
@@ -118,7 +118,7 @@ class Node:
         )
 
     def vjp(self, *cotangents: Any) -> list[Any]:
-        """Return what the op's true rule passes on: one gradient for each input.
+        """Return the gradients of the op's true rule: one for each input.
 
         Also for inputs that the derivative is not asked by, such as data beside
         weights, so that a rule need not know which these are. Zeros where nothing
@@ -135,7 +135,7 @@ class Node:
         rest &= ~self._mask
         if rest:
             try:
-                # Of what nobody has asked for, nobody is warned.
+                # The user has not requested these gradients: do not warn.
                 with np.errstate(all="ignore"):
                     more = self.pull_true(rest, cotangents)[: len(self.inputs)]
                 passed = [
@@ -150,14 +150,14 @@ class Node:
         ]
 
     def vjp_wrt(self, *cotangents: Any) -> list[Any]:
-        """Return what `vjp` gives for the inputs that are differentiated by.
+        """Return the gradients of `vjp` for the inputs to differentiate by.
 
         None for all others, whose gradients are not computed.
         """
         return self.pull_true(self._mask, cotangents)[: len(self.inputs)]
 
     def pull_true(self, mask: int, cotangents: Sequence[Any]) -> list[Any]:
-        """Return what the true rule passes on to the inputs in a mask, fitted."""
+        """Return the true rule's gradients for the inputs in a mask, fitted."""
         op, y = self._true, self._y
         if op is None:
             raise UsageError(
@@ -193,7 +193,7 @@ def pull_true(
     params: Params,
     rules: Rules,
 ) -> list[Any]:
-    """Return what the rule of an op passes on to the inputs in a mask, fitted."""
+    """Return the gradients of an op's rule for the inputs in a mask, fitted."""
     cotangents: list[Any] = [None] * len(inputs)
     if (pull := op.pull) is not None:
         passed = pull(mask, g, y, inputs, params, *inner_rules(op, rules))
@@ -219,7 +219,7 @@ def has_derivative(x: object) -> bool:
 
 
 def zeros_for(x: object) -> Cotangent:
-    """Return a gradient of zeros for an input; None if it is not an array."""
+    """Return a gradient of zeros for an input; None for other objects than arrays."""
     if has_derivative(x):
         return np.zeros_like(x)
     array = types.is_weak(x) or hasattr(x, "dtype")
@@ -227,7 +227,7 @@ def zeros_for(x: object) -> Cotangent:
 
 
 def make_read_only(x: Any) -> Any:
-    """Return a read-only view of an array; anything else as it is."""
+    """Return a read-only view of an array; else the object unchanged."""
     if isinstance(x, np.ndarray):
         x = x.view() if type(x) is np.ndarray else types.strip_subclass(x).view()
         x.flags.writeable = False

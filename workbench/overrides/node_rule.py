@@ -1,4 +1,4 @@
-"""`NodeRule`: what an override puts in the place of the rules of an op, at a node."""
+"""`NodeRule`: the rules that an override puts in place of an op's, at a node."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class NodeRunner(Runner):
         return tuple([getattr(x, "name", None) for x in self.node.inputs])
 
     def identify(self) -> Hashable:
-        """Return what a function may look at; an expression sees arrays alone."""
+        """Return a key of the facts that a function, but no expression, reads."""
         if isinstance(self.vjp, TEXTS) and isinstance(self.jvp, TEXTS):
             return ()
         return self.node.name, self.list_names(), self.position
@@ -100,14 +100,14 @@ class NodeRunner(Runner):
         kind: type[WorkbenchError] = OverrideError,
         cause: BaseException | None = None,
     ) -> NoReturn:
-        """Raise an error that names the override, and what its rule did."""
+        """Raise an error with the name of the override and the fault of its rule."""
         kind = kind if issubclass(kind, OverrideError) else OverrideError
         super().refuse(rule, what, cure, kind, cause)
 
     def refuse_part(
         self, rule: object, what: str, i: int | None, c: Any, x: object
     ) -> NoReturn:
-        """Refuse a gradient or tangent that does not fit what it is of, ``x``."""
+        """Refuse a gradient or tangent that does not fit its ``x``."""
         part = self.name_part(what, i).removeprefix("the ")
         name, dtype = f"the gradient of {part}", getattr(c, "dtype", None)
         if what == "tangent":
@@ -171,7 +171,7 @@ class NodeRule:
 
     @property
     def steps(self) -> int | slice | None:
-        """The iterations of the loop around the node in which it holds; None: all."""
+        """The iterations of the outer loop in which the rule holds; None: all."""
         return self.back.owner.steps
 
     # The rules as those of an op that holds graphs; None: the true ones. At one of
@@ -195,13 +195,13 @@ class NodeRule:
 
     @property
     def is_true(self) -> bool:
-        """Whether it changes nothing: no mode has another rule, in no step."""
+        """Whether the rule changes nothing, in any mode and step."""
         is_true = self.back.vjp == TRUE and self.ahead.jvp == TRUE
         return is_true and self.otherwise is None
 
     @property
     def label(self) -> str:
-        """The override's label, for the provenance of the Tensors it makes."""
+        """The override's label, for the provenance of its Tensors."""
         return self.back.owner.label
 
     def _pull_output(

@@ -241,7 +241,7 @@ def write_steps(steps: int | slice | None) -> str:
 
 
 def describe_steps(steps: int | slice | None, times: int | None = None) -> str:
-    """Return what follows a target in words; "" for None.
+    """Return the words for steps, to stand after a target; "" for None.
 
     ``times`` is the number of all steps, if that is known.
 
@@ -290,7 +290,7 @@ def _check_name(name: object) -> None:
 
 
 def _is_encodable(text: str) -> bool:
-    """Return whether UTF-8 can hold a text; it cannot hold half a surrogate pair."""
+    """Return whether UTF-8 can encode a text; half a surrogate pair fails."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -299,7 +299,7 @@ def _is_encodable(text: str) -> bool:
 
 
 def prepare_rule(rule: Any, arriving: str) -> Any:
-    """Return a text parsed, and a function or ``"true"`` as it is."""
+    """Return a text parsed; a function or ``"true"`` stays unchanged."""
     if isinstance(rule, str) and rule != "true":
         return parse_rule(rule, arriving)
     return rule

@@ -1,7 +1,7 @@
-"""The overrides of a call, and the ``with workbench.overrides(...)`` blocks around it.
+"""The overrides of a call, and the ``with workbench.overrides(...)`` blocks around.
 
 They stand apart from `resolution.py`, which a program without overrides does not need:
-it loads with the first override. When a block holds is told in `core/source.py`.
+it loads with the first override. `core/source.py` explains when a block holds.
 Derivatives ask here for the overrides that hold for them, by `core/hooks.py`.
 """
 
@@ -82,7 +82,7 @@ def leave_block(opened: list[OverrideBlock]) -> OverrideBlock:
 
 @contextmanager
 def suspend_overrides() -> Iterator[list[Override]]:
-    """Let no `overrides` block hold for what runs in this one; gives what would."""
+    """Suspend all `overrides` blocks for the code inside; yield their overrides."""
     blocks = blocks_in_force()
     opened = [OverrideBlock(None)]
     try:
@@ -95,7 +95,7 @@ def suspend_overrides() -> Iterator[list[Override]]:
 
 
 def find_matching(block: OverrideBlock, nodes: Nodes, wrt: Nodes) -> list[Override]:
-    """Return those of a block that apply to a program, which it then does not miss."""
+    """Return the overrides of a block that apply to a program, and note the program."""
     from workbench.overrides.targets import ByNode, ByPart
 
     for node in nodes:
@@ -117,7 +117,7 @@ def find_matching(block: OverrideBlock, nodes: Nodes, wrt: Nodes) -> list[Overri
 
 
 class CallOverrides:
-    """The overrides of one call of `grad` and its like, and of the blocks around it.
+    """The overrides of one call of `grad` or similar, and of the blocks around.
 
     They are found before the function runs: the blocks that hold then are meant.
     """
@@ -179,7 +179,7 @@ class CallOverrides:
 
 
 def overrides_of_call(entries: Sequence[Any] | None) -> CallOverrides | None:
-    """Return the overrides of a call and of the blocks around it, if there are any."""
+    """Return the overrides of a call and of the blocks around, or None."""
     blocks = blocks_in_force() if STACK.get() or OWNED else []
     if not entries and not blocks:
         return None
@@ -204,9 +204,9 @@ class overrides:
     """Apply overrides to every derivative that is taken inside a ``with`` block.
 
     The block holds in its own thread or task, and in tasks that start inside it, until
-    it is left. One that a generator has opened does not hold for who iterates over the
-    generator, while it is suspended at a ``yield``; one in a context manager by
-    ``contextlib``, or in a fixture of pytest, holds for those who enter it.
+    it is left. A block that a generator has opened does not hold for the code that
+    iterates over the generator, while it is suspended at a ``yield``; one in a context
+    manager by ``contextlib``, or in a fixture of pytest, holds for those who enter it.
 
     Parameters
     ----------

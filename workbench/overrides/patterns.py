@@ -1,4 +1,4 @@
-"""`pattern`: an override's target that is a structure, wherever it stands."""
+"""`pattern`: a structure as the target of an override, at any place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workbench.rewrite.patterns import Match, Matches, find_matches, fit_ranks
 
 
 def describe_function(function: Any) -> str:
-    """Return the name of a function, or of a lambda what it takes.
+    """Return the name of a function, or the parameters of a lambda.
 
     >>> describe_function(abs), describe_function(eval("lambda x, y: x"))
     ('abs', 'of x, y')
@@ -87,7 +87,7 @@ def list_lambdas(source: str) -> list[ast.Lambda]:
 
 
 def position_of(node: ast.expr) -> tuple[int, int, int, int]:
-    """Return the position of an expression as `co_positions` gives it."""
+    """Return the position of an expression, in the form of `co_positions`."""
     end, last = node.end_lineno, node.end_col_offset
     assert end is not None
     assert last is not None
@@ -100,7 +100,7 @@ Condition = Callable[[Mapping[str, Any]], Any]
 
 
 def _list_families(op: Op) -> set[str]:
-    """Return of what an op is a spelling, where there are others.
+    """Return the families of an op, each with several spellings.
 
     Where a program has another of them, that is said.
     """
@@ -122,7 +122,7 @@ def _list_families(op: Op) -> set[str]:
 
 
 class ByPattern(ByPart):
-    """Every part of a program that computes what a function of wildcards does.
+    """Every part of a program that computes the same as a function of wildcards.
 
     Made by :func:`pattern`.
 
@@ -161,7 +161,7 @@ class ByPattern(ByPart):
         return find_matches(self.forms, nodes, self.where, self.ranks)
 
     def find_regions(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> list[Region]:
-        """Return the parts of a program that it matches."""
+        """Return the parts of a program that match the pattern."""
         label, names = self.label, tuple(self.names)
         layouts: dict[Sources, RegionLayout] = {}
         regions = []
@@ -178,7 +178,7 @@ class ByPattern(ByPart):
         return regions
 
     def explain_ambiguity(self, match: Match) -> str:
-        """Return an error text for a match whose wildcards fit in two ways."""
+        """Return an error text for a match with two ways to fit its wildcards."""
         assert match.other is not None
         differ = [
             i
@@ -211,11 +211,11 @@ class ByPattern(ByPart):
 
     @property
     def code(self) -> str:
-        """The Python that makes it, with functions by name that are not lambdas."""
+        """The Python code of the pattern, with functions by name, except lambdas."""
         return self.write_code(lambda function, _: write_function(function))
 
     def write_code(self, write: WriteFunction) -> str:
-        """Return the Python that makes it, with functions as ``write`` writes them."""
+        """Return the Python code of the pattern; ``write`` writes functions."""
         parts = [write(self.function, "pattern")]
         if self.where is not None:
             parts.append(f"where={write(self.where, 'where')}")
@@ -224,7 +224,7 @@ class ByPattern(ByPart):
         return f"wb.pattern({', '.join(parts)})"
 
     def explain_mismatch(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> str:
-        """Return why it matches nothing in a program: what was close."""
+        """Return the reason why a program has no match: the closest candidates."""
         tried = self.find_matches(nodes)
         if not tried.forms:
             why = str(self.forms.failed or "").rstrip(".")
@@ -280,7 +280,8 @@ class ByPattern(ByPart):
         none = "it is not" if count == 1 else "none is"
         return (
             f"the program has {count} {' or '.join(roots)}, but {none} computed from"
-            " what the pattern says; an inner value must be computed by the very op"
+            " the operands that the pattern names; an inner value must come from"
+            " exactly that op"
         )
 
     def __str__(self) -> str:
@@ -296,7 +297,7 @@ def pattern(
     where: Condition | None = None,
     **ranks: int | Collection[int],
 ) -> ByPattern:
-    """Target every part of a program that computes what a function computes.
+    """Target every part of a program that computes the same as a function.
 
     Parameters
     ----------
@@ -369,8 +370,8 @@ def check_condition(where: object, name: str) -> None:
     """Raise an error if a condition is not a function; ``name`` is an example role."""
     if where is not None and not callable(where):
         raise OverrideError(
-            f"where={where!r} is not a condition. Give a function of what the"
-            f' wildcards stand for: where=lambda m: m["{name}"].ndim == 2.'
+            f"where={where!r} is not a condition. Give a function of the values"
+            f' of the wildcards: where=lambda m: m["{name}"].ndim == 2.'
         )
 
 
@@ -394,7 +395,7 @@ def check_ranks(name: str, rank: Any, names: Sequence[str]) -> tuple[int, ...]:
 
 
 def describe_value(x: object) -> str:
-    """Return the text for what a wildcard stands for."""
+    """Return the text for the value of a wildcard."""
     if isinstance(x, Tensor):
         return blame.describe(x) + (
             blame.quote_site(x.site) if x.op is not IDENTITY else ""

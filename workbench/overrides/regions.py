@@ -26,7 +26,7 @@ Sources = tuple[tuple[int, ...], ...]
 
 
 class RegionLayout(NamedTuple):
-    """How regions of one structure are built; all places of a pattern share it.
+    """The layout of regions of one structure; all places of a pattern share one.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class RegionLayout(NamedTuple):
 
     @property
     def first_reads(self) -> tuple[tuple[int, int] | None, ...]:
-        """For each input the first step that reads it, and by which operand."""
+        """For each input its first reading step, and the operand there."""
         return find_first_reads(self.sources, len(self.names))
 
 
@@ -55,7 +55,7 @@ class RegionLayout(NamedTuple):
 def find_first_reads(
     sources: Sources, count: int
 ) -> tuple[tuple[int, int] | None, ...]:
-    """Return for each input of a layout the first step and operand that read it."""
+    """Return for each input of a layout its first reading step and operand."""
     found: dict[int, tuple[int, int]] = {}
     for k, reads in enumerate(sources):
         for i, s in enumerate(reads):
@@ -160,12 +160,12 @@ class Region(Part):
 
     @property
     def text(self) -> str:  # type: ignore[override]
-        """What an error calls it."""
+        """The name of the region in an error."""
         return f"the subgraph {self.layout.name!r}"
 
     @property
     def passed(self) -> frozenset[int]:  # type: ignore[override]
-        """The serials of those outputs that other nodes of it read."""
+        """The serials of the outputs that other nodes of the region read."""
         if len(self.outputs) == 1:
             return frozenset()  # all of it is computed before
         count = len(self.inputs)
@@ -228,7 +228,7 @@ class Region(Part):
 
     @cached_property
     def sweep_nodes(self) -> dict[int, Tensor] | None:
-        """The nodes that a sweep over it visits, by their serials.
+        """The nodes that a sweep over the region visits, by their serials.
 
         None if they are not joined as its steps say: where one Tensor stands at two
         inputs, or a step reads another form of what comes in. A node that makes an
@@ -324,7 +324,7 @@ class Region(Part):
         params: Params,
         rules: Rules = None,
     ) -> list[Any]:
-        """Return what its nodes pass on: one cotangent, or None, for each input."""
+        """Return the cotangents of the region: one, or None, for each input."""
         chosen = [i for i in range(len(inputs)) if mask >> i & 1]
         parts = g if len(self.outputs) > 1 else (g,)
         ran = y is not None and y is self._value
@@ -355,7 +355,7 @@ class Region(Part):
         params: Params,
         rules: Rules = None,
     ) -> Any:
-        """Return the tangent of what comes out; a tuple for several outputs."""
+        """Return the tangent of the output; a tuple for several outputs."""
         chosen = [i for i, t in enumerate(tangents) if t is not None]
         options = self._sweep_options(y, chosen, rules)
         if options is None:

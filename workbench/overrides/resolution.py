@@ -75,7 +75,7 @@ class Resolution:
         #: By the serial of a node: the positions of all that mean it by themselves and
         #: not as a part, the one that has the say last.
         self.ranked: dict[int, list[int]] = {}
-        #: For each override, whose nodes or matches it lost to whom, how many.
+        #: For each override, the number of nodes or matches lost to each other one.
         self.lost: list[Counter[int]] = [Counter() for _ in overrides]
         #: By the serial of a node inside a part that stands: the override of the part.
         self.inside: dict[int, int] = {}
@@ -138,13 +138,13 @@ class Resolution:
 
     @cached_property
     def covered(self) -> list[list[Tensor]]:
-        """For each override, the nodes that it matches and whose rules do not run."""
+        """For each override, the nodes inside its matches, whose rules rest."""
         return [list_inner(self.regions.get(i, ())) for i in range(len(self.overrides))]
 
     def find_winner(
         self, region: Region, holders: Mapping[int, int], wrt_serials: set[int]
     ) -> int | None:
-        """Return what wins over a region: an override's position, or `ASKED`.
+        """Return the winner over a region: an override's position, or `ASKED`.
 
         None if the region may stand.
         """
@@ -167,7 +167,7 @@ class Resolution:
     @cached_property
     def rules(self) -> dict[int, NodeRule]:
         """The rules for both sweeps, by the serial of the node."""
-        # A rule is told which one its node is of those that the override means.
+        # A rule gets the position of its node among those of the override.
         at = [
             {
                 x.serial: k
@@ -213,8 +213,8 @@ class Resolution:
                     )
                 elif other == ASKED:
                     texts[i].append(
-                        f"{what} {inflect(count, 'holds', 'hold')} a value inside"
-                        " that the derivative is asked by, and"
+                        f"{what} {inflect(count, 'holds', 'hold')} a value inside that"
+                        " the derivative is taken by, and"
                         f" {inflect(count, 'does', 'do')} not count"
                     )
                 else:
@@ -237,7 +237,7 @@ class Resolution:
         return ["; ".join(parts) for parts in texts]
 
     def _count_lost(self) -> tuple[list[Counter[int]], list[Counter[int]]]:
-        """Count what of each override others have the say at, or pass by."""
+        """Count the nodes of each override that another one rules, or hides."""
         lost = [Counter(one) for one in self.lost]
         passed: list[Counter[int]] = [Counter() for _ in self.overrides]
         for serial, ranked in self.ranked.items():
@@ -259,7 +259,7 @@ class Resolution:
         return f"{whose} only {noun}" if total == 1 else f"all {total} {plural}"
 
     def describe_override(self, other: int, reader: int) -> str:
-        """Return what the notes of one override call another."""
+        """Return one override's name in the notes of another."""
         one, rank = self.overrides[other], self.overrides[reader].target.rank
         kind = getattr(one.target, "kind", KINDS[one.target.rank])
         # Of two on the same kind of target their order decides; else the kind.
@@ -463,14 +463,13 @@ def serial_of(node: Tensor) -> int:
 
 
 def refuse_cut(override: Override, parts: Sequence[Region], wrt: Nodes) -> NoReturn:
-    """Refuse an override of structures that all hold what is differentiated by."""
+    """Refuse an override if each matched structure contains a ``wrt`` node."""
     inside = {serial for part in parts for serial in part.inside}
     names = [blame.describe(x) for x in wrt if x.serial in inside]
     many = f"all {len(parts)} places hold" if len(parts) > 1 else "the one place holds"
     raise OverrideError(
         f"override {override.label!r} on {override.target}: {many} {' or '.join(names)}"
-        " inside, and the derivative is asked for by that: of the value alone, without"
-        " what it is computed from, the structure does not stand. Differentiate by"
-        " what goes in,"
-        " or target a node."
+        " inside, and the derivative by that takes it as an input: without the nodes"
+        " before it, the structure is not there. Differentiate by the inputs of the"
+        " structure, or target a node."
     )

@@ -26,7 +26,7 @@ NONE_CURE = "For an input without gradient put None in the list: return [None] f
 
 
 def describe_change_in_place(error: ValueError) -> str | None:
-    """Return what to say of code that wrote to a read-only array; None otherwise."""
+    """Return an error text for code that wrote to a read-only array, or None."""
     if "read-only" not in str(error):
         return None
     return f"changes an array in place that others read too ({error})"
@@ -38,7 +38,7 @@ def is_op(rule: object) -> bool:
 
 
 def name_of_rule(rule: object) -> str:
-    """Return the name of a rule: ``Cdist.vjp``, ``zero_out_grad``; a text as it is."""
+    """Return the name of a rule: ``Cdist.vjp``, ``zero_out_grad``; or its text."""
     if isinstance(rule, tuple):
         return ", ".join(map(name_of_rule, rule))
     if isinstance(rule, Expression):
@@ -52,7 +52,7 @@ def name_of_rule(rule: object) -> str:
 
 
 def describe_rule(rule: object) -> str:
-    """Return a rule and where it stands, as an error quotes it."""
+    """Return a rule and its place, quoted for an error."""
     code = getattr(getattr(rule, "__func__", rule), "__code__", None)
     return f"{name_of_rule(rule)}{blame.quote_site(source.decode(code, 0))}"
 
@@ -134,7 +134,7 @@ def _suggest_parameters(
     usual = ["node", *name_parameters(letter, count).split(", ")]
     own = [p.name for p in signature.parameters.values() if p.kind in POSITIONAL]
     if len(own) < 2:
-        return usual  # which of the two it is, nobody knows
+        return usual  # one of two, and which is unknown
     if own[1:] == [letter]:
         own.pop()  # one of several has a number
     stem = own[-1].rstrip("0123456789") if len(own) > 1 else letter

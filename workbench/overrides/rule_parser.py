@@ -52,7 +52,7 @@ _CALL = re.compile(r"[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*(\(.*\))?[ \t]*", re.DO
 
 
 class BoundRule:
-    """A registered rule with its settings, as a text means it.
+    """A registered rule with its settings, named in a text.
 
     It runs as a function of a node, whatever is registered under the name then.
     """
@@ -73,7 +73,7 @@ class BoundRule:
 
     @property
     def label(self) -> str:
-        """A short text for it."""
+        """A short text for the rule."""
         entry = self.entry
         if entry.label is not None:
             return entry.label(**{**entry.settings, **self.settings})

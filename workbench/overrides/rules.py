@@ -1,4 +1,4 @@
-"""The rules that users write: how they run, and what they may return.
+"""The rules that users write: how they run, and the results they may return.
 
 Rules of the op table are trusted. The rules of users (of an op, registered for one, or
 of an override) run here, in a `Runner`. A rule is a function of a node, an op of
@@ -127,7 +127,7 @@ class Runner:
     # What differs from one owner of rules to another
 
     def identify(self) -> Hashable:
-        """Return what tells those that share ``linear`` apart."""
+        """Return a key that separates runners with a common ``linear``."""
         return self.kind
 
     def find_rule(self) -> Any:
@@ -157,14 +157,14 @@ class Runner:
         kind: type[errors.WorkbenchError] = errors.UsageError,
         cause: BaseException | None = None,
     ) -> NoReturn:
-        """Raise an error that names the rule, and what it did."""
+        """Raise an error with the name of the rule and its fault."""
         stop = "" if what.endswith("?") else "."
         raise kind(f"{self.locate(rule)} {what}{stop} {cure}".rstrip()) from cause
 
     def refuse_part(
         self, rule: object, what: str, i: int | None, c: Any, x: object
     ) -> NoReturn:
-        """Refuse a gradient or tangent that does not fit what it is of, ``x``.
+        """Refuse a gradient or tangent that does not fit its ``x``.
 
         ``i`` is the number of the input; or of the output, of which None is the only.
         """
@@ -254,7 +254,7 @@ class Runner:
         return fitted
 
     def fit_gradient(self, rule: object, i: int, c: Any, x: Any) -> Any:
-        """Return a gradient in the shape of its input; raise an error if it cannot."""
+        """Return a gradient in the shape of its input, or raise an error."""
         if type(c) is np.ndarray is type(x) and c.dtype is x.dtype:
             if c.shape == x.shape:
                 return c  # as nearly all are
@@ -329,7 +329,7 @@ class Runner:
     def list_gradients(
         self, rule: UserRule, result: object, count: int, node: Node
     ) -> list[Any]:
-        """Return what a function gave as a list, one gradient for each input meant."""
+        """Return a function's result as a list, one gradient for each input."""
         if result is None:
             self.refuse(rule, RETURNED_NONE, NONE_CURE)
         gradients_list: list[Any] = result if isinstance(result, list) else [result]
@@ -386,7 +386,7 @@ class Runner:
         return made
 
     def evaluate(self, rule: Expression, values: dict[str, Any]) -> Array:
-        """Evaluate an expression; raise the rule's error if it fails on the values."""
+        """Evaluate an expression; raise the rule's error for values that fail."""
         try:
             return rule(values)
         except BudgetError as error:
@@ -417,7 +417,7 @@ class Runner:
     def check_part(
         self, rule: object, what: str, i: int | None, c: Any, x: object
     ) -> Any:
-        """Return a gradient or tangent, or raise an error if it does not fit ``x``."""
+        """Return a gradient or tangent; raise an error if it does not fit."""
         if types.is_weak(c):
             return c
         if type(c) is np.ndarray is type(x) and c.shape == x.shape:
@@ -441,7 +441,7 @@ class Runner:
         rows: Sequence[Sequence[bool]],
         varying: Sequence[int],
     ) -> None:
-        """Raise an error if gradients contradict what the op declares."""
+        """Raise an error if gradients contradict the op's declaration."""
         for i, (c, row) in enumerate(zip(results, rows, strict=True)):
             part = self.name_part("gradient", i)
             if c is not None and not any(row):
@@ -520,7 +520,7 @@ class Runner:
         chosen: Sequence[int],
         outputs: tuple[Any, ...],
     ) -> list[Any]:
-        """Return what a forward rule gave as a list, one tangent for each output meant.
+        """Return a forward rule's result as a list, one tangent for each output.
 
         A tangent of 0 is written down, for every output: what a rule left out would be
         a wrong derivative in silence.
@@ -648,7 +648,7 @@ def is_broadcast(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
 def transpose(
     push: UserRule, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
-    """Return what reverse mode passes on, from a rule that is linear in the tangents.
+    """Return the cotangents of a linear forward rule, by transposing the rule.
 
     ``<pull(g), t> = <g, push(t)>`` for all ``t``; see `forward.transpose_rule`.
     """

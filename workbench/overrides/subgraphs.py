@@ -57,7 +57,7 @@ class BySubgraph(ByPart):
         return BySubgraph(ends, reads, words)
 
     def name_value(self, x: Place) -> str:
-        """Return the name of a value in the words of the session, if it is known."""
+        """Return the name of a value in the words of the session, if known."""
         if isinstance(x, int) and 0 <= x < len(self.words):
             return self.words[x]
         return name_of_value(x)
@@ -69,7 +69,7 @@ class BySubgraph(ByPart):
 
     @property
     def has_ids(self) -> bool:
-        """True if it names a value by its id, which belongs to a session."""
+        """True if the target names a value by an id, which belongs to a session."""
         return any(isinstance(x, int) for x in (*self.outputs, *self.inputs))
 
     def find_regions(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> list[Region]:
@@ -198,7 +198,7 @@ def type_of(x: object) -> type | None:
 
 
 class Values:
-    """The values of a program: its nodes, and what these read."""
+    """The values of a program: its nodes, and their operands."""
 
     def __init__(self, nodes: Sequence[Tensor]) -> None:
         self.nodes = nodes
@@ -216,7 +216,7 @@ class Values:
                 self.names.setdefault(x.name, []).append(x)
 
     def find(self, x: Place) -> Tensor | None:
-        """Return the Tensor that is meant; None if it is not in the program.
+        """Return the named Tensor, or None if not in the program.
 
         Raises
         ------
@@ -326,8 +326,8 @@ def cut_region(
                 " no place in the sweep for a rule of both",
                 "Compute all inputs first, or cut out one output at a time.",
             )
-    # What lies inside and does not depend on the inputs is none of it, but a value
-    # that the derivative is asked by must not come that way either.
+    # Inner nodes that do not depend on the inputs are outside of it; a Tensor to
+    # differentiate by must not reach it through them either.
     around = [s for s in order if s not in kept]
     made, sources = zip(*steps, strict=True)
     places = tuple([kept[x.serial] for x in outputs])

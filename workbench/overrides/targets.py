@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from workbench.overrides.regions import Region
 
 Nodes = Sequence[Tensor]
-#: Writes a function, or what has no name (None), as code; told what it is in a target.
+#: Writes a function, or an object without a name (None), as code, given its role in the
+#: target.
 WriteFunction = Callable[[Callable[..., Any] | None, str], str]
 #: Whose functions are no predicates: NumPy would compute with the node.
 LIBRARIES = {"numpy", "scipy"}
 
 #: Why a program has no node of an op that its user has written.
 UNSEEN = (
-    " What is computed from plain arrays alone is not a node: give such arrays as"
+    " A value computed from plain arrays alone is not a node: give these arrays as"
     " arguments."
 )
 
@@ -149,7 +150,7 @@ class ByPart:
         return [x for region in self.find_regions(nodes, wrt) for x in region.outputs]
 
     def explain_mismatch(self, nodes: Nodes, wrt: Nodes = ()) -> str:
-        """Return why there are none in a program: what was close."""
+        """Return the reason why a program has no match: the closest candidates."""
         raise NotImplementedError
 
     def with_ids(self, find: Callable[[Any], int], words: Sequence[str]) -> ByPart:
@@ -162,16 +163,16 @@ class ByPart:
 
     @property
     def has_nodes(self) -> bool:
-        """True if it names nodes, as a Tensor or an id does."""
+        """True if the target names nodes, by a Tensor or an id."""
         return False
 
     @property
     def has_ids(self) -> bool:
-        """True if it names nodes by ids, which belong to a session."""
+        """True if the target names nodes by ids, which belong to a session."""
         return False
 
     def write_code(self, write: WriteFunction) -> str:
-        """Return the Python that makes it.
+        """Return the Python code of the target.
 
         ``write(function, word)`` is the code of a function, or of what has no name
         (None); the word is what it is in the target.
@@ -276,7 +277,7 @@ def describe_mismatch(
     where: str,
     wrt: Nodes = (),
 ) -> str:
-    """Return the message for an override that matches nothing, with what is close."""
+    """Return the message for an override without a match, with close candidates."""
     everything = list(nodes)
     nodes = [node for node in everything if node.op is not IDENTITY]
     ops = sorted({node.op.name for node in nodes})
@@ -327,7 +328,7 @@ def describe_mismatch(
 
 
 def describe_named_node(node: Tensor) -> str:
-    """Return what to say where the target is the name of a node, and not a scope."""
+    """Return advice for a target that is the name of a node, not of a scope."""
     if node.op is IDENTITY:
         return (
             f"{node.name!r} is the name of an input, which has no op, so no rule to"

@@ -89,7 +89,7 @@ def default_rng(seed: Seed = None) -> Generator:
 
 
 class Generator(ExplicitLaws, ImplicitLaws, DiscreteLaws):
-    """`numpy.random.Generator` whose draws take part in traced programs.
+    """`numpy.random.Generator` with draws that take part in traced programs.
 
     Parameters
     ----------
@@ -123,13 +123,13 @@ for _part in (ExplicitLaws, ImplicitLaws, DiscreteLaws):
 
 
 class Stream(Generator):
-    """A `Generator` all of whose draws are made when the program runs."""
+    """A `Generator` that makes all of its draws when the program runs."""
 
     is_stream = True
 
 
 def stream(seed: Seed = None) -> Stream:
-    """Return a generator for expressions of symbols, whose draws are Tensors.
+    """Return a generator for expressions of symbols; its draws are Tensors.
 
     A function draws anew in each call, and functions that draw from one stream go on
     where the last one stopped. Within one call a draw is one number, however often

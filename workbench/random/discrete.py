@@ -58,7 +58,7 @@ class DiscreteLaws(Drawing):
         axis: int | None = None,
         out: npt.NDArray[Any] | None = None,
     ) -> Any:
-        """Return an array whose entries are in random order.
+        """Return an array with its entries in random order.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The base of every generator, whose draws are nodes; checks of their parameters."""
+"""The base of every generator: draws as nodes, and checks of their parameters."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def require_constant(x: object, call: str) -> Any:
         f"{call}{blame.user_line()}: a draw has no derivative by {blame.describe(x)},"
         " not at fixed noise either. Write wb.stop_gradient(x) in its place to draw at"
         " its value; the gradient of an expectation then needs the score function: add"
-        " wb.stop_gradient(loss) * log_probability(draw, x) to what is differentiated."
+        " wb.stop_gradient(loss) * log_probability(draw, x) to the loss."
     )
 
 
@@ -103,7 +103,7 @@ def match_library(z: Array, *parameters: object) -> Array:
 
 
 class Drawing(np.random.Generator):
-    """NumPy's generator, whose draws are nodes in a traced program."""
+    """NumPy's generator, with draws that are nodes in a traced program."""
 
     #: Whether the draws are nodes outside of every trace too.
     is_stream = False
@@ -131,7 +131,7 @@ class Drawing(np.random.Generator):
         return self._shared
 
     def _draw(self, name: str, size: Any, **settings: Any) -> Array:
-        """Draw from a law of NumPy's whose parameters are constants."""
+        """Draw from one of NumPy's laws with constant parameters."""
         with source.pin_line():
             return random.draw_sample(self, name, size, settings)
 

@@ -1,4 +1,4 @@
-"""Laws whose draws are written as functions of their parameters and of plain noise.
+"""Laws with draws written as functions of their parameters and of plain noise.
 
 Their gradients are explicit: those of that function, at fixed noise.
 """

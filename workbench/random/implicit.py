@@ -213,7 +213,7 @@ class ImplicitLaws(drawing.Drawing):
         return draws
 
     def _draw_gamma_of(self, call: str, a: Array, size: drawing.Size) -> Array:
-        """Draw from a gamma law, whose shape may be a Tensor or a constant."""
+        """Draw from a gamma law with a shape that is a Tensor or a constant."""
         if isinstance(a, Tensor):
             return self._draw_gamma(call, a, size)
         return self._draw("standard_gamma", size, shape=a)

@@ -38,7 +38,7 @@ from workbench.rewrite import (
     stable_rules,
     update_rules,
 )
-from workbench.rewrite.lookup import describe_operands
+from workbench.rewrite.patterns import describe_node
 from workbench.rewrite.rule import (
     GROUPS,
     RULES,
@@ -379,11 +379,11 @@ class _Driver:
         rules = table.get(node.op.name)
         if not rules or type(node.op) is DeferredOp:
             return []
-        kinds = describe_operands(node, self.numbers)
-        key = (id(table), node.op.name, kinds)
+        described = describe_node(node, self.numbers)
+        key = (id(table), described)
         candidates = self.candidates.get(key)
         if candidates is None:
-            candidates = [rule for rule in rules if rule.may_hold(kinds)]
+            candidates = [rule for rule in rules if rule.may_hold(described)]
             self.candidates[key] = candidates
         if candidates and isinstance(types.spec_of(node), tuple):
             return []

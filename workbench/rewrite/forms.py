@@ -321,6 +321,15 @@ def kinds_of(nodes: Sequence[Tensor], known: Collection[int]) -> set[Kind]:
     return {kind for kind in found if kind[1] in "fcbiu"}
 
 
+def number_of(x: Any) -> complex | None:
+    """Return the value of a constant that is one number, else None."""
+    if type(x) in types.WEAK_TYPES or (
+        isinstance(x, (np.number, np.ndarray)) and x.shape == () and x.dtype != object
+    ):
+        return complex(x)
+    return None
+
+
 def is_value(x: Any) -> bool:
     """Return whether a wildcard may stand for it: one array or number."""
     if isinstance(x, Tensor):
@@ -333,6 +342,27 @@ def is_same_value(a: Any, b: Any) -> bool:
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return a is b or (a is not MISSING and skip_identities(a) is skip_identities(b))
     return a is not MISSING and is_equal_constant(a, b)
+
+
+def is_alike(x: Any, y: Any, depth: int = 4) -> bool:
+    """Return whether two values are one, or computed alike entry by entry from such.
+
+    The operands of a commutative op may stand in either order.
+    """
+    if is_same_value(x, y):
+        return True
+    x, y = skip_identities(x), skip_identities(y)
+    if not (depth and isinstance(x, Tensor) and isinstance(y, Tensor)):
+        return False
+    if x.op is not y.op or not x.op.elementwise or x.op.custom:
+        return False
+    if not has_same_settings(x.params, y.params):
+        return False
+    orders = [y.inputs, y.inputs[::-1]] if x.op.traits.commutative else [y.inputs]
+    return any(
+        all(is_alike(a, b, depth - 1) for a, b in zip(x.inputs, order, strict=True))
+        for order in orders
+    )
 
 
 def is_equal_constant(a: Any, b: Any) -> bool:
@@ -351,6 +381,8 @@ def is_equal_constant(a: Any, b: Any) -> bool:
 
 def has_same_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
     """Return whether two nodes of an op have the same settings."""
+    if a is b or not (a or b):
+        return True
     if a.keys() != b.keys():
         return False
     try:

@@ -13,12 +13,20 @@ program; what remains is only whether one wildcard means one value.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from functools import cache
 from typing import Any, NamedTuple
 
 from workbench.core import types
 from workbench.core.deferred import unwrap_deferred
+from workbench.core.op import OPS, Op
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
 from workbench.rewrite.forms import (
@@ -31,7 +39,7 @@ from workbench.rewrite.forms import (
     is_value,
     kinds_of,
     name_wildcards,
-    own_inputs,
+    number_of,
     skip_identities,
 )
 
@@ -71,29 +79,6 @@ class Match(NamedTuple):
     nodes: tuple[Tensor, ...]
     sources: tuple[tuple[int, ...], ...]
     other: tuple[Any, ...] | None = None
-
-
-class Visit(NamedTuple):
-    """A place of a form, as a search comes upon it from the root on.
-
-    Attributes
-    ----------
-    kind
-        ``"op"``, ``"wildcard"``, ``"constant"``, or ``"again"`` for one of the first
-        two that was seen before.
-    part
-        The part of the form.
-    place
-        Its number.
-    reader, operand
-        The number of the op that reads it, and of the operand; -1 for the root.
-    """
-
-    kind: str
-    part: Any
-    place: int
-    reader: int
-    operand: int
 
 
 class Matches(NamedTuple):
@@ -141,6 +126,9 @@ def find_matches(
         The ranks that some wildcards may have, by their names.
     """
     misfits: list[tuple[Any, ...]] = []
+    unlike: dict[int, tuple[Tensor, PatternForm]] = {}
+    refused: set[int] = set()
+    found: dict[int, Match] = {}
 
     def accepts(root: Tensor, bound: tuple[Any, ...]) -> bool:
         """Return whether ranks and condition let the wildcards stand for these."""
@@ -157,38 +145,33 @@ def find_matches(
         by_op[node.op.name].append(node)
     allowed = {node.serial for node in nodes}
     known = forms.forms_for(kinds_of(nodes, allowed))
-    found: dict[int, Match] = {}
-    exact = Exact(forms, allowed)
-    unlike: dict[int, tuple[Tensor, PatternForm]] = {}
-    refused: set[int] = set()
+    exact = ExactForms(forms, allowed)
     for form in known:
-        search = Search(form, allowed, forms.text, exact=False)
+        matcher = Matcher(form, forms.text, allowed, settings=False, constants=False)
         for root in by_op.get(form.root.op.name, ()):
             if root.serial in found:
                 continue
-            first = exact.match_last(root)
-            if first is not None and not accepts(root, first.bound):
-                first = None
-            if first is not None and search.has_one_reading(first, exact.last):
-                found[root.serial] = first
-                continue
-            if not search.fits(form.root, root):
-                continue
-            for bound in search.bind(root) if first is None else ():
+            ways = matcher.find_ways(root)
+            for binding in matcher.lay(root, ways):
+                bound = matcher.list_bound(binding)
                 match = exact.match(root, bound)
                 if match is None:
-                    unlike.setdefault(root.serial, (root, exact.form(bound) or form))
+                    unlike.setdefault(root.serial, (root, forms.form_at(bound) or form))
                 elif accepts(root, bound):
-                    first = match
+                    found[root.serial] = match
                     break
-            if first is not None and search.turning:
-                for bound in search.other_readings(root, first):
-                    match = exact.match(root, bound)
-                    if match is not None and accepts(root, bound):
-                        first = first._replace(other=bound)
+            if root.serial in found and matcher.may_turn(ways):
+                first = found[root.serial]
+                inside = {node.serial for node in first.nodes}
+                for binding in matcher.lay(root, ways, most=MOST_SECOND):
+                    # Of a product of two wildcards each is what stands in its place:
+                    # the other order is no reading of its own.
+                    if {binding[p.serial].serial for p in form.nodes} == inside:
+                        continue
+                    bound = matcher.list_bound(binding)
+                    if exact.match(root, bound) is not None and accepts(root, bound):
+                        found[root.serial] = first._replace(other=bound)
                         break
-            if first is not None:
-                found[root.serial] = first
     return Matches(
         [found[serial] for serial in sorted(found)],
         len(refused.difference(found)),
@@ -206,352 +189,323 @@ def fit_ranks(names: Sequence[str], bound: Sequence[Any], ranks: Ranks | None) -
     )
 
 
-class Exact:
-    """A pattern in the very forms of what its wildcards stand for."""
+class ExactForms:
+    """A pattern in the very forms of what its wildcards stand for.
 
-    def __init__(self, forms: Forms, allowed: Collection[int]) -> None:
+    Which settings and constants a function records may depend on the shapes.
+    """
+
+    def __init__(self, forms: Forms, allowed: Collection[int] | None = None) -> None:
         self.forms = forms
         self.allowed = allowed
-        self.searches: dict[int, Search] = {}
-        #: The last one that matched.
-        self.last: Search | None = None
-
-    def form(self, bound: tuple[Any, ...]) -> PatternForm | None:
-        """Return the form for some values."""
-        return self.forms.form_at(bound)
+        self.matchers: dict[int, Matcher] = {}
 
     def match(self, root: Tensor, bound: tuple[Any, ...]) -> Match | None:
-        """Return the match with the pattern's settings and constants, or None."""
-        form = self.form(bound)
-        if form is None or form.root.op.name != root.op.name:
+        """Return the match in which the wildcards stand for some values, or None."""
+        form = self.forms.form_at(bound)
+        if form is None:
             return None
-        search = self.searches.get(id(form))
-        if search is None:
-            search = Search(form, self.allowed, self.forms.text, exact=True)
-            self.searches[id(form)] = search
-        if not search.fits(form.root, root):
-            return None
+        matcher = self.matchers.get(id(form))
+        if matcher is None:
+            matcher = Matcher(form, self.forms.text, self.allowed)
+            self.matchers[id(form)] = matcher
         fixed = {x.serial: y for x, y in zip(form.leaves, bound, strict=True)}
-        binding = next(search.bindings(root, fixed), None)
-        if binding is None:
-            return None
-        self.last = search
-        return make_match(search, root, binding)
-
-    def forget(self) -> None:
-        """Drop what it knows of the nodes that it has looked at."""
-        for search in self.searches.values():
-            search.forget()
-
-    def match_last(self, root: Tensor) -> Match | None:
-        """Return a match of the form that stood last, as most in a program do.
-
-        None unless it is the form of the values that its wildcards stand for then.
-        """
-        search = self.last
-        if search is None or search.form.root.op.name != root.op.name:
-            return None
-        found = search.lay_straight(root)
-        if found is None:
-            binding = next(search.bindings(root), None)
-            found = None if binding is None else make_match(search, root, binding)
-        if found is None or self.form(found.bound) is not search.form:
-            return None
-        return found
+        binding = next(matcher.lay(root, fixed=fixed), None)
+        return None if binding is None else matcher.make_match(root, binding)
 
 
-def make_match(search: Search, root: Tensor, binding: Mapping[int, Any]) -> Match:
-    """Return the match that a binding of all parts of a form says."""
-    form = search.form
-    bound = tuple([binding[x.serial] for x in form.leaves])
-    place = search.place
-    nodes, sources = [], []
-    for p in form.nodes:
-        node = binding[p.serial]
-        straight, *swapped = search.orders(p, node)
-        order = [a for a, _ in straight]
-        if not all(search.agrees(binding, a, b) for a, b in straight):
-            order = [a for a, _ in reversed(swapped[0])]
-        read = [place.get(a.serial, -1) if isinstance(a, Tensor) else -1 for a in order]
-        # Operands beyond the op's own are read for their lengths alone.
-        read += [-1] * (len(node.inputs) - len(order))
-        nodes.append(node)
-        sources.append(tuple(read))
-    return Match(root, bound, tuple(nodes), tuple(sources))
+#: What an operand is, told without what it is computed from: its op by name, a number
+#: that some pattern names, `NUMBER`, or None of another constant.
+Kind = str | complex | None
+#: The name of an op, the kinds of its operands, and how the last two relate.
+Kinds = tuple[Any, ...]
+NUMBER = "number"
+#: Of two operands one is computed from the other, or both are one value.
+READ, SAME = 1, 2
 
 
-class Search:
-    """The search for one form of a pattern in one program."""
+#: What patterns are found by at a node: what it is as it is written, and as it is read
+#: in one spelling, where that is something else.
+Description = tuple[Kinds, Kinds | None]
+
+
+@cache
+def list_spellings(name: str) -> frozenset[str]:
+    """Return the names of the ops that are read as one op, itself among them."""
+    spellings = ((op.name, op.traits.spelling) for op in OPS.values())
+    return frozenset(
+        {name, *[x for x, spelling in spellings if spelling and spelling.op == name]}
+    )
+
+
+def describe_node(node: Tensor, numbers: Collection[complex]) -> Description:
+    """Return what a node's op and its operands are.
+
+    ``numbers`` are those that the patterns name.
+    """
+    op = node.op
+    written = describe_operands(op.name, node.inputs, numbers)
+    spelling = op.traits.spelling
+    if spelling is None or (read := spelling.read(*node.inputs)) is None:
+        return written, None
+    return written, describe_operands(spelling.op, read, numbers)
+
+
+def describe_operands(
+    name: str, operands: Iterable[Any], numbers: Collection[complex]
+) -> Kinds:
+    """Return the kinds of operands, behind the name of their op."""
+    kinds: list[Kind | int] = [name]
+    before = x = None
+    for operand in operands:
+        before, x = x, skip_identities(operand)
+        if isinstance(x, Tensor):
+            kinds.append(x.op.name)
+        else:
+            number = number_of(x)
+            kinds.append(number if number is None or number in numbers else NUMBER)
+    kinds.append(_relate(before, x))
+    return tuple(kinds)
+
+
+def _relate(a: Any, b: Any) -> int:
+    """Return how the last two operands relate; of constants, how they may at most."""
+    if a is b:
+        return SAME
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        for y in a.inputs:
+            if y is b or skip_identities(y) is b:
+                return READ
+        for y in b.inputs:
+            if y is a or skip_identities(y) is a:
+                return READ
+        return 0
+    return READ if isinstance(a, Tensor) or isinstance(b, Tensor) else SAME
+
+
+#: The orders of a node's operands in which each may stand for one of a part, by the
+#: serials of part and node.
+Ways = dict[tuple[int, int], list[Pairs]]
+#: A part as it is compared: its op, operands and settings.
+Reading = tuple[Op, tuple[Any, ...], Mapping[str, Any]]
+
+
+class Matcher:
+    """Lays one form of a pattern over nodes of a program.
+
+    Parameters
+    ----------
+    form
+        The form.
+    text
+        What errors call the pattern.
+    allowed
+        The serials of the nodes that may be part of a match. None: all.
+    settings, constants
+        Whether these must be equal, not the structure alone.
+    is_canonical
+        Whether form and program are both read in one spelling (`Spelling`): `x * x` for
+        `x**2` and `square(x)`, `x - 1` for `x + -1`. Neither is changed by it.
+    scalars
+        The wildcards that stand for numbers alone.
+    skip
+        Returns an operand before the steps that count for nothing.
+    is_same
+        Returns whether one wildcard may stand for two operands.
+    """
 
     def __init__(
-        self, form: PatternForm, allowed: Collection[int], text: str, *, exact: bool
+        self,
+        form: PatternForm,
+        text: str,
+        allowed: Collection[int] | None = None,
+        *,
+        settings: bool = True,
+        constants: bool = True,
+        is_canonical: bool = False,
+        scalars: Collection[str] = (),
+        skip: Callable[[Any], Any] = skip_identities,
+        is_same: Callable[[Any, Any], bool] = is_same_value,
     ) -> None:
         self.form = form
-        self.allowed = allowed
         self.text = text
-        #: Whether settings and constants must be equal, not the structure alone.
-        self.exact = exact
-        self.wild = {x.serial for x in form.leaves}
-        #: The parts that may be read in two ways, with other nodes inside.
-        self.turning = {
-            x.serial
-            for x in form.nodes
-            if x.op.traits.commutative
-            and any(
-                isinstance(a, Tensor) and a.serial not in self.wild
-                for a in own_inputs(x)
-            )
+        self.allowed = allowed
+        self.settings = settings
+        self.constants = constants
+        self.is_canonical = is_canonical
+        self.skip = skip
+        self.is_same = is_same
+        self.wild = {x.serial: x.name in scalars for x in form.leaves}
+        self.parts: dict[int, Reading] = {}
+        for p in form.nodes:
+            op, operands, params = self.read(p)
+            self.parts[p.serial] = op, tuple(map(self.skip, operands)), params
+        #: Which operands of each part are parts themselves.
+        self.below = {
+            serial: [
+                i for i, a in enumerate(inputs)
+                if isinstance(a, Tensor) and a.serial in self.parts
+            ]
+            for serial, (_, inputs, _) in self.parts.items()
+        }  # fmt: skip
+        #: How the last two operands of the whole relate at least.
+        self.relation = self._find_relation(*self.parts[form.root.serial][1][-2:])
+        #: The names of the ops that may stand for each part.
+        self.names = {
+            serial: list_spellings(op.name) if is_canonical else {op.name}
+            for serial, (op, _, _) in self.parts.items()
         }
-        #: Wildcards and parts by number.
-        self.place = {x.serial: i for i, x in enumerate([*form.leaves, *form.nodes])}
-        #: Which part of the pattern could stand where, wildcards left open.
-        self.memo: dict[tuple[int, int], bool] = {}
-        self.ways: dict[tuple[int, int], list[Pairs]] = {}
-        self.fitting: dict[tuple[int, int], list[Pairs]] = {}
+        #: Those that may stand for the whole.
+        self.roots = self.names[form.root.serial]
 
-    def forget(self) -> None:
-        """Drop what it knows of the nodes that it has looked at."""
-        self.memo.clear()
-        self.ways.clear()
-        self.fitting.clear()
+    def _find_relation(self, a: Any, b: Any = None) -> int:
+        if a is b:
+            return SAME
+        readers = [(x, y) for x, y in ((a, b), (b, a)) if isinstance(x, Tensor)]
+        return READ if any(
+            z is y for x, y in readers if x.serial in self.parts
+            for z in self.parts[x.serial][1]
+        ) else 0  # fmt: skip
 
-    def fits(self, p: Any, x: Any) -> bool:
-        """Return whether a part of the pattern could stand at a value."""
-        answer = self.check_known(p, x)
-        if answer is not None:
-            return answer
-        stack = [(p, skip_identities(x))]
-        while stack:
-            p, x = stack[-1]
-            fitting = False
-            waiting: tuple[Any, Any] | None = None
-            for pairs in self.orders(p, x):
-                verdicts = [self.check_known(a, b) for a, b in pairs]
-                if False in verdicts:
-                    continue
-                if None not in verdicts:
-                    fitting = True
-                    break
-                waiting = waiting or pairs[verdicts.index(None)]
-            if fitting or waiting is None:
-                self.memo[p.serial, x.serial] = fitting
-                stack.pop()
-            else:
-                stack.append((waiting[0], skip_identities(waiting[1])))
-        return fitting
+    def read(self, x: Tensor) -> Reading:
+        """Return the op, operands and settings of a node or a part."""
+        op, operands, params = unwrap_deferred(x)
+        if self.is_canonical and op.traits.spelling is not None:
+            found = op.traits.spelling.read(*map(self.skip, operands))
+            if found is not None:
+                return OPS[op.traits.spelling.op], found, params
+        return op, operands, params
 
-    def check_known(self, p: Any, x: Any) -> bool | None:
-        """Return whether a pair fits; None if that depends on unchecked pairs."""
-        if not isinstance(p, Tensor) or p.serial not in self.form.own:
-            return self.constant(p, x)
-        if p.serial in self.wild:
+    def _is_read_as(self, x: Tensor, p: Tensor) -> bool:
+        return self.read(x)[0].name == self.parts[p.serial][0].name
+
+    def may_stand(self, p: Any, x: Any) -> bool:
+        """Return whether a value may stand for a part, whatever it is computed from."""
+        is_op = isinstance(p, Tensor) and p.serial in self.parts
+        if is_op:
+            x = self.skip(x)
+            if not isinstance(x, Tensor):
+                return False
+            if self.allowed is not None and x.serial not in self.allowed:
+                return False
+            if x.op.name not in self.names[p.serial]:
+                return False
+            return not self.is_canonical or self._is_read_as(x, p)
+        if isinstance(p, Tensor) and p.serial in self.wild:
+            if self.wild[p.serial] and number_of(x) is None:
+                return False
             return is_value(x)
-        if not isinstance(x, Tensor):
-            return False
-        x = skip_identities(x)
-        found = self.memo.get((p.serial, x.serial))
-        if found is None and (p.op.name != x.op.name or x.serial not in self.allowed):
-            return False
-        return found
+        if isinstance(p, Tensor) or isinstance(x, Tensor):
+            return p is x
+        return (
+            is_equal_constant(p, x) if self.constants else is_value(p) == is_value(x)
+        )
 
-    def orders(self, p: Tensor, x: Tensor) -> list[Pairs]:
-        """Return the ways in which the inputs of two nodes may belong together."""
-        found = self.ways.get((p.serial, x.serial))
-        if found is None:
-            found = self.ways[p.serial, x.serial] = self._orders(p, x)
-        return found
+    def list_orders(self, p: Tensor, x: Tensor) -> list[Pairs]:
+        """Return the orders in which operands of a node may stand for those of a part.
 
-    def _orders(self, p: Tensor, x: Tensor) -> list[Pairs]:
-        op, inputs, params = unwrap_deferred(p)
-        inputs = tuple(map(skip_identities, inputs))
-        other, operands, settings = unwrap_deferred(x)
+        What they are computed from is not looked at.
+        """
+        op, inputs, params = self.parts[p.serial]
+        other, operands, settings = self.read(x)
         if len(inputs) != len(operands):
             return []
-        if self.exact and not (
+        if self.settings and not (
             (op is other or (op.maker == other.maker and not op.custom))
             and has_same_settings(params, settings)
         ):
             return []
-        made: list[Pairs] = [tuple(zip(inputs, operands, strict=True))]
+        orders = [operands]
         # The other order of one value, in either of the two, is the same again.
         if (
             len(inputs) == 2
             and op.traits.commutative
             and not (is_same_value(*inputs) or is_same_value(*operands))
         ):
-            made.append(((inputs[0], operands[1]), (inputs[1], operands[0])))
-        return made
-
-    @cached_property
-    def visits(self) -> list[Visit]:
-        """The places of the form in the order in which `lay_straight` looks at them."""
-        visits: list[Visit] = []
-        seen: set[int] = set()
-        stack: list[tuple[Any, int, int]] = [(self.form.root, -1, 0)]
-        while stack:
-            p, reader, i = stack.pop()
-            if not isinstance(p, Tensor) or p.serial not in self.form.own:
-                visits.append(Visit("constant", p, -1, reader, i))
-                continue
-            place = self.place[p.serial]
-            kind = "wildcard" if p.serial in self.wild else "op"
-            if p.serial in seen:
-                kind = "again"
-            seen.add(p.serial)
-            visits.append(Visit(kind, p, place, reader, i))
-            if kind == "op":
-                inputs = own_inputs(p)
-                stack += [
-                    (a, place, k) for k, a in reversed([*enumerate(inputs)])
-                ]  # fmt: skip
-        return visits
-
-    @cached_property
-    def sources(self) -> tuple[tuple[int, ...], ...]:
-        """Where the operands of each op of the form come from."""
-        return tuple(
-            tuple(
-                self.place.get(a.serial, -1) if isinstance(a, Tensor) else -1
-                for a in own_inputs(p)
-            )
-            for p in self.form.nodes
-        )
-
-    def lay_straight(self, root: Tensor) -> Match | None:
-        """Return the match of the first of the `bindings`, if all stands as written.
-
-        It is found without trying orders, as most matches in a program are. None says
-        nothing. Of an exact search.
-        """
-        allowed, sources = self.allowed, self.sources
-        found: list[Any] = [None] * len(self.place)
-        operands: dict[int, tuple[Any, ...]] = {}
-        for kind, p, place, reader, i in self.visits:
-            x = root if reader < 0 else operands[reader][i]
-            if kind == "wildcard":
-                if not is_value(x):
-                    return None
-                found[place] = x
-            elif kind == "op":
-                x = skip_identities(x)
-                if not isinstance(x, Tensor) or x.serial not in allowed:
-                    return None
-                if p.op is not x.op and p.op.name != x.op.name:
-                    return None
-                op, inputs, params = unwrap_deferred(p)
-                other, read, settings = unwrap_deferred(x)
-                if (
-                    len(inputs) != len(read)
-                    or not (op is other or (op.maker == other.maker and not op.custom))
-                    or not (params is settings or has_same_settings(params, settings))
-                ):
-                    return None
-                found[place], operands[place] = x, read
-            elif kind == "again":
-                if not is_same_value(found[place], skip_identities(x)):
-                    return None
-            elif not self.constant(p, x):
-                return None
-        count = len(self.wild)
-        nodes = tuple(found[count:])
-        if [*map(len, sources)] != [len(x.inputs) for x in nodes]:
-            # Operands beyond the op's own are read for their lengths alone.
-            sources = tuple(
-                s + (-1,) * (len(x.inputs) - len(s))
-                for x, s in zip(nodes, sources, strict=True)
-            )
-        return Match(root, tuple(found[:count]), nodes, sources)
-
-    def fitting_orders(self, p: Tensor, x: Tensor) -> list[Pairs]:
-        """Return the ways in which the inputs of two nodes fit together."""
-        found = self.fitting.get((p.serial, x.serial))
-        if found is None:
-            found = self.fitting[p.serial, x.serial] = [
-                pairs
-                for pairs in self.orders(p, x)
-                if all(self.fits(a, b) for a, b in pairs)
-            ]
-        return found
-
-    def constant(self, p: Any, x: Any) -> bool:
-        """Return whether a constant of the pattern may stand at a value."""
-        if isinstance(p, Tensor) or isinstance(x, Tensor):
-            return p is x
-        return is_equal_constant(p, x) if self.exact else is_value(p) == is_value(x)
-
-    def agrees(self, binding: Mapping[int, Any], p: Any, x: Any) -> bool:
-        """Return whether a pair belongs together under a binding."""
-        if not isinstance(p, Tensor) or p.serial not in self.form.own:
-            return self.constant(p, x)
-        y = x if p.serial in self.wild else skip_identities(x)
-        return is_same_value(binding.get(p.serial, MISSING), y)
-
-    def has_one_reading(self, match: Match, exact: Search | None) -> bool:
-        """Return whether a match in the same structure can surely be read in one way.
-
-        That is so if in no turned order a part of the pattern meets its op.
-        """
-        if exact is None or exact.form.structure != self.form.structure:
-            return False
-        for k, parts in self.turns:
-            operands = unwrap_deferred(match.nodes[k])[1]
-            for i, name in parts:
-                x = skip_identities(operands[i])
-                if not isinstance(x, Tensor) or x.op.name != name:
-                    break
-            else:
-                return False
-        return True
-
-    @cached_property
-    def turns(self) -> list[tuple[int, list[tuple[int, str]]]]:
-        """The `turning` parts by number, and the ops that their operands are.
-
-        Each with the number of the operand that stands there in the other order.
-        """
+            orders.append(operands[::-1])
         return [
-            (
-                k,
-                [
-                    (len(inputs) - 1 - i, a.op.name)
-                    for i, a in enumerate(inputs)
-                    if isinstance(a, Tensor) and a.serial not in self.wild
-                ],
-            )
-            for k, p in enumerate(self.form.nodes)
-            if p.serial in self.turning
-            for inputs in [own_inputs(p)]
+            tuple(zip(inputs, order, strict=True))
+            for order in orders
+            if all(map(self.may_stand, inputs, order))
         ]
 
-    def other_readings(self, root: Tensor, first: Match) -> Iterator[tuple[Any, ...]]:
-        """Yield other values of the wildcards at a node, with other nodes in the match.
+    def may_start(self, described: Description) -> bool:
+        """Return whether the form may stand at a node of such an op and operands."""
+        op, inputs, _ = self.parts[self.form.root.serial]
+        written, read = described
+        name, *given, relation = (read or written) if self.is_canonical else written
+        if name != op.name or len(inputs) != len(given) or relation < self.relation:
+            return False
+        orders = [given, given[::-1]] if op.traits.commutative else [given]
+        return any(all(map(self._fits_kind, inputs, order)) for order in orders)
 
-        Of a product of two wildcards each is what stands in its place: the other order
-        is no reading of its own.
+    def _fits_kind(self, p: Any, kind: Any) -> bool:
+        """Return whether an operand of such a kind may stand for a part."""
+        if not isinstance(p, Tensor):
+            return bool(number_of(p) == kind)
+        if p.serial in self.parts:
+            return kind in self.names[p.serial]
+        return not self.wild.get(p.serial) or kind == NUMBER or type(kind) is complex
+
+    def find_ways(self, root: Tensor) -> Ways:
+        """Return how the parts could stand at a node and below, wildcards left open.
+
+        Each pair of a part and a node is looked at once, however many orders lead to
+        it; where an order is left of each, there is one of all.
         """
-        placed = zip(self.form.nodes, first.nodes, strict=True)
-        if not any(
-            p.serial in self.turning and len(self.fitting_orders(p, node)) > 1
-            for p, node in placed
-        ):
-            return
-        inside = {node.serial for node in first.nodes}
-        for binding in self.bindings(root, most=MOST_SECOND):
-            if {binding[p.serial].serial for p in self.form.nodes} != inside:
-                yield tuple([binding[x.serial] for x in self.form.leaves])
+        ways: Ways = {}
+        first = self.form.root, root
+        waiting = [first] if self.may_stand(*first) else []
+        for p, x in waiting:
+            key = p.serial, x.serial
+            if key in ways:
+                continue
+            ways[key] = orders = self.list_orders(p, x)
+            waiting += [
+                (pairs[i][0], self.skip(pairs[i][1]))
+                for pairs in orders
+                for i in self.below[p.serial]
+            ]
+        for key in sorted(ways):  # operands before what reads them
+            if below := self.below[key[0]]:
+                ways[key] = [
+                    pairs
+                    for pairs in ways[key]
+                    if all(
+                        ways[pairs[i][0].serial, self.skip(pairs[i][1]).serial]
+                        for i in below
+                    )
+                ]
+        return ways
 
-    def bind(self, root: Tensor) -> Iterator[tuple[Any, ...]]:
-        """Yield what the wildcards stand for, for each way to lay the pattern."""
-        for binding in self.bindings(root):
-            yield tuple([binding[x.serial] for x in self.form.leaves])
+    def may_turn(self, ways: Ways) -> bool:
+        """Return whether a part with other parts below could be read in two orders."""
+        return any(len(ways[key]) > 1 and self.below[key[0]] for key in ways)
 
-    def bindings(
+    def lay(
         self,
         root: Tensor,
+        ways: Ways | None = None,
+        *,
         fixed: Mapping[int, Any] | None = None,
         most: int | None = None,
     ) -> Iterator[dict[int, Any]]:
-        """Yield each way to lay the pattern over a node: values of parts by serial."""
+        """Yield each way to lay the form over a node: values of its parts by serial.
+
+        Parameters
+        ----------
+        root
+            The node.
+        ways
+            What `find_ways` has found there.
+        fixed
+            What wildcards stand for, where that is known.
+        most
+            End after so many steps, without an error.
+        """
+        ways = self.find_ways(root) if ways is None else ways
+        if not ways.get((self.form.root.serial, root.serial)):
+            return
         bound: dict[int, Any] = dict(fixed or {})
         trail: list[int] = []
         choices: list[tuple[Todo, int]] = [((self.form.root, root, None), 0)]
@@ -562,9 +516,9 @@ class Search:
                 del bound[trail.pop()]
             while todo is not None:
                 steps += 1
-                if most is not None and steps > most:
-                    return
-                if steps > MOST_STEPS:
+                if steps > (most or MOST_STEPS):
+                    if most is not None:
+                        return
                     raise OverrideError(
                         f"{self.text} can be laid over"
                         f" {root.op.name} in too many ways, for its wildcards are read"
@@ -572,33 +526,59 @@ class Search:
                         " it smaller, or name the part by wb.subgraph(outputs, inputs)."
                     )
                 p, x, todo = todo
-                if not isinstance(p, Tensor) or p.serial not in self.form.own:
-                    if not self.constant(p, x):
-                        break
-                    continue
-                is_op = p.serial not in self.wild
+                is_op = p.serial in self.parts
                 if is_op:
-                    x = skip_identities(x)
+                    x = self.skip(x)
                 known = bound.get(p.serial, MISSING)
                 if known is not MISSING:
-                    if is_same_value(known, x):
+                    if self.is_same(known, x):
                         continue
-                    break
-                if not is_op:
-                    bound[p.serial] = x
-                    trail.append(p.serial)
-                    continue
-                ways = self.fitting_orders(p, x)
-                if not ways:
                     break
                 bound[p.serial] = x
                 trail.append(p.serial)
-                rest = todo
-                for pairs in reversed(ways):
-                    todo = rest
-                    for a, b in reversed(pairs):
-                        todo = (a, b, todo)
-                    if pairs is not ways[0]:
-                        choices.append((todo, len(trail)))
+                if not is_op:
+                    continue
+                first, *others = ways[p.serial, x.serial]
+                choices += [
+                    (self._add_pairs(pairs, todo), len(trail))
+                    for pairs in reversed(others)
+                ]
+                todo = self._add_pairs(first, todo)
             else:
                 yield dict(bound)
+
+    def _add_pairs(self, pairs: Pairs, todo: Todo) -> Todo:
+        """Return what is left to compare, with the wildcards and parts of pairs."""
+        for a, b in reversed(pairs):
+            if isinstance(a, Tensor) and a.serial in self.form.own:
+                todo = (a, b, todo)
+        return todo
+
+    def list_bound(self, binding: Mapping[int, Any]) -> tuple[Any, ...]:
+        """Return what the wildcards stand for, in their order."""
+        return tuple([binding[x.serial] for x in self.form.leaves])
+
+    def make_match(self, root: Tensor, binding: Mapping[int, Any]) -> Match:
+        """Return the match that values of all parts are."""
+
+        def agrees(p: Any, x: Any) -> bool:
+            if not isinstance(p, Tensor) or p.serial not in self.form.own:
+                return self.may_stand(p, x)
+            return is_same_value(
+                binding[p.serial], self.skip(x) if p.serial in self.parts else x
+            )
+
+        numbers = [*self.form.leaves, *self.form.nodes]
+        place = {x.serial: i for i, x in enumerate(numbers)}
+        nodes, sources = [], []
+        for p in self.form.nodes:
+            node = binding[p.serial]
+            _, inputs, _ = self.parts[p.serial]
+            if not all(map(agrees, inputs, unwrap_deferred(node)[1])):
+                inputs = inputs[::-1]
+            read = [place.get(getattr(a, "serial", -1), -1) for a in inputs]
+            # Operands beyond the op's own are read for their lengths alone.
+            read += [-1] * (len(node.inputs) - len(read))
+            nodes.append(node)
+            sources.append(tuple(read))
+        return Match(root, self.list_bound(binding), tuple(nodes), tuple(sources))

@@ -36,15 +36,51 @@ from workbench.rewrite.stable_rules import (
     softmax,
 )
 
+#: A factor is looked through for quotients so many nodes far. What reverse mode makes
+#: of one probability is a few; of longer sums the time would grow with the square.
+MOST_NODES = 64
 #: A part of a replacement: a function of the operands that it is built from.
 Part = Callable[[Sequence[Any]], Any]
 
 
-def _hold(values: list[Any], x: Any) -> Part:
-    """Add an operand to those of a replacement; return it as a part."""
-    i = len(values)
-    values.append(x)
-    return lambda given: given[i]
+class _Parts:
+    """What values of a program are times a share: parts of a replacement.
+
+    A rule reads a factor through sums and products down to the quotients by which the
+    share cancels.
+
+    Attributes
+    ----------
+    values
+        The operands of what was found.
+    """
+
+    def __init__(self, first: Any) -> None:
+        self.values: list[Any] = [first]
+        #: What was found of each node: a sum may read one in very many ways.
+        self.known: dict[int, Part | None] = {}
+
+    def multiply(self, x: Any) -> Part | None:
+        """Return a value times the share; None where the share does not cancel."""
+        x = skip_identities(x)
+        if not isinstance(x, Tensor):
+            return None
+        if x.serial not in self.known:
+            if len(self.known) >= MOST_NODES:
+                return None
+            self.known[x.serial] = None
+            self.known[x.serial] = self.multiply_node(x)
+        return self.known[x.serial]
+
+    def multiply_node(self, x: Tensor) -> Part | None:
+        """Return the same of a node that is looked at for the first time."""
+        raise NotImplementedError
+
+    def hold(self, x: Any) -> Part:
+        """Add an operand; return it as a part."""
+        i = len(self.values)
+        self.values.append(x)
+        return lambda given: given[i]
 
 
 def _is_sum_of(total: Any, exp: Tensor) -> bool:
@@ -119,15 +155,14 @@ def softmax_in_cotangent(node: Tensor) -> Replacement | None:
             {"x": exp.inputs[0]}
         ):
             continue
-        values: list[Any] = [exp.inputs[0]]
-        found: list[Tensor] = []
-        part = _multiply_by_sum(factor, exp, values, found)
-        if part is None or any(_axes_of(x) != _axes_of(found[0]) for x in found):
+        parts = _QuotientsBySum(exp)
+        part, totals = parts.multiply(factor), parts.totals
+        if part is None or any(_axes_of(x) != _axes_of(totals[0]) for x in totals):
             continue
-        axis = found[0].params.get("axis")
+        axis = totals[0].params.get("axis")
         of_terms = _softmax_of_shifted if is_shifted(exp.inputs[0]) else softmax
         build = partial(_build_product, part, of_terms, axis)
-        return Replacement(tuple(values), build, node.serial)
+        return Replacement(tuple(parts.values), build, node.serial)
     return None
 
 
@@ -145,56 +180,60 @@ def _axes_of(total: Tensor) -> tuple[int, ...]:
     return reduced_axes(total.params.get("axis"), len(own_inputs(total)[0].shape))
 
 
-def _multiply_by_sum(
-    x: Any, exp: Tensor, values: list[Any], found: list[Tensor]
-) -> Part | None:
-    """Return a factor of an exponential times the sum that all its terms are over.
+class _QuotientsBySum(_Parts):
+    """Quotients by the sum of an exponential: times it they are terms of a softmax."""
 
-    The sums are added to ``found``, and the operands of the part to ``values``.
-    """
-    x = skip_identities(x)
-    if not isinstance(x, Tensor):
+    def __init__(self, exp: Tensor) -> None:
+        super().__init__(exp.inputs[0])
+        self.exp = exp
+        #: The sums that were found, whose axes are to be the same.
+        self.totals: list[Tensor] = []
+
+    def multiply_node(self, x: Tensor) -> Part | None:
+        """Return a node times the sum that all its terms are over."""
+        if x.op.name == "divide" and _is_sum_of(x.inputs[1], self.exp):
+            total = skip_identities(x.inputs[1])
+            if total.shape and not total.params.get("keepdims"):
+                return None  # it does not stand where it is spread over its own terms
+            self.totals.append(total)
+            return self.hold(x.inputs[0])
+        if x.op.name == "reshape":
+            return self._multiply_reshaped(x)
+        if x.op.name == "add":
+            a, b = map(self.multiply, x.inputs)
+            if a is None or b is None:
+                return None
+            first, second = a, b
+            return lambda given: first(given) + second(given)
+        if x.op.name == "broadcast_to":
+            return self.multiply(x.inputs[0])
+        if x.op.name == "sum":
+            term = skip_identities(own_inputs(x)[0])
+            part = self.multiply(term)
+            spread = x.params.get("keepdims") or not x.shape
+            if part is None or not spread:
+                return None
+            if any(set(_axes_of(x)) - set(_axes_of(y)) for y in self.totals):
+                return None
+            terms, params = part, x.params
+            return lambda given: np.sum(_spread(terms(given), term), **params)
         return None
-    if x.op.name == "divide" and _is_sum_of(x.inputs[1], exp):
-        total = skip_identities(x.inputs[1])
-        if total.shape and not total.params.get("keepdims"):
-            return None  # it does not stand where it is spread over its own terms
-        found.append(total)
-        return _hold(values, x.inputs[0])
-    if x.op.name == "reshape":
+
+    def _multiply_reshaped(self, x: Tensor) -> Part | None:
+        """Return the same of a quotient that gets the axis back that was summed."""
         inner, shape = skip_identities(x.inputs[0]), x.shape
         if not isinstance(inner, Tensor) or inner.op.name != "divide":
             return None
         total = skip_identities(inner.inputs[1])
-        if not _is_sum_of(total, exp) or total.params.get("keepdims"):
+        if not _is_sum_of(total, self.exp) or total.params.get("keepdims"):
             return None
         axes = _axes_of(total)
-        kept = tuple(1 if i in axes else n for i, n in enumerate(exp.shape))
+        kept = tuple(1 if i in axes else n for i, n in enumerate(self.exp.shape))
         if not dims.is_same_shape(shape, kept):
             return None
-        found.append(total)
-        own = _hold(values, inner.inputs[0])
+        self.totals.append(total)
+        own = self.hold(inner.inputs[0])
         return lambda given: np.reshape(_spread(own(given), inner), shape)
-    if x.op.name == "add":
-        parts = [_multiply_by_sum(y, exp, values, found) for y in x.inputs]
-        if any(part is None for part in parts):
-            return None
-        a, b = parts
-        return lambda given: a(given) + b(given)  # type: ignore[misc]
-    if x.op.name == "broadcast_to":
-        return _multiply_by_sum(x.inputs[0], exp, values, found)
-    if x.op.name == "sum":
-        known = len(found)
-        term = skip_identities(own_inputs(x)[0])
-        part = _multiply_by_sum(term, exp, values, found)
-        spread = x.params.get("keepdims") or not x.shape
-        if part is None or not spread:
-            return None
-        if any(set(_axes_of(x)) - set(_axes_of(y)) for y in found[known:]):
-            return None
-        terms, params = part, x.params
-        return lambda given: np.sum(_spread(terms(given), term), **params)
-    return None
 
 
 #: The ops of a product and of a quotient; the second ones where entries are masked.
@@ -217,13 +256,13 @@ def probability_times_quotient(node: Tensor) -> Replacement | None:
                 continue
             if not dims.is_same_shape(p.shape, node.shape):
                 continue
-            values: list[Any] = [p]
-            part = _multiply_by_share(factor, p, values)
+            found = _QuotientsByShare(p)
+            part = found.multiply(factor)
             if part is not None:
                 if rest is not None:
-                    part = partial(_multiply_parts, part, _hold(values, rest))
+                    part = partial(_multiply_parts, part, found.hold(rest))
                 build = partial(_build_spread, part, node)
-                return Replacement(tuple(values), build, node.serial)
+                return Replacement(tuple(found.values), build, node.serial)
     return None
 
 
@@ -248,34 +287,41 @@ def _spread(x: Any, like: Tensor) -> Any:
     return np.broadcast_to(x, like.shape)
 
 
-def _multiply_by_share(x: Any, share: Tensor, values: list[Any]) -> Part | None:
-    """Return a value times the share that it is divided by; None if it is not."""
-    x = skip_identities(x)
-    if not isinstance(x, Tensor):
-        return None
-    if x.op.name in QUOTIENTS and is_same_value(x.inputs[1], share):
-        return _hold(values, x.inputs[0])
-    if x.op.name == "negative":
-        part = _multiply_by_share(x.inputs[0], share, values)
-        return None if part is None else partial(_negate, part)
-    for y, other in _list_factors(x):
-        part = _multiply_by_share(y, share, values)
-        if part is not None:
-            return partial(_multiply_parts, part, _hold(values, other))
-    if x.op.name in ("add", "subtract"):
-        parts = [_multiply_by_share(y, share, values) for y in x.inputs]
-        if all(part is None for part in parts):
-            return None
-        a, b = (
-            partial(_multiply_parts, _hold(values, y), _take_first)
-            if part is None
-            else part
-            for part, y in zip(parts, x.inputs, strict=True)
-        )
-        if x.op.name == "add":
-            return lambda given: a(given) + b(given)
-        return lambda given: a(given) - b(given)
-    if x.op.name == "scatter":
+class _QuotientsByShare(_Parts):
+    """Quotients by a softmax or sigmoid: times it they are what it divides."""
+
+    def __init__(self, share: Tensor) -> None:
+        super().__init__(share)
+        self.share = share
+
+    def multiply_node(self, x: Tensor) -> Part | None:
+        """Return a node times the share that some of its terms are divided by."""
+        if x.op.name in QUOTIENTS and is_same_value(x.inputs[1], self.share):
+            return self.hold(x.inputs[0])
+        if x.op.name == "negative":
+            part = self.multiply(x.inputs[0])
+            return None if part is None else partial(_negate, part)
+        for y, other in _list_factors(x):
+            part = self.multiply(y)
+            if part is not None:
+                return partial(_multiply_parts, part, self.hold(other))
+        if x.op.name in ("add", "subtract"):
+            parts = [self.multiply(y) for y in x.inputs]
+            if all(part is None for part in parts):
+                return None
+            a, b = (
+                partial(_multiply_parts, self.hold(y), _take_first)
+                if part is None
+                else part
+                for part, y in zip(parts, x.inputs, strict=True)
+            )
+            if x.op.name == "add":
+                return lambda given: a(given) + b(given)
+            return lambda given: a(given) - b(given)
+        return self._multiply_scattered(x) if x.op.name == "scatter" else None
+
+    def _multiply_scattered(self, x: Tensor) -> Part | None:
+        """Return the share times quotients by some entries of it, at their places."""
         quotient, *places = map(skip_identities, own_inputs(x))
         if not isinstance(quotient, Tensor) or quotient.op.name != "divide":
             return None
@@ -284,20 +330,19 @@ def _multiply_by_share(x: Any, share: Tensor, values: list[Any]) -> Part | None:
         if not isinstance(entries, Tensor) or entries.op.name != "getitem":
             return None
         source, *others = own_inputs(entries)
-        if not is_same_value(source, share) or len(others) != len(places):
+        if not is_same_value(source, self.share) or len(others) != len(places):
             return None
         if unwrap_deferred(entries)[2]["key"] != params["key"]:
             return None
         if not all(map(is_same_value, places, others)):
             return None
-        top = _hold(values, quotient.inputs[0])
-        parts_of_index = [_hold(values, y) for y in places]
+        top = self.hold(quotient.inputs[0])
+        parts = [self.hold(y) for y in places]
         return lambda given: apply(
             SCATTER,
-            (_spread(top(given), quotient), *[y(given) for y in parts_of_index]),
+            (_spread(top(given), quotient), *[y(given) for y in parts]),
             params,
         )
-    return None
 
 
 def _negate(part: Part, given: Sequence[Any]) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import (
@@ -21,7 +20,6 @@ from collections.abc import (
 )
 from functools import cached_property, partial
 from importlib import import_module
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,33 +34,24 @@ from workbench.ops.define import RULE_NAMES
 from workbench.rewrite.forms import (
     Forms,
     PatternForm,
+    is_alike,
     is_same_value,
     make_spec,
     name_wildcards,
+    number_of,
     own_inputs,
 )
-from workbench.rewrite.lookup import Operand, fits_operands, number_of
-from workbench.rewrite.patterns import Exact, Search
+from workbench.rewrite.patterns import Description, ExactForms, Matcher
 
 #: The groups of rules, in the order in which their rules are tried at a node.
 GROUPS = ("stabilise", "simplify", "contract")
+#: Those whose rules are matched in one spelling. Rules of the others turn one spelling
+#: into another, and those of users mean what they write.
+CANONICAL = ("stabilise", "advice")
 
 
 #: The ranks and kinds of numbers for which the structure of a left side is recorded.
 KINDS = ((1, "f"), (2, "f"), (3, "f"), (0, "f"), (1, "b"), (1, "i"))
-
-
-class Everything:
-    """A set of serials that holds all: any node may be part of a match."""
-
-    def __contains__(self, serial: object) -> bool:
-        return True
-
-    def __iter__(self) -> Any:
-        return iter(())
-
-    def __len__(self) -> int:
-        return sys.maxsize
 
 
 class Replacement(NamedTuple):
@@ -179,8 +168,8 @@ class Rule:
         """The numbers that tell where it may hold."""
         return set()
 
-    def may_hold(self, kinds: tuple[Operand, ...]) -> bool:
-        """Return whether it may hold at a node whose operands are of these kinds."""
+    def may_hold(self, node: Description) -> bool:
+        """Return whether it may hold at a node that is described so."""
         return True
 
     def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
@@ -196,12 +185,6 @@ class Rule:
 
 Side = Callable[..., Any]
 Condition = Callable[[Mapping[str, Any]], bool]
-
-
-class _Wildcard(NamedTuple):
-    """An operand of a pattern that is a wildcard: which one."""
-
-    place: int
 
 
 class PairRule(Rule):
@@ -257,7 +240,7 @@ class PairRule(Rule):
         """
         made = []
         known: dict[Any, PatternForm] = {}
-        is_trusted = self.group != "user"
+        is_trusted = self.is_trusted
         text = f"the left side of the rewrite rule {self.name!r}"
         for side in self.sides:
             pattern = Forms(side, text, ()) if is_trusted else Forms(side, text)
@@ -274,6 +257,37 @@ class PairRule(Rule):
         return made
 
     @property
+    def is_trusted(self) -> bool:
+        """True of a rule of a table: settings and constants depend on no shapes."""
+        return self.group != "user"
+
+    @cached_property
+    def matchers(self) -> list[tuple[Forms, list[Matcher]]]:
+        """What lays the forms of each left side over a node."""
+        return [
+            (
+                pattern,
+                [
+                    Matcher(
+                        form,
+                        pattern.text,
+                        settings=self.is_trusted,
+                        constants=self.is_trusted,
+                        is_canonical=self.group in CANONICAL,
+                        is_same=is_alike if self.group in CANONICAL else is_same_value,
+                        scalars=self.scalars,
+                    )
+                    for form in forms
+                ],
+            )
+            for pattern, forms in self.patterns
+        ]
+
+    def list_matchers(self) -> list[Matcher]:
+        """Return those of all left sides."""
+        return [matcher for _, known in self.matchers for matcher in known]
+
+    @property
     def forms(self) -> list[PatternForm]:
         """One form of each structure that the left sides have."""
         return [form for _, forms in self.patterns for form in forms]
@@ -286,100 +300,39 @@ class PairRule(Rule):
     @cached_property
     def roots(self) -> set[str]:
         """The names of the ops at which it may hold."""
-        return {form.root.op.name for form in self.forms}
+        return {name for m in self.list_matchers() for name in m.roots}
 
     @cached_property
     def numbers(self) -> set[complex]:
         """The numbers that tell where it may hold."""
-        found = {number_of(x) for form in self.forms for n in form.nodes
-                 for x in own_inputs(n)}  # fmt: skip
+        parts = [part for m in self.list_matchers() for part in m.parts.values()]
+        found = {number_of(x) for _, operands, _ in parts for x in operands}
         return {x for x in found if x is not None}
 
-    def may_hold(self, kinds: tuple[Operand, ...]) -> bool:
-        """Return whether it may hold at a node whose operands are of these kinds."""
-        return any(fits_operands(form, self.scalars, kinds) for form in self.forms)
-
-    @cached_property
-    def single(self) -> list[Sequence[Any]]:
-        """The operands of a left side of one elementwise op, in each order; else none.
-
-        They are the places of wildcards, each read once, and numbers: such a side is
-        matched at once, without a search.
-        """
-        forms = self.forms
-        if len(forms) != 1 or len(forms[0].nodes) != 1 or self.scalars:
-            return []
-        root, place = (
-            forms[0].root,
-            {x.serial: i for i, x in enumerate(forms[0].leaves)},
-        )
-        inputs = own_inputs(root)
-        if not root.op.elementwise or root.params:
-            return []
-        if len([x for x in inputs if isinstance(x, Tensor)]) != len(place):
-            return []
-        order = [_Wildcard(place[x.serial]) if isinstance(x, Tensor) else x
-                 for x in inputs]  # fmt: skip
-        return [order, order[::-1]] if root.op.traits.commutative else [order]
-
-    def _match_single(self, node: Tensor) -> tuple[Any, ...] | None:
-        """Return what the wildcards of a left side of one op stand for."""
-        inputs = own_inputs(node)
-        for order in self.single:
-            bound: list[Any] = [None] * len(self.names)
-            for p, x in zip(order, inputs, strict=True):
-                if type(p) is _Wildcard:
-                    bound[p.place] = x
-                elif not is_same_value(p, x):
-                    break
-            else:
-                if self.holds(bound):
-                    return tuple(bound)
-        return None
+    def may_hold(self, node: Description) -> bool:
+        """Return whether it may hold at a node that is described so."""
+        return any(m.may_start(node) for m in self.list_matchers())
 
     def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
         """Return what may take the place of a node, or None."""
-        if self.single:
-            found = self._match_single(node)
-            return None if found is None else Replacement(found, self.right)
-        known = matchers.get(self)
-        if known is None:
-            allowed = Everything()
-            known = matchers[self] = [
-                (
-                    [
-                        Search(form, allowed, pattern.text, exact=False)
-                        for form in forms
-                    ],
-                    Exact(pattern, allowed),
-                )
-                for pattern, forms in self.patterns
-            ]
-        for searches, exact in known:
-            bound = self._match(node, searches, exact)
-            # Each node is looked at once: what the searches know of it is dropped.
-            for search in searches:
-                search.forget()
-            exact.forget()
-            if bound is not None:
+        for bound in self._list_bound(node, matchers):
+            if self.holds(bound):
                 return Replacement(bound, self.right)
         return None
 
-    def _match(
-        self, node: Tensor, searches: Sequence[Search], exact: Exact
-    ) -> tuple[Any, ...] | None:
-        """Return what the wildcards stand for at a node; None if it does not hold."""
-        last = exact.match_last(node)  # most matches are of the shapes of the last
-        if last is not None and self.holds(last.bound):
-            return last.bound
-        for search in searches:
-            root = search.form.root
-            if root.op.name != node.op.name or not search.fits(root, node):
-                continue
-            for bound in search.bind(node):
-                if exact.match(node, bound) is not None and self.holds(bound):
-                    return bound
-        return None
+    def _list_bound(
+        self, node: Tensor, matchers: dict[Any, Any]
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield what the wildcards stand for in each way that a side stands there."""
+        for i, (pattern, known) in enumerate(self.matchers):
+            for matcher in known:
+                for binding in matcher.lay(node):
+                    bound = matcher.list_bound(binding)
+                    if not self.is_trusted:
+                        exact = matchers.setdefault((self, i), ExactForms(pattern))
+                        if exact.match(node, bound) is None:
+                            continue
+                    yield bound
 
     def holds(self, bound: Sequence[Any]) -> bool:
         """Return whether the condition holds for what the wildcards stand for."""
@@ -498,10 +451,10 @@ class NodeRule(Rule):
         """The names of the ops at which it may hold."""
         return self._roots
 
-    def may_hold(self, kinds: tuple[Operand, ...]) -> bool:
-        """Return whether it may hold at a node whose operands are of these kinds."""
+    def may_hold(self, node: Description) -> bool:
+        """Return whether it may hold at a node that is described so."""
         return not self.reads or any(
-            isinstance(kind, tuple) and kind[0] in self.reads for kind in kinds
+            isinstance(kind, str) and kind in self.reads for kind in node[0][1:]
         )
 
     def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
@@ -534,15 +487,13 @@ def rule(
     when: Condition | None = None,
     note: str = "",
     scalars: str = "",
-    spellings: Mapping[str, Sequence[Callable[..., Any]]] | None = None,
     positive: bool = False,
 ) -> None:
     """Add a row to a table of rules: two expressions in the same wildcards.
 
     The wildcards are the names that the left side has and NumPy has not. Those in
     ``scalars`` stand for numbers alone, and those of `SETTINGS`, as in ``**axes``, for
-    the settings of the reductions. ``spellings`` holds functions that the left side may
-    call by one name: it is matched in the spelling of each.
+    the settings of the reductions.
     """
     scope = {key: dict(x) for key, x in name_settings({}).items()} | FUNCTIONS
     used = [*_names_in(lhs), *_names_in(rhs)]
@@ -551,14 +502,10 @@ def rule(
     reduces = [x for x in used if x in SETTINGS]
     settings = ", *, axes=axes, axis=axis, kept=kept" if reduces else ""
     head = f"lambda {', '.join(names)}{settings}: "
-    sides = [
-        eval(head + text, scope | more) for text, more in _spell(lhs, spellings or {})
-    ]
     made = (ReductionRule if reduces else PairRule)(
-        name, sides[0], eval(head + rhs, scope),
+        name, eval(head + lhs, scope), eval(head + rhs, scope),
         when=when, group=group, lhs=lhs, rhs=rhs, note=note, scalars=scalars,
     )  # fmt: skip
-    made.sides = sides
     made.positive = positive
     made.home = str(sys._getframe(1).f_globals["__name__"])
     if name in RULES:
@@ -595,23 +542,6 @@ def node_rule(
         return made
 
     return register
-
-
-def _spell(
-    code: str, spellings: Mapping[str, Sequence[Callable[..., Any]]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield code with each call of a function in each of its spellings.
-
-    With it the functions by the names that the code then has for them.
-    """
-    parts = re.split(rf"\b({'|'.join(spellings)})\(", code) if spellings else [code]
-    used = parts[1::2]
-    names = [f"{name}_{i}" for i, name in enumerate(used)]
-    for i, name in enumerate(names):
-        parts[2 * i + 1] = f"{name}("
-    text = "".join(parts)
-    for chosen in product(*[spellings[name] for name in used]):
-        yield text, dict(zip(names, chosen, strict=True))
 
 
 def _names_in(code: str) -> list[str]:

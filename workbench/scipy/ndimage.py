@@ -229,7 +229,7 @@ def _convolve(
     origin: Any,
     axes: int | Sequence[int] | None,
 ) -> Array:
-    """Correlate with the weights reversed, whose origin moves with them."""
+    """Correlate with the reversed weights, and move their origin accordingly."""
     own = admit_like(weights, x)
     chosen = resolve_axes(axes, len(shape_of(admit(x))))
     # SciPy takes the axes of the weights in ascending order, whatever that of `axes`.

@@ -61,7 +61,7 @@ def _refuse_settings(name: str, settings: dict[str, Any], *unknown: str) -> None
 
 
 def _check_convergence(name: str, result: Any) -> Any:
-    """Return what a solver found, if it says that it did."""
+    """Return the result of a solver, or raise if the solver reports failure."""
     success = getattr(result, "success", getattr(result, "converged", True))
     if not success:
         message = getattr(result, "message", None) or getattr(result, "flag", "")
@@ -73,7 +73,7 @@ def _check_convergence(name: str, result: Any) -> Any:
 
 
 def _check_bracket(name: str, f: Function, bracket: Sequence[float]) -> None:
-    """Refuse an interval between whose ends a function does not change its sign."""
+    """Refuse an interval without a change of sign between its ends."""
     a, b = bracket
     low, high = (float(f(np.float64(x))) for x in bracket)
     if not low * high > 0:
@@ -95,7 +95,7 @@ def root(
     callback: object = None,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Find a root of a vector function, differentiable by what ``fun`` reads.
+    """Find a root of a vector function, differentiable by all values in ``fun``.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def _find_scalar_root(
     x1: Any,
     settings: dict[str, Any],
 ) -> Any:
-    """Find a root as `root_scalar` does; ``name`` is what errors call it."""
+    """Find a root as `root_scalar` does; errors use the given ``name``."""
     more = {"method": method, "bracket": bracket, "x0": x0, "x1": x1, **settings}
     if not traces.has_open_trace():
         return _scipy().root_scalar(f, args, fprime=fprime, fprime2=fprime2, **more)
@@ -330,7 +330,7 @@ def minimize(
     options: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Any:
-    """Find a minimum, differentiable by what ``fun`` reads.
+    """Find a minimum, differentiable by all values in ``fun``.
 
     Parameters
     ----------
@@ -411,12 +411,12 @@ def _to_array(x: ArrayLike) -> Array:
 
 
 def _to_vector(value: ArrayLike) -> Array:
-    """Return what a function returned as one vector."""
+    """Return the result of a function as one vector."""
     return np.atleast_1d(_to_array(value))
 
 
 def _require_number(x: Any) -> float:
-    """Return a start as a number: the root does not depend on it."""
+    """Return a start as a plain number: the root does not depend on the start."""
     value = value_of(x)
     if value is None:
         raise UsageError(

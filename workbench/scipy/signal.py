@@ -160,7 +160,7 @@ MODES = ("full", "valid", "same")
 def check_choice(
     name: str, value: object, choices: tuple[str, ...], what: str = "mode"
 ) -> str:
-    """Return a word that an argument can be; an error lists those that it can."""
+    """Return an argument if allowed; an error lists the words to choose from."""
     if value not in choices:
         listed = ", ".join(map(repr, choices))
         raise ValueError(
@@ -328,7 +328,7 @@ def _convolve_bounded(
 
 
 def _crop_middle(y: Array, a: Array, b: Array, mode: str, late: bool) -> Array:
-    """Return what of the full result lies over ``a``; one later for a correlation."""
+    """Crop the full result to the place of ``a``, one later for a correlation."""
     if mode != "same":
         return y
     starts = [(m if late else m - 1) // 2 for m in shape_of(b)]

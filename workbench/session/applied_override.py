@@ -25,7 +25,7 @@ from workbench.overrides.rule_parser import parse_rule
 from workbench.overrides.subgraphs import BySubgraph
 from workbench.session.history import NumberedOverride
 from workbench.session.nodes import Nodes
-from workbench.session.state import Effect, HasState, State
+from workbench.session.state import Effect, State
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -236,25 +236,12 @@ def sample_nodes(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
     return list(samples.values())
 
 
-def check_rule(session: HasState, target: Any, rule: str) -> str:
+def check_rule(state: State, target: Any, rule: str) -> str:
     """Check the text of a rule for a target, before it is attached.
 
-    The target is as for `override`, or an override of the session, whose target is
-    used. Returns a few words about where the rule would run.
-
-    Raises
-    ------
-    OverrideError
-        If the rule does not fit; an `ExpressionError` if the expression is refused.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
-    >>> session.check_rule("tanh", "clip(d, -1, 1)"), session.overrides
-    ('ok', [])
+    See `Session.check_rule`.
     """
-    state, nodes = session._state, session.nodes  # a loop may go on meanwhile
+    nodes = state.objective.nodes
     forward, program = state.forward, state.forward.program
     parse_rule(rule)
     meant = target.override.target if isinstance(target, AppliedOverride) else target

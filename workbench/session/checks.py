@@ -39,7 +39,7 @@ from workbench.session.derivative import find_active
 from workbench.session.history import NumberedOverride
 from workbench.session.nodes import Node, Nodes, check_one_array, copy_for_user, to_list
 from workbench.session.stages import Values
-from workbench.session.state import HasState, State
+from workbench.session.state import Found, State
 
 if TYPE_CHECKING:
     from workbench.checks.report import Report
@@ -57,8 +57,8 @@ CALL = 1e4
 
 # The program has warned already: the report says where a number is not finite.
 @np.errstate(all="ignore")
-def check(
-    session: HasState,
+def check_gradients(
+    state: State,
     wrt: Iterable[Node] | Node | None = None,
     *,
     nodes: bool = True,
@@ -68,46 +68,7 @@ def check(
 ) -> Report:
     """Check each node's rule by itself, and the gradients as a whole.
 
-    The truth is what the ops compute, by the complex step or differences; see
-    `workbench.checks.nodes` for the error that an entry may have. Where overrides run
-    the true gradient is compared, and the report lists their changes.
-
-    Parameters
-    ----------
-    wrt
-        Some of the session's ``wrt``; by default all.
-    nodes
-        Whether to check the rules of the nodes too.
-    progress
-        Called with (done, all) before each node and each entry; true stops the
-        check, and so does an interrupt: the report then holds the results so far. By
-        default a check of more than a second shows its progress.
-    budget
-        The seconds that the check may take; None: no limit. What it has not come to
-        stands in the report, and in its ``unchecked``. A slow node leaves time for the
-        others, and the nodes leave time for the gradients as a whole.
-    settings
-        ``entries``, ``rtol``, ``atol``, ``seed``, as for `check_grads`, and
-        ``order``: 1 leaves out the derivatives of the rules. Of a large program
-        fewer entries are checked by default, and all along a direction.
-
-    Returns
-    -------
-    A report, with or without errors; ``report.raise_if_wrong()`` raises. It is kept as
-    `report`, and shown in the picture.
-
-    Raises
-    ------
-    UsageError
-        If the session has no values.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> session = wb.Session(wb.trace(lambda x: np.sum(x**3))(np.ones(2)))
-    >>> report = session.check()
-    >>> report.ok, report.counts
-    (True, {'right': 2})
+    See `Session.check`.
     """
     from workbench.checks.comparison import Check, run_from_host
     from workbench.checks.differences import Tolerance
@@ -124,16 +85,16 @@ def check(
             f"session.check got {settings_text}. Its settings are entries and order, of"
             " 1 or more, rtol, atol and seed; entries=8 say."
         )
-    state, labels = session._state, session.nodes.labels
     forward, resolution, objective = state.forward, state.resolution, state.objective
-    part = OutputFunction(state, session.nodes, wrt)
+    labels = objective.nodes.labels
+    part = OutputFunction(state, objective.nodes, wrt)
     cotangents, truth = state.require_backward().cotangents, state.truth
     assert truth is not None  # with gradients there are true gradients
     true, attached = truth.cotangents, attached_overrides(state)
     order = settings.pop("order", 2)
     seed = settings.pop("seed", None)
     report = Report(labels[objective.output], draw_seed() if seed is None else seed)
-    report.diagnosis = f"{session.name}.diagnose()"
+    report.diagnosis = f"{objective.nodes.session}.diagnose()"
     # A gradient that the program itself stops or scales is not the true one either.
     ops = make_identity_overrides(
         [x for x in forward.program if x.serial in part.inside]
@@ -191,7 +152,7 @@ def check(
                         forward.ids.get(node.serial, -1)
                     ),
                     meter=meter,
-                    name_of=_make_namer(session, state),
+                    name_of=_make_namer(state),
                     found=report.nodes,
                 )
         comparison.run()
@@ -207,7 +168,6 @@ def check(
                     [attached[k] for k in find_active(resolution, forward, path, [x])],
                     i,
                 ) + _list_labels(passed, find_active(passed, forward, path, [x]))
-    session._keep("report", report, state)
     return report
 
 
@@ -396,80 +356,48 @@ class MovedParts(ByPart):
 # The doctor
 
 
-def diagnose(
-    session: HasState,
+def find_causes(
+    state: State,
     progress: Progress | None = None,
     *,
     budget: float | None = BUDGET,
 ) -> Findings:
     """Find the nodes to blame for what is wrong with values and gradients.
 
-    The doctor examines the program with its overrides. The findings are kept as
-    `findings`, and shown in the picture.
-
-    Parameters
-    ----------
-    progress
-        Called with (done, all) now and then; if it returns true, the search stops and
-        returns what it has found.
-    budget
-        The seconds that the search may take beyond one gradient; None: no limit. What
-        was not looked at stands in the findings, and in their ``unchecked``.
-
-    Returns
-    -------
-    `Findings`, most important first; empty for a healthy program.
-
-    Raises
-    ------
-    UsageError
-        If the session has no values.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> length = lambda x: np.sqrt(np.sum(x**2))
-    >>> with np.errstate(all="ignore"):
-    ...     session = wb.Session(wb.trace(length)(np.zeros(2)))
-    >>> [finding.title for finding in session.diagnose()]
-    ['sqrt 3 has an infinite slope at 0']
+    See `Session.diagnose`.
     """
-    state = session._state
     state.require_backward()
     nodes, output = state.forward.graph.nodes, state.objective.output
     case = Case(
-        f"session {session.name!r}",
+        f"session {state.objective.nodes.session!r}",
         [nodes[output]],
         [state.cotangent],
         [nodes[i] for i in state.objective.wrt],
         None if state.resolution is None else state.resolution.rules,
-        name_of=_make_namer(session, state),
+        name_of=_make_namer(state),
         progress=progress,
         budget=budget,
         unread=_find_unread(state.forward.graph, nodes[output]),
     )
     found = examine(case)
-    found = replace(
-        found, found=tuple(_attach_code(session, state, one) for one in found)
-    )
-    session._keep("findings", found, state)
-    return found
+    return replace(found, found=tuple(_attach_code(state, one) for one in found))
 
 
-def _attach_code(session: HasState, state: State, finding: Finding) -> Finding:
+def _attach_code(state: State, finding: Finding) -> Finding:
     """Return the finding with the line that attaches its fix to this session."""
     find_fix, i = finding.fix, state.forward.ids.get(finding.node.serial)
     if find_fix is None or find_fix.rule is None or i is None:
         return finding
     target = ByOp(finding.node.op.name) if find_fix.everywhere else ByNode(i)
     entry = NumberedOverride(0, override(target, find_fix.rule))
-    line = write_code_line(session.name, entry, session.nodes)
+    nodes = state.objective.nodes
+    line = write_code_line(nodes.session, entry, nodes)
     return replace(finding, fix=replace(find_fix, code=line))
 
 
-def _make_namer(session: HasState, state: State) -> Callable[[Tensor], str]:
+def _make_namer(state: State) -> Callable[[Tensor], str]:
     """Return the function that names nodes as the picture does."""
-    ids, labels = state.forward.ids, session.nodes.labels
+    ids, labels = state.forward.ids, state.objective.nodes.labels
 
     def name_node(node: Tensor) -> str:
         i = ids.get(node.serial)
@@ -489,7 +417,7 @@ def _find_unread(graph: Graph, output: Tensor) -> list[Tensor]:
 
 
 def find_fix(
-    session: HasState, which: Finding | int, diagnosis: tuple[State, Findings] | None
+    nodes: Nodes, which: Finding | int, diagnosis: Found[Findings] | None
 ) -> tuple[str | int, str] | str:
     """Return the target and rule of a finding's fix; or the code to write.
 
@@ -502,33 +430,34 @@ def find_fix(
     UsageError
         If there is no such finding, it has no fix, or is of another program.
     """
+    name = nodes.session
     if isinstance(which, Finding):
         finding = which
     elif type(which) is not int:
         raise UsageError(
-            f"{session.name}.fix({which!r}): pass a finding, or its number among"
-            f" {session.name}.findings."
+            f"{name}.fix({which!r}): pass a finding, or its number among"
+            f" {name}.findings."
         )
     else:
         if diagnosis is None:
             raise UsageError(
-                f"{session.name}.fix({which}): there are no findings yet. Call"
-                f" {session.name}.diagnose() first."
+                f"{name}.fix({which}): there are no findings yet. Call"
+                f" {name}.diagnose() first."
             )
-        findings = diagnosis[1]
+        findings = diagnosis.result
         if not -len(findings) <= which < len(findings):
             raise UsageError(
-                f"{session.name}.fix({which}): there are {len(findings)} findings, from"
+                f"{name}.fix({which}): there are {len(findings)} findings, from"
                 f" 0 to {len(findings) - 1}."
                 if len(findings)
-                else f"{session.name}.fix({which}): the last diagnosis has found"
-                f" nothing. After a change, {session.name}.diagnose() looks again."
+                else f"{name}.fix({which}): the last diagnosis has found"
+                f" nothing. After a change, {name}.diagnose() looks again."
             )
         finding = findings[which]
     fix, node = require_fix(finding), finding.node
     if fix.rule is None:
         return f"{fix.code}  # nothing is attached: write this in the program"
     # After another run the Tensors are gone, but their ids are still valid.
-    i = None if diagnosis is None else diagnosis[0].forward.ids.get(node.serial)
-    at = session.nodes.find(node) if i is None else i
+    i = None if diagnosis is None else diagnosis.state.forward.ids.get(node.serial)
+    at = nodes.find(node) if i is None else i
     return (node.op.name if fix.everywhere else at), fix.rule

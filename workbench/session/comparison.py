@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, overload
 
 import numpy as np
 
@@ -19,40 +18,16 @@ from workbench.checks import statistics
 from workbench.core.walk import is_leaf
 from workbench.errors import UsageError
 from workbench.session.nodes import Nodes
-from workbench.session.stages import Backward, Values
-from workbench.session.state import HasState
-from workbench.session.timeline import MISSING, Timeline, find_loss, measure_norms
+from workbench.session.timeline import MISSING, find_loss, measure_norms
+
+if TYPE_CHECKING:
+    from workbench.session.session import Session
 
 Array = np.ndarray[Any, Any]
 #: So many rows are printed.
 MOST_ROWS = 12
 #: A ratio so near to 1 is no change: other orders of summation give that much.
 SAME = 1e-9
-
-
-class HasRuns(HasState, Protocol):
-    """The attributes of a session that a comparison uses."""
-
-    output: int
-
-    @property
-    def lock(self) -> AbstractContextManager[Any]:
-        """The lock for changes, and for reads that belong together."""
-
-    @property
-    def timeline(self) -> Timeline:
-        """The norms that are remembered of each run."""
-
-    @property
-    def forward(self) -> Values:
-        """The stage of the values."""
-
-    @property
-    def truth(self) -> Backward | None:
-        """The stage of the gradients without overrides."""
-
-    def require_backward(self) -> Backward:
-        """Return the stage of the gradients; raise an error if there is none."""
 
 
 class Side(NamedTuple):
@@ -195,57 +170,21 @@ class NormChanges(Sequence[NormChange]):
         return "\n".join([head, *lines])
 
 
-def compare(
-    self: HasRuns,
-    before: int | HasRuns | Literal["true"] = "true",
-    after: int | HasRuns | None = None,
+def compare_sides(
+    session: Session,
+    before: int | Session | Literal["true"] = "true",
+    after: int | Session | None = None,
 ) -> NormChanges:
     """Compare the norms of all nodes at two moments, or in two sessions.
 
-    Parameters
-    ----------
-    before, after
-        Each a run of the timeline, from 1 or negative from the last one that is kept;
-        another session of the same program, as it is now; ``"true"`` for this one as
-        it is now, without its overrides; None, by default for ``after``, for this one
-        as it is now.
-
-    Returns
-    -------
-    One row for each node, the largest change first. Print it, iterate over it, or ask
-    for a node by its name.
-
-    Raises
-    ------
-    UnknownNodeError
-        If the norms of a run are not kept; the text names those beside it.
-    UsageError
-        If another session has another program; the text says where they differ.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> def loss(w):
-    ...     return np.sum(np.tanh(w) ** 2)
-    >>> session = wb.Session(wb.trace(loss)(np.ones(2)))
-    >>> one = session.override("tanh", "clip(d, -0.1, 0.1)")
-    >>> session.compare()["w"]  # without the override, and with it
-    <w: gradient 0.9047 → 0.1414, value 1.414 → 1.414>
-    >>> w = np.ones(2)
-    >>> for _ in range(5):
-    ...     value = session.run(w=w)
-    ...     w = w - session.grads["w"]
-    >>> changes = session.compare(1, 5)
-    >>> changes[0], changes["tanh 1"].value_ratio < 1
-    (<power 2: gradient 1.414 → 1.414, value 0.8203 → 0.4079>, True)
+    See `Session.compare`.
     """
-    return NormChanges(
-        measure_side(self, before), measure_side(self, after), self.nodes
-    )
+    sides = measure_side(session, before), measure_side(session, after)
+    return NormChanges(*sides, session.nodes)
 
 
 def measure_side(
-    session: HasRuns, which: int | HasRuns | Literal["true"] | None
+    session: Session, which: int | Session | Literal["true"] | None
 ) -> Side:
     """Return one side of a comparison with a session.
 
@@ -278,12 +217,12 @@ def measure_side(
     )
 
 
-def is_session(which: object) -> TypeGuard[HasRuns]:
+def is_session(which: object) -> TypeGuard[Session]:
     """Return whether something is a session; its class stands above this module."""
     return hasattr(which, "_state")
 
 
-def measure_present(session: HasRuns, label: str) -> Side:
+def measure_present(session: Session, label: str) -> Side:
     """Return a session as it is now."""
     with session.lock:
         session.require_backward()
@@ -298,7 +237,7 @@ def measure_present(session: HasRuns, label: str) -> Side:
     )
 
 
-def measure_truth(session: HasRuns) -> Side:
+def measure_truth(session: Session) -> Side:
     """Return a session as it is now, with the gradients of the true rules."""
     with session.lock:
         present = measure_present(session, "without overrides")
@@ -309,7 +248,7 @@ def measure_truth(session: HasRuns) -> Side:
     return present._replace(gradients=np.array(norms))
 
 
-def describe_mismatch(session: HasRuns, other: HasRuns) -> str:
+def describe_mismatch(session: Session, other: Session) -> str:
     """Return where two programs differ, in words; empty if they are the same.
 
     They are the same if their ops, what each reads, and what is differentiated are: the

@@ -31,7 +31,7 @@ from workbench.session.applied_override import format_target
 from workbench.session.matrix import Matrix, to_host
 from workbench.session.nodes import Node, check_one_array, is_node, to_list
 from workbench.session.stages import Values
-from workbench.session.state import HasState
+from workbench.session.state import State
 
 
 class Endpoints:
@@ -47,14 +47,14 @@ class Endpoints:
     """
 
     def __init__(
-        self, session: HasState, of: Node | None, wrt: Iterable[Node] | Node | None
+        self, state: State, of: Node | None, wrt: Iterable[Node] | Node | None
     ) -> None:
-        state, names, find = session._state, session.nodes.labels, session.nodes.find
         objective, nodes = state.objective, state.forward.graph.nodes
+        names, find = objective.nodes.labels, objective.nodes.find
         self.forward, self.resolution = state.forward, state.resolution
         self.ids: Mapping[int, int] = self.forward.ids
         self.seed = objective.seed
-        self.session, self._nodes = session.name, session.nodes
+        self.session, self._nodes = objective.nodes.session, objective.nodes
         self.single = wrt is not None and is_node(wrt)
         nodes_given = [] if wrt is None else to_list(wrt)
         requested = objective.wrt if wrt is None else [find(x) for x in nodes_given]
@@ -74,9 +74,9 @@ class Endpoints:
             check_one_array(node, nodes, names)
             if node._value is None:
                 raise UsageError(
-                    f"{name} has no value: session {session.name!r} was traced without"
+                    f"{name} has no value: session {self.session!r} was traced without"
                     f" values, and a derivative needs them. Pass all inputs to"
-                    f" {session.name}.run(...)."
+                    f" {self.session}.run(...)."
                 )
         for node, name in zip(self.sources, self.labels, strict=True):
             if not types.is_differentiable(node.dtype):
@@ -376,8 +376,8 @@ class SecondDerivative(Matrix):
         return values, asymmetry / largest if largest else 0.0
 
 
-def derivative(
-    session: HasState,
+def make_derivative(
+    state: State,
     of: Node | None = None,
     wrt: Iterable[Node] | Node | None = None,
     *,
@@ -386,49 +386,14 @@ def derivative(
 ) -> Derivative:
     """Return the derivative of any node by others, computed when it is used.
 
-    Parameters
-    ----------
-    of
-        The node, its name or id; by default the output.
-    wrt
-        One node or several, side by side; by default the session's ``wrt``. One
-        that is computed from another stays constant while the other varies.
-    mode
-        ``"forward"``: one sweep for each entry of ``wrt``; ``"reverse"``: one for
-        each entry of ``of``; ``"auto"``: the cheaper one, by the number of sweeps and
-        the sizes of the nodes between them.
-    overrides
-        Whether they are applied; False for the true derivative.
-
-    Raises
-    ------
-    DisconnectedInputError
-        If no path leads from ``wrt`` to ``of``; it says if one leads back.
-    DtypeError
-        If one of them is of integer dtype.
-    UsageError
-        If the session has no values.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> def f(W, x):
-    ...     h = np.tanh(W @ x)
-    ...     return np.sum(h**2)
-    >>> session = wb.Session(wb.trace(f)(np.eye(2), np.zeros(2)))
-    >>> d = session.derivative("tanh 3", "x")
-    >>> d.value
-    array([[1., 0.],
-           [0., 1.]])
-    >>> [session.nodes.labels[i] for i in d.path], d.singular_values
-    (['x', 'matmul 2', 'tanh 3'], array([1., 1.]))
+    See `Session.derivative`.
     """
     if mode not in MODES:
         raise UsageError(
             f"derivative: mode={mode!r}. Write 'forward', 'reverse', or 'auto' for the"
             " cheaper."
         )
-    endpoints = Endpoints(session, of, wrt)
+    endpoints = Endpoints(state, of, wrt)
     if not types.is_differentiable(endpoints.output.dtype):
         raise DtypeError(
             f"{endpoints.label} ({blame.describe(endpoints.output)}"
@@ -489,13 +454,13 @@ def _make_notes(endpoints: Endpoints, path: list[int]) -> list[str]:
 
 
 def make_second_derivative(
-    session: HasState,
+    state: State,
     wrt: Iterable[Node] | Node | None,
     *,
     overrides: bool = True,
 ) -> SecondDerivative:
     """Return the Hessian of a session's output; with a seed, of their product's sum."""
-    endpoints = Endpoints(session, None, wrt)
+    endpoints = Endpoints(state, None, wrt)
     left_out = () if overrides else leave_out_overrides(endpoints)
     seed = endpoints.seed
     if seed is None:
@@ -535,8 +500,8 @@ def split_blocks(
 
 
 @np.errstate(all="ignore")
-def jacobian(
-    session: HasState,
+def compute_jacobian(
+    state: State,
     of: Node | None = None,
     wrt: Iterable[Node] | Node | None = None,
     *,
@@ -544,24 +509,9 @@ def jacobian(
 ) -> Any:
     """Return the derivative of any node by others, overrides applied.
 
-    Parameters
-    ----------
-    of
-        The node, its name or id; by default the output.
-    wrt
-        One node: an array of the shapes of both. Several (by default the
-        session's ``wrt``): a dict of such arrays.
-    overrides
-        Whether they are applied; False for the true derivative.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.arange(3.0)))
-    >>> session.jacobian(wrt="x")
-    array([0., 2., 4.])
+    See `Session.jacobian`.
     """
-    endpoints = Endpoints(session, of, wrt)
+    endpoints = Endpoints(state, of, wrt)
     if not overrides:
         endpoints.resolution = None
     linear = endpoints.make_linear_map()
@@ -573,32 +523,18 @@ def jacobian(
 
 
 @np.errstate(all="ignore")
-def hessian(
-    session: HasState,
+def compute_hessian(
+    state: State,
     wrt: Iterable[Node] | Node | None = None,
     *,
     overrides: bool = True,
 ) -> Any:
     """Return the second derivative of the output, overrides applied.
 
-    Parameters
-    ----------
-    wrt
-        One node: an array; several (by default the session's ``wrt``): a dict of
-        dicts, with the cross blocks.
-    overrides
-        Whether they are applied; False for the true derivative.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> session = wb.Session(wb.trace(lambda x: np.sum(x**3))(np.ones(2)))
-    >>> session.hessian("x")
-    array([[6., 0.],
-           [0., 6.]])
+    See `Session.hessian`.
     """
-    endpoints = Endpoints(session, None, wrt)
-    found = make_second_derivative(session, wrt, overrides=overrides)
+    endpoints = Endpoints(state, None, wrt)
+    found = make_second_derivative(state, wrt, overrides=overrides)
     blocks = split_blocks(found.compute_all(), found.row_parts, found.column_parts)
     return _name_results(endpoints, [_name_results(endpoints, row) for row in blocks])
 

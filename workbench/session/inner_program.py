@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -433,13 +432,9 @@ def _make_room(known: dict[int, Any]) -> None:
         known.pop(next(iter(known)))
 
 
-_runs: WeakKeyDictionary[Values, dict[int, LoopRun]] = WeakKeyDictionary()
-_sweeps: WeakKeyDictionary[Backward, dict[int, LoopSweep]] = WeakKeyDictionary()
-
-
 def _find_run(around: InnerProgram, node_id: int) -> LoopRun:
     """Return the run of a loop, from memory if it is known."""
-    runs = _runs.setdefault(around.forward, {})
+    runs: dict[int, LoopRun] = around.forward.loop_runs
     run = runs.get(node_id)
     if run is None:
         _make_room(runs)
@@ -451,13 +446,13 @@ def _find_sweep(
     run: LoopRun, backward: Backward, node_id: int, g: Sequence[Any], rules: Rules
 ) -> LoopSweep:
     """Return what arrives at a loop's states, from memory if it is known."""
-    known = _sweeps.setdefault(backward, {})
+    known: dict[int, LoopSweep] = backward.loop_sweeps
     swept = known.get(node_id)
     if swept is None:
         _make_room(known)
         swept = known[node_id] = LoopSweep(run, g, rules)
         norms = LoopNorms(node_id, run.count, run.marks, swept.norms)
-        _norms.setdefault(backward, {})[node_id] = norms
+        backward.loop_norms[node_id] = norms
     return swept
 
 
@@ -478,10 +473,6 @@ class LoopNorms(NamedTuple):
     steps: int
     marks: Sequence[int]
     norms: Sequence[float]
-
-
-#: What has been measured of the loops of a sweep; None for one that cannot be opened.
-_norms: WeakKeyDictionary[Backward, dict[int, LoopNorms | None]] = WeakKeyDictionary()
 
 
 def has_loops(state: State) -> bool:
@@ -509,7 +500,7 @@ def measure_loops(
     backward = shown.backward
     if backward is None:
         return [], []
-    known = _norms.setdefault(backward, {})
+    known: dict[int, LoopNorms | None] = backward.loop_norms
     until, measured = time.perf_counter() + seconds, 0
     unmeasured: list[int] = []
     for i, node in enumerate(shown.forward.graph.nodes):

@@ -41,6 +41,8 @@ class Nodes:
         self._known: WeakValueDictionary[int, Graph] = WeakValueDictionary()
         self.graph = graph
         self.count = len(graph.nodes)
+        #: The columns that say how they are connected, once they are asked for.
+        self.structure: Any = None
         self._integers = graph.integers
         #: The ids of the Tensors that were traced, by serial.
         self.traced = {node.serial: i for i, node in enumerate(graph.nodes)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from workbench.backends.compiled.steps import KernelStep
 from workbench.backends.cupy.actions import LaunchAction
@@ -62,21 +61,18 @@ def _find_program(state: State) -> Program | None:
     return program if isinstance(program, Program) else None
 
 
-_known: WeakKeyDictionary[Program, dict[ProfiledNode, DeviceKernel]] = (
-    WeakKeyDictionary()
-)
-
-
 def list_kernels(state: State, node: int) -> list[DeviceKernel]:
     """Return the kernels of a GPU that compute a node's value and its gradient rule."""
     program = _find_program(state)
     recorded = state.make_program()
-    if program is None or recorded is None:
+    if program is None or recorded is None or state.programs is None:
         return []
-    if program not in _known:
-        _known[program] = _index_kernels(program, recorded.ids)
+    known, index = state.programs.kernels
+    if known is not program:
+        index = _index_kernels(program, recorded.ids)
+        state.programs.kernels = program, index
     places = (ProfiledNode(node, False), ProfiledNode(node, True))
-    found = [_known[program].get(place) for place in places]
+    found = [index.get(place) for place in places]
     return [
         kernel._replace(title=f"{what}: {kernel.title}")
         for what, kernel in zip(("value", "rule"), found, strict=True)

@@ -19,7 +19,7 @@ from workbench.session.applied_override import AppliedOverride, resolve_target
 from workbench.session.history import NumberedOverride, find_entry
 from workbench.session.nodes import Node
 from workbench.session.stages import to_array
-from workbench.session.state import HasState, State
+from workbench.session.state import State
 
 #: What a node passes on to each of its inputs, by the input's id.
 Passed = dict[int, Any]
@@ -44,7 +44,7 @@ class Preview:
 
 
 def preview_override(
-    session: HasState,
+    state: State,
     at: Node,
     target: Any,
     vjp: Any,
@@ -54,36 +54,12 @@ def preview_override(
 ) -> Preview:
     """Return what a node would pass on with an override; nothing is attached.
 
-    Two backward sweeps run: one without it, one with it.
-
-    Parameters
-    ----------
-    at
-        The node to look at.
-    target, vjp, steps
-        Those of the override, as for `Session.override`.
-    replacing
-        The override that it would replace, or its number: it counts as absent.
-
-    Raises
-    ------
-    OverrideError
-        If it matches nothing, or its rule does not fit or does not run.
-    UsageError
-        If the session has no values, or no gradient reaches the node.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
-    >>> found = session.preview("tanh 1", "tanh", "clip(d, -0.1, 0.1)")
-    >>> found.before[0], found.after[0], session.overrides
-    (array([1., 1.]), array([0.1, 0.1]), [])
+    See `Session.preview`.
     """
-    state = session._state
+    nodes = state.objective.nodes
     state.require_backward()
-    node = session.nodes.find(at)
-    found = resolve_target(session.nodes, state.forward.program, target)
+    node = nodes.find(at)
+    found = resolve_target(nodes, state.forward.program, target)
     made = NumberedOverride(0, override(found, vjp, steps=steps))
     entries, place = [*state.entries], len(state.entries)
     if replacing is not None:
@@ -94,7 +70,7 @@ def preview_override(
     entries.insert(place, made)
     after = _sweep_to(state, node, entries)
     if not before and not after:
-        label = session.nodes.labels[node]
+        label = nodes.labels[node]
         raise UsageError(
             f"no gradient reaches {label}: a rule there would change nothing."
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from workbench.backends import numpy as numpy_backend
 from workbench.backends.profile import Cost, Profile, measure
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
-from workbench.session.state import HasState
+from workbench.session.state import State
 
 
 class SessionProfile(Profile):
@@ -27,6 +27,8 @@ class SessionProfile(Profile):
         self, measured: Profile, ids: Mapping[int, int], has_origins: bool
     ) -> None:
         super().__init__(measured.backend, measured.rows, measured.peak)
+        #: The same as data for the page, once that is asked for.
+        self.data: Any = None
         self.values: dict[int, Cost] = {}
         self.rules: dict[int, Cost] = {}
         for node, cost in self.costs.items():
@@ -67,30 +69,11 @@ def add_costs(one: Cost | None, other: Cost) -> Cost:
     return Cost(one.time + other.time, one.traffic + other.traffic, row)
 
 
-def profile(session: HasState) -> SessionProfile:
+def measure_profile(state: State) -> SessionProfile:
     """Return what each step of a run costs, and what falls to each node; print it.
 
-    The output and the gradients are computed a few times, on the present inputs, with
-    a clock around each step: each kernel of compiled code, which is waited for, or each
-    node that NumPy computes. Nothing changes.
-
-    Raises
-    ------
-    UsageError
-        If the session has no values.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> graph = wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(1000))
-    >>> session = wb.Session(graph, backend="compiled")
-    >>> profile = session.profile()
-    >>> profile.backend, [(row.step, row.ops) for row in profile]
-    ('compiled', [('kernel 1', 'tanh, multiply, subtract, sum')])
-    >>> profile.values[1].row, profile.rules[1].row  # of tanh
-    (0, 0)
+    See `Session.profile`.
     """
-    state = session._state
     state.require_gradients()
     programs = state.programs
     is_local = programs is not None and programs.is_local
@@ -104,5 +87,4 @@ def profile(session: HasState) -> SessionProfile:
         graph = Graph(forward.graph.inputs, [output, *gradients])
         measured = measure(numpy_backend.compile(graph), state.list_inputs())
         found = SessionProfile(measured, forward.ids, False)
-    session._keep("profile", found, state)
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from workbench.backends.compiled import tiers
 from workbench.backends.compiled.program import Program
@@ -60,6 +60,8 @@ class Programs:
         self.backend = backend
         self._tell = tell
         self._known: OrderedDict[Hashable, Recorded] = OrderedDict()
+        #: The kernels of the program that was looked at last, with it: `placement.py`.
+        self.kernels: tuple[Any, Any] = None, None
 
     def renew(self) -> Programs:
         """Return programs of the same backend, none of them made yet."""

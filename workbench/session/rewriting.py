@@ -11,7 +11,7 @@ from functools import cached_property
 from workbench.core.graph import Graph
 from workbench.rewrite.driver import Key, Replay, prepare_replay
 from workbench.rewrite.rule import Rule
-from workbench.session.state import HasState
+from workbench.session.state import State
 
 #: So many programs at steps are kept: those that a page goes to and fro between.
 MOST_KEPT = 8
@@ -39,14 +39,13 @@ class Rewriting:
 
 
 def find_rewriting(
-    session: HasState,
+    state: State,
     rules: Iterable[Rule] = (),
     *,
     without: Collection[str] = (),
     fast: bool = False,
 ) -> Rewriting:
     """Return the simplification of a session's derivative; the last one is kept."""
-    state = session._state
     replay = prepare_replay(state.chain_rule, rules, without=without, fast=fast)
     known: Rewriting | None = state.rewriting
     if known is None or known.replay != replay:
@@ -54,8 +53,8 @@ def find_rewriting(
     return known
 
 
-def simplify(
-    session: HasState,
+def simplify_gradients(
+    state: State,
     rules: Iterable[Rule] = (),
     *,
     without: Collection[str] = (),
@@ -63,39 +62,6 @@ def simplify(
 ) -> Graph:
     """Return the gradients as a program, simplified step by step; overrides applied.
 
-    It begins with what the chain rule gives (:attr:`Session.chain_rule`). What an
-    override set stays so, and stays marked (``origin`` of the Tensors).
-
-    Parameters
-    ----------
-    rules, without, fast
-        As for :func:`workbench.simplify`.
-
-    Returns
-    -------
-    A :class:`workbench.Graph`, with an output for each ``wrt``; its ``steps`` say what
-    was done.
-
-    Raises
-    ------
-    UsageError
-        If the session has no values, or no rule has a name that is switched off.
-    RewriteError
-        If two rules undo each other without end.
-
-    Examples
-    --------
-    >>> import workbench as wb
-    >>> session = wb.Session(wb.trace(lambda x: x * x + x - 2)(3.0))
-    >>> for step in session.simplify().steps:
-    ...     print(step)
-    1. one times x: 1 * x → x
-    2. one times x: x * 1 → x
-    3. x plus x: x + x → 2 * x
-    4. x minus zero: 2 * x + 1 - 0 → 2 * x + 1
-    >>> print(session.simplify(without=["x plus x"]))
-    x      = input            float64[]
-    %1     = add(x, x)        float64[]    from multiply: g · x₁   g · x₀
-    %2     = add(%1, 1.0)     float64[]    from add: g   g
+    See `Session.simplify`.
     """
-    return find_rewriting(session, rules, without=without, fast=fast).result
+    return find_rewriting(state, rules, without=without, fast=fast).result

@@ -1,8 +1,9 @@
 """`Session`: one traced program with every stage kept, and its overrides.
 
 The values are one stage, the gradients the next; a change runs only the later stages.
-All that a session holds at one moment is a `State`, which never changes: `Session`
-checks a request, makes the next state, takes it and notifies its listeners. `wire/`
+All that a session holds at one moment is a `State`, which never changes: a method of
+`Session` asks a function for the next state, takes it and notifies the listeners. These
+functions, and those that look at a state, stand in the files of their subjects. `wire/`
 writes what the page shows; nothing here knows a notebook.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy as copied
 from functools import partial
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 import numpy as np
 
 from workbench.checks.doctor.finding import Finding, Findings
+from workbench.checks.progress import BUDGET, Progress
 from workbench.core import hooks
 from workbench.core.arguments import check_graph
 from workbench.core.blame import format_count
@@ -31,21 +33,28 @@ from workbench.errors import UnknownNodeError
 from workbench.ops.define import shape_of
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
-from workbench.session import applied_override, changes, checks, rewriting, stages
-from workbench.session import comparison as comparisons
+from workbench.rewrite.rule import Rule
+from workbench.session import changes, checks, stages, storage
 from workbench.session import derivative as derivatives
-from workbench.session import preview as previews
-from workbench.session import profile as profiles
-from workbench.session.applied_override import AppliedOverride, attached_overrides
+from workbench.session.applied_override import (
+    AppliedOverride,
+    attached_overrides,
+    check_rule,
+    join_lines,
+)
+from workbench.session.comparison import NormChanges, compare_sides
+from workbench.session.derivative import Derivative
 from workbench.session.history import History
 from workbench.session.inner_program import InnerProgram, open_inside
 from workbench.session.nodes import Arrays, Node, Nodes, copy_for_user, fit_input
 from workbench.session.objective import Objective, check_name
-from workbench.session.profile import SessionProfile
+from workbench.session.preview import Preview, preview_override
+from workbench.session.profile import SessionProfile, measure_profile
 from workbench.session.programs import Programs
 from workbench.session.repeats import scope_stores
+from workbench.session.rewriting import simplify_gradients
 from workbench.session.stages import Backward, Values
-from workbench.session.state import FairLock, LoopView, State, with_lock
+from workbench.session.state import FairLock, Found, LoopView, State, with_lock
 from workbench.session.timeline import Timeline
 from workbench.symbolic.function import check_backend
 
@@ -141,8 +150,8 @@ class Session:
         self._has_warned = False
         self._timeline = Timeline(self.nodes, weakref.ref(self))
         # The last report and findings, each with its state.
-        self._checked: tuple[State, Report] | None = None
-        self._diagnosed: tuple[State, Findings] | None = None
+        self._checked: Found[Report] | None = None
+        self._diagnosed: Found[Findings] | None = None
         # The last profile, with the overrides that held.
         self._profiled: tuple[tuple[Override, ...], SessionProfile] | None = None
         objective = Objective(self.nodes, graph, output, wrt, seed)
@@ -540,19 +549,348 @@ class Session:
         if (programs := self._state.programs) is not None:
             programs.release()
 
-    # Its overrides: functions of a session
+    # Its overrides
 
-    override = changes.override
-    edit = changes.edit
-    switch = changes.switch
-    move = changes.move
-    remove = changes.remove
-    undo = changes.undo
-    redo = changes.redo
-    code = changes.code
-    save = changes.save
-    load = changes.load
-    check_rule = applied_override.check_rule
+    @with_lock
+    def override(
+        self,
+        target: Any,
+        vjp: str | Callable[..., Any] | None = None,
+        *,
+        jvp: str | Callable[..., Any] | None = None,
+        name: str | None = None,
+        enabled: bool = True,
+        steps: int | slice | None = None,
+        replacing: int | AppliedOverride | None = None,
+    ) -> AppliedOverride:
+        """Attach another gradient rule, and run the backward sweep again.
+
+        Parameters
+        ----------
+        target
+            As for :func:`workbench.override`, or the name of a node, or its label in
+            the picture, ``"tanh 3"``. A name that an op has too means the op; the
+            node is ``session[name]``. Or an override that exists already.
+        vjp, jvp, name, enabled, steps
+            As for :func:`workbench.override`.
+        replacing
+            The override that this one replaces, or its id. An equal override whose rule
+            is data is not attached twice.
+
+        Raises
+        ------
+        OverrideError
+            If it matches nothing or its rule does not fit; an `ExpressionError` if its
+            text is refused. Then nothing has changed.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> def loss(W, x, b):
+        ...     with wb.scope("affine"):
+        ...         h = np.tanh(W @ x + b)
+        ...     return np.sum(h)
+        >>> graph = wb.trace(loss)(np.eye(2), np.ones(2), np.zeros(2))
+        >>> session = wb.Session(graph, wrt=["b"])
+        >>> session.nodes.labels
+        ['W', 'x', 'b', 'matmul 3', 'add 4', 'tanh 5', 'sum 6']
+        >>> session.override("tanh 5", "clip(d, -0.1, 0.1)")
+        <override 1: clip ±0.1 on tanh 5; changes b by 76 %>
+        >>> session.override(wb.pattern(lambda W, x, b: W @ x + b), "2 * d")
+        <override 2: scale ×2 on pattern W @ x + b; changes b by 100 %>
+        >>> session.grads["b"]
+        array([0.2, 0.2])
+        >>> session.override("affine", "true").matched  # all nodes of the scope
+        (3, 4, 5)
+        """
+        made = changes.attach_override(
+            self._state, target, vjp, replacing,
+            jvp=jvp, name=name, enabled=enabled, steps=steps,
+        )  # fmt: skip
+        self._take(made.state)
+        return made.override
+
+    @with_lock
+    def edit(
+        self,
+        which: int | AppliedOverride,
+        vjp: str | Callable[..., Any] | None = None,
+        *,
+        jvp: str | Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> AppliedOverride:
+        """Give an override another rule; its target, its number and place stay.
+
+        Parameters
+        ----------
+        which
+            The override, or its number.
+        vjp, jvp
+            The new rules, as for :func:`workbench.override`; without either, the old
+            rules stay. A new ``vjp`` drops the old ``jvp``, which belonged to the old
+            ``vjp``.
+        name
+            Its new name; by default a short text for a new rule.
+
+        Raises
+        ------
+        OverrideError
+            If there is no such override, or the rule does not fit; nothing has
+            changed then.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override(lambda node: node.op.name == "tanh", "0.5 * d")
+        >>> session.edit(one, "3 * d").id, session.grads["x"]
+        (1, array([3., 3.]))
+        """
+        made = changes.edit_override(self._state, which, vjp, jvp, name)
+        self._take(made.state)
+        return made.override
+
+    @with_lock
+    def switch(self, which: int | AppliedOverride, enabled: bool | None = None) -> None:
+        """Switch an override on or off; one that is off stays listed.
+
+        Raises
+        ------
+        OverrideError
+            If there is no such override.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override("tanh", "2 * d")
+        >>> session.switch(one, False)
+        >>> session.overrides, session.grads["x"]
+        ([<override 1: scale ×2 on every tanh, off>], array([1., 1.]))
+        """
+        self._take(changes.switch_override(self._state, which, enabled))
+
+    @with_lock
+    def move(self, which: int | AppliedOverride, to: int) -> None:
+        """Put an override at another place in the order; 0 is the first.
+
+        Of two overrides with the same kind of target at a node, the later one runs.
+
+        Raises
+        ------
+        OverrideError
+            If there is no such override, or no such place.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override("tanh", "2 * d")
+        >>> two = session.override("tanh", "3 * d")
+        >>> session.move(one, 1)
+        >>> [o.id for o in session.overrides], session.grads["x"]
+        ([2, 1], array([2., 2.]))
+        """
+        self._take(changes.move_override(self._state, which, to))
+
+    @with_lock
+    def remove(self, which: int | AppliedOverride) -> None:
+        """Remove an override.
+
+        Raises
+        ------
+        OverrideError
+            If there is no such override.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> session.remove(session.override("tanh", "2 * d"))
+        >>> session.overrides
+        []
+        """
+        self._take(changes.remove_override(self._state, which))
+
+    @with_lock
+    def undo(self, steps: int = 1) -> None:
+        """Undo the last change of the overrides, or the last few.
+
+        Raises
+        ------
+        UsageError
+            If there are not as many.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override("tanh", "2 * d")
+        >>> session.undo()
+        >>> session.history.done, session.history.undone
+        ([], ['scale ×2 on every tanh'])
+        """
+        self._take(self._state.step(True, steps))
+
+    @with_lock
+    def redo(self, steps: int = 1) -> None:
+        """Redo the last undone change, or the last few.
+
+        Raises
+        ------
+        UsageError
+            If there are not as many.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override("tanh", "2 * d")
+        >>> session.undo()
+        >>> session.redo()
+        >>> session.grads["x"]
+        array([2., 2.])
+        """
+        self._take(self._state.step(False, steps))
+
+    def code(self) -> str:
+        """Return the lines of Python that attach the current overrides.
+
+        Run on a fresh session of the same program, they give the same gradients.
+        Lambdas are written out; other rules, predicates and ops of the user's own are
+        called by their names, which a comment lists.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override("tanh", wb.rules.clip(0.1), name="gentle")
+        >>> print(session.code())
+        ad.override('tanh', vjp='clip(d, -0.1, 0.1)', name='gentle')
+        """
+        return join_lines([one.code for one in self.overrides])
+
+    def save(self, path: str | PathLike[str]) -> list[str]:
+        """Write the overrides to a file, those that are data.
+
+        Parameters
+        ----------
+        path
+            The file, which is replaced. It holds JSON: rules that are texts or lists
+            of nodes (`wb.graph_rule`), and targets that are nodes, ops or scopes.
+
+        Returns
+        -------
+        A line for each override that was not saved, since its rule or target is code,
+        such as a pattern; a warning lists them too.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; an old one is then unchanged.
+
+        Examples
+        --------
+        >>> import numpy as np, tempfile, workbench as wb
+        >>> path = tempfile.mkdtemp() + "/overrides.json"
+        >>> graph = wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2))
+        >>> session = wb.Session(graph)
+        >>> one = session.override("tanh", "0.5 * d")
+        >>> session.save(path)
+        []
+        >>> other = wb.Session(graph)
+        >>> other.load(path)
+        []
+        >>> other.overrides
+        [<override 1: scale ×0.5 on every tanh; changes x by 50 %>]
+        """
+        with self.lock:
+            state = self._state
+            text, skipped = storage.serialize(
+                self.name, state.entries, self.nodes, state.forward.graph.nodes
+            )
+        storage.write(path, text)
+        if skipped:
+            warnings.warn(
+                f"{self.name}.save: not saved, since they are code:"
+                f" {'; '.join(skipped)}. {self.name}.code() prints their lines.",
+                stacklevel=2,
+            )
+        return skipped
+
+    @with_lock
+    def load(self, path: str | PathLike[str], *, strict: bool = True) -> list[str]:
+        """Attach the overrides of a file that :meth:`save` has written.
+
+        They come after the present ones, as one change for undo; equal ones are not
+        attached twice. The file is not trusted: nothing in it runs.
+
+        Parameters
+        ----------
+        path
+            The file.
+        strict
+            Whether all must fit. If not, those that fit are attached.
+
+        Returns
+        -------
+        A line for each override that did not fit; empty if all did.
+
+        Raises
+        ------
+        OverrideError
+            If one does not fit: a node that is missing or has another op or shape, or
+            an unknown rule. Then nothing has changed.
+        UsageError
+            If a rule would make arrays far larger than the program's, or run far
+            longer: it is refused before it runs, and nothing has changed.
+        SnapshotError
+            If the file is damaged, too large, or of a newer Workbench.
+        OSError
+            If it cannot be read.
+
+        Examples
+        --------
+        >>> import numpy as np, tempfile, workbench as wb
+        >>> path = tempfile.mkdtemp() + "/overrides.json"
+        >>> tanh, sin = (
+        ...     wb.Session(wb.trace(lambda x: np.sum(f(x)))(np.zeros(2)))
+        ...     for f in (np.tanh, np.sin)
+        ... )
+        >>> one = tanh.override("tanh", "0.5 * d")
+        >>> tanh.save(path)
+        []
+        >>> len(sin.load(path, strict=False)), sin.overrides
+        (1, [])
+        """
+        state, lines = changes.load_overrides(self._state, path, strict)
+        self._take(state)
+        return lines
+
+    def check_rule(self, target: Any, rule: str) -> str:
+        """Check the text of a rule for a target, before it is attached.
+
+        The target is as for `override`, or an override of the session, whose target is
+        used. Returns a few words about where the rule would run.
+
+        Raises
+        ------
+        OverrideError
+            If the rule does not fit; an `ExpressionError` if the expression is refused.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> session.check_rule("tanh", "clip(d, -1, 1)"), session.overrides
+        ('ok', [])
+        """
+        return check_rule(self._state, target, rule)
+
+    def _take(self, state: State) -> None:
+        """Take the state after a change of the overrides, if there was one."""
+        if state is not self._state:
+            self._change(state, "overrides")
 
     # One change after another
 
@@ -657,17 +995,370 @@ class Session:
             made._timeline = Timeline(made.nodes, weakref.ref(made))
             return made
 
-    # Other derivatives, and checks: functions of a session
+    # Other derivatives, and checks
 
-    derivative = derivatives.derivative
-    jacobian = derivatives.jacobian
-    hessian = derivatives.hessian
-    preview = previews.preview_override
-    simplify = rewriting.simplify
-    check = checks.check
-    diagnose = checks.diagnose
-    profile = profiles.profile
-    compare = comparisons.compare
+    def derivative(
+        self,
+        of: Node | None = None,
+        wrt: Iterable[Node] | Node | None = None,
+        *,
+        mode: Literal["auto", "forward", "reverse"] = "auto",
+        overrides: bool = True,
+    ) -> Derivative:
+        """Return the derivative of any node by others, computed when it is used.
+
+        Parameters
+        ----------
+        of
+            The node, its name or id; by default the output.
+        wrt
+            One node or several, side by side; by default the session's ``wrt``. One
+            that is computed from another stays constant while the other varies.
+        mode
+            ``"forward"``: one sweep for each entry of ``wrt``; ``"reverse"``: one for
+            each entry of ``of``; ``"auto"``: the cheaper one, by the number of sweeps
+            and the sizes of the nodes between them.
+        overrides
+            Whether they are applied; False for the true derivative.
+
+        Raises
+        ------
+        DisconnectedInputError
+            If no path leads from ``wrt`` to ``of``; it says if one leads back.
+        DtypeError
+            If one of them is of integer dtype.
+        UsageError
+            If the session has no values.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> def f(W, x):
+        ...     h = np.tanh(W @ x)
+        ...     return np.sum(h**2)
+        >>> session = wb.Session(wb.trace(f)(np.eye(2), np.zeros(2)))
+        >>> d = session.derivative("tanh 3", "x")
+        >>> d.value
+        array([[1., 0.],
+               [0., 1.]])
+        >>> [session.nodes.labels[i] for i in d.path], d.singular_values
+        (['x', 'matmul 2', 'tanh 3'], array([1., 1.]))
+        """
+        return derivatives.make_derivative(
+            self._state, of, wrt, mode=mode, overrides=overrides
+        )
+
+    def jacobian(
+        self,
+        of: Node | None = None,
+        wrt: Iterable[Node] | Node | None = None,
+        *,
+        overrides: bool = True,
+    ) -> Any:
+        """Return the derivative of any node by others, overrides applied.
+
+        Parameters
+        ----------
+        of
+            The node, its name or id; by default the output.
+        wrt
+            One node: an array of the shapes of both. Several (by default the
+            session's ``wrt``): a dict of such arrays.
+        overrides
+            Whether they are applied; False for the true derivative.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.arange(3.0)))
+        >>> session.jacobian(wrt="x")
+        array([0., 2., 4.])
+        """
+        return derivatives.compute_jacobian(self._state, of, wrt, overrides=overrides)
+
+    def hessian(
+        self,
+        wrt: Iterable[Node] | Node | None = None,
+        *,
+        overrides: bool = True,
+    ) -> Any:
+        """Return the second derivative of the output, overrides applied.
+
+        Parameters
+        ----------
+        wrt
+            One node: an array; several (by default the session's ``wrt``): a dict of
+            dicts, with the cross blocks.
+        overrides
+            Whether they are applied; False for the true derivative.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(x**3))(np.ones(2)))
+        >>> session.hessian("x")
+        array([[6., 0.],
+               [0., 6.]])
+        """
+        return derivatives.compute_hessian(self._state, wrt, overrides=overrides)
+
+    def preview(
+        self,
+        at: Node,
+        target: Any,
+        vjp: Any,
+        *,
+        steps: int | slice | None = None,
+        replacing: int | AppliedOverride | None = None,
+    ) -> Preview:
+        """Return what a node would pass on with an override; nothing is attached.
+
+        Two backward sweeps run: one without it, one with it.
+
+        Parameters
+        ----------
+        at
+            The node to look at.
+        target, vjp, steps
+            Those of the override, as for `Session.override`.
+        replacing
+            The override that it would replace, or its number: it counts as absent.
+
+        Raises
+        ------
+        OverrideError
+            If it matches nothing, or its rule does not fit or does not run.
+        UsageError
+            If the session has no values, or no gradient reaches the node.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> found = session.preview("tanh 1", "tanh", "clip(d, -0.1, 0.1)")
+        >>> found.before[0], found.after[0], session.overrides
+        (array([1., 1.]), array([0.1, 0.1]), [])
+        """
+        return preview_override(
+            self._state, at, target, vjp, steps=steps, replacing=replacing
+        )
+
+    def simplify(
+        self,
+        rules: Iterable[Rule] = (),
+        *,
+        without: Collection[str] = (),
+        fast: bool = False,
+    ) -> Graph:
+        """Return the gradients as a program, simplified step by step.
+
+        Overrides are applied. It begins with what the chain rule gives
+        (:attr:`Session.chain_rule`). What an override set stays so, and stays marked
+        (``origin`` of the Tensors).
+
+        Parameters
+        ----------
+        rules, without, fast
+            As for :func:`workbench.simplify`.
+
+        Returns ------- A :class:`workbench.Graph`, with an output for each ``wrt``; its
+        ``steps`` say what was done.
+
+        Raises
+        ------
+        UsageError
+            If the session has no values, or no rule has a name that is switched off.
+        RewriteError
+            If two rules undo each other without end.
+
+        Examples
+        --------
+        >>> import workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: x * x + x - 2)(3.0))
+        >>> for step in session.simplify().steps:
+        ...     print(step)
+        1. one times x: 1 * x → x
+        2. one times x: x * 1 → x
+        3. x plus x: x + x → 2 * x
+        4. x minus zero: 2 * x + 1 - 0 → 2 * x + 1
+        >>> print(session.simplify(without=["x plus x"]))
+        x      = input            float64[]
+        %1     = add(x, x)        float64[]    from multiply: g · x₁   g · x₀
+        %2     = add(%1, 1.0)     float64[]    from add: g   g
+        """
+        return simplify_gradients(self._state, rules, without=without, fast=fast)
+
+    def check(
+        self,
+        wrt: Iterable[Node] | Node | None = None,
+        *,
+        nodes: bool = True,
+        progress: Progress | None = None,
+        budget: float | None = BUDGET,
+        **settings: Any,
+    ) -> Report:
+        """Check each node's rule by itself, and the gradients as a whole.
+
+        The truth is what the ops compute, by the complex step or differences; see
+        `workbench.checks.nodes` for the error that an entry may have. Where overrides
+        run the true gradient is compared, and the report lists their changes.
+
+        Parameters
+        ----------
+        wrt
+            Some of the session's ``wrt``; by default all.
+        nodes
+            Whether to check the rules of the nodes too.
+        progress
+            Called with (done, all) before each node and each entry; true stops the
+            check, and so does an interrupt: the report then holds the results so far.
+            By default a check of more than a second shows its progress.
+        budget
+            The seconds that the check may take; None: no limit. What it has not come to
+            stands in the report, and in its ``unchecked``. A slow node leaves time for
+            the others, and the nodes leave time for the gradients as a whole.
+        settings
+            ``entries``, ``rtol``, ``atol``, ``seed``, as for `check_grads`, and
+            ``order``: 1 leaves out the derivatives of the rules. Of a large program
+            fewer entries are checked by default, and all along a direction.
+
+        Returns ------- A report, with or without errors; ``report.raise_if_wrong()``
+        raises. It is kept as `report`, and shown in the picture.
+
+        Raises
+        ------
+        UsageError
+            If the session has no values.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(x**3))(np.ones(2)))
+        >>> report = session.check()
+        >>> report.ok, report.counts
+        (True, {'right': 2})
+        """
+        state = self._state
+        report = checks.check_gradients(
+            state, wrt, nodes=nodes, progress=progress, budget=budget, **settings
+        )
+        self._keep("report", report, state)
+        return report
+
+    def diagnose(
+        self,
+        progress: Progress | None = None,
+        *,
+        budget: float | None = BUDGET,
+    ) -> Findings:
+        """Find the nodes to blame for what is wrong with values and gradients.
+
+        The doctor examines the program with its overrides. The findings are kept as
+        `findings`, and shown in the picture.
+
+        Parameters
+        ----------
+        progress
+            Called with (done, all) now and then; if it returns true, the search stops
+            and returns what it has found.
+        budget
+            The seconds that the search may take beyond one gradient; None: no limit.
+            What was not looked at stands in the findings, and in their ``unchecked``.
+
+        Returns
+        -------
+        `Findings`, most important first; empty for a healthy program.
+
+        Raises
+        ------
+        UsageError
+            If the session has no values.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> length = lambda x: np.sqrt(np.sum(x**2))
+        >>> with np.errstate(all="ignore"):
+        ...     session = wb.Session(wb.trace(length)(np.zeros(2)))
+        >>> [finding.title for finding in session.diagnose()]
+        ['sqrt 3 has an infinite slope at 0']
+        """
+        state = self._state
+        found = checks.find_causes(state, progress, budget=budget)
+        self._keep("findings", found, state)
+        return found
+
+    def profile(self) -> SessionProfile:
+        """Return what each step of a run costs, and what falls to each node; print it.
+
+        The output and the gradients are computed a few times, on the present inputs,
+        with a clock around each step: each kernel of compiled code, which is waited
+        for, or each node that NumPy computes. Nothing changes.
+
+        Raises
+        ------
+        UsageError
+            If the session has no values.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> graph = wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(1000))
+        >>> session = wb.Session(graph, backend="compiled")
+        >>> profile = session.profile()
+        >>> profile.backend, [(row.step, row.ops) for row in profile]
+        ('compiled', [('kernel 1', 'tanh, multiply, subtract, sum')])
+        >>> profile.values[1].row, profile.rules[1].row  # of tanh
+        (0, 0)
+        """
+        state = self._state
+        found = measure_profile(state)
+        self._keep("profile", found, state)
+        return found
+
+    def compare(
+        self,
+        before: int | Session | Literal["true"] = "true",
+        after: int | Session | None = None,
+    ) -> NormChanges:
+        """Compare the norms of all nodes at two moments, or in two sessions.
+
+        Parameters
+        ----------
+        before, after
+            Each a run of the timeline, from 1 or negative from the last one that is
+            kept; another session of the same program, as it is now; ``"true"`` for this
+            one as it is now, without its overrides; None, by default for ``after``, for
+            this one as it is now.
+
+        Returns ------- One row for each node, the largest change first. Print it,
+        iterate over it, or ask for a node by its name.
+
+        Raises
+        ------
+        UnknownNodeError
+            If the norms of a run are not kept; the text names those beside it.
+        UsageError
+            If another session has another program; the text says where they differ.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> def loss(w):
+        ...     return np.sum(np.tanh(w) ** 2)
+        >>> session = wb.Session(wb.trace(loss)(np.ones(2)))
+        >>> one = session.override("tanh", "clip(d, -0.1, 0.1)")
+        >>> session.compare()["w"]  # without the override, and with it
+        <w: gradient 0.9047 → 0.1414, value 1.414 → 1.414>
+        >>> w = np.ones(2)
+        >>> for _ in range(5):
+        ...     value = session.run(w=w)
+        ...     w = w - session.grads["w"]
+        >>> changes = session.compare(1, 5)
+        >>> changes[0], changes["tanh 1"].value_ratio < 1
+        (<power 2: gradient 1.414 → 1.414, value 0.8203 → 0.4079>, True)
+        """
+        return compare_sides(self, before, after)
 
     def fix(self, which: Finding | int) -> AppliedOverride | str:
         """Attach the fix of a finding, as an override on the node to blame.
@@ -696,18 +1387,18 @@ class Session:
         >>> session.fix(session.diagnose()[0]).matched, session.grads["x"]
         ((3,), array([0., 0.]))
         """
-        found = checks.find_fix(self, which, self._diagnosed)
+        found = checks.find_fix(self.nodes, which, self._diagnosed)
         return found if isinstance(found, str) else self.override(*found)
 
     @property
     def report(self) -> Report | None:
         """The last gradient check; None before the first."""
-        return None if self._checked is None else self._checked[1]
+        return None if self._checked is None else self._checked.result
 
     @property
     def findings(self) -> Findings | None:
         """The last findings of the doctor; None before the first."""
-        return None if self._diagnosed is None else self._diagnosed[1]
+        return None if self._diagnosed is None else self._diagnosed.result
 
     @property
     def last_profile(self) -> SessionProfile | None:
@@ -721,26 +1412,26 @@ class Session:
         And ``"profile"``, if other overrides held: it does not depend on values.
         """
         state, profiled = self._state, self._profiled
-        known = {"report": self._checked, "findings": self._diagnosed}
+        known: dict[str, Found[Any] | None] = {
+            "report": self._checked,
+            "findings": self._diagnosed,
+        }
         names = {
             name
             for name, found in known.items()
-            if found is not None and found[0] is not state
+            if found is not None and found.state is not state
         }
         if profiled is not None and profiled[0] != state.key:
             names.add("profile")
         return frozenset(names)
 
     @overload
-    def get_result(self, what: Literal["report"]) -> tuple[Values, Report] | None: ...
+    def get_result(self, what: Literal["report"]) -> Found[Report] | None: ...
     @overload
-    def get_result(
-        self, what: Literal["findings"]
-    ) -> tuple[Values, Findings] | None: ...
-    def get_result(self, what: str) -> tuple[Values, Any] | None:
-        """Return the report or the findings, with the values that they are about."""
-        found = self._checked if what == "report" else self._diagnosed
-        return None if found is None else (found[0].forward, found[1])
+    def get_result(self, what: Literal["findings"]) -> Found[Findings] | None: ...
+    def get_result(self, what: str) -> Found[Any] | None:
+        """Return the report or the findings, with the state that they are about."""
+        return self._checked if what == "report" else self._diagnosed
 
     def adopt(self, what: str, result: Any, copy: Session) -> None:
         """Keep a ``"report"``, ``"findings"`` or a ``"profile"`` of a copy."""
@@ -750,9 +1441,9 @@ class Session:
         """Keep a report, findings or a profile, and notify the listeners."""
         with self.lock:
             if what == "report":
-                self._checked = state, result
+                self._checked = Found(state, result)
             elif what == "findings":
-                self._diagnosed = state, result
+                self._diagnosed = Found(state, result)
             else:
                 self._profiled = state.key, result
             _notify(self._listeners, "checks")

@@ -39,6 +39,7 @@ from workbench.core.walk import is_leaf
 from workbench.overrides.override import Override
 from workbench.overrides.regions import Region
 
+Array = np.ndarray[Any, Any]
 #: How many versions of an array are made at once where each of them is looked at.
 FEW = 100
 #: The most small arrays that wait until their norms are computed together.
@@ -61,6 +62,12 @@ class Values:
         The cotangents with all overrides off, once they are computed.
     steps
         The steps of the sweep by the session's ``wrt``, once an override was changed.
+    statistics
+        The statistics of all values in one column, once they are asked for.
+    loop_runs
+        The runs of loops that were looked into, by node: see `inner_program.py`.
+    derivatives
+        The last derivatives that were plotted, by what they are of.
     """
 
     graph: Graph
@@ -70,6 +77,9 @@ class Values:
     )
     truth: Backward | None = None
     steps: Sequence[tuple[Tensor, int]] | None = None
+    statistics: Array | None = None
+    loop_runs: dict[int, Any] = field(default_factory=dict)
+    derivatives: dict[Any, Any] = field(default_factory=dict)
 
     @cached_property
     def ids(self) -> dict[int, int]:
@@ -292,12 +302,21 @@ class Backward:
     raw
         What the rules were given in the place of a cotangent that is no array: several
         outputs, or one with a mask.
+    statistics
+        The statistics of all cotangents in one column, once they are asked for.
+    loop_sweeps
+        What arrived at loops that were looked into, by node: see `inner_program.py`.
+    loop_norms
+        What was measured of loops, by node; None for one that cannot be opened.
     """
 
     cotangents: dict[int, Any]
     edge_norms: Any
     seconds: float = 0.0
     raw: dict[int, Any] = field(default_factory=dict)
+    statistics: Array | None = None
+    loop_sweeps: dict[int, Any] = field(default_factory=dict)
+    loop_norms: dict[int, Any] = field(default_factory=dict)
 
     def find_raw(self, i: int) -> Any:
         """Return the cotangent of a node as its rule was given it; None for none."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, wraps
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -41,7 +41,6 @@ from workbench.overrides.node_rule import is_same_rule
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
 from workbench.session.history import NOTHING_DONE, Entries, History
-from workbench.session.nodes import Nodes
 from workbench.session.objective import Objective
 from workbench.session.programs import Programs, Recorded
 from workbench.session.stages import Backward, Recorder, Values, to_array
@@ -613,17 +612,24 @@ def find_earlier(
     return reverse.Earlier(lambda serial: find_raw(ids[serial]), changed)
 
 
-class HasState(Protocol):
-    """The attributes of a session that its derivatives and checks use."""
+R = TypeVar("R")
 
-    name: str
-    nodes: Nodes
 
-    @property
-    def _state(self) -> State: ...
+@dataclass
+class Found(Generic[R]):
+    """What a check or the doctor has found.
 
-    def _keep(self, what: str, result: Any, state: State) -> None:
-        """Keep a report or findings about one of its states."""
+    Attributes
+    ----------
+    state, result
+        What it is about, and what was found.
+    data
+        The same as data for the page, once that is asked for.
+    """
+
+    state: State
+    result: R
+    data: Any = None
 
 
 # A fair lock: a loop that changes a session lets other threads in.

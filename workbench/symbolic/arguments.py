@@ -1,4 +1,4 @@
-"""The inputs of a function of symbols: what may be one, and what a call may give it.
+"""The inputs of a function of symbols, and the arguments that a call may give.
 
 An array is checked against the symbol that it stands for, by rank, known lengths and
 dtype, and named in the error.
@@ -31,7 +31,7 @@ class Input(NamedTuple):
 
 
 def is_symbol(x: object) -> bool:
-    """Return whether it is a leaf without a value, which a function may be given."""
+    """Return whether ``x`` is a symbol: a leaf without value that functions take."""
     return (
         isinstance(x, Tensor)
         and x.op is IDENTITY
@@ -42,7 +42,7 @@ def is_symbol(x: object) -> bool:
 
 
 def quote_symbol(x: Tensor, position: int | None = None) -> str:
-    """Return how an error names a symbol: by its name, or by what is known of it."""
+    """Return the words for a symbol in an error: its name, or else its spec."""
     if x.name is not None:
         return repr(x.name)
     place = "" if position is None else f" number {position + 1}"
@@ -100,7 +100,7 @@ class Signature:
         self.check: list[Callable[[Any], Any]] = [
             _make_checker(x, i) for i, x in enumerate(self.symbols)
         ]
-        #: What stands for an argument that is left out, by the symbol.
+        #: The default of an argument that is left out, by its symbol.
         self.defaults: dict[Tensor, Any] = {}
         for x, value in as_pairs(defaults, "defaults", "{x: 1.0}"):
             if not isinstance(x, Tensor) or x.serial not in seen:
@@ -140,7 +140,7 @@ class Signature:
         return flat
 
     def _by_place(self, args: tuple[Any, ...], named: dict[str, Any]) -> dict[int, Any]:
-        """Return what is given for each argument, by its place."""
+        """Return the given value of each argument, keyed by position."""
         f, count = self.function, len(self.inputs)
         if len(args) > count:
             raise UsageError(
@@ -198,7 +198,7 @@ WHOLE = [np.dtype(kind) for kind in (bool, np.int64, np.float64, np.complex128)]
 
 
 def _as_inputs(inputs: object) -> list[Input]:
-    """Return the arguments, from what `function` was given as its inputs."""
+    """Return the arguments of a function from its ``inputs``."""
     if isinstance(inputs, Tensor):
         inputs = [inputs]
     if isinstance(inputs, Mapping):
@@ -271,7 +271,7 @@ def _make_checker(x: Tensor, position: int) -> Callable[[Any], Any]:
 
 
 def _defer_symbol(value: Tensor, spec: Spec, name: str) -> Array:
-    """Return a Tensor for a symbol whose known lengths are checked at run time."""
+    """Return a Tensor for a symbol, with known lengths checked at run time."""
     have, want = value.shape, spec.shape
     late = [i for i, n in enumerate(have) if not isinstance(n, int)]
     if not late or len(have) != len(want) or dims.has_dim(want):
@@ -313,7 +313,7 @@ def _make_number_checker(x: Tensor, position: int) -> Callable[[Any], Any]:
 
 
 def check_value(value: Any, x: Tensor, position: int | None = None) -> Any:
-    """Return a value in the dtype of a symbol, if it has its rank and known lengths.
+    """Return a value in the dtype of a symbol, if rank and known lengths agree.
 
     Python's numbers and lists take the symbol's dtype where that is of their kind;
     an array is cast only where no value can change.

@@ -36,9 +36,9 @@ MOST_PROGRAMS = 64
 
 
 def is_fixed(setting: Any) -> bool:
-    """Return whether a setting is equal as long as it is the same object.
+    """Return whether identity alone decides if a setting is unchanged.
 
-    Other objects may change, and say by ``==`` and ``hash`` that they are others then.
+    Other objects can change; their ``==`` and ``hash`` then tell that they differ.
     """
     own: Any = type(setting)
     fixed = (*SIMPLE, type(None), type, BuiltinFunctionType)
@@ -62,7 +62,7 @@ class Recorded(NamedTuple):
     def find_inputs(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Sequence[Any] | None:
-        """Return what the program is given, if arguments nest as those it is made for.
+        """Return the program's inputs, if arguments nest as in the recorded call.
 
         Shapes and dtypes are not looked at. None: they nest otherwise, or may do so.
         """
@@ -236,7 +236,7 @@ class CompiledFunction:
         leaves: list[Any],
         structure: Tree,
     ) -> tuple[Recorded, list[Any]]:
-        """Return the program for some arguments, and what it is given."""
+        """Return the program for some arguments, and the inputs of that program."""
         places, arrays, key = _sort_arguments(leaves)
         try:
             found = self._programs.get((structure, *key))
@@ -342,7 +342,7 @@ class CompiledFunction:
         tiers.install_entry(self, program, CompiledFunction, form, "_run", **guards)
 
     def _find_argument_error(self, leaves: list[Any]) -> UsageError | None:
-        """Return what is wrong with the first argument that has no hash."""
+        """Return an error about the first argument without a hash."""
         for x in leaves:
             if not _is_hashable(x) and not _is_input(x):
                 return UsageError(
@@ -390,7 +390,7 @@ class CompiledFunction:
         return self._last is not None and bool(self._last.function.wait(timeout))
 
     def profile(self, *args: Any, **kwargs: Any) -> Profile:
-        """Return what each step of a call costs; print it.
+        """Return the cost of each step of a call, as a table to print.
 
         The program runs a few times with a clock around each step: each kernel of
         compiled code, which is waited for, or each node that NumPy runs.
@@ -433,7 +433,7 @@ def _is_hashable(x: object) -> bool:
 
 
 def _sort_arguments(leaves: list[Any]) -> tuple[list[int], list[Any], list[Any]]:
-    """Return the places of inputs, the inputs, and what tells one program from others.
+    """Return the places of inputs, the inputs, and the key of their program.
 
     A subclass of NumPy's array is an array; one that means something else is refused.
     """

@@ -54,11 +54,11 @@ from workbench.symbolic.preparing import (
     replace_symbols,
 )
 
-# Who an array belongs to: what a function returns or keeps is nobody else's.
+# The owner of an array: results and states must belong to the function alone.
 
 
 def copy_aliases(arrays: Sequence[Any], others: Iterable[Any]) -> list[Any]:
-    """Return the arrays, with a copy of each that shares memory with one before it.
+    """Return the arrays, copying each that shares memory with an earlier one.
 
     ``others`` are arrays that somebody has: arguments, states. What is read-only is
     a constant of the program, and is copied too.
@@ -77,7 +77,7 @@ def copy_aliases(arrays: Sequence[Any], others: Iterable[Any]) -> list[Any]:
                 x = x.copy()
                 memory = id(x)
             owners.add(memory)
-        copies.append(x)  # nobody can write into a number
+        copies.append(x)  # a number cannot be written to
     return copies
 
 
@@ -98,14 +98,14 @@ MODULES = {"fft", "linalg", "np", "signal", "sparse", "special", "stats"}
 
 
 def as_identifier(name: str | None) -> str:
-    """Return the name of a function as Python can write it."""
+    """Return the name of a function as a valid Python identifier."""
     made = re.sub(r"\W+", "_", name or "function")
     taken = keyword.iskeyword(made) or hasattr(builtins, made) or made in MODULES
     return f"f_{made}" if taken or made[0].isdigit() else made
 
 
 def nest_code(codes: Sequence[str], structure: Tree | None, updates: int) -> str:
-    """Return what the source returns, from the code of each output, updates last.
+    """Return the code of a nest of outputs; updates stand last.
 
     A nest of dataclasses and the like, which are no code, is a tuple of its leaves.
     """
@@ -124,7 +124,7 @@ def nest_code(codes: Sequence[str], structure: Tree | None, updates: int) -> str
 
 
 class _Code:
-    """Code among the parts of a nest, whose text is then code too."""
+    """Code among the parts of a nest; the text of the nest is then code too."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -134,7 +134,7 @@ class _Code:
 
 
 def _is_python_nest(nested: object) -> bool:
-    """Return whether a nest is of Python's own containers, whose text is code."""
+    """Return whether a nest has Python's own containers alone: its text is code."""
     stack: list[Any] = [nested]
     while stack:
         x = stack.pop()
@@ -240,7 +240,7 @@ def function(
     UsageError
         If an input is not a symbol or is given twice, or an option does not fit.
     ShapeError, DtypeError
-        If what is given or updated does not fit in its place.
+        If a replacement or an update does not fit in its place.
 
     Examples
     --------
@@ -403,7 +403,7 @@ class Function:
         self._compiled.release()
 
     def profile(self, *args: Any, **named: Any) -> Profile:
-        """Return what each step of a call costs; print it.
+        """Return the cost of each step of a call, as a table to print.
 
         The program runs a few times with a clock around each step: each node of NumPy,
         each kernel of compiled code, which is waited for. No shared value is updated.
@@ -525,8 +525,8 @@ class Function:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"{self!r} cannot be pickled. Keep the code that makes it, and what its"
-            " shared values hold (w.get_value()); f.source is NumPy that runs on its"
+            f"{self!r} cannot be pickled. Keep the code that makes it, and the contents"
+            " of its shared values (w.get_value()); f.source is NumPy that runs on its"
             " own."
         )
 
@@ -566,7 +566,7 @@ class Function:
 
     @property
     def constants(self) -> dict[str, Any]:
-        """The arrays that the source names and that are too large for it."""
+        """The arrays that the source names, too large to be written out."""
         return self._text().constants
 
     def _text(self) -> Text:
@@ -661,9 +661,9 @@ def evaluate(y: Tensor, values: object, named: Mapping[str, Any]) -> Any:
 
 
 def _find_other_symbols(y: Tensor) -> set[Any]:
-    """Return the symbols, and their names, of what a gradient is one of.
+    """Return the symbols behind an output of a gradient, and their names.
 
-    It may need none of them (see `programs`).
+    The gradient itself may need none of them (see `programs`).
     """
     symbols = [x for x in forward_nodes(walk.order_nodes([y])) if is_leaf(x)]
     return {*symbols, *(x.name for x in symbols if x.name is not None)}

@@ -56,8 +56,8 @@ def check_updates(updates: object) -> dict[Shared, Any]:
         if not isinstance(x, Shared):
             what = blame.describe(x) if isinstance(x, Tensor) else repr(x)
             raise UsageError(
-                f"updates: {what} is not a shared value, and only such are written."
-                " Make one: w = wb.shared(0.0)."
+                f"updates: {what} is not a shared value, and only shared values can be"
+                " updated. Make one: w = wb.shared(0.0)."
             )
         if x in states:
             raise UsageError(f"updates: {x.describe()} is updated twice.")
@@ -72,9 +72,9 @@ def fit_update(new: object, x: Shared) -> Any:
         return new
     if not np.can_cast(new.dtype, x.dtype, "same_kind"):
         raise DtypeError(
-            f"the update of {x.describe()} is {blame.describe(new)}"
-            f"{blame.quote_site(new.site)}, which does not become {x.dtype} by itself."
-            f" Cast it on purpose: .astype(np.{x.dtype})."
+            f"the update of {x.describe()} is"
+            f" {blame.describe(new)}{blame.quote_site(new.site)}, which is not cast to"
+            f" {x.dtype} automatically. Cast it: .astype(np.{x.dtype})."
         )
     if not _may_match(new.shape, x.shape):
         raise ShapeError(
@@ -134,7 +134,7 @@ def check_swaps(swap: object, readable: set[Shared]) -> dict[Tensor, Any]:
 
 
 def _fit_replacement(value: Any, x: Tensor) -> Any:
-    """Return what takes the place of a Tensor, in its dtype."""
+    """Return the replacement of a Tensor, in the dtype of that Tensor."""
     what = f"givens: what replaces {blame.describe(x)}{blame.quote_site(x.site)}"
     if isinstance(value, Dim):
         value = admit(value)
@@ -145,8 +145,8 @@ def _fit_replacement(value: Any, x: Tensor) -> Any:
     spec = types.spec_of(value)
     if not np.can_cast(spec.dtype, x.dtype, "same_kind"):
         raise DtypeError(
-            f"{what} is of dtype {spec.dtype}, which does not become {x.dtype} by"
-            " itself. Cast it on purpose with .astype."
+            f"{what} is of dtype {spec.dtype}, which is not cast to {x.dtype}"
+            " automatically. Cast it with .astype."
         )
     if plain and not fits_dtype(value, x.dtype):
         raise DtypeError(

@@ -74,7 +74,7 @@ def tensor(
 
 
 def check_symbol_name(name: object) -> str | None:
-    """Return a name as it is given, if it is a text."""
+    """Return a name if valid: a text, or None."""
     if name is None or (isinstance(name, str) and name):
         return name
     raise UsageError(f"a symbol's name is a text, not {name!r}: wb.scalar('x').")
@@ -97,7 +97,7 @@ def _dtype(dtype: npt.DTypeLike, name: str | None) -> np.dtype[Any]:
 
 
 def as_shape(symbol: Tensor, shape: Shape) -> tuple[Any, ...]:
-    """Return the shape of a symbol as the user gave it, None for an unknown length."""
+    """Return the shape of a symbol as given, None for an unknown length."""
     if isinstance(shape, int) or not isinstance(shape, Sequence):
         raise ShapeError(
             f"shape={shape!r} is not a tuple of lengths. Write ({shape!r},)."
@@ -198,7 +198,7 @@ def sparse_matrix(
     *,
     dtype: npt.DTypeLike = np.float64,
 ) -> SparseTensor:
-    """Return a symbol for a sparse array whose stored entries stand in fixed places.
+    """Return a symbol for a sparse array with a fixed pattern of stored entries.
 
     Parameters
     ----------
@@ -344,7 +344,7 @@ def _make_symbols(
 
 
 def as_numbers(value: ArrayLike, what: str) -> np.ndarray[Any, Any]:
-    """Return an array of what is given, a nest of lists say."""
+    """Return an array of array-like input, nested lists included."""
     refuse_sparse(value, what)
     try:
         return np.asarray(value)

@@ -3,16 +3,16 @@
  * into selection. It asks the kernel for nothing.
  */
 
-import { type Message } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
-import { Widget } from '@lumino/widgets';
 
 import { type IItems, itemsOf, sameExtents } from '../layout/items';
 import { IN_ONE_TASK, LayoutRunner } from '../layout/runner';
 import type { ILayout } from '../layout/types';
 import { Folding } from '../model/folds';
 import { type Graph } from '../model/graph';
+import { Latest } from '../model/latest';
 import type { Change, GraphState } from '../model/state';
+import { Box } from '../ui/dom';
 import { Gestures } from './gestures';
 import { Keyboard } from './keyboard';
 import { Scene } from './scene';
@@ -24,10 +24,9 @@ import { type IRect, type ISize, rectOnPage } from './viewport';
 /** So many pixels of a PNG file are one of the page. */
 const PNG_RATIO = 2;
 
-export class GraphCanvas extends Widget {
+export class GraphCanvas extends Box {
   constructor(options: { state: GraphState }) {
-    super({ node: document.createElement('div') });
-    this.addClass('workbench-Canvas');
+    super('workbench-Canvas');
     this._state = options.state;
     this._picture = new Picture(this.node, () => this._state);
     this._prepareNode();
@@ -64,7 +63,7 @@ export class GraphCanvas extends Widget {
   /** The menu of the selected node is asked for, at a point of the window. */
   readonly menuRequested = new Signal<this, { x: number; y: number }>(this);
 
-  /** Show all of the graph. (Not `fit`: JupyterLab calls that with another theme.) */
+  /** Show all of the graph. */
   showAll(): void {
     this._picture.camera.fit();
   }
@@ -147,13 +146,9 @@ export class GraphCanvas extends Widget {
   }
 
   override dispose(): void {
-    if (this.isDisposed) {
-      return;
-    }
-    this._callOff();
-    Signal.disconnectReceiver(this);
-    this._picture.dispose();
+    this._layouts.drop();
     super.dispose();
+    this._picture.dispose();
   }
 
   handleEvent(event: Event): void {
@@ -181,8 +176,7 @@ export class GraphCanvas extends Widget {
     }
   }
 
-  protected override onAfterAttach(message: Message): void {
-    super.onAfterAttach(message);
+  protected override onAttach(): void {
     this._gestures.start();
     for (const type of EVENTS) {
       this.node.addEventListener(type, this);
@@ -190,14 +184,13 @@ export class GraphCanvas extends Widget {
     this._picture.start();
   }
 
-  protected override onBeforeDetach(message: Message): void {
+  protected override onDetach(): void {
     this._gestures.stop();
     for (const type of EVENTS) {
       this.node.removeEventListener(type, this);
     }
     this._tooltip.hide();
     this._picture.stop();
-    super.onBeforeDetach(message);
   }
 
   private _prepareNode(): void {
@@ -257,7 +250,8 @@ export class GraphCanvas extends Widget {
     const { graph, folding } = this._state;
     this._describe();
     if (graph === null) {
-      this._callOff();
+      this._layouts.drop();
+      this._pending = null;
       this._picture.show(null, null);
       return;
     }
@@ -269,9 +263,10 @@ export class GraphCanvas extends Widget {
     }
     const { scene } = this._picture;
     const same = sameFolds && scene?.graph.sameStructure(graph) === true;
-    this._callOff();
     this._folds = folding;
     if (same && sameExtents(graph, scene.items)) {
+      this._layouts.drop();
+      this._pending = null;
       scene.graph = graph;
       this._picture.refresh('values');
       this._attendToChange(scene);
@@ -290,33 +285,13 @@ export class GraphCanvas extends Widget {
   }
 
   private _layOut(graph: Graph): void {
-    const { folded, open } = this._folds;
+    const folding = this._folds;
     this._pending = graph;
     this._picture.markPending();
-    this._inTask(graph, () => {
-      const items = itemsOf(graph, folded, open);
-      const layout = { isThere: false };
-      const cancel = LayoutRunner.shared.request(items.input, made => {
-        layout.isThere = true;
-        this._inTask(graph, () => this._showLayout(graph, items, made));
-      });
-      if (!layout.isThere) {
-        this._cancel = cancel;
-      }
-    });
+    this._layouts.ask(signal => layOut(graph, folding, signal));
   }
 
-  /** Do a part of the work for a graph: at once, or for a large one soon. */
-  private _inTask({ count }: Graph, work: () => void): void {
-    if (count < IN_ONE_TASK) {
-      work();
-    } else {
-      const timer = setTimeout(work);
-      this._cancel = () => clearTimeout(timer);
-    }
-  }
-
-  private _showLayout(graph: Graph, items: IItems, layout: ILayout): void {
+  private _showLayout({ graph, items, layout }: ILaidOut): void {
     this._pending = null;
     const newest = this._state.graph ?? graph;
     const before = this._picture.scene;
@@ -349,12 +324,6 @@ export class GraphCanvas extends Widget {
         camera.centre(card);
       }
     }
-  }
-
-  private _callOff(): void {
-    this._cancel();
-    this._cancel = () => undefined;
-    this._pending = null;
   }
 
   private _describe(): void {
@@ -413,7 +382,6 @@ export class GraphCanvas extends Widget {
     }
   }
 
-  /** Open a node, or unfold a scope. */
   /** Select what is there, and ask for its menu. */
   private _openMenu(x: number, y: number): void {
     const node = this.nodeAt(x, y);
@@ -431,6 +399,7 @@ export class GraphCanvas extends Widget {
     }
   }
 
+  /** Open a node, or unfold a scope. */
   private _activate(item: number, x: number, y: number): void {
     const { scene } = this._picture;
     const scope = scene?.items.scope[item] ?? null;
@@ -466,7 +435,9 @@ export class GraphCanvas extends Widget {
   private readonly _gestures: Gestures;
   private readonly _keyboard: Keyboard;
   private readonly _tooltip = new Tooltip();
-  private _cancel: () => void = () => undefined;
+  private readonly _layouts = new Latest<ILaidOut>({
+    take: made => this._showLayout(made)
+  });
   /** The graph that is being laid out. */
   private _pending: Graph | null = null;
   /** The folds of the picture that is shown or on its way. */
@@ -474,6 +445,49 @@ export class GraphCanvas extends Widget {
   private _pointed: number | null = null;
   /** The node to bring to the middle when the picture is laid out. */
   private _wanted: { node: number; always: boolean } | null = null;
+}
+
+/** A graph, as it is folded, and where its cards stand. */
+interface ILaidOut {
+  graph: Graph;
+  items: IItems;
+  layout: ILayout;
+}
+
+/** Lay a graph out: at once, or where it is large in parts between which the page lives. */
+function layOut(
+  graph: Graph,
+  { folded, open }: Folding,
+  signal: AbortSignal
+): ILaidOut | Promise<ILaidOut> {
+  if (graph.count >= IN_ONE_TASK) {
+    return layOutInParts(graph, { folded, open }, signal);
+  }
+  const items = itemsOf(graph, folded, open);
+  const layout = LayoutRunner.shared.lay(items.input, signal);
+  return layout instanceof Promise
+    ? layout.then(made => ({ graph, items, layout: made }))
+    : { graph, items, layout };
+}
+
+async function layOutInParts(
+  graph: Graph,
+  { folded, open }: Pick<Folding, 'folded' | 'open'>,
+  signal: AbortSignal
+): Promise<ILaidOut> {
+  await nextTask(signal);
+  const items = itemsOf(graph, folded, open);
+  const layout = await LayoutRunner.shared.lay(items.input, signal);
+  await nextTask(signal);
+  return { graph, items, layout };
+}
+
+/** Wait until the page has done what waits; throws where it was called off meanwhile. */
+async function nextTask(signal: AbortSignal): Promise<void> {
+  await new Promise(resolve => {
+    setTimeout(resolve);
+  });
+  signal.throwIfAborted();
 }
 
 /** What is heard of the picture as a whole. */

@@ -12,6 +12,7 @@ import { SplitPanel, type Widget } from '@lumino/widgets';
 
 import type { GraphPanel } from '../panels/shell/panel';
 import type { LiveGraphs } from './live';
+import type { PanelWidget } from './panel';
 import { type INotebookSession, NotebookSessions } from './sessions';
 
 /** Which session of which notebook: what is restored when the page is loaded again. */
@@ -22,13 +23,13 @@ export interface IBeside {
   readonly name: string;
 }
 
-export class BesideGraph extends MainAreaWidget<GraphPanel> {
+export class BesideGraph extends MainAreaWidget<PanelWidget> {
   constructor(
-    panel: GraphPanel,
+    content: PanelWidget,
     private _shown: IBeside,
     icon: LabIcon
   ) {
-    super({ content: panel });
+    super({ content });
     this.toolbar.hide();
     this.addClass('workbench-Beside');
     this.id = `workbench-beside-${UUID.uuid4()}`;
@@ -74,13 +75,14 @@ export class BesideGraph extends MainAreaWidget<GraphPanel> {
   }
 
   private _update(): void {
-    const { connection } = this.content;
+    const { panel } = this.content;
+    const { connection } = panel;
     if (connection !== null) {
       // It stays with a session that lives in its notebook's kernel, until another of
       // its name does.
       const newest = this._sessions?.find(this.shown.name)?.connection ?? null;
       if (newest === null && this._sessions?.has(connection) !== true) {
-        this.content.detach();
+        panel.disconnect();
       }
       if (newest === null || newest === connection) {
         return;
@@ -93,10 +95,11 @@ export class BesideGraph extends MainAreaWidget<GraphPanel> {
     if (session === null) {
       return;
     }
+    const { panel } = this.content;
     if (session.connection !== null) {
-      this.content.attachTo(session.connection);
-    } else if (this.content.state.graph === null) {
-      this.content.setSaved(session.graph);
+      panel.connectTo(session.connection);
+    } else if (panel.state.graph === null) {
+      panel.setSaved(session.graph);
     }
   }
 
@@ -108,7 +111,7 @@ interface IBesidesOptions {
   notebooks: INotebookTracker;
   live: LiveGraphs;
   /** A panel at full height, with the notebook that its lines are in. */
-  makePanel: (notebook: () => NotebookPanel | null) => GraphPanel;
+  makePanel: (notebook: () => NotebookPanel | null) => PanelWidget;
   icon: LabIcon;
   /** Whether the middle of the page has room for several: not in Notebook 7. */
   hasDock: boolean;

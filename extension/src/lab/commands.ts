@@ -3,9 +3,9 @@
 import type { ICommandPalette } from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
-import { Signal } from '@lumino/signaling';
 
 import type { GraphPanel } from '../panels/shell/panel';
+import type { PanelTracker } from './panel';
 
 interface ICommand {
   label: string;
@@ -25,13 +25,13 @@ const COMMANDS: Readonly<Record<string, ICommand>> = {
     label: 'Undo Override',
     caption: 'Undo the last change of a gradient override',
     execute: panel => panel.asking.undo(),
-    enabled: panel => panel.canUndo
+    enabled: panel => panel.asking.canUndo
   },
   redo: {
     label: 'Redo Override',
     caption: 'Redo the last change of a gradient override',
     execute: panel => panel.asking.redo(),
-    enabled: panel => panel.canRedo
+    enabled: panel => panel.asking.canRedo
   },
   search: {
     label: 'Search Nodes',
@@ -190,46 +190,4 @@ export function addCommands(
 
 function keyOf({ key }: ReadonlyPartialJSONObject): string {
   return typeof key === 'string' ? key : '';
-}
-
-// Which graph a command of the palette or a key means: the one in use.
-
-export class PanelTracker {
-  /** The current graph, or what can be done with it, changed. */
-  readonly changed = new Signal<this, void>(this);
-
-  /** The graph used last that is still on the page. */
-  get current(): GraphPanel | null {
-    return this._panels.find(panel => panel.isVisible) ?? null;
-  }
-
-  /** All that are there, the one used last first. */
-  get panels(): readonly GraphPanel[] {
-    return this._panels;
-  }
-
-  add(panel: GraphPanel): void {
-    this._panels.push(panel);
-    const use = (): void => this._use(panel);
-    panel.node.addEventListener('focusin', use);
-    panel.node.addEventListener('pointerdown', use);
-    panel.state.changed.connect((_, change) => {
-      if (change !== 'hover') {
-        this.changed.emit();
-      }
-    });
-    panel.disposed.connect(() => {
-      this._panels = this._panels.filter(other => other !== panel);
-      this.changed.emit();
-    });
-  }
-
-  private _use(panel: GraphPanel): void {
-    if (this._panels[0] !== panel) {
-      this._panels = [panel, ...this._panels.filter(other => other !== panel)];
-      this.changed.emit();
-    }
-  }
-
-  private _panels: GraphPanel[] = [];
 }

@@ -15,8 +15,8 @@ import type { GraphConnection } from '../model/connection';
 import type { ICellEditing } from '../panels/host';
 import type { GraphPanel } from '../panels/shell/panel';
 import type { IEdit } from '../wire/protocol';
-import type { PanelTracker } from './commands';
 import { cellOf, findLines } from './lines';
+import type { PanelTracker } from './panel';
 import { hasRunAs } from './reveal';
 
 /** A change that was made: in which cell, whose number is another one by now. */

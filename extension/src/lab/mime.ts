@@ -9,11 +9,11 @@ import { PanelLayout, Widget } from '@lumino/widgets';
 
 import type { GraphConnection } from '../model/connection';
 import { Graph } from '../model/graph';
-import type { GraphPanel } from '../panels/shell/panel';
 import { element } from '../ui/dom';
 import { PictureError, fieldsOf } from '../wire/schema';
 import { MIME_TYPE } from '../wire/protocol';
 import type { Documents, LiveGraphs, Resolver } from './live';
+import type { PanelWidget } from './panel';
 
 /** Before SVG (80) and text, after nothing. */
 const RANK = 10;
@@ -23,7 +23,7 @@ export interface ISavedGraphOptions {
   /** Null for a page that is one document, with one kernel, and has no tracker. */
   documents: Pick<Documents, 'changed' | 'kernelOf'> | null;
   /** A panel in the document of this resolver. */
-  makePanel: (resolver: Resolver) => GraphPanel;
+  makePanel: (resolver: Resolver) => PanelWidget;
 }
 
 export class SavedGraph extends Widget implements IRenderMime.IRenderer {
@@ -74,7 +74,7 @@ export class SavedGraph extends Widget implements IRenderMime.IRenderer {
 
   /** Be live where the model is, or is again; keep the last live graph where not. */
   private _follow(): void {
-    const { connection = null, state } = this._panel ?? {};
+    const { connection = null, state } = this._widget?.panel ?? {};
     const found = this._findConnection();
     if (found === connection) {
       return;
@@ -82,7 +82,7 @@ export class SavedGraph extends Widget implements IRenderMime.IRenderer {
     if (found === null && (state?.graph ?? null) !== null) {
       // What is saved may be older than that graph. One that closes tells by itself.
       if (connection?.isDisposed === false) {
-        this._panel?.detach();
+        this._widget?.panel.disconnect();
       }
       return;
     }
@@ -106,24 +106,25 @@ export class SavedGraph extends Widget implements IRenderMime.IRenderer {
     const connection = this._findConnection();
     if (this._saved === null && connection === null) {
       // Nothing to draw, and nobody to ask: say why, in text.
-      this._panel?.dispose();
-      this._panel = null;
+      this._widget?.dispose();
+      this._widget = null;
       const why = this._problem ?? 'it is empty';
       this._note.node.textContent = `Workbench cannot draw this picture: ${why}`;
       this._note.show();
       return;
     }
     this._note.hide();
-    if (this._panel === null) {
-      this._panel = this._options.makePanel(this._resolver);
-      this._content.addWidget(this._panel);
+    if (this._widget === null) {
+      this._widget = this._options.makePanel(this._resolver);
+      this._content.addWidget(this._widget);
     }
+    const { panel } = this._widget;
     if (connection === null) {
-      this._panel.detach();
+      panel.disconnect();
     }
-    this._panel.setSaved(this._saved, this._problem);
+    panel.setSaved(this._saved, this._problem);
     if (connection !== null) {
-      this._panel.attachTo(connection);
+      panel.connectTo(connection);
     }
   }
 
@@ -131,7 +132,7 @@ export class SavedGraph extends Widget implements IRenderMime.IRenderer {
   private readonly _note = new Widget({
     node: element('p', { class: 'workbench-Note', role: 'status' })
   });
-  private _panel: GraphPanel | null = null;
+  private _widget: PanelWidget | null = null;
   private _modelId: string | null = null;
   private _saved: Graph | null = null;
   private _problem: string | null = null;

@@ -11,7 +11,6 @@ import {
 import { type ISignal, Signal } from '@lumino/signaling';
 
 import { GraphConnection } from '../model/connection';
-import type { GraphPanel } from '../panels/shell/panel';
 import { afterDraw } from '../ui/dom';
 import {
   Gate,
@@ -21,12 +20,13 @@ import {
   type ISubshells,
   waitForLane
 } from '../wire/channel';
-import type { PageEvent } from '../wire/protocol';
+import { type PageEvent, SCHEMA } from '../wire/protocol';
 import { type Resolver, liveGraphs } from './live';
+import type { PanelWidget } from './panel';
 
-/** The names under which the kernel finds these classes. */
+/** The names under which the kernel finds these classes; the version is the wire's. */
 export const MODULE = 'autodiff-workbench';
-export const MODULE_VERSION = '0.1.0';
+export const MODULE_VERSION = `${SCHEMA}.0.0`;
 
 /** What is used of a kernel: when it goes, when its line is up again, and a stop. */
 interface IKernelLine extends ISubshells {
@@ -103,7 +103,7 @@ export class GraphModel extends DOMWidgetModel {
 
 /** The view class; each view makes its own panel, in the document of a resolver. */
 export function graphViewClass(
-  makePanel: (resolver: Resolver) => GraphPanel
+  makePanel: (resolver: Resolver) => PanelWidget
 ): typeof DOMWidgetView {
   return class GraphView extends DOMWidgetView {
     override _createElement(): HTMLElement {
@@ -123,13 +123,14 @@ export function graphViewClass(
       if (!(model instanceof GraphModel)) {
         throw new TypeError('GraphView is a view of a GraphModel');
       }
-      const panel = makePanel(resolverOf(model.widget_manager));
+      const widget = makePanel(resolverOf(model.widget_manager));
+      const { panel } = widget;
       const resize = (): void => panel.setHeight(Number(model.get('height')) || 560);
       resize();
       this.listenTo(model, 'change:height', resize);
-      this.content.addWidget(panel);
+      this.content.addWidget(widget);
       if (model.connection !== null) {
-        panel.attachTo(model.connection);
+        panel.connectTo(model.connection);
       } else {
         panel.setSaved(null, 'This graph is not live: run the cell again.');
       }

@@ -48,40 +48,40 @@ export class LayoutRunner {
     return this._where;
   }
 
-  /**
-   * Lay out, and hand the result over: at once for a small graph, else when the
-   * worker is done. Returns a function that calls it off.
-   */
-  request(input: ILayoutInput, done: (layout: ILayout) => void): () => void {
-    return this._run({ kind: 'layout', input }, input.count > AT_ONCE, (output, where) => {
+  /** Lay out: at once for a small graph, else in the worker if there is one. */
+  lay(input: ILayoutInput, signal?: AbortSignal): ILayout | Promise<ILayout> {
+    const isLarge = input.count > AT_ONCE;
+    return this._run({ kind: 'layout', input }, isLarge, signal, (output, where) => {
       this._where = where;
-      done(output as ILayout);
+      return output as ILayout;
     });
   }
 
   /** Find how a program is folded, in the worker if there is one. */
-  fold(input: IFoldInput, done: (folded: IFolded) => void): () => void {
-    return this._run({ kind: 'folds', input }, true, output => {
-      done(output as IFolded);
-    });
+  fold(input: IFoldInput, signal?: AbortSignal): IFolded | Promise<IFolded> {
+    return this._run({ kind: 'folds', input }, true, signal, output => output as IFolded);
   }
 
-  private _run(
+  /** The result as `read` reads it; never that of a task that was called off. */
+  private _run<T>(
     task: Task,
     isLarge: boolean,
-    done: (output: Output, where: Where) => void
-  ): () => void {
+    signal: AbortSignal | undefined,
+    read: (output: Output, where: Where) => T
+  ): T | Promise<T> {
     const worker = isLarge ? this._worker() : null;
     if (worker === null) {
-      done(perform(task).output, 'page');
-      return () => undefined;
+      return read(perform(task).output, 'page');
     }
     const id = ++this._last;
-    this._open.set(id, { task, done });
-    const job: IJob = { id, task };
-    // Not transferred: if the worker fails the page needs the input itself.
-    worker.postMessage(job);
-    return () => this._open.delete(id);
+    signal?.addEventListener('abort', () => this._open.delete(id));
+    return new Promise(resolve => {
+      const done = (output: Output, where: Where): void => resolve(read(output, where));
+      this._open.set(id, { task, done });
+      const job: IJob = { id, task };
+      // Not transferred: if the worker fails the page needs the input itself.
+      worker.postMessage(job);
+    });
   }
 
   private _worker(): Worker | null {

@@ -11,37 +11,28 @@ import type { IChannel, IReceived } from '../wire/channel';
 import { checkMessage, sequenceOf } from '../wire/guards';
 import { Pieces } from '../wire/pieces';
 import {
-  IDetail,
-  IExpressionAnswer,
-  IInsideAnswer,
-  IPlace,
-  INormsAnswer,
   IPieceMessage,
-  IPeer,
-  IMoments,
-  IPeersAnswer,
-  IRunsAnswer,
+  IPictureMessage,
   IPlotAnswer,
-  IPreviewAnswer,
-  ISimplificationAnswer,
-  IWindow,
+  IRequests,
   KernelMessage,
   PageEvent,
-  PlotKind,
-  SCHEMA,
-  Target
+  RequestEvent,
+  RequestName,
+  SCHEMA
 } from '../wire/protocol';
 import {
   Answer,
+  type Answered,
+  type Asked,
   type IJob,
-  IInsideReceived,
   ILongRequest,
-  IMomentReceived,
-  IPlotRequest,
-  IProgramReceived,
   IProgress,
   type JobKind,
   Jobs,
+  type IPictureReceived,
+  type PictureName,
+  type QuestionName,
   RequestError,
   Requests
 } from '../wire/requests';
@@ -76,26 +67,25 @@ export interface IConnectionOptions {
 /** Milliseconds until the state is asked for again at the latest. */
 const LONGEST_RETRY = 60_000;
 
+/** What was asked for as a picture, and its graph. */
+export type Drawn<K extends PictureName> = Answered<K> & { graph: Graph };
+
 /** The derivative as a program at one step of its simplification. */
-export interface IProgram {
-  graph: Graph;
-  step: number;
-  /** The whole program as code; "" where that is long. */
-  text: string;
-  /** The node of the session that each node belongs to; -1 for none. */
-  forward: readonly number[];
-}
+export type IProgram = Drawn<'program'>;
 
 /** The program inside a node, at one step of a loop. */
-export type IInside = Pick<
-  IInsideAnswer,
-  'path' | 'step' | 'steps' | 'marks' | 'norms'
-> & { graph: Graph };
+export type IInside = Drawn<'inside'>;
 
-/** An event without what the connection fills in. */
-type Bare<E> = E extends { request: number }
-  ? Omit<E, 'type' | 'seq' | 'request'>
-  : never;
+/** What is sent, without what the connection fills in. */
+type Bare<E> = E extends PageEvent ? Omit<E, 'type' | 'seq' | 'request'> : never;
+type Unsent = Bare<PageEvent>;
+
+/** What changes the session. */
+type Command = Bare<
+  RequestEvent<
+    { [K in RequestName]: IRequests[K]['answer'] extends null ? K : never }[RequestName]
+  >
+>;
 
 const GONE = 'The kernel is gone: run the cell again.';
 const LEFT = 'The session has ended: run the cell again.';
@@ -193,119 +183,36 @@ export class GraphConnection implements IDisposable {
     }, wait);
   }
 
-  /** The distributions and small arrays of a node, or of one inside others. */
-  async inspect(node: number, path?: IPlace[]): Promise<IDetail> {
-    const event = { event: 'inspect', node, ...(path && { path }) } as const;
-    return (await this._request(event, 'detail')) as IDetail;
-  }
-
-  /** The norms of all nodes at a past run: what to change in the graph. */
-  async moment(step: number): Promise<IMomentReceived> {
-    return (await this._request({ event: 'moment', step }, 'moment')) as IMomentReceived;
-  }
-
-  /** Another session of the same program as it is now: what to change in the graph. */
-  async session(session: string): Promise<IMomentReceived> {
-    const event = { event: 'moment', step: 0, session } as const;
-    return (await this._request(event, 'moment')) as IMomentReceived;
-  }
-
-  /** The other sessions of the notebook, and whether they have the same program. */
-  async peers(): Promise<readonly IPeer[]> {
-    const { peers } = (await this._request({ event: 'peers' }, 'peers')) as IPeersAnswer;
-    return peers;
-  }
-
-  /** The past runs that are saved with the picture; null for none. */
-  async runs(): Promise<IMoments | null> {
-    const { moments } = (await this._request({ event: 'runs' }, 'runs')) as IRunsAnswer;
-    return moments;
-  }
-
-  /** The norms of a node over the runs. */
-  async norms(node: number): Promise<INormsAnswer> {
-    return (await this._request({ event: 'norms', node }, 'norms')) as INormsAnswer;
-  }
-
-  /** Whether the kernel would take this rule for this target, or an override's own. */
-  async checkExpression(
-    target: Target,
-    rule: string,
-    id?: number
-  ): Promise<IExpressionAnswer> {
-    const known = id === undefined ? {} : { id };
-    const event = { event: 'check-expression', target, rule, ...known } as const;
-    return (await this._request(event, 'expression')) as IExpressionAnswer;
-  }
-
-  /** A figure; may take as long as the derivative takes. */
-  plot(
-    plot: PlotKind,
-    of: number | null,
-    wrt: number[],
-    window: IWindow | null = null,
-    onProgress: (progress: IProgress) => void = () => undefined,
-    overrides = true
-  ): IPlotRequest {
-    const event = { event: 'plot', plot, of, wrt, window, overrides } as const;
-    const { request, promise } = this._begin(event, 'plot', onProgress);
+  /**
+   * Ask the kernel: `wire/protocol.ts` lists what, with the fields of each question and
+   * its answer. A long one may say how far it is, and can be called off.
+   */
+  ask<K extends QuestionName>(
+    name: K,
+    fields: Asked<K>,
+    onProgress: ((progress: IProgress) => void) | null = null
+  ): ILongRequest<Answered<K>> {
+    const event = { event: name, ...fields } as unknown as Unsent;
+    const { request, promise } = this._begin(event, name, onProgress);
     return {
-      answer: promise as Promise<IPlotAnswer>,
+      answer: promise as Promise<unknown> as Promise<Answered<K>>,
       stop: () => this._stop(request)
     };
   }
 
-  /** What a node would pass on with a rule that is not attached yet. */
-  preview(
-    node: number,
-    target: Target,
-    rule: string,
-    more: { id?: number; steps?: string } = {}
-  ): ILongRequest<IPreviewAnswer> {
-    const event = { event: 'preview', node, target, rule, ...more } as const;
-    const { request, promise } = this._begin(event, 'preview');
-    return {
-      answer: promise as Promise<IPreviewAnswer>,
-      stop: () => this._stop(request)
+  /** Ask for another graph, which may be what to change in the one that is drawn. */
+  draw<K extends PictureName>(name: K, fields: Asked<K>): ILongRequest<Drawn<K>> {
+    const { answer, stop } = this.ask(name, fields);
+    const read = async (): Promise<Drawn<K>> => {
+      const found = await answer;
+      return { ...found, graph: Graph.read(found as IPictureReceived, this.graph) };
     };
-  }
-
-  /** The steps that simplify the derivative, without the rules that are off. */
-  simplify(without: readonly string[]): ILongRequest<ISimplificationAnswer> {
-    const event: Bare<PageEvent> = { event: 'simplify', without: [...without] };
-    const { request, promise } = this._begin(event, 'simplification');
-    return {
-      answer: promise as Promise<ISimplificationAnswer>,
-      stop: () => this._stop(request)
-    };
-  }
-
-  /** The derivative as a program after so many of these steps. */
-  program(without: readonly string[], step: number): ILongRequest<IProgram> {
-    const event: Bare<PageEvent> = { event: 'program', without: [...without], step };
-    const { request, promise } = this._begin(event, 'program');
-    const read = async (): Promise<IProgram> => {
-      const { buffers, ...answer } = (await promise) as IProgramReceived;
-      const { step: number, text, forward } = answer;
-      return { graph: Graph.fromProgram(answer, buffers), step: number, text, forward };
-    };
-    return { answer: read(), stop: () => this._stop(request) };
-  }
-
-  /** The program inside a node, at one step of each loop on the way there. */
-  inside(path: readonly IPlace[]): ILongRequest<IInside> {
-    const event: Bare<PageEvent> = { event: 'inside', path: [...path] };
-    const { request, promise } = this._begin(event, 'inside');
-    const read = async (): Promise<IInside> => {
-      const { buffers, header, ...answer } = (await promise) as IInsideReceived;
-      return { ...answer, graph: Graph.fromHeader(header, buffers) };
-    };
-    return { answer: read(), stop: () => this._stop(request) };
+    return { answer: read(), stop };
   }
 
   /** Change what is overridden; refused, it rejects with the reason. */
-  async command(event: Bare<PageEvent>): Promise<void> {
-    await this._request(event, null);
+  async command(event: Command): Promise<void> {
+    await this._begin(event, null).promise;
   }
 
   /** Check all rules and gradients, or ask the doctor; `job` tells how far it is. */
@@ -333,30 +240,18 @@ export class GraphConnection implements IDisposable {
     Signal.clearData(this);
   }
 
-  private _send(
-    event:
-      | (typeof HELLO & { again?: boolean })
-      | { event: 'ack'; of: number }
-      | (Bare<PageEvent> & { request: number })
-  ): void {
+  private _send(event: Unsent & { request?: number }): void {
     this._seq += 1;
-    this._channel.send({ type: 'event', seq: this._seq, ...event });
+    this._channel.send({ type: 'event', seq: this._seq, ...event } as PageEvent);
   }
 
   /** Stop a request: it answers itself, and to this there is no answer. */
   private _stop(of: number): void {
-    this._request({ event: 'stop', of }, null).catch(() => undefined);
-  }
-
-  private _request(
-    event: Bare<PageEvent>,
-    answer: Answer['type'] | null
-  ): Promise<Answer | null> {
-    return this._begin(event, answer).promise;
+    this._begin({ event: 'stop', of }, null).promise.catch(() => undefined);
   }
 
   private _begin(
-    event: Bare<PageEvent>,
+    event: Unsent,
     answer: Answer['type'] | null,
     onProgress: ((progress: IProgress) => void) | null = null
   ): { request: number; promise: Promise<Answer | null> } {
@@ -378,8 +273,7 @@ export class GraphConnection implements IDisposable {
       return;
     }
     switch (message.type) {
-      case 'snapshot':
-      case 'patch':
+      case 'picture':
         this._onState(message, buffers);
         break;
       case 'piece':
@@ -398,21 +292,17 @@ export class GraphConnection implements IDisposable {
           this.plotted.emit(message);
         }
         break;
-      case 'moment':
-        this._requests.settle(message.request, { ...message, buffers });
-        break;
-      case 'program':
-      case 'inside':
-        this._requests.settle(message.request, { ...message, buffers });
-        break;
       case 'progress':
         this._requests.progress(message.request, message);
         break;
       default:
-        this._requests.settle(message.request, message);
+        this._requests.settle(
+          message.request,
+          'columns' in message ? { ...message, buffers } : message
+        );
     }
     // The kernel waits for the word on a state, and for no other.
-    if (message.type === 'snapshot' || message.type === 'patch') {
+    if (message.type === 'picture') {
       this._acknowledge(message.seq);
     }
   }
@@ -429,15 +319,13 @@ export class GraphConnection implements IDisposable {
     this._send({ event: 'ack', of: message.seq });
   }
 
-  private _onState(
-    message: Extract<KernelMessage, { type: 'snapshot' | 'patch' }>,
-    buffers: readonly DataView[]
-  ): void {
+  private _onState(message: IPictureMessage, buffers: readonly DataView[]): void {
     const before = this.graph;
+    const isPatch = message.of !== null;
     // What is older than what is drawn has nothing new to say, nor has a patch while a
-    // snapshot is on its way.
+    // whole picture is on its way.
     const isAwaited = before !== null && this._drawn === 0;
-    if (message.seq <= this._drawn || (isAwaited && message.type === 'patch')) {
+    if (message.seq <= this._drawn || (isAwaited && isPatch)) {
       return;
     }
     const ours = message.pieces === undefined ? null : this._pieces.finish(message.pieces);
@@ -448,20 +336,16 @@ export class GraphConnection implements IDisposable {
       }
       return;
     }
+    if (isPatch && (before === null || message.of !== this._drawn)) {
+      // A patch of a state that never came.
+      this._startAgain();
+      return;
+    }
     let graph: Graph;
     try {
-      const whole = ours ?? buffers;
-      if (message.type === 'snapshot') {
-        graph = Graph.fromHeader(message.header, whole, ours !== null);
-      } else if (before === null || message.of !== this._drawn) {
-        // A patch of a state that never came.
-        this._startAgain();
-        return;
-      } else {
-        graph = before.applyPatch(message.header, message.columns, whole, ours !== null);
-      }
+      graph = Graph.read({ ...message, buffers: ours ?? buffers }, before, ours !== null);
     } catch (error) {
-      if (message.type === 'patch') {
+      if (isPatch) {
         // A patch for a graph that this page does not have.
         this._startAgain();
       } else {
@@ -482,8 +366,7 @@ export class GraphConnection implements IDisposable {
       graph.shareStructure(before);
     }
     this.changed.emit(same ? 'values' : 'graph');
-    const answers = message.type === 'patch' ? message.answers : null;
-    this._requests.settleCommands(answers ?? undefined);
+    this._requests.settleCommands(message.answers ?? undefined);
   }
 
   /** Ask for a whole snapshot, once, until one comes. */

@@ -23,6 +23,8 @@ import {
   STATUSES,
   Status
 } from '../wire/protocol';
+import type { IPictureReceived } from '../wire/requests';
+import { PictureError } from '../wire/schema';
 import { type IAdjacency, adjacency, countUp, firstWhere } from './adjacency';
 import type { IFolds } from './clusters';
 import {
@@ -156,12 +158,36 @@ export class Graph {
   readonly moments: SavedMoments | null;
 
   /**
-   * A snapshot: its checked header, its buffers in the order of `header.columns`, which
-   * are copied unless they are `ours` to keep.
+   * A picture as it came, whole or what changes `base` into it. Its buffers, in the order
+   * of its columns, are copied unless they are `ours` to keep.
    */
-  static fromHeader(header: IHeader, buffers: readonly DataView[], ours = false): Graph {
+  static read(
+    picture: IPictureReceived & Partial<Pick<IProgramAnswer, 'keys' | 'came' | 'went'>>,
+    base: Graph | null,
+    ours = false
+  ): Graph {
+    const { of, columns, buffers } = picture;
+    if (of !== null) {
+      if (base === null) {
+        throw new PictureError('what changed in a picture came without the picture');
+      }
+      return base.applyPatch(picture.header, columns, buffers, ours);
+    }
+    const header = checkHeader({ ...picture.header, columns });
+    const { keys, came, went } = picture;
+    const rewritten = keys && { keys, came: new Set(came), went: new Set(went) };
+    return Graph.fromHeader(header, buffers, ours, rewritten);
+  }
+
+  /** A whole graph of a checked header, and the buffers of its columns. */
+  static fromHeader(
+    header: IHeader,
+    buffers: readonly DataView[],
+    ours = false,
+    rewritten: IRewritten | null = null
+  ): Graph {
     const columns = decodeColumns(header.columns, buffers, ours);
-    return new Graph(header, checkColumns(header, columns), null);
+    return new Graph(header, checkColumns(header, columns), null, { rewritten });
   }
 
   /** The picture that a notebook holds. */
@@ -177,14 +203,6 @@ export class Graph {
     const { columns, buffers } = encodeColumns(this._columns);
     const header = { ...this.header, columns };
     return { schema: header.schema, model_id: '', header, buffers, moments };
-  }
-
-  /** The derivative at one step of its simplification. */
-  static fromProgram(answer: IProgramAnswer, buffers: readonly DataView[]): Graph {
-    const { header, keys, came, went } = answer;
-    const columns = checkColumns(header, decodeColumns(header.columns, buffers));
-    const rewritten = { keys, came: new Set(came), went: new Set(went) };
-    return new Graph(header, columns, null, { rewritten });
   }
 
   private constructor(

@@ -5,15 +5,11 @@
 
 import { decodeBase64 } from '../wire/guards';
 import { type IColumn, type IHeader, type IMoments, STATISTICS } from '../wire/protocol';
+import type { IPictureReceived } from '../wire/requests';
 import { PictureError } from '../wire/schema';
 
 /** A run, or another session, as what to change in the graph to show it. */
-export interface IMoment {
-  step: number;
-  header: Partial<IHeader>;
-  columns: readonly IColumn[];
-  buffers: readonly DataView[];
-}
+export type IMoment = IPictureReceived & { step: number };
 
 const NORM = STATISTICS.indexOf('norm');
 const BAD = STATISTICS.indexOf('bad');
@@ -80,12 +76,13 @@ export class SavedMoments {
     });
     const buffers = columns.map(([, numbers]) => pack(numbers));
     if (this.noteOf(steps[at]) === null) {
-      return { step: steps[at], header, columns: listed, buffers };
+      return { of: 0, step: steps[at], header, columns: listed, buffers };
     }
     // It had other overrides: words tell them, and no node has a pill.
     listed.push({ name: 'override', dtype: 'int32', length: nodes });
     buffers.push(new DataView(new Int32Array(nodes).fill(-1).buffer));
     return {
+      of: 0,
       step: steps[at],
       header: { ...header, overrides: [] },
       columns: listed,

@@ -10,7 +10,8 @@ import { Signal } from '@lumino/signaling';
 
 import type { IPeer, ITimeline } from '../wire/protocol';
 import type { GraphConnection } from './connection';
-import type { ComparedView, Graph, Measure } from './graph';
+import { type ComparedView, Graph, type Measure } from './graph';
+import { Kept, Latest } from './latest';
 import type { IMoment } from './moments';
 
 /** So many runs are kept, to go to and fro between. */
@@ -34,16 +35,23 @@ interface IShown {
 
 export class Recording {
   constructor() {
-    const fail = (error: unknown): void => {
-      this._leave();
-      this._against = null;
-      this._tell(error);
+    const options = {
+      fail: (error: unknown): void => {
+        this._leave();
+        this._against = null;
+        this._base.drop();
+        this._tell(error);
+      },
+      settled: (): void => this._update()
     };
-    this._shown = new Asker(moment => (this._past = this._apply(moment)), fail);
-    this._base = new Asker(moment => (this._before = this._apply(moment)), fail);
-    for (const asker of [this._shown, this._base]) {
-      asker.settled = () => this._update();
-    }
+    this._shown = new Latest<IMoment>({
+      ...options,
+      take: moment => (this._past = this._apply(moment))
+    });
+    this._base = new Latest<IMoment>({
+      ...options,
+      take: moment => (this._before = this._apply(moment))
+    });
   }
 
   /** Another run is shown or asked for, or there are more. */
@@ -174,7 +182,6 @@ export class Recording {
     this._before = null;
     this.problem = null;
     this._base.drop();
-    this._dropLater();
     this._askBase();
     this._update();
   }
@@ -203,34 +210,23 @@ export class Recording {
     if (!known) {
       this._against = null;
       this._base.drop();
-      this._dropLater();
     }
     // What an edit does is to be seen; runs tell their overrides where they are others.
     if (!known || ruled) {
       this._leave();
-      this._moments.clear();
+      this._moments = new Kept(KEPT);
     }
     const { _against: against } = this;
-    if (against?.kind === 'run' && ruled) {
+    // The other session may not send again: what it has after a while is asked for.
+    if (against?.kind === 'session' || (against?.kind === 'run' && ruled)) {
       this._askBase();
-    } else if (against?.kind === 'session') {
-      const wait = this._asked + RHYTHM - Date.now();
-      if (wait <= 0) {
-        this._dropLater();
-        this._askBase();
-      } else {
-        // The other session may not send again: what it has then is asked for.
-        this._later ??= setTimeout(() => {
-          this._later = undefined;
-          this._askBase();
-        }, wait);
-      }
     }
     this._update();
   }
 
   dispose(): void {
-    this._dropLater();
+    this._shown.drop();
+    this._base.drop();
   }
 
   /** Look at a run; null, and the last one, is the present. */
@@ -246,7 +242,7 @@ export class Recording {
     if (at !== this._at) {
       this._at = at;
       this.problem = null;
-      this._shown.ask(() => this._find(at));
+      this._shown.askNext(() => this._find(at));
       this._update();
     }
   }
@@ -279,21 +275,15 @@ export class Recording {
   private _askBase(): void {
     const { _against: side, _connection: connection } = this;
     if (side?.kind === 'run') {
-      this._base.ask(() => this._find(side.step));
+      this._base.askNext(() => this._find(side.step));
     } else if (side?.kind === 'session' && connection !== null) {
-      this._asked = Date.now();
-      this._base.ask(() => connection.session(side.name));
+      this._base.askNext(() => connection.ask('peer', { name: side.name }).answer, RHYTHM);
     }
   }
 
-  private _dropLater(): void {
-    clearTimeout(this._later);
-    this._later = undefined;
-  }
-
   private _askForPeers(): void {
-    this._connection?.peers().then(
-      peers => {
+    this._connection?.ask('peers', {}).answer.then(
+      ({ peers }) => {
         this._peers = peers;
         this.changed.emit();
       },
@@ -340,26 +330,23 @@ export class Recording {
 
   /** A run, from what is at hand or from the kernel. */
   private _find(at: number): IMoment | Promise<IMoment> {
-    const known = this._moments.get(at);
+    const moments = this._moments;
+    const known = moments.get(at);
     if (known !== undefined) {
       return known;
     }
     if (this._connection === null) {
       return this._saved?.find(at) ?? Promise.reject(new Error('The kernel is gone.'));
     }
-    return this._connection.moment(at).then(moment => {
-      this._moments.set(at, moment);
-      const [oldest] = this._moments.keys();
-      if (this._moments.size > KEPT) {
-        this._moments.delete(oldest);
-      }
+    return this._connection.ask('moment', { step: at }).answer.then(moment => {
+      moments.set(at, moment);
       return moment;
     });
   }
 
-  private _apply({ step, header, columns, buffers }: IMoment): IShown | null {
+  private _apply(moment: IMoment): IShown | null {
     const live = this._live;
-    return live && { step, graph: live.applyPatch(header, columns, buffers) };
+    return live && { step: moment.step, graph: Graph.read(moment, live) };
   }
 
   private get _saved(): Graph['moments'] {
@@ -376,68 +363,10 @@ export class Recording {
   private _view: ComparedView = 'colours';
   private _measure: Measure = 'ratio';
   private _peers: readonly IPeer[] = [];
-  /** When another session was asked for. */
-  private _asked = 0;
-  /** When it is asked for again, after this session has sent. */
-  private _later: ReturnType<typeof setTimeout> | undefined;
-  private readonly _shown: Asker;
-  private readonly _base: Asker;
-  private readonly _moments = new Map<number, IMoment>();
-}
-
-/** Asks for moments, one at a time; of what is asked meanwhile only the last. */
-class Asker {
-  constructor(
-    private readonly _take: (moment: IMoment) => void,
-    private readonly _fail: (error: unknown) => void
-  ) {}
-
-  /** Called when a moment has come, or will not come. */
-  settled: () => void = () => undefined;
-
-  get isWaiting(): boolean {
-    return this._pending !== null;
-  }
-
-  ask(find: () => IMoment | Promise<IMoment>): void {
-    this._next = null;
-    if (this._pending !== null) {
-      this._next = find; // what comes first asks for the rest
-      return;
-    }
-    const found = find();
-    if (!(found instanceof Promise)) {
-      this._take(found);
-      return;
-    }
-    this._pending = found;
-    found.then(
-      moment => this._settle(found, () => this._take(moment)),
-      (error: unknown) => this._settle(found, () => this._fail(error))
-    );
-  }
-
-  /** What is on its way is not wanted any more. */
-  drop(): void {
-    this._pending = null;
-    this._next = null;
-  }
-
-  private _settle(found: Promise<IMoment>, take: () => void): void {
-    if (this._pending !== found) {
-      return;
-    }
-    this._pending = null;
-    const next = this._next;
-    take();
-    if (next !== null) {
-      this.ask(next);
-    }
-    this.settled();
-  }
-
-  private _pending: Promise<IMoment> | null = null;
-  private _next: (() => IMoment | Promise<IMoment>) | null = null;
+  private readonly _shown: Latest<IMoment>;
+  private readonly _base: Latest<IMoment>;
+  /** Runs that the kernel has told, for as long as the overrides stay. */
+  private _moments = new Kept<number, IMoment>(KEPT);
 }
 
 /** What the overrides of a graph do, as text. */

@@ -6,10 +6,10 @@
 
 import { Signal } from '@lumino/signaling';
 
-import type { IRewrite } from '../wire/protocol';
-import type { ILongRequest } from '../wire/requests';
+import type { IRewrite, ISimplifyAnswer } from '../wire/protocol';
 import type { GraphConnection, IProgram } from './connection';
 import type { Graph } from './graph';
+import { Kept, Latest, answerTo } from './latest';
 
 /** So many programs are kept, to go to and fro between. */
 const KEPT = 64;
@@ -55,7 +55,7 @@ export class Replay {
 
   /** Whether the kernel has been asked for what is not there yet. */
   get isWaiting(): boolean {
-    return this._asked !== null;
+    return this._listing.isWaiting || this._drawing.isWaiting;
   }
 
   /** Show the derivative of a graph that a kernel holds: its last form at first. */
@@ -82,6 +82,7 @@ export class Replay {
     const at = Math.min(Math.max(Math.round(step), 0), this.last);
     if (this._steps !== null && at !== this._at) {
       this._at = at;
+      this._wanted = at;
       this._askProgram();
       this.changed.emit();
     }
@@ -106,72 +107,47 @@ export class Replay {
 
   /** Ask for nothing any more. */
   stop(): void {
-    this._asked?.stop();
-    this._asked = null;
+    this._listing.drop();
+    this._drawing.drop();
   }
 
   /** Have the steps told, and look at one of them. */
   private _begin(at: number): void {
     this.stop();
     this._problem = null;
-    this._programs.clear();
-    if (this._connection === null) {
-      return;
+    this._programs = new Kept(KEPT);
+    const { _connection: connection, _without: without } = this;
+    if (connection !== null) {
+      this._wanted = at;
+      this._listing.ask(signal => answerTo(connection.ask('simplify', { without }), signal));
+      this.changed.emit();
     }
-    this._ask(this._connection.simplify(this._without), ({ steps, total }) => {
-      this._steps = steps;
-      this._total = total;
-      this._at = Math.min(at, steps.length);
-      this._askProgram();
-    });
-    this.changed.emit();
   }
 
+  /** Show the program of the step, or that of another until it has come. */
   private _askProgram(): void {
-    const known = this._programs.get(this._at);
-    if (known !== undefined) {
-      this._program = known;
-      return;
+    const { _connection: connection, _without: without, _at: at } = this;
+    const programs = this._programs;
+    const known = programs.get(at);
+    this._program = known ?? this._program;
+    if (connection === null || this._listing.isWaiting) {
+      return; // other steps are on their way
     }
-    if (this._asked !== null || this._connection === null) {
-      return; // what comes first asks for the rest
-    }
-    const at = this._at;
-    this._ask(this._connection.program(this._without, at), program => {
-      this._programs.set(at, program);
-      const [oldest] = this._programs.keys();
-      if (this._programs.size > KEPT) {
-        this._programs.delete(oldest);
-      }
-      this._program = program;
-      if (at !== this._at) {
-        this._askProgram();
-      }
-    });
+    this._drawing.askNext(
+      signal =>
+        known ??
+        answerTo(connection.draw('program', { without, step: at }), signal).then(program => {
+          programs.set(at, program);
+          return program;
+        })
+    );
   }
 
-  /** Ask the kernel; an answer that is not waited for any more is left alone. */
-  private _ask<T>(request: ILongRequest<T>, take: (answer: T) => void): void {
-    this._asked = request;
-    request.answer.then(
-      answer => {
-        if (this._asked === request) {
-          this._asked = null;
-          this._problem = null;
-          take(answer);
-          this.changed.emit();
-        }
-      },
-      (error: unknown) => {
-        if (this._asked === request) {
-          this._asked = null;
-          this._problem = error instanceof Error ? error.message : String(error);
-          this._steps = null;
-          this._program = null;
-          this.changed.emit();
-        }
-      }
-    );
+  private _fail(error: unknown): void {
+    this.stop();
+    this._problem = error instanceof Error ? error.message : String(error);
+    this._steps = null;
+    this._program = null;
   }
 
   private _connection: GraphConnection | null = null;
@@ -182,10 +158,26 @@ export class Replay {
   private _total = 0;
   private _at = 0;
   private _program: IProgram | null = null;
-  private _without: readonly string[] = [];
+  private _without: string[] = [];
   private _problem: string | null = null;
-  private _asked: ILongRequest<unknown> | null = null;
-  private readonly _programs = new Map<number, IProgram>();
+  /** The step to look at once the steps are told. */
+  private _wanted = 0;
+  private _programs = new Kept<number, IProgram>(KEPT);
+  private readonly _listing = new Latest<ISimplifyAnswer>({
+    take: ({ steps, total }) => {
+      this._steps = steps;
+      this._total = total;
+      this._at = Math.min(this._wanted, steps.length);
+      this._askProgram();
+    },
+    fail: error => this._fail(error),
+    settled: () => this.changed.emit()
+  });
+  private readonly _drawing = new Latest<IProgram>({
+    take: program => (this._program = program),
+    fail: error => this._fail(error),
+    settled: () => this.changed.emit()
+  });
 }
 
 /** What the overrides of a graph do to its derivative, as text. */

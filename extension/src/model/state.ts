@@ -50,7 +50,54 @@ export type TileText = (typeof TILE_TEXTS)[number];
 /** The bars of a histogram, as many as the kernel counts; fewer are sums of these. */
 export const BINS = 40;
 
+/** How the pictures of a panel are drawn. */
+export class ViewSettings {
+  /** One of them is another. */
+  readonly changed = new Signal<this, void>(this);
+
+  readonly stage: Stage = 'derivative';
+
+  readonly colouring: Colouring = 'gradient';
+
+  /** Whether the view may move softly. */
+  readonly animated: boolean = true;
+
+  /** What the tiles of gradients say. */
+  readonly tileText: TileText = 'norm';
+
+  /** How many bars a histogram has at most. */
+  readonly bins: number = BINS;
+
+  /** From how many nodes on a graph opens with its scopes folded. */
+  readonly foldFrom: number = FOLD_FROM;
+
+  /** Change some of them; what is already so tells nobody. */
+  set(changes: SettingsChange): void {
+    const isOther = NAMES.some(name => (changes[name] ?? this[name]) !== this[name]);
+    Object.assign(this, changes);
+    if (isOther) {
+      this.changed.emit();
+    }
+  }
+}
+
+const NAMES = ['stage', 'colouring', 'animated', 'tileText', 'bins', 'foldFrom'] as const;
+
+/** Other values of some settings. */
+export type SettingsChange = Partial<Pick<ViewSettings, (typeof NAMES)[number]>>;
+
+/** What is so in one view, whatever the settings of its panel are. */
+export type FixedSettings = Partial<Pick<ViewSettings, 'stage' | 'colouring'>>;
+
 export class GraphState {
+  /** A state of its own settings, or of those that it has in common with others. */
+  constructor(
+    readonly settings = new ViewSettings(),
+    private readonly _fixed: FixedSettings = {}
+  ) {
+    settings.changed.connect(() => this.changed.emit('view'), this);
+  }
+
   readonly changed = new Signal<this, Change>(this);
 
   get graph(): Graph | null {
@@ -105,21 +152,25 @@ export class GraphState {
     return this._folding;
   }
 
-  stage: Stage = 'derivative';
+  get stage(): Stage {
+    return this._fixed.stage ?? this.settings.stage;
+  }
 
-  colouring: Colouring = 'gradient';
+  get colouring(): Colouring {
+    return this._fixed.colouring ?? this.settings.colouring;
+  }
 
-  /** Whether the view may move softly. */
-  animated = true;
+  get animated(): boolean {
+    return this.settings.animated;
+  }
 
-  /** From how many nodes on a graph opens with its scopes folded. */
-  foldFrom = FOLD_FROM;
+  get tileText(): TileText {
+    return this.settings.tileText;
+  }
 
-  /** What the tiles of gradients say. */
-  tileText: TileText = 'norm';
-
-  /** How many bars a histogram has at most. */
-  bins = BINS;
+  get bins(): number {
+    return this.settings.bins;
+  }
 
   /** How many steps are done: of the forward sweep, then of the backward sweep. */
   get step(): number | null {
@@ -214,6 +265,15 @@ export class GraphState {
   /** Put a node aside, to choose a second one to it; null: none any more. */
   mark(node: number | null): void {
     this._choose(node, this._selected);
+  }
+
+  /** Put the selected node aside, or take it back; false where none is selected. */
+  markSelected(): boolean {
+    const { _selected: selected } = this;
+    if (selected !== null) {
+      this.mark(selected === this._marked ? null : selected);
+    }
+    return selected !== null;
   }
 
   /** Show a way through the graph, until something else is selected. */
@@ -319,17 +379,6 @@ export class GraphState {
     return next;
   }
 
-  /** Show the graph in another way. */
-  setView<K extends 'stage' | 'colouring' | 'animated' | 'tileText' | 'bins'>(
-    name: K,
-    value: GraphState[K]
-  ): void {
-    if (value !== this[name]) {
-      (this as GraphState)[name] = value;
-      this.changed.emit('view');
-    }
-  }
-
   setStep(step: number | null): void {
     const next =
       step === null || this.stepCount === 0
@@ -389,7 +438,7 @@ export class GraphState {
     // Of a program without nodes nothing was unfolded on purpose.
     const isFirst = before === null || before.count === 0;
     this._folding = this._folding.keepIn(loops.values(), paths, !isFirst);
-    if (isFirst && graph.count >= this.foldFrom) {
+    if (isFirst && graph.count >= this.settings.foldFrom) {
       const large = [...scopes.values()].filter(({ parent }) => {
         const around = parent === null ? undefined : scopes.get(parent);
         return around === undefined || around.nodes > LEGIBLE;

@@ -33,67 +33,82 @@ export interface ICellEditing {
   undo(): Promise<void>;
 }
 
-export interface IHost {
+/** What the parts that speak of one node may know and ask: of the cell, or inside a node. */
+export interface INodeHost {
   readonly state: GraphState;
-  /** The state of what is drawn now: of the graph, or of the simplified derivative. */
-  readonly shown: GraphState;
-  /** Why there is no simplified derivative to show; null if there is one. */
-  readonly unsimplified: string | null;
   /** The past runs of the session, and which of them is shown. */
   readonly recording: Recording;
   /** Null while the picture is a saved one. */
   readonly connection: GraphConnection | null;
-  /** Whether it is a page of its own, with no cell to run. */
-  readonly alone: boolean;
-  /** The step of the loop that is looked into; null for the graph of the cell. */
-  readonly within: IWithin | null;
-  fitGraph(): void;
   /** What is asked of the kernel. */
   readonly asking: Asking;
+  /** The step of the loop that is looked into; null for the graph of the cell. */
+  readonly within: IWithin | null;
+  /** Look into a node that holds a program; false if it holds none. */
+  lookInside(node: number): boolean;
   /** Bring a node into view. */
   centre(node: number): void;
-  /** Bring a node to the middle if it is not in sight. */
-  find(node: number): void;
+  /** Put the keyboard back into the graph. */
+  focusGraph(): void;
   /** Go to the line of the cell that made the node. */
   reveal(node: number): void;
   /** Whether there is a cell to go to. */
   readonly canReveal: boolean;
+  /** Ask for a plot and show it in the drawer. */
+  plot(kind: PlotKind, of: number | null, wrt: number[]): void;
+  /** Put text on the clipboard; true if that worked. */
+  copy(text: string): Promise<boolean>;
+  /** A line that fades by itself; errors stay until the next one. */
+  say(message: string, tone?: 'quiet' | 'error'): void;
+}
+
+/** What the parts of a panel may know and ask of the whole. */
+export interface IHost extends INodeHost {
+  /** The state of what is drawn now: of the graph, or of the simplified derivative. */
+  readonly shown: GraphState;
+  /** Why there is no simplified derivative to show; null if there is one. */
+  readonly unsimplified: string | null;
+  /** Whether it is a page of its own, with no cell to run. */
+  readonly alone: boolean;
+  fitGraph(): void;
+  /** Bring a node to the middle if it is not in sight. */
+  find(node: number): void;
   /** Changes of cells; null where there is no notebook. */
   readonly editing: ICellEditing | null;
-  /** Put the keyboard back into the graph. */
-  focusGraph(): void;
   /** Have the browser save what is drawn. */
   save(format: Format): void;
   /** Whether it can be saved as a page of its own. */
   readonly canSavePage: boolean;
-  /** Put text on the clipboard; true if that worked. */
-  copy(text: string): Promise<boolean>;
-  /** Ask for a plot and show it in the drawer. */
-  plot(kind: PlotKind, of: number | null, wrt: number[]): void;
   /** Whether figures can be drawn; without them nothing offers any. */
   readonly canPlot: boolean;
   toggleDrawer(): void;
   readonly drawerOpen: boolean;
   toggleInspector(): void;
-  /** Look into a node that holds a program; false if it holds none. */
-  lookInside(node: number): boolean;
   /** Show the session in a panel of its own; null where that cannot be, or is so. */
   readonly openBeside: (() => void) | null;
   /** Open the inspector at what checks and the doctor found. */
   showChecks(): void;
   readonly inspectorOpen: boolean;
-  /** A line that fades by itself; errors stay until the next one. */
-  say(message: string, tone?: 'quiet' | 'error'): void;
 }
 
 // What the parts of a panel ask of the kernel; a refusal is said in the banner.
 
 export class Asking {
   constructor(
-    private readonly _host: Pick<IHost, 'connection' | 'say'>,
+    private readonly _host: Pick<IHost, 'connection' | 'say' | 'state'>,
     /** A new command: what was said of the one before is over. */
     private readonly _clear: () => void
   ) {}
+
+  get canUndo(): boolean {
+    const { connection, state } = this._host;
+    return connection !== null && Boolean(state.graph?.header.undo);
+  }
+
+  get canRedo(): boolean {
+    const { connection, state } = this._host;
+    return connection !== null && Boolean(state.graph?.header.redo);
+  }
 
   undo(steps = 1): void {
     void this._command(kernel => kernel.command({ event: 'undo', steps }));

@@ -5,7 +5,7 @@ import { type JSX, useEffect, useState } from 'react';
 import type { Graph } from '../model/graph';
 import { Button, classes } from '../ui/controls';
 import type { IOverride } from '../wire/protocol';
-import type { IHost } from './host';
+import type { INodeHost } from './host';
 
 /** The label of an override, as it stands beside the node in the picture. */
 export function Pill({
@@ -39,7 +39,7 @@ export function CopyLink({
   code,
   label
 }: {
-  host: IHost;
+  host: INodeHost;
   code: string;
   label: string;
 }): JSX.Element {
@@ -76,7 +76,7 @@ export function CopyLink({
 // Where something is: links to a node in the picture and to its line in the cell.
 
 /** Select a node, bring it into the middle, and light up a way through the graph. */
-export function goTo(host: IHost, node: number, path: readonly number[] = []): void {
+export function goTo(host: INodeHost, node: number, path: readonly number[] = []): void {
   host.state.selectAlone(node);
   if (path.length > 1) {
     host.state.showTrail(path);
@@ -85,7 +85,7 @@ export function goTo(host: IHost, node: number, path: readonly number[] = []): v
 }
 
 interface INodeProps {
-  host: IHost;
+  host: INodeHost;
   graph: Graph;
   node: number;
 }

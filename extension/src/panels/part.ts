@@ -1,25 +1,24 @@
-/** The parts of a panel: those that React draws, and how parts stand together. */
+/** The parts of a panel that React draws. */
 
-import { PanelLayout, Widget } from '@lumino/widgets';
 import type { ReactNode } from 'react';
 import { flushSync } from 'react-dom';
 import { createRoot } from 'react-dom/client';
 
-import type { IHost, Reason } from './host';
+import { Box } from '../ui/dom';
+import type { IHost, INodeHost, Reason } from './host';
 
 /**
  * Other than a `ReactWidget` of JupyterLab it is drawn when `draw` returns, so that
  * the keyboard can be put into it, and what was written in it stays while a notebook
  * takes its cell off the page.
  */
-export abstract class Part extends Widget {
+export abstract class Part<H extends INodeHost = IHost> extends Box {
   constructor(
-    protected readonly host: IHost,
+    protected readonly host: H,
     className: string,
     node?: HTMLElement
   ) {
-    super({ node });
-    this.addClass(className);
+    super(className, node);
   }
 
   /** Draw what has changed; where the pointer is and how the view lies is no change. */
@@ -45,13 +44,4 @@ export abstract class Part extends Widget {
   protected abstract render(): ReactNode;
 
   private readonly _root = createRoot(this.node);
-}
-
-/** A layout of widgets, one under the other. */
-export function stackWidgets(children: readonly Widget[]): PanelLayout {
-  const layout = new PanelLayout();
-  for (const child of children) {
-    layout.addWidget(child);
-  }
-  return layout;
 }

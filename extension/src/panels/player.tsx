@@ -119,7 +119,7 @@ export abstract class Player extends Part {
     );
   }
 
-  protected override onBeforeDetach(): void {
+  protected override onDetach(): void {
     this.pause();
   }
 

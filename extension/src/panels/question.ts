@@ -1,8 +1,9 @@
 /** What the kernel is asked about the selected node, while values stream. */
 
 import type { GraphConnection } from '../model/connection';
+import { Latest } from '../model/latest';
 import { errorText } from '../ui/words';
-import type { IHost, Reason } from './host';
+import type { INodeHost, Reason } from './host';
 
 /**
  * The answer to a question about the selected node. While values stream it is asked
@@ -10,7 +11,7 @@ import type { IHost, Reason } from './host';
  */
 export class NodeQuestion<T> {
   constructor(
-    private readonly _host: IHost,
+    private readonly _host: INodeHost,
     private readonly _onChange: () => void,
     private readonly _put: (connection: GraphConnection, node: number) => Promise<T>,
     /** Milliseconds between two questions about a node, at least. */
@@ -24,70 +25,35 @@ export class NodeQuestion<T> {
     if (reason === 'hover' || reason === 'view') {
       return;
     }
-    const { selected } = this._host.state;
-    if (selected !== this._node || reason !== 'values') {
+    const { connection, state } = this._host;
+    const { selected } = state;
+    const isOther = selected !== this._node || reason !== 'values';
+    if (isOther) {
       this._node = selected;
       this.answer = null;
-      this._asking = null;
-      this._ask();
-    } else if (this._asking !== null) {
-      this._again = true;
-    } else {
-      this._askLater();
+      this._latest.drop();
+    }
+    if (selected !== null && connection !== null) {
+      const put = (): Promise<T> => this._put(connection, selected);
+      this._latest.askNext(put, isOther ? 0 : this._rhythm);
     }
   }
 
   dispose(): void {
-    clearTimeout(this._timer);
-    this._asking = null;
+    this._latest.drop();
     this._node = null;
   }
 
-  private _askLater(): void {
-    clearTimeout(this._timer);
-    const wait = Math.max(0, this._asked + this._rhythm - Date.now());
-    this._timer = setTimeout(() => {
-      this._ask();
-    }, wait);
-  }
-
-  private _ask(): void {
-    clearTimeout(this._timer);
-    const { connection } = this._host;
-    if (this._node === null || connection === null) {
-      return;
-    }
-    this._asked = Date.now();
-    this._again = false;
-    const asking = this._put(connection, this._node);
-    this._asking = asking;
-    asking.then(
-      answer => {
-        if (asking === this._asking) {
-          this.answer = answer;
-          this._onChange();
-          this._settle();
-        }
-      },
-      (error: unknown) => {
-        if (asking === this._asking && this._host.connection !== null) {
-          this._host.say(errorText(error), 'error');
-          this._settle();
-        }
-      }
-    );
-  }
-
-  private _settle(): void {
-    this._asking = null;
-    if (this._again) {
-      this._askLater();
-    }
-  }
-
   private _node: number | null = null;
-  private _asking: Promise<T> | null = null;
-  private _again = false;
-  private _asked = 0;
-  private _timer: ReturnType<typeof setTimeout> | undefined;
+  private readonly _latest = new Latest<T>({
+    take: answer => {
+      this.answer = answer;
+      this._onChange();
+    },
+    fail: error => {
+      if (this._host.connection !== null) {
+        this._host.say(errorText(error), 'error');
+      }
+    }
+  });
 }

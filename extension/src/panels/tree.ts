@@ -4,13 +4,11 @@
  * view until the keyboard is in it.
  */
 
-import { Widget } from '@lumino/widgets';
-
 import { IN_ONE_TASK } from '../layout/runner';
 import type { Folding, ISteps } from '../model/folds';
 import type { Graph } from '../model/graph';
 import { type IVerdict, addVerdicts, verdictsOf } from '../model/verdicts';
-import { element } from '../ui/dom';
+import { Box, element } from '../ui/dom';
 import { formatPlural } from '../ui/numbers';
 import { alongLoopText, nodeSentence, verdictLines } from '../ui/words';
 import type { IHost, Reason } from './host';
@@ -28,13 +26,14 @@ interface ILine {
   level: number;
 }
 
-export class GraphTree extends Widget {
+export class GraphTree extends Box {
   constructor(
     private readonly _host: Pick<IHost, 'state' | 'centre' | 'focusGraph'>,
     label = 'Graph as a list; m marks a node for a derivative'
   ) {
-    super({
-      node: element('div', {
+    super(
+      'workbench-Tree',
+      element('div', {
         role: 'tree',
         // Its keys are its own: arrows walk the lines, not the notebook's cells.
         attributes: {
@@ -43,8 +42,7 @@ export class GraphTree extends Widget {
           'data-lm-suppress-shortcuts': ''
         }
       })
-    });
-    this.addClass('workbench-Tree');
+    );
     this.node.addEventListener('keydown', event => {
       this._onKey(event);
     });

@@ -6,8 +6,6 @@
 
 /// <reference types="vite/client" />
 
-import { Widget } from '@lumino/widgets';
-
 import style from '../../style/index.css?inline';
 import { Graph } from '../model/graph';
 import { GraphPanel } from '../panels/shell/panel';
@@ -37,7 +35,8 @@ function showFile(data: HTMLElement): void {
     document.title = `${graph.header.session} · Workbench`;
     const panel = new GraphPanel({ alone: true });
     panel.setSaved(graph);
-    Widget.attach(panel, body);
+    body.append(panel.node);
+    panel.attach();
   } catch (error) {
     if (!(error instanceof PictureError || error instanceof SyntaxError)) {
       throw error;

@@ -3,7 +3,6 @@
  * extensions. `workbench/jupyter/anyfront.py` is its other half.
  */
 
-import { Widget } from '@lumino/widgets';
 import { Signal } from '@lumino/signaling';
 
 import { GraphConnection } from '../model/connection';
@@ -104,8 +103,9 @@ export function mount(
   }
   const panel = new GraphPanel();
   panel.setHeight(Number(model.get('height')) || 560);
-  Widget.attach(panel, host);
-  panel.attachTo(line.connection);
+  host.append(panel.node);
+  panel.attach();
+  panel.connectTo(line.connection);
   return () => {
     stopFollowing();
     panel.dispose();

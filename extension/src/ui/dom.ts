@@ -3,6 +3,8 @@
  * a text node. Nothing in Workbench sets innerHTML.
  */
 
+import { Signal } from '@lumino/signaling';
+
 /** What to write on a new element. */
 export interface IElementOptions {
   class?: string;
@@ -33,6 +35,98 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   }
   node.append(...children);
   return node;
+}
+
+// What stands on the page.
+
+/**
+ * An element of the page with the boxes in it, which hear with it when it comes onto the
+ * page, and before it leaves it: a notebook takes cells off the page that are not seen.
+ */
+export class Box {
+  constructor(className: string, readonly node: HTMLElement = element('div')) {
+    node.classList.add('workbench-Box', className);
+  }
+
+  /** Whether it is on the page. */
+  get isAttached(): boolean {
+    return this._isAttached;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  get isHidden(): boolean {
+    return this.node.hidden;
+  }
+
+  setHidden(hidden: boolean): void {
+    this.node.hidden = hidden;
+  }
+
+  /** Put more into it, under what is there; returns itself. */
+  append(...children: readonly (Box | HTMLElement)[]): this {
+    for (const child of children) {
+      if (child instanceof Box) {
+        this.node.append(child.node);
+        this._boxes.add(child);
+        child._around = this;
+        if (this._isAttached) {
+          child.attach();
+        }
+      } else {
+        this.node.append(child);
+      }
+    }
+    return this;
+  }
+
+  /** Its element has come onto the page. */
+  attach(): void {
+    if (!this._isAttached) {
+      this._isAttached = true;
+      this._boxes.forEach(box => box.attach());
+      this.onAttach();
+    }
+  }
+
+  /** Its element is about to leave the page. */
+  detach(): void {
+    if (this._isAttached) {
+      this._boxes.forEach(box => box.detach());
+      this.onDetach();
+      this._isAttached = false;
+    }
+  }
+
+  /** Take it off the page for good, with all that stands in it. */
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this.detach();
+    this.node.remove();
+    this._around?._boxes.delete(this);
+    [...this._boxes].forEach(box => box.dispose());
+    Signal.disconnectReceiver(this);
+  }
+
+  /** For others to override: it is on the page, and so is all in it. */
+  protected onAttach(): void {
+    return undefined;
+  }
+
+  /** For others to override: it is still on the page. */
+  protected onDetach(): void {
+    return undefined;
+  }
+
+  private readonly _boxes = new Set<Box>();
+  private _around: Box | null = null;
+  private _isAttached = false;
+  private _isDisposed = false;
 }
 
 // Text to the clipboard.

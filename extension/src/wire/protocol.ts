@@ -1,7 +1,8 @@
 /**
  * What travels between the kernel and the page, or is saved: written by
- * `extension/wire.py` from `workbench/session/wire/protocol/`, which says what each
- * field means. Change it there, and run `python extension/wire.py`.
+ * `extension/wire.py` from `workbench/session/wire/protocol/` and what the functions of
+ * `workbench/jupyter/answers.py` take and give, where it says what each field means.
+ * Change it there, and run `python extension/wire.py`.
  */
 
 export const SCHEMA = 1;
@@ -20,6 +21,23 @@ export type IColumns = { kind: Uint8Array; op: Int32Array; name: Int32Array;
   check_ratio?: Float64Array; value_time?: Float64Array; value_bytes?: Float64Array;
   value_step?: Int32Array; rule_time?: Float64Array; rule_bytes?: Float64Array;
   rule_step?: Int32Array };
+export const PLOTS = {
+  jacobian: { title: 'Jacobian', view: 'Jacobian',
+    views: ['jacobian', 'singular', 'sparsity'],
+    needs: ['of', 'wrt', 'window', 'robust', 'overrides', 'progress'] },
+  hessian: { title: 'Hessian', view: 'Hessian',
+    views: ['hessian', 'spectrum', 'sparsity'],
+    needs: ['wrt', 'window', 'robust', 'overrides', 'progress'] },
+  singular: { title: 'Jacobian', view: 'singular values',
+    views: ['jacobian', 'singular', 'sparsity'],
+    needs: ['of', 'wrt', 'progress', 'overrides'] },
+  spectrum: { title: 'Hessian', view: 'eigenvalues',
+    views: ['hessian', 'spectrum', 'sparsity'], needs: ['wrt', 'progress', 'overrides'] },
+  sparsity: { title: 'Sparsity', view: 'sparsity', views: [],
+    needs: ['of', 'wrt', 'window', 'progress', 'overrides'] },
+  check: { title: 'Gradient check', view: 'errors', views: ['check'], needs: ['wrt'] },
+  steps: { title: 'Step sizes', view: 'step sizes', views: ['steps'], needs: ['of'] }
+} as const;
 export type ILoopNorms = { node: number; steps: number; marks: number[];
   norms: (number | null)[] };
 export type ColumnName = 'kind' | 'op' | 'name' | 'dtype' | 'shape' | 'scope' |
@@ -79,33 +97,13 @@ export type IMoments = { steps: number[]; losses: (number | null)[];
   overrides: (string | null)[]; norms: string };
 export type ISaved = { schema: number; model_id: string; header: IHeader;
   buffers: string[]; moments: IMoments | null };
-export type ISnapshotMessage = { type: 'snapshot'; seq: number; pieces?: number;
-  header: IHeader };
 export type IPatchColumn = { name: ColumnName; dtype: ColumnDtype; length: number;
   base?: ColumnName; parts?: [number, number][] };
-export type IPatchMessage = { type: 'patch'; seq: number; pieces?: number; of: number;
-  answers: number | null; header: Partial<IHeader>; columns: IPatchColumn[] };
+export type IPictureMessage = { of: number | null; header: Partial<IHeader>;
+  columns: IPatchColumn[]; type: 'picture'; seq: number; pieces?: number;
+  answers: number | null };
 export type IPieceMessage = { type: 'piece'; seq: number; first: number; start: number;
   sizes: number[] };
-export type IDistribution = { counts: number[]; low: number; high: number;
-  zeros: number; nan: number; inf: number; size: number };
-export type IDeviceKernel = { title: string; source: string };
-export type IDetail = { node: number; rule: string | null; inputs: string[];
-  params: [string, string][]; code: string | null; value: IDistribution | null;
-  gradient: IDistribution | null; true_gradient: IDistribution | null;
-  array: string | null; gradient_array: string | null; runs_on?: string;
-  kernels?: IDeviceKernel[]; type: 'detail'; seq: number; request: number };
-export type IExpressionAnswer = { type: 'expression'; seq: number; request: number;
-  ok: boolean; message: string };
-export type IMomentAnswer = { type: 'moment'; seq: number; request: number;
-  step: number; header: Partial<IHeader>; columns: IColumn[] };
-export type IPeer = { name: string; refused: string };
-export type IPeersAnswer = { type: 'peers'; seq: number; request: number;
-  peers: IPeer[] };
-export type IRunsAnswer = { type: 'runs'; seq: number; request: number;
-  moments: IMoments | null };
-export type INormsAnswer = { type: 'norms'; seq: number; request: number; node: number;
-  steps: number[]; values: (number | null)[]; gradients: (number | null)[] };
 export type IFigure = { data: unknown[]; layout: Record<string, unknown> };
 export type PlotKind = 'jacobian' | 'hessian' | 'singular' | 'spectrum' | 'sparsity' |
   'check' | 'steps';
@@ -117,78 +115,102 @@ export type IPlotAnswer = { type: 'plot'; seq: number; request: number; title: s
   note: string; figure: IFigure; matrix: IMatrix | null; views: PlotKind[];
   overrides: string[]; is_true: boolean; verdict: 'right' | 'wrong' | 'changed' | null;
   zero: string };
+export type IRewrite = { rule: string; group: string; note: string; before: string;
+  after: string; site: string };
+export type ISimplifyAnswer = { type: 'simplify'; seq: number; request: number;
+  steps: IRewrite[]; total: number };
+export type IProgramAnswer = { type: 'program'; seq: number; request: number;
+  of: number | null; header: Partial<IHeader>; columns: IPatchColumn[]; step: number;
+  nodes: number; keys: string[]; forward: number[]; came: number[]; went: number[];
+  text: string };
+export type IPlace = { node: number; step: number };
+export type IInsideAnswer = { type: 'inside'; seq: number; request: number;
+  of: number | null; header: Partial<IHeader>; columns: IPatchColumn[]; path: IPlace[];
+  step: number | null; steps: number | null; marks: number[];
+  norms: (number | null)[] };
+export type IDistribution = { counts: number[]; low: number; high: number;
+  zeros: number; nan: number; inf: number; size: number };
+export type IDeviceKernel = { title: string; source: string };
+export type IInspectInsideAnswer = { type: 'inspect-inside'; seq: number;
+  request: number; node: number; rule: string | null; inputs: string[];
+  params: [string, string][]; code: string | null; value: IDistribution | null;
+  gradient: IDistribution | null; true_gradient: IDistribution | null;
+  array: string | null; gradient_array: string | null; runs_on?: string;
+  kernels?: IDeviceKernel[] };
+export type IInspectAnswer = { type: 'inspect'; seq: number; request: number;
+  node: number; rule: string | null; inputs: string[]; params: [string, string][];
+  code: string | null; value: IDistribution | null; gradient: IDistribution | null;
+  true_gradient: IDistribution | null; array: string | null;
+  gradient_array: string | null; runs_on?: string; kernels?: IDeviceKernel[] };
+export type INormsAnswer = { type: 'norms'; seq: number; request: number; node: number;
+  steps: number[]; values: (number | null)[]; gradients: (number | null)[] };
+export type IRunsAnswer = { type: 'runs'; seq: number; request: number;
+  moments: IMoments | null };
+export type IMomentAnswer = { type: 'moment'; seq: number; request: number;
+  of: number | null; header: Partial<IHeader>; columns: IPatchColumn[]; step: number };
+export type IPeer = { name: string; refused: string };
+export type IPeersAnswer = { type: 'peers'; seq: number; request: number;
+  peers: IPeer[] };
+export type IPeerAnswer = { type: 'peer'; seq: number; request: number;
+  of: number | null; header: Partial<IHeader>; columns: IPatchColumn[]; step: number };
+export type ICheckExpressionAnswer = { type: 'check-expression'; seq: number;
+  request: number; ok: boolean; message: string };
 export type IPassed = { node: number; name: string; before: IDistribution | null;
   after: IDistribution | null; before_norm: number | null; after_norm: number | null;
   change: number | null };
 export type IPreviewAnswer = { type: 'preview'; seq: number; request: number;
   node: number; passed: IPassed[] };
-export type IRewrite = { rule: string; group: string; note: string; before: string;
-  after: string; site: string };
-export type ISimplificationAnswer = { type: 'simplification'; seq: number;
-  request: number; steps: IRewrite[]; total: number };
-export type IProgramAnswer = { type: 'program'; seq: number; request: number;
-  step: number; header: IHeader; nodes: number; keys: string[]; forward: number[];
-  came: number[]; went: number[]; text: string };
-export type IPlace = { node: number; step: number };
-export type IInsideAnswer = { type: 'inside'; seq: number; request: number;
-  path: IPlace[]; step: number | null; steps: number | null; marks: number[];
-  norms: (number | null)[]; header: IHeader };
 export type IProgressMessage = { type: 'progress'; seq: number; request: number;
   done: number; total: number; left: number | null };
 export type IDoneMessage = { type: 'done'; seq: number; request: number };
 export type IFailureMessage = { type: 'failure'; seq: number; request: number | null;
   message: string };
-export type KernelMessage = ISnapshotMessage | IPatchMessage | IPieceMessage | IDetail |
-  IExpressionAnswer | IMomentAnswer | IPeersAnswer | IRunsAnswer | INormsAnswer |
-  IPlotAnswer | IPreviewAnswer | ISimplificationAnswer | IProgramAnswer |
-  IInsideAnswer | IProgressMessage | IDoneMessage | IFailureMessage;
+export type KernelMessage = IPictureMessage | IPieceMessage | IPlotAnswer |
+  ISimplifyAnswer | IProgramAnswer | IInsideAnswer | IInspectInsideAnswer |
+  IInspectAnswer | INormsAnswer | IRunsAnswer | IMomentAnswer | IPeersAnswer |
+  IPeerAnswer | ICheckExpressionAnswer | IPreviewAnswer | IProgressMessage |
+  IDoneMessage | IFailureMessage;
 export type IHelloEvent = { type: 'event'; seq: number; event: 'hello'; schema: number;
   again?: boolean };
 export type IAckEvent = { type: 'event'; seq: number; event: 'ack'; of: number };
-export type IInspectEvent = { type: 'event'; seq: number; request: number;
-  event: 'inspect'; node: number; path?: IPlace[] };
-export type IMomentEvent = { type: 'event'; seq: number; request: number;
-  event: 'moment'; step: number; session?: string };
-export type IPeersEvent = { type: 'event'; seq: number; request: number;
-  event: 'peers' };
-export type IRunsEvent = { type: 'event'; seq: number; request: number; event: 'runs' };
-export type INormsEvent = { type: 'event'; seq: number; request: number; event: 'norms';
-  node: number };
-export type ICheckExpressionEvent = { type: 'event'; seq: number; request: number;
-  event: 'check-expression'; target: Target; rule: string; id?: number };
-export type IOverrideEvent = { type: 'event'; seq: number; request: number;
-  event: 'override'; id?: number; target: Target; rule: string; label: string;
-  steps?: string };
-export type ISwitchEvent = { type: 'event'; seq: number; request: number;
-  event: 'switch'; id: number; enabled: boolean };
-export type IRemoveEvent = { type: 'event'; seq: number; request: number;
-  event: 'remove'; id: number };
-export type IEditEvent = { type: 'event'; seq: number; request: number; event: 'edit';
-  id: number; rule: string; label: string; steps?: string };
-export type IMoveEvent = { type: 'event'; seq: number; request: number; event: 'move';
-  id: number; to: number };
-export type IUndoEvent = { type: 'event'; seq: number; request: number;
-  event: 'undo' | 'redo'; steps: number };
-export type IExamineEvent = { type: 'event'; seq: number; request: number;
-  event: 'check' | 'diagnose' | 'profile' };
-export type IFixEvent = { type: 'event'; seq: number; request: number; event: 'fix';
-  finding: number };
 export type IStopEvent = { type: 'event'; seq: number; request: number; event: 'stop';
   of: number };
-export type IPlotEvent = { type: 'event'; seq: number; request: number; event: 'plot';
-  plot: PlotKind; of: number | null; wrt: number[]; window: IWindow | null;
-  overrides: boolean };
-export type IPreviewEvent = { type: 'event'; seq: number; request: number;
-  event: 'preview'; node: number; id?: number; target: Target; rule: string;
-  steps?: string };
-export type ISimplifyEvent = { type: 'event'; seq: number; request: number;
-  event: 'simplify'; without: string[] };
-export type IProgramEvent = { type: 'event'; seq: number; request: number;
-  event: 'program'; without: string[]; step: number };
-export type IInsideEvent = { type: 'event'; seq: number; request: number;
-  event: 'inside'; path: IPlace[] };
-export type PageEvent = IHelloEvent | IAckEvent | IInspectEvent | IMomentEvent |
-  IPeersEvent | IRunsEvent | INormsEvent | ICheckExpressionEvent | IOverrideEvent |
-  ISwitchEvent | IRemoveEvent | IEditEvent | IMoveEvent | IUndoEvent | IExamineEvent |
-  IFixEvent | IStopEvent | IPlotEvent | IPreviewEvent | ISimplifyEvent | IProgramEvent |
-  IInsideEvent;
+export type IPicture = { of: number | null; header: Partial<IHeader>;
+  columns: IPatchColumn[] };
+export interface IRequests {
+  plot: { asked: { plot: PlotKind; wrt: number[]; of?: number | null;
+    window?: IWindow | null; overrides?: boolean }; answer: IPlotAnswer };
+  simplify: { asked: { without: string[] }; answer: ISimplifyAnswer };
+  program: { asked: { without: string[]; step: number }; answer: IProgramAnswer };
+  inside: { asked: { path: IPlace[] }; answer: IInsideAnswer };
+  'inspect-inside': { asked: { path: IPlace[];
+    node: number }; answer: IInspectInsideAnswer };
+  inspect: { asked: { node: number }; answer: IInspectAnswer };
+  norms: { asked: { node: number }; answer: INormsAnswer };
+  runs: { asked: object; answer: IRunsAnswer };
+  moment: { asked: { step: number }; answer: IMomentAnswer };
+  peers: { asked: object; answer: IPeersAnswer };
+  peer: { asked: { name: string }; answer: IPeerAnswer };
+  'check-expression': { asked: { target: Target; rule: string;
+    id?: number | null }; answer: ICheckExpressionAnswer };
+  preview: { asked: { node: number; target: Target; rule: string; id?: number | null;
+    steps?: string | null }; answer: IPreviewAnswer };
+  override: { asked: { target: Target; rule: string; label: string; id?: number | null;
+    steps?: string | null }; answer: null };
+  edit: { asked: { id: number; rule: string; label: string;
+    steps?: string | null }; answer: null };
+  switch: { asked: { id: number; enabled: boolean }; answer: null };
+  remove: { asked: { id: number }; answer: null };
+  move: { asked: { id: number; to: number }; answer: null };
+  undo: { asked: { steps?: number }; answer: null };
+  redo: { asked: { steps?: number }; answer: null };
+  fix: { asked: { finding: number }; answer: null };
+  check: { asked: object; answer: IDoneMessage };
+  diagnose: { asked: object; answer: IDoneMessage };
+  profile: { asked: object; answer: IDoneMessage };
+}
+export type RequestName = keyof IRequests;
+export type RequestEvent<K extends RequestName = RequestName> = K extends RequestName
+  ? { type: 'event'; seq: number; request: number; event: K } & IRequests[K]['asked']
+  : never;
+export type PageEvent = IHelloEvent | IAckEvent | IStopEvent | RequestEvent;

@@ -4,54 +4,54 @@
  */
 
 import type {
-  IDetail,
-  IDoneMessage,
-  IExpressionAnswer,
-  IInsideAnswer,
-  IMomentAnswer,
-  INormsAnswer,
-  IPeersAnswer,
-  IRunsAnswer,
-  IPlotAnswer,
-  IPreviewAnswer,
-  IProgramAnswer,
-  ISimplificationAnswer
+  IFailureMessage,
+  IInspectAnswer,
+  IPicture,
+  IProgressMessage,
+  IRequests,
+  KernelMessage,
+  RequestName
 } from './protocol';
 
 /** The kernel said no, or cannot be asked any more: the message is for people. */
 export class RequestError extends Error {}
 
-/** A program with the buffers that came with it. */
-export type IProgramReceived = IProgramAnswer & { buffers: readonly DataView[] };
+/** What answers a request that is no command; a picture comes with buffers. */
+export type Answer = Exclude<
+  Extract<KernelMessage, { request: number | null }>,
+  IProgressMessage | IFailureMessage
+> & { buffers?: readonly DataView[] };
 
-/** A past run with the buffers that came with it. */
-export type IMomentReceived = IMomentAnswer & { buffers: readonly DataView[] };
+/** What is sent with a request. */
+export type Asked<K extends RequestName> = IRequests[K]['asked'];
 
-/** The program inside a node with the buffers that came with it. */
-export type IInsideReceived = IInsideAnswer & { buffers: readonly DataView[] };
+/** A picture with the buffers that came with it. */
+export type IPictureReceived = IPicture & { buffers: readonly DataView[] };
 
-export type Answer =
-  | IDetail
-  | IExpressionAnswer
-  | IMomentReceived
-  | INormsAnswer
-  | IPeersAnswer
-  | IRunsAnswer
-  | IPlotAnswer
-  | IPreviewAnswer
-  | ISimplificationAnswer
-  | IProgramReceived
-  | IInsideReceived
-  | IDoneMessage;
+/** What a request is answered with; a picture has its buffers. */
+export type Answered<K extends RequestName> = IRequests[K]['answer'] extends IPicture
+  ? IRequests[K]['answer'] & IPictureReceived
+  : IRequests[K]['answer'];
 
-/** Long work that was asked for: a figure, how the derivative is simplified. */
+/** The requests that are answered by a message of their name. */
+export type QuestionName = {
+  [K in RequestName]: IRequests[K]['answer'] extends { type: K } ? K : never;
+}[RequestName];
+
+/** Those that are answered with a picture. */
+export type PictureName = {
+  [K in RequestName]: IRequests[K]['answer'] extends IPicture ? K : never;
+}[RequestName];
+
+/** All there is to say about one node. */
+export type IDetail = Omit<IInspectAnswer, 'type' | 'seq' | 'request'>;
+
+/** What was asked for: its answer, and how to call it off. */
 export interface ILongRequest<T> {
   readonly answer: Promise<T>;
   /** It is not wanted any more. */
   stop(): void;
 }
-
-export type IPlotRequest = ILongRequest<IPlotAnswer>;
 
 /** How far a long request is. */
 export interface IProgress {

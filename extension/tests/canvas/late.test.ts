@@ -27,13 +27,15 @@ class LateWorker {
     LateWorker.jobs.push(structuredClone(job));
   }
 
-  static answer(): void {
+  static async answer(): Promise<void> {
     const job = LateWorker.jobs.shift();
     if (job === undefined) {
       throw new Error('nothing was asked');
     }
     const data = { id: job.id, output: perform(job.task).output };
     LateWorker.last?.onmessage?.({ data } as MessageEvent);
+    // Until what waits for it has taken it.
+    await new Promise(resolve => setTimeout(resolve));
   }
 }
 
@@ -63,78 +65,78 @@ describe('a layout that arrives late', () => {
   beforeEach(() => {
     LateWorker.jobs = [];
     state = new GraphState();
-    state.foldFrom = Infinity;
+    state.settings.set({ foldFrom: Infinity });
     canvas = new GraphCanvas({ state });
   });
   afterEach(() => {
     canvas.dispose();
   });
 
-  test('is shown when it is there, not before', () => {
+  test('is shown when it is there, not before', async () => {
     state.setGraph(chain().graph);
     expect(canvas.boxOf(5)).toBeNull();
     expect(LateWorker.jobs).toHaveLength(1);
-    LateWorker.answer();
+    await LateWorker.answer();
     expect(canvas.boxOf(5)).not.toBeNull();
   });
 
-  test('takes the newest numbers, and is not begun again with each of them', () => {
+  test('takes the newest numbers, and is not begun again with each of them', async () => {
     state.setGraph(chain('sin', NaN).graph);
     const { graph } = chain('sin', NaN);
     state.setGraph(graph, 'values');
     expect(LateWorker.jobs).toHaveLength(1);
-    LateWorker.answer();
+    await LateWorker.answer();
     expect(canvas.boxOf(5)).not.toBeNull();
     expect(canvas.tileOf(5)).toBeNull();
     expect(LateWorker.jobs).toHaveLength(0);
   });
 
-  test('that has no room for what came meanwhile is made anew', () => {
+  test('that has no room for what came meanwhile is made anew', async () => {
     const { graph, pill } = chain();
     state.setGraph(graph);
     state.setGraph(pill, 'values');
-    LateWorker.answer();
+    await LateWorker.answer();
     expect(LateWorker.jobs).toHaveLength(1);
-    LateWorker.answer();
+    await LateWorker.answer();
     expect(LateWorker.jobs).toHaveLength(0);
     expect(canvas.boxOf(5)).not.toBeNull();
   });
 
-  test('of a graph that is no more is never shown', () => {
+  test('of a graph that is no more is never shown', async () => {
     state.setGraph(chain('sin').graph);
     const small = new Program();
     small.op('exp', [small.input('x')]);
     state.setGraph(small.graph());
-    LateWorker.answer();
+    await LateWorker.answer();
     expect(canvas.boxOf(1)).not.toBeNull();
     expect(canvas.boxOf(5)).toBeNull();
   });
 
-  test('of other folds than those of now is never shown', () => {
+  test('of other folds than those of now is never shown', async () => {
     state.setGraph(chain().graph);
     state.setFolding(new Folding(new Set(['first'])));
     expect(LateWorker.jobs).toHaveLength(2);
-    LateWorker.answer();
+    await LateWorker.answer();
     expect(canvas.boxOf(5)).toBeNull();
-    LateWorker.answer();
+    await LateWorker.answer();
     // The folded scope is one card for all that stands in it.
     expect(canvas.boxOf(5)).toEqual(canvas.boxOf(6));
   });
 
-  test('brings what was asked for into sight when it is there', () => {
+  test('brings what was asked for into sight when it is there', async () => {
     const centre = vi.spyOn(Camera.prototype, 'centre');
     const { graph } = chain();
     state.setGraph(graph);
     canvas.centre(graph.count - 1);
     expect(centre).not.toHaveBeenCalled();
-    LateWorker.answer();
+    await LateWorker.answer();
     expect(centre).toHaveBeenCalledTimes(1);
     // The last of as many rows as there are nodes.
     expect(centre.mock.calls[0][0].y).toBeGreaterThan(40 * graph.count);
     centre.mockRestore();
   });
 
-  test('of very many nodes lets the page answer in between, and be called off', () => {
+  test('of very many nodes lets the page answer in between, and be called off', async () => {
     const program = new Program();
     let h = program.input('x');
     for (let step = 0; step < 100_000; step++) {
@@ -143,25 +145,25 @@ describe('a layout that arrives late', () => {
     const graph = program.graph();
     vi.useFakeTimers();
     try {
-      state.foldFrom = 0;
+      state.settings.set({ foldFrom: 0 });
       state.setGraph(graph);
       expect(canvas.boxOf(5)).toBeNull();
-      vi.advanceTimersToNextTimer();
+      await vi.advanceTimersToNextTimerAsync();
       expect(canvas.boxOf(5)).toBeNull();
-      vi.advanceTimersByTime(10);
+      await vi.advanceTimersByTimeAsync(10);
       // A few boxes: no worker is asked.
       expect(LateWorker.jobs).toHaveLength(0);
       expect(canvas.boxOf(5)).not.toBeNull();
       for (const parts of [0, 1]) {
         state.setGraph(graph);
-        vi.advanceTimersByTime(10);
+        await vi.advanceTimersByTimeAsync(10);
         state.setFolding(new Folding());
         state.setFolding(new Folding(new Set(['first'])));
         for (let part = 0; part < parts; part++) {
-          vi.advanceTimersToNextTimer();
+          await vi.advanceTimersToNextTimerAsync();
         }
         state.setGraph(null);
-        vi.advanceTimersByTime(10);
+        await vi.advanceTimersByTimeAsync(10);
         expect(canvas.boxOf(5)).toBeNull();
       }
     } finally {
@@ -169,9 +171,9 @@ describe('a layout that arrives late', () => {
     }
   });
 
-  test('for a picture that is closed does nothing', () => {
+  test('for a picture that is closed does nothing', async () => {
     state.setGraph(chain().graph);
     canvas.dispose();
-    expect(() => LateWorker.answer()).not.toThrow();
+    await expect(LateWorker.answer()).resolves.toBeUndefined();
   });
 });

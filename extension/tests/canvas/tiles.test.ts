@@ -170,8 +170,8 @@ describe('the ground', () => {
     ],
     [
       'a stage',
-      () => state.setView('stage', 'traced'),
-      () => state.setView('stage', 'derivative')
+      () => state.settings.set({ stage: 'traced' }),
+      () => state.settings.set({ stage: 'derivative' })
     ]
   ])('%s changes it, and back again', (_, change, back) => {
     state.selectAlone(null);

@@ -4,7 +4,7 @@ import { Signal } from '@lumino/signaling';
 
 import { GraphConnection } from '../../src/model/connection';
 import type { IChannel, IReceived } from '../../src/wire/channel';
-import type { PageEvent } from '../../src/wire/protocol';
+import type { IHeader, PageEvent } from '../../src/wire/protocol';
 import type { INetwork } from './network';
 
 /** The event of a name; undo and redo are one of two names. */
@@ -15,6 +15,11 @@ type EventOf<N extends PageEvent['event'], E = PageEvent> = E extends {
     ? E
     : never
   : never;
+
+/** What a message says that carries a whole picture. */
+export function whole(header: IHeader): Record<string, unknown> {
+  return { of: null, header, columns: header.columns };
+}
 
 export class TestKernel implements IChannel {
   readonly sent: PageEvent[] = [];
@@ -51,12 +56,20 @@ export class TestKernel implements IChannel {
     return event;
   }
 
-  /** Send a message; a patch is of the last state, and answers nothing, if it is not said. */
+  /**
+   * Send a message. Of a picture it is enough to say whether it is a snapshot or a patch:
+   * that is of the last state, and answers nothing, if it is not said.
+   */
   tell(content: Record<string, unknown>, buffers: DataView[] = []): number {
     const seq = ++this._seq;
-    const { type } = content;
-    const patch = type === 'patch' ? { of: this._state, answers: 0 } : {};
-    this.received.emit({ content: { seq, ...patch, ...content }, buffers });
+    const { type, header } = content;
+    let more: Record<string, unknown> = {};
+    if (type === 'patch') {
+      more = { of: this._state, answers: 0, ...content, type: 'picture' };
+    } else if (type === 'snapshot') {
+      more = { ...whole(header as IHeader), answers: null, ...content, type: 'picture' };
+    }
+    this.received.emit({ content: { seq, ...content, ...more }, buffers });
     if (type === 'patch' || type === 'snapshot') {
       this._state = seq;
     }

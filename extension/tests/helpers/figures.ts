@@ -1,9 +1,7 @@
-/** A renderer of figures for tests: keeps what it draws, and can be zoomed. */
+/** Figures for tests: what is drawn is kept, and can be zoomed. */
 
-import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
-import { Widget } from '@lumino/widgets';
-
-import { PLOTLY } from '../../src/panels/plots/figure';
+import type { FigureMaker, IFigure } from '../../src/panels/plots/figure';
+import { Box } from '../../src/ui/dom';
 
 type Callback = (data: unknown) => void;
 
@@ -13,29 +11,24 @@ export class Figures {
   /** `tells`: the nodes of figures have Plotly's `on`. */
   constructor(private readonly _tells = true) {}
 
-  /** A registry that knows figures. */
-  get registry(): IRenderMimeRegistry {
-    const createRenderer = (): Widget => {
-      const widget = new Widget();
-      if (this._tells) {
-        const callbacks = new Map<string, Callback>();
-        Object.assign(widget.node, {
-          on: (event: string, callback: Callback) => callbacks.set(event, callback)
-        });
-        this._callbacks = callbacks;
-      }
-      return Object.assign(widget, {
-        renderModel: (model: { data: Record<string, unknown> }): Promise<void> => {
-          this.drawn.push(model.data[PLOTLY] as Record<string, unknown>);
-          return Promise.resolve();
-        }
+  readonly make: FigureMaker = figure => {
+    const box = new Box('figure');
+    if (this._tells) {
+      const callbacks = new Map<string, Callback>();
+      Object.assign(box.node, {
+        on: (event: string, callback: Callback) => callbacks.set(event, callback)
       });
-    };
-    const createModel = (options: object): object => options;
-    const mimeTypes = [PLOTLY];
-    const registry: unknown = { mimeTypes, createRenderer, createModel };
-    return registry as IRenderMimeRegistry;
-  }
+      this._callbacks = callbacks;
+    }
+    const made: IFigure = Object.assign(box, {
+      draw: (): Promise<void> => {
+        this.drawn.push(figure);
+        return Promise.resolve();
+      },
+      fill: () => undefined
+    });
+    return made;
+  };
 
   /** What the last figure tells: an event of Plotly. */
   tell(event: string, data: unknown): void {

@@ -1,7 +1,7 @@
 /** The derivative of x * x + x - 2 as the kernel tells its steps and programs. */
 
 import type { IRewrite } from '../../src/wire/protocol';
-import type { TestKernel } from './channel';
+import { type TestKernel, whole } from './channel';
 import { Program, clip } from './programs';
 
 const rewrite = (
@@ -43,7 +43,7 @@ const NEW: readonly number[][] = [[], [1], []];
 /** Answer the last request for the steps. */
 export function tellSteps(kernel: TestKernel, steps = STEPS): void {
   const { request } = kernel.last('simplify');
-  kernel.tell({ type: 'simplification', request, steps, total: steps.length });
+  kernel.tell({ type: 'simplify', request, steps, total: steps.length });
 }
 
 /** Answer the last request for a program; `changes` damages the answer. */
@@ -70,7 +70,7 @@ export function tellProgram(
       type: 'program',
       request,
       step,
-      header,
+      ...whole(header),
       nodes: count,
       keys: cards.map(([, key]) => key),
       forward: cards.map((_, i) => i - 1),

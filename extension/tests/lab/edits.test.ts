@@ -5,8 +5,8 @@ import { beforeEach, expect, it, vi } from 'vitest';
 
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
-import { PanelTracker } from '../../src/lab/commands';
 import { CellEdits } from '../../src/lab/edits';
+import { PanelTracker, PanelWidget } from '../../src/lab/panel';
 import { GraphPanel } from '../../src/panels/shell/panel';
 import { TestKernel } from '../helpers/channel';
 import { network } from '../helpers/network';
@@ -51,9 +51,9 @@ beforeEach(() => {
 function makePanel(): { panel: GraphPanel; tracker: PanelTracker; old: TestKernel } {
   const tracker = new PanelTracker();
   const panel = new GraphPanel({ tall: true });
-  tracker.add(panel);
+  tracker.add(new PanelWidget(panel));
   const old = new TestKernel();
-  panel.attachTo(old.connect());
+  panel.connectTo(old.connect());
   old.snapshot(network());
   return { panel, tracker, old };
 }
@@ -65,7 +65,7 @@ it('the panel beside the notebook asks the session that the run made, not the ol
   runCells.mockImplementation(() => {
     // The panel follows its session; what it shows comes after the cell is over.
     setTimeout(() => {
-      panel.attachTo(fresh.connect());
+      panel.connectTo(fresh.connect());
       fresh.snapshot(network());
     });
     return Promise.resolve(true);

@@ -8,7 +8,7 @@ import type { ConsolePanel, IConsoleTracker } from '@jupyterlab/console';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import { Signal } from '@lumino/signaling';
-import { Widget } from '@lumino/widgets';
+import type { Widget } from '@lumino/widgets';
 import { BesideGraph } from '../../src/lab/beside';
 import { Documents, LiveGraphs } from '../../src/lab/live';
 import { SavedGraph } from '../../src/lab/mime';
@@ -19,6 +19,7 @@ import {
   findLines,
   findName
 } from '../../src/lab/lines';
+import { PanelWidget } from '../../src/lab/panel';
 import { NotebookSessions } from '../../src/lab/sessions';
 import { paced } from '../../src/lab/widget';
 import { Program, readGraph } from '../helpers/programs';
@@ -273,17 +274,21 @@ describe('BesideGraph', () => {
     kernel.snapshot(network());
     const shown = { path: 'a.ipynb', name: 'model' };
     const icon = { name: 'icon' } as unknown as LabIcon;
-    const beside = new BesideGraph(new GraphPanel({ tall: true }), shown, icon);
+    const beside = new BesideGraph(
+      new PanelWidget(new GraphPanel({ tall: true })),
+      shown,
+      icon
+    );
     beside.follow(sessions);
-    expect(beside.content.connection).toBe(connection);
+    expect(beside.content.panel.connection).toBe(connection);
     // The kernel goes on: another notebook runs it.
     notebook.run('k2');
-    expect(beside.content.connection).toBeNull();
+    expect(beside.content.panel.connection).toBeNull();
     expect(connection.isDisposed).toBe(false);
     notebook.run('k1');
-    expect(beside.content.connection).toBe(connection);
+    expect(beside.content.panel.connection).toBe(connection);
     beside.follow(null);
-    expect(beside.content.connection).toBeNull();
+    expect(beside.content.panel.connection).toBeNull();
     beside.dispose();
   });
 });
@@ -388,10 +393,10 @@ describe('SavedGraph', () => {
 
   /** A picture in an output of a notebook. */
   const makePicture = ({ resolver }: TestNotebook): SavedGraph => {
-    const makePanel = (): GraphPanel => {
+    const makePanel = (): PanelWidget => {
       const panel = new GraphPanel();
       panels.push(panel);
-      return panel;
+      return new PanelWidget(panel);
     };
     return new SavedGraph({ live, documents, makePanel }, resolver);
   };
@@ -484,10 +489,10 @@ describe('SavedGraph', () => {
   });
 
   it('on a page that is one document is live wherever its model is', async () => {
-    const makePanel = (): GraphPanel => {
+    const makePanel = (): PanelWidget => {
       const panel = new GraphPanel();
       panels.push(panel);
-      return panel;
+      return new PanelWidget(panel);
     };
     const only = new SavedGraph({ live, documents: null, makePanel }, null);
     await only.renderModel(modelOf(savedNetwork('m')));
@@ -503,7 +508,7 @@ describe('SavedGraph', () => {
     kernel.snapshot(network());
     await render(savedNetwork('m'));
     const other = new GraphPanel();
-    other.attachTo(connection);
+    other.connectTo(connection);
     panels[0].state.select(H);
     other.state.select(LOSS);
     expect([panels[0].state.selected, other.state.selected]).toEqual([H, LOSS]);
@@ -514,7 +519,7 @@ describe('SavedGraph', () => {
     const kernel = new TestKernel();
     const connection = kernel.connect();
     const panel = new GraphPanel();
-    panel.attachTo(connection);
+    panel.connectTo(connection);
     kernel.snapshot(network());
     panel.recording.compareWith({ kind: 'now' });
     expect(panel.state.graph?.compared).not.toBeNull();
@@ -529,9 +534,10 @@ describe('SavedGraph', () => {
   it('leaves a comparison by Escape, but not from a form or a list', () => {
     const kernel = new TestKernel();
     const panel = new GraphPanel();
-    panel.attachTo(kernel.connect());
+    panel.connectTo(kernel.connect());
     kernel.snapshot(network());
-    Widget.attach(panel, document.body);
+    document.body.append(panel.node);
+    panel.attach();
     const press = (where: HTMLElement): boolean => {
       panel.recording.compareWith({ kind: 'now' });
       const event = new KeyboardEvent('keydown', {

@@ -5,7 +5,6 @@ import { layOut } from '../../src/layout/layout';
 import { AT_ONCE, LayoutRunner } from '../../src/layout/runner';
 import { perform } from '../../src/layout/work';
 import type { IJob } from '../../src/layout/worker';
-import type { IFolded } from '../../src/model/folds';
 import { type ILayout, MEASURES } from '../../src/layout/types';
 import { type Graph } from '../../src/model/graph';
 import { Program, clip, deep, network, random, tangle } from '../helpers/programs';
@@ -304,40 +303,30 @@ describe('runner', () => {
     const runner = new LayoutRunner(() => {
       throw new Error('no worker is started for a small graph');
     });
-    let done: ILayout | null = null;
-    runner.request(itemsOf(network().graph(), OPEN).input, layout => {
-      done = layout;
-    });
-    expect(done).not.toBeNull();
+    expect(runner.lay(itemsOf(network().graph(), OPEN).input)).not.toBeInstanceOf(Promise);
     expect(runner.where).toBe('page');
   });
 
   test('without a worker large graphs are laid out on the page too', () => {
     const runner = new LayoutRunner(() => null);
-    let vertices = 0;
-    runner.request(itemsOf(deep(2 * AT_ONCE).graph(), OPEN).input, layout => {
-      vertices = layout.vertices;
-    });
-    expect(vertices).toBeGreaterThan(AT_ONCE);
+    const layout = runner.lay(itemsOf(deep(2 * AT_ONCE).graph(), OPEN).input);
+    expect((layout as ILayout).vertices).toBeGreaterThan(AT_ONCE);
     expect(runner.where).toBe('page');
   });
 
-  test('a program is divided in the worker as on the page', () => {
+  test('a program is divided in the worker as on the page', async () => {
     const graph = tangle(1000).graph();
     const sent: IJob[] = [];
     const worker = {
       postMessage: (job: IJob) => sent.push(job)
     } as unknown as Worker;
-    let folds: IFolded | null = null;
     const runner = new LayoutRunner(() => worker);
-    runner.fold(graph.foldInput(), found => {
-      folds = found;
-    });
-    expect(folds).toBeNull();
+    const folds = runner.fold(graph.foldInput());
+    expect(folds).toBeInstanceOf(Promise);
     const { id, task } = structuredClone(sent[0]);
     const data = { id, output: perform(task).output };
     worker.onmessage?.({ data } as MessageEvent);
-    expect(folds).toEqual({ folds: graph.folds, loops: graph.loops });
+    expect(await folds).toEqual({ folds: graph.folds, loops: graph.loops });
     expect(graph.scopes.size).toBeGreaterThan(1);
   });
 });

@@ -7,7 +7,7 @@ import { TestKernel } from '../helpers/channel';
 import { H, LOSS, W, clipOfH, network } from '../helpers/network';
 
 const detail = (request: number, node: number): Record<string, unknown> => ({
-  type: 'detail',
+  type: 'inspect',
   request,
   node,
   rule: 'g · (1 − y²)',
@@ -89,7 +89,7 @@ describe('GraphConnection', () => {
 
   it('numbers what it sends without gaps', () => {
     kernel.snapshot(network());
-    connection.inspect(H).catch(() => undefined);
+    connection.ask('inspect', { node: H }).answer.catch(() => undefined);
     connection.command({ event: 'undo', steps: 1 }).catch(() => undefined);
     expect(kernel.sent.map(event => event.seq)).toEqual([1, 2, 3, 4]);
   });
@@ -234,8 +234,8 @@ describe('GraphConnection', () => {
   });
 
   it('gives answers to the questions that they belong to, in any order', async () => {
-    const first = connection.inspect(H);
-    const second = connection.inspect(W);
+    const first = connection.ask('inspect', { node: H }).answer;
+    const second = connection.ask('inspect', { node: W }).answer;
     const [one, two] = kernel.events('inspect').map(event => event.request);
     kernel.tell(detail(two, W));
     kernel.tell(detail(one, H));
@@ -244,7 +244,7 @@ describe('GraphConnection', () => {
   });
 
   it('rejects a question with the message of the failure', async () => {
-    const { answer } = connection.plot('jacobian', LOSS, [W]);
+    const { answer } = connection.ask('plot', { plot: 'jacobian', of: LOSS, wrt: [W] });
     const { request, of, wrt } = kernel.last('plot');
     expect([of, wrt]).toEqual([LOSS, [W]]);
     kernel.tell({ type: 'failure', request, message: 'too large: 10^9 entries' });
@@ -253,9 +253,9 @@ describe('GraphConnection', () => {
   });
 
   it('rejects an answer of another kind', async () => {
-    const answer = connection.inspect(H);
+    const answer = connection.ask('inspect', { node: H }).answer;
     const { request } = kernel.last('inspect');
-    kernel.tell({ type: 'expression', request, ok: true, message: '' });
+    kernel.tell({ type: 'check-expression', request, ok: true, message: '' });
     await expect(answer).rejects.toThrow('a different request');
   });
 
@@ -293,7 +293,7 @@ describe('GraphConnection', () => {
     const { id, request } = kernel.last('override');
     expect(id).toBe(7);
     // Neither what is asked later nor an earlier command tells of it.
-    void connection.inspect(H);
+    void connection.ask('inspect', { node: H }).answer;
     kernel.tell(detail(kernel.last('inspect').request, H));
     const patch = { type: 'patch', header: { undo: null, redo: null }, columns: [] };
     kernel.tell({ ...patch, answers: request - 1 });
@@ -332,7 +332,7 @@ describe('GraphConnection', () => {
   });
 
   it('is busy only after a second without an answer', () => {
-    void connection.inspect(H).catch(() => undefined);
+    void connection.ask('inspect', { node: H }).answer.catch(() => undefined);
     vi.advanceTimersByTime(900);
     expect(connection.busy).toBe(false);
     vi.advanceTimersByTime(200);
@@ -343,7 +343,7 @@ describe('GraphConnection', () => {
   });
 
   it('gives up in the end, and says so', async () => {
-    const answer = connection.inspect(H);
+    const answer = connection.ask('inspect', { node: H }).answer;
     const outcome = expect(answer).rejects.toThrow('No answer from the kernel');
     vi.advanceTimersByTime(60_001);
     await outcome;
@@ -351,13 +351,13 @@ describe('GraphConnection', () => {
   });
 
   it('tells all that wait when the kernel goes', async () => {
-    const answer = connection.inspect(H);
+    const answer = connection.ask('inspect', { node: H }).answer;
     const command = connection.command({ event: 'undo', steps: 1 });
     connection.dispose();
     expect(changes.at(-1)).toBe('closed');
     await expect(answer).rejects.toThrow('run the cell again');
     await expect(command).rejects.toThrow('run the cell again');
-    await expect(connection.inspect(H)).rejects.toThrow('run the cell again');
+    await expect(connection.ask('inspect', { node: H }).answer).rejects.toThrow('run the cell again');
     const count = kernel.sent.length;
     kernel.snapshot(network());
     expect(kernel.sent).toHaveLength(count);
@@ -365,7 +365,7 @@ describe('GraphConnection', () => {
 
   it('tells a session that ended from a kernel that went', async () => {
     expect(connection.end).toBeNull();
-    const answer = connection.inspect(H);
+    const answer = connection.ask('inspect', { node: H }).answer;
     connection.dispose('session');
     await expect(answer).rejects.toThrow('The session has ended');
     // The first reason stays.

@@ -31,14 +31,15 @@ describe('Recording', () => {
   const follow = (): void => recording.follow(connection, connection.graph);
 
   /** The kernel's answer to the last question: all norms are ten times as large. */
-  const answer = (step: number): void => {
+  const answer = (step: number, type: 'moment' | 'peer' = 'moment'): void => {
     const { header, buffers } = network();
     const at = header.columns.findIndex(({ name }) => name === 'grad_stats');
     const old = new Float64Array(buffers[at].buffer.slice(0));
     kernel.tell(
       {
-        type: 'moment',
-        request: kernel.last('moment').request,
+        type,
+        request: kernel.last(type).request,
+        of: 0,
         step,
         header: { output_value: 9, check: null, findings: null },
         columns: [header.columns[at]]
@@ -199,15 +200,15 @@ describe('Recording', () => {
     await settled();
     expect(recording.peers).toEqual(peers);
     recording.compareWith({ kind: 'session', name: 'twin' });
-    expect(kernel.last('moment')).toMatchObject({ step: 0, session: 'twin' });
+    expect(kernel.last('peer').name).toBe('twin');
     expect(recording.graph?.compared, 'not there yet').toBeNull();
-    answer(0);
+    answer(0, 'peer');
     await settled();
     expect(recording.sides).toEqual({ before: 'session twin', after: 'now' });
     expect(recording.graph?.compared?.otherLabel).toBe('session twin');
 
     recording.compareWith({ kind: 'session', name: 'b' });
-    const asked = kernel.last('moment').request;
+    const asked = kernel.last('peer').request;
     kernel.tell({ type: 'failure', request: asked, message: 'b is another program' });
     await settled();
     expect(recording.problem).toBe('b is another program');
@@ -217,21 +218,21 @@ describe('Recording', () => {
 
   it('asks for another session again a while after this one has sent', async () => {
     vi.useFakeTimers();
-    const asked = (): number => kernel.events('moment').length;
+    const asked = (): number => kernel.events('peer').length;
     recording.compareWith({ kind: 'session', name: 'twin' });
-    answer(0);
+    answer(0, 'peer');
     await vi.advanceTimersByTimeAsync(10);
     follow();
     follow();
     expect(asked()).toBe(1);
     await vi.advanceTimersByTimeAsync(2000);
     expect(asked()).toBe(2);
-    answer(0);
+    answer(0, 'peer');
     await vi.advanceTimersByTimeAsync(2000);
     expect(asked(), 'once').toBe(2);
     follow();
     expect(asked(), 'long after').toBe(3);
-    answer(0);
+    answer(0, 'peer');
     await vi.advanceTimersByTimeAsync(10);
     follow();
     recording.compareWith(null);

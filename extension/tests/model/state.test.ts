@@ -226,13 +226,24 @@ describe('GraphState', () => {
     expect(changes).toEqual(['view', 'graph']);
   });
 
+  it('shares its settings with other views, but for what is fixed in one', () => {
+    const other = new GraphState(state.settings, { stage: 'traced' });
+    state.settings.set({ stage: 'simplified', tileText: 'mean' });
+    expect([state.stage, other.stage, other.tileText]).toEqual([
+      'simplified',
+      'traced',
+      'mean'
+    ]);
+    expect(changes).toEqual(['view']);
+  });
+
   it('tells of a view only when it is another', () => {
-    state.setView('stage', 'derivative');
-    state.setView('colouring', 'gradient');
-    state.setView('animated', true);
+    state.settings.set({ stage: 'derivative' });
+    state.settings.set({ colouring: 'gradient' });
+    state.settings.set({ animated: true });
     expect(changes).toEqual([]);
-    state.setView('stage', 'traced');
-    state.setView('colouring', 'change');
+    state.settings.set({ stage: 'traced' });
+    state.settings.set({ colouring: 'change' });
     expect(changes).toEqual(['view', 'view']);
   });
 });

@@ -131,6 +131,17 @@ describe('the layers of the page', () => {
     expect(upward).toEqual([]);
   });
 
+  it('know Lumino and JupyterLab at the top alone', () => {
+    // Signals are all of Lumino that a page without JupyterLab has.
+    const known = /^@(jupyterlab|jupyter-widgets|lumino)\/(?!signaling$|disposable$)/;
+    const found = [...texts].filter(([path, text]) =>
+      ts.preProcessFile(text).importedFiles.some(
+        ({ fileName }) => known.test(fileName) && !/^(lab\/|index\.ts$)/.test(path)
+      )
+    );
+    expect(found.map(([path]) => path)).toEqual([]);
+  });
+
   it('a circle would be seen', () => {
     expect(circleIn(new Map(Object.entries({ a: ['b'], b: ['c'], c: ['b'] })))).toEqual(
       ['b', 'c', 'b']

@@ -232,13 +232,13 @@ describe('messages', () => {
   test('a failure and an answer come through', () => {
     const failure = { type: 'failure', seq: 3, request: null, message: 'no' };
     expect(checkMessage(failure)).toEqual(failure);
-    const answer = { type: 'expression', seq: 4, request: 2, ok: true, message: '' };
+    const answer = { type: 'check-expression', seq: 4, request: 2, ok: true, message: '' };
     expect(checkMessage(answer)).toEqual(answer);
   });
 
   test('a detail whose histogram is broken', () => {
     const detail = {
-      type: 'detail',
+      type: 'inspect',
       seq: 1,
       request: 1,
       node: 0,

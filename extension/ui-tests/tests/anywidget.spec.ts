@@ -40,7 +40,8 @@ const model = {
     sent.push(event);
     if (event.event === 'hello') {
       queueMicrotask(() => heard.forEach(call =>
-        call({ type: 'snapshot', seq: 1, header: saved.header }, buffers)));
+        call({ type: 'picture', seq: 1, of: null, answers: null,
+          header: saved.header, columns: saved.header.columns }, buffers)));
     }
   }
 };

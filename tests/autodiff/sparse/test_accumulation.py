@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.autodiff.linear_map import LinearMap
+from workbench.autodiff.sparse.accumulation import EntryPropagation
+from workbench.autodiff.sparse.propagation import Propagation
+from workbench.core.trace import make_leaf_like
 
 BY_ITSELF = "Each entry is computed by itself"
 X = np.linspace(0.3, 1.9, 12) * (-1) ** np.arange(12)
@@ -94,6 +98,23 @@ def test_each_place_of_the_pattern_is_stored(name):
         found = J(np.zeros(12))
     assert found.nnz == J.pattern.nnz
     np.testing.assert_array_equal(found.indices, J.pattern.indices)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_entries_lie_where_the_walk_without_entries_finds_places(name):
+    graph = wb.trace(lambda x: stack(PROGRAMS[name](x)))(wb.Spec((12,), float))
+    seed = make_leaf_like(graph.leaves[0])
+    tangents = LinearMap(graph.outputs, graph.leaves).push([seed])
+    (places,) = Propagation([seed]).visit(tangents)
+    (entries,) = EntryPropagation([seed], [0], 1000).visit(tangents)
+    expected = places.dependence.make_csr().toarray()
+    found = np.zeros(expected.shape, bool)
+    for part in entries.dependence.parts:
+        found[part.rows, part.columns] = True
+    if name == "zeros":  # constants that are 0 are factors here, and no places there
+        assert found.sum() > expected.sum()
+        expected |= found & np.eye(12, dtype=bool)
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.complex128])

@@ -77,7 +77,7 @@ def fake_cupy(
         ({"driver": 0}, "NVIDIA's driver is not installed. It comes with the system"),
         ({"driver": 12040}, "NVIDIA's driver knows CUDA 12.4, and this CuPy was made"),
         ({"driver": 12040}, "Install a newer driver: https://www.nvidia.com/drivers."),
-        ({"count": 0}, "the driver finds no NVIDIA GPU. Look at what nvidia-smi"),
+        ({"count": 0}, "the driver finds no NVIDIA GPU. Look at the output of"),
         ({"status": 100}, "the driver finds no NVIDIA GPU"),
         ({"status": 999}, "CUDA does not start (cudaErrorOfTest)"),
         ({"nvrtc": False}, "NVRTC, which compiles kernels, cannot be loaded (libnvrtc"),

@@ -367,7 +367,7 @@ def test_a_capture_that_does_not_fit_is_not_tried_again(
     (made,) = function.run(given)
     np.testing.assert_allclose(made.view(np.ndarray), chain(x), rtol=1e-12)
     program = program_of(function)
-    assert "what it keeps does not fit into memory: Out of" in str(program.refusal)
+    assert "its buffers do not fit into memory: Out of" in str(program.refusal)
     function.run(given)
     assert runtime.captures == 0
 
@@ -506,7 +506,7 @@ def test_a_loop_that_ends_by_itself_waits_in_each_step(
 
     program = program_of(check(f, (np.array([0.3, 0.4, 0.5]),), runtime))
     assert any(
-        "of which the host must know after each step if it ends: a wb.scan" in told
+        "which the host must ask after each step whether it ends: a wb.scan" in told
         for told in program.list_uncaptured()
     )
     assert runtime.reads > 0
@@ -533,7 +533,7 @@ def test_the_condition_of_long_branches_is_waited_for(
     function = check(f, (sign * np.array([1.0, 2.0, 4.0]),), runtime, calls)
     assert runtime.reads == calls
     (told,) = program_of(function).list_uncaptured()
-    assert told.startswith("cond, whose condition the host must know: np.where ")
+    assert told.startswith("cond, whose condition the host must read: np.where ")
 
 
 def test_the_condition_of_a_long_loop_is_waited_for(runtime: Standin) -> None:
@@ -547,7 +547,7 @@ def test_the_condition_of_a_long_loop_is_waited_for(runtime: Standin) -> None:
 
     function = check(f, (np.array([-1.0, -2.0]),), runtime)
     (told,) = program_of(function).list_uncaptured()
-    assert told.startswith("cond, whose condition the host must know: np.where ")
+    assert told.startswith("cond, whose condition the host must read: np.where ")
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

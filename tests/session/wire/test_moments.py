@@ -46,20 +46,19 @@ def test_a_run_is_shown_with_its_own_overrides() -> None:
     run(session, 1.0)
     session.override("tanh", "0.5 * d")
     run(session, 1.0)
-    answer, buffers = take_moment(session, 2)
-    assert "overrides" not in answer["header"], "they are those of now"
+    assert "overrides" not in take_moment(session, 2).header, "they are those of now"
     session.override("sum", "3 * d")
     shown = take_snapshot(session)
     for step, labels in ((1, []), (2, ["scale ×0.5"])):
-        answer, buffers = take_moment(session, step)
-        assert [one["label"] for one in answer["header"]["overrides"]] == labels
-        names = [column["name"] for column in answer["columns"]]
+        _, header, listed, buffers, _ = take_moment(session, step)
+        assert [one["label"] for one in header["overrides"]] == labels
+        names = [column["name"] for column in listed]
         column = buffers[names.index("override")]
         assert column.dtype == np.int32
         assert column.tolist() == [-1, 0 if labels else -1, -1, -1]
         # It fits into the picture that is shown: the page checks no less.
         columns = dict(shown.columns) | dict(zip(names, buffers, strict=True))
-        patched = type(shown)({**shown.header, **answer["header"]}, columns)
+        patched = type(shown)({**shown.header, **header}, columns)
         saved = save_snapshot(patched)
         assert saved is not None
         read_saved(json.loads(json.dumps(saved)))
@@ -70,9 +69,9 @@ def test_a_norm_tells_of_no_count() -> None:
     run(session, np.inf, np.nan, 1e200, 1.0)
     bad = {}
     for step in (1, 2, 3):
-        answer, buffers = take_moment(session, step)
-        names = [column["name"] for column in answer["columns"]]
-        table = buffers[names.index("value_stats")].reshape(-1, 6)
+        told = take_moment(session, step)
+        names = [column["name"] for column in told.columns]
+        table = told.buffers[names.index("value_stats")].reshape(-1, 6)
         bad[step] = table[0, 4:].tolist()
     assert bad[1] == [np.inf, np.inf], "some, and no NaN"
     assert np.isnan(bad[2][0])
@@ -101,15 +100,15 @@ def test_a_page_compares_with_another_session() -> None:
     assert known["there"] == ""
     assert "other is another program: its node 1" in known["other"]
 
-    page.send("moment", request=2, step=0, session="there")
-    page.send("moment", request=3, step=0, session="other")
-    page.send("moment", request=4, step=0, session="nobody")
+    page.send("peer", request=2, name="there")
+    page.send("peer", request=3, name="other")
+    page.send("peer", request=4, name="nobody")
     moment, refused, unknown = page.take()
-    assert moment["type"] == "moment"
     want = take_snapshot(there)
-    answer, buffers = take_peer(here, there)
-    assert {**answer, "request": 2, "seq": moment["seq"]} == moment
-    for column, buffer in zip(moment["columns"], buffers, strict=True):
+    told = take_peer(here, there)
+    head = {"type": "peer", "request": 2, "seq": moment["seq"]}
+    assert moment == {**head, **told.message}
+    for column, buffer in zip(moment["columns"], told.buffers, strict=True):
         assert column["name"] in NUMBERS
         np.testing.assert_array_equal(buffer, want.columns[column["name"]])
     assert moment["header"]["output_value"] == pytest.approx(6 * np.tanh(0.25))
@@ -128,7 +127,7 @@ def test_two_sessions_of_one_name_are_both_peers() -> None:
     names = [one["name"] for one in answer["peers"] if one["name"].startswith("twins")]
     assert names == ["twins (2)", "twins (3)"]
     for name, value in zip(names, (0.25, 0.5), strict=True):
-        page.send("moment", request=2, step=0, session=name)
+        page.send("peer", request=2, name=name)
         (moment,) = page.take()
         want = pytest.approx(6 * np.tanh(value))
         assert moment["header"]["output_value"] == want

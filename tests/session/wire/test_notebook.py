@@ -406,14 +406,10 @@ def test_checks_of_many_nodes_are_saved_with_a_bound() -> None:
     made = wb.Session(wb.trace(f)(np.ones(2)))
     nodes = made.graph.nodes[1:]
     text = "<b>" * 2000
-    made._checked = (
-        made._state,
-        Report(
-            text, 0, nodes=[NodeCheck(x, "wrong", "rev", None, text) for x in nodes]
-        ),
-    )
+    checks = [NodeCheck(x, "wrong", "rev", None, text) for x in nodes]
+    made._keep("report", Report(text, 0, nodes=checks), made._state)
     one = Finding("k", "note", nodes[0], "forward", text, text, text, None, (*nodes,))
-    made._diagnosed = made._state, Findings((one,) * 1500, "x")
+    made._keep("findings", Findings((one,) * 1500, "x"), made._state)
     whole = save_snapshot(take_snapshot(made))
     assert whole is not None
     assert len(json.dumps(whole, allow_nan=False)) < 4_000_000

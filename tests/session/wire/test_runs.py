@@ -82,10 +82,10 @@ def test_a_moment_is_the_picture_as_it_was(model: wb.Session) -> None:
         run(model, value)
         pictures[step] = take_snapshot(model)
     for step, then in pictures.items():
-        answer, buffers = take_moment(model, step)
-        assert answer["step"] == step
-        assert answer["header"]["output_value"] == then.header["output_value"]
-        names = [column["name"] for column in answer["columns"]]
+        _, header, listed, buffers, extra = take_moment(model, step)
+        assert extra["step"] == step
+        assert header["output_value"] == then.header["output_value"]
+        names = [column["name"] for column in listed]
         for name, column in zip(names, buffers, strict=True):
             old = then.columns[name]
             if name == "edge_norm":
@@ -133,7 +133,8 @@ def test_a_page_asks(model: wb.Session) -> None:
     assert norms["values"] == pytest.approx([np.sqrt(3), 2 * np.sqrt(3)])
     assert norms["gradients"] == pytest.approx([2 * np.sqrt(3), np.sqrt(3)])
     assert failure["message"] == "there is no node 99"
-    assert norms == {**list_norms(model, 0), "request": 3, "seq": norms["seq"]}
+    head = {"type": "norms", "request": 3, "seq": norms["seq"]}
+    assert norms == {**head, **list_norms(model, 0)}
 
 
 def test_a_saved_picture_keeps_the_runs(model: wb.Session) -> None:
@@ -148,8 +149,8 @@ def test_a_saved_picture_keeps_the_runs(model: wb.Session) -> None:
 def test_overrides_do_not_stand_in_the_past(model: wb.Session) -> None:
     run(model, 1.0)
     model.override("log", "3 * d")
-    answer, buffers = take_moment(model, 1)
-    names = [column["name"] for column in answer["columns"]]
+    _, _, listed, buffers, _ = take_moment(model, 1)
+    names = [column["name"] for column in listed]
     assert np.isnan(buffers[names.index("true_stats")]).all()
     grads = buffers[names.index("grad_stats")].reshape(-1, len(STATISTICS))
     assert grads[0, 4] == pytest.approx(2 * np.sqrt(3)), "with the true rule"

@@ -7,7 +7,7 @@ import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NotRequired, get_type_hints
+from typing import Any, NotRequired, TypedDict, get_type_hints
 
 import numpy as np
 import pytest
@@ -16,11 +16,14 @@ import workbench as wb
 from tests.session.wire.golden.write import DAMAGED, FILE, JUNK, verdicts
 from workbench.core import schema
 from workbench.core.schema import DataError
-from workbench.jupyter.answers import ANSWERS, COMMANDS, LONG, PLOTS, QUESTIONS
+from workbench.jupyter import plots
+from workbench.jupyter.answers import PLOTS
 from workbench.session.wire import read_saved, take_snapshot
-from workbench.session.wire.protocol.fields import COLUMN_RULES, PLOT_KINDS, Text
+from workbench.session.wire.protocol import requests
+from workbench.session.wire.protocol.fields import COLUMN_RULES, Count, Text
+from workbench.session.wire.protocol.requests import REQUESTS, question
 from workbench.session.wire.protocol.snapshot import FixData
-from workbench.session.wire.schema import declare_wire, definitions, read
+from workbench.session.wire.schema import _declare_wire, definitions, read
 
 EXTENSION = Path(__file__).resolve().parents[3] / "extension"
 
@@ -65,22 +68,54 @@ def test_another_field_on_one_side_is_seen(
         return hints
 
     monkeypatch.setattr(schema, "get_type_hints", changed_hints)
-    declare_wire.cache_clear()
+    _declare_wire.cache_clear()
     try:
         types, whole = writer.write_types(), writer.write_schema()
     finally:
-        declare_wire.cache_clear()
+        _declare_wire.cache_clear()
     assert types != (writer.WIRE / "protocol.ts").read_text()
     assert whole != (writer.WIRE / "schema.json").read_text()
 
 
-def test_every_request_has_a_handler_and_every_plot() -> None:
-    events = definitions()["PageEvent"]["oneOf"]
-    named = [definitions()[x["$ref"].removeprefix(schema.REFERENCE)] for x in events]
-    words = [w for one in named for w in one["properties"]["event"]["enum"]]
-    handled = {*COMMANDS, *QUESTIONS, *LONG, *ANSWERS}
-    assert {*words} == {"hello", "ack", "stop", "moment", *handled}
-    assert tuple(PLOTS) == PLOT_KINDS
+class SizeData(TypedDict):
+    size: int
+
+
+def test_a_question_is_declared_in_one_place(
+    writer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its schema, its answer's and the types of the page follow from the function."""
+    monkeypatch.setattr(requests, "REQUESTS", REQUESTS.copy())
+    monkeypatch.setattr(writer, "REQUESTS", requests.REQUESTS)
+
+    @question("count-entries")
+    def count_entries(session: Any, node: Count, twice: bool = False) -> SizeData:
+        size = session.graph.nodes[node].size
+        return {"size": 2 * size if twice else size}
+
+    asked = {"type": "event", "event": "count-entries", "request": 3, "node": 0}
+    event = read("PageEvent", asked)
+    assert (event["node"], event["twice"]) == (0, False)
+    for junk in ({"node": -1}, {"node": "0"}, {"twice": 1}):
+        with pytest.raises(DataError):
+            read("PageEvent", asked | junk)
+    session = wb.Session(wb.trace(np.sum)(np.ones(3)))
+    answer = requests.REQUESTS["count-entries"].call(session, event)
+    message = {"type": "count-entries", "seq": 1, "request": 3, "size": 3}
+    assert read("KernelMessage", message | {"more": 1}) == {**message, **answer}
+    types = " ".join(writer.write_types().split())
+    assert (
+        "'count-entries': { asked: { node: number; twice?: boolean };"
+        " answer: ICountEntriesAnswer };"
+    ) in types
+    assert "ICountEntriesAnswer | IProgressMessage" in types
+
+
+def test_every_plot_is_a_row() -> None:
+    public = {name for name in wb.plots.__all__ if callable(getattr(plots, name))}
+    assert {*PLOTS} == public
+    for kind in PLOTS.values():
+        assert {*kind.views} <= {*PLOTS}
 
 
 def test_the_schema_names_only_what_there_is() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.autodiff.linear_map import NO_RULE, LinearMap, count_made
 from workbench.autodiff.sparse.accumulation import accumulate
-from workbench.autodiff.sparse.colouring import SYMMETRIC, Colouring, colour
+from workbench.autodiff.sparse.colouring import Colouring, colour
 from workbench.autodiff.sparse.pattern import FORMATS, SparsityPattern
 from workbench.autodiff.sparse.sparsity import BY_VALUES
 from workbench.core.blame import format_count
@@ -94,7 +94,7 @@ def check_settings(
             f" {', '.join(map(repr, FORMATS))}."
         )
     used = getattr(settings.colouring, "mode", settings.colouring)
-    if name == "jacobian" and used in SYMMETRIC:
+    if name == "jacobian" and used == "star":
         raise UsageError(
             f"jacobian: a colouring {used!r} is for symmetric matrices, and a Jacobian"
             " need not be one. Write colouring='auto', 'columns', 'rows' or 'both'."
@@ -176,7 +176,7 @@ def choose_colouring(
     used = getattr(settings.colouring, "mode", settings.colouring)
     is_complex = any(x.dtype.kind == "c" for x in linear.wrt)
     # Then it need not be symmetric, nor, by complex numbers, the same in reverse mode.
-    refused = ("rows", "both", *SYMMETRIC) if is_complex else SYMMETRIC
+    refused = ("rows", "both", "star") if is_complex else ("star",)
     is_bent = is_complex or linear.rules or any(op.is_own for op in pattern.dense_ops)
     if settings.name == "hessian" and is_bent and used in refused:
         raise UsageError(

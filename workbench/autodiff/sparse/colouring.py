@@ -6,9 +6,10 @@ entry of the matrix. So columns get colours, one product for each colour, and in
 arrays that are computed once tell where each entry stands in the products.
 
 A Hessian is symmetric: each entry may be read from the row or from the column, which
-needs fewer colours (star colouring), still fewer where entries may be computed one
-from the other (acyclic colouring). In a matrix with full rows and full columns some
+needs fewer colours (star colouring). In a matrix with full rows and full columns some
 entries are read from products with columns, the others from products with rows.
+(Fewer still do where entries are computed one from the other, acyclic colouring: on
+stencils and meshes that takes longer than the products that it saves.)
 
 Curtis, Powell, Reid, "On the estimation of sparse Jacobian matrices", 1974; Coleman,
 Verma, "The efficient computation of sparse Jacobian matrices using automatic
@@ -20,7 +21,7 @@ with application to computing Hessians", 2007.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -29,11 +30,9 @@ import numpy.typing as npt
 from workbench.autodiff.sparse.greedy import (
     HEAVY,
     LONG_ROW,
-    assign_acyclic,
     assign_columns,
     assign_star,
     order_by_degrees_left,
-    order_by_incidence,
     run_loop,
 )
 from workbench.autodiff.sparse.places import Places
@@ -42,14 +41,12 @@ from workbench.errors import ShapeError, UsageError
 from workbench.ops.sparse.pattern import match_library
 
 Integers = npt.NDArray[np.signedinteger[Any]]
-ColouringMode = Literal["columns", "rows", "both", "star", "acyclic"]
+ColouringMode = Literal["columns", "rows", "both", "star"]
 
-#: The modes that are for any matrix, and those for a symmetric one.
-GENERAL, SYMMETRIC = ("columns", "rows", "both"), ("star", "acyclic")
+#: The modes that are for any matrix.
+GENERAL = "columns", "rows", "both"
 #: In which order vertices get their colours; each the smallest that it may have.
-ORDERS = (
-    "auto", "natural", "largest_first", "smallest_last", "incidence", "random"
-)  # fmt: skip
+ORDERS = "auto", "natural", "largest_first", "smallest_last"
 #: A pattern with more entries in a row than that is no stencil.
 MOST_IN_STENCIL = 40
 #: More colours than that, for more than half of the vertices, are left as they are.
@@ -66,7 +63,6 @@ def colour(
     order: str = "auto",
     *,
     symmetric: bool = False,
-    seed: int = 0,
 ) -> Colouring:
     """Return a colouring of a pattern, from which each entry can be read.
 
@@ -77,20 +73,17 @@ def colour(
     mode
         What gets colours: ``"columns"`` (for products J v), ``"rows"`` (for products
         with the transpose), ``"both"`` (some entries are read from the first, the
-        others from the second), ``"star"`` or ``"acyclic"`` (for a symmetric matrix);
-        ``"auto"`` takes the one with the fewest colours, a product with the transpose
-        counted as two.
+        others from the second) or ``"star"`` (for a symmetric matrix); ``"auto"`` takes
+        the one with the fewest colours, a product with the transpose counted as two.
     order
-        In which order the greedy colouring goes: ``"natural"``, ``"largest_first"``,
-        ``"smallest_last"``, ``"incidence"`` or ``"random"``. ``"auto"`` first tries
-        colours that repeat with a period, which are best for stencils, then the
-        largest first and the smallest last, of which it takes the fewer colours, those
-        of columns given a second time from the last colour to the first; of trees a
-        star colouring gets the colours of their depths.
+        In which order the greedy colouring goes: ``"natural"``, ``"largest_first"`` or
+        ``"smallest_last"``. ``"auto"`` first tries colours that repeat with a period,
+        which are best for stencils, then the largest first and the smallest last, of
+        which it takes the fewer colours, those of columns given a second time from the
+        last colour to the first; of trees a star colouring gets the colours of their
+        depths, and of other matrices those of the columns where they are fewer.
     symmetric
         With ``mode="auto"``: the matrix is a symmetric one, and gets a star colouring.
-    seed
-        That of the random order.
 
     Raises
     ------
@@ -110,10 +103,10 @@ def colour(
     >>> colour(pattern, symmetric=True).colours
     array([0, 1, 1, 1, 1], dtype=int32)
     """
-    if mode not in ("auto", *GENERAL, *SYMMETRIC):
+    if mode not in ("auto", *GENERAL, "star"):
         raise UsageError(
             f"there is no colouring {mode!r}. Write 'columns', 'rows' or 'both', of a"
-            " symmetric matrix 'star' or 'acyclic', or 'auto' for the fewest products."
+            " symmetric matrix 'star', or 'auto' for the fewest products."
         )
     if order not in ORDERS:
         raise UsageError(
@@ -122,26 +115,24 @@ def colour(
         )
     if symmetric and mode in GENERAL:
         raise UsageError(
-            f"mode={mode!r} does not use that the matrix is symmetric. Write 'star' or"
-            " 'acyclic', or leave symmetric=True out."
+            f"mode={mode!r} does not use that the matrix is symmetric. Write 'star', or"
+            " leave symmetric=True out."
         )
-    if symmetric or mode in SYMMETRIC:
+    if symmetric or mode == "star":
         if pattern.shape[0] != pattern.shape[1] or pattern != pattern.T:
             raise ShapeError(
-                f"{pattern!r} is not the pattern of a symmetric matrix, which a star or"
-                " an acyclic colouring needs: for each place (i, j) it has (j, i)."
+                f"{pattern!r} is not the pattern of a symmetric matrix, which a star"
+                " colouring needs: for each place (i, j) it has (j, i)."
                 " Write pattern | pattern.T, or colour its columns."
             )
-        if mode == "acyclic":
-            return _colour_symmetric(pattern, "acyclic", order, seed)
-        return _colour_symmetric(pattern, "star", order, seed)
+        return _colour_symmetric(pattern, order)
     if mode == "columns":
-        return _colour_columns(pattern, order, seed)
+        return _colour_columns(pattern, order)
     if mode == "rows":
-        return _colour_rows(pattern, order, seed)
+        return _colour_rows(pattern, order)
     if mode == "both":
-        return _colour_both(pattern, order, seed)
-    return _choose_colouring(pattern, order, seed)
+        return _colour_both(pattern, order)
+    return _choose_colouring(pattern, order)
 
 
 class Colouring:
@@ -152,7 +143,7 @@ class Colouring:
     pattern : SparsityPattern
         What was coloured.
     mode : str
-        ``"columns"``, ``"rows"``, ``"both"``, ``"star"`` or ``"acyclic"``.
+        ``"columns"``, ``"rows"``, ``"both"`` or ``"star"``.
     order : str
         The order in which colours were given; ``"periodic"`` for a stencil's,
         ``"depth"`` for a star colouring of trees.
@@ -223,8 +214,7 @@ class Colouring:
         )
 
     def __repr__(self) -> str:
-        what = {"both": "rows and columns", "star": "a symmetric matrix",
-                "acyclic": "a symmetric matrix, acyclic"}  # fmt: skip
+        what = {"both": "rows and columns", "star": "a symmetric matrix"}
         height, width = self.pattern.shape
         return (
             f"<Colouring of {what.get(self.mode, self.mode)}:"
@@ -239,16 +229,9 @@ class Colouring:
         """Where each place of the pattern is read among the products, made flat.
 
         The products J v come first, one after the other, then those with the
-        transpose. Of an acyclic colouring see `decompress`.
+        transpose.
         """
-        read = _READERS[self.mode](self)
-        assert self.mode == "acyclic" or len(read) == self.pattern.nnz
-        return read
-
-    @cached_property
-    def substitution(self) -> Substitution:
-        """How the entries of an acyclic colouring follow from each other."""
-        return _find_substitution(self.pattern, self.column_colours)
+        return _READERS[self.mode](self)
 
     def decompress(
         self, columns: Any = None, rows: Any = None, *, order: Any = None
@@ -282,39 +265,8 @@ class Colouring:
         if not self.pattern.nnz:
             return np.zeros_like(parts[0], shape=(0,)) if parts else np.zeros(0)
         flat = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        if self.mode != "acyclic":
-            index = self.index if order is None else self.index[order]
-            return np.take(flat, match_library(index, flat))
-        from workbench.ops.sparse.solving import solve
-
-        known = np.take(flat, match_library(self.index, flat))
-        if self.substitution.triangle is not None:
-            dtype = known.dtype
-            known = solve(self.substitution.triangle, known)
-            # The triangle is of float64; single precision stays what it was.
-            if dtype.kind in "fc" and known.dtype != dtype:
-                known = known.astype(dtype)
-        places = self.substitution.places
-        index = places if order is None else places[order]
-        return np.take(known, match_library(index, known))
-
-
-class Substitution(NamedTuple):
-    """How entries follow from sums of entries: ``triangle @ entries = sums``.
-
-    Attributes
-    ----------
-    sums
-        Where each sum is read among the products.
-    triangle
-        A triangular sparse array of SciPy with ones; None where each sum is an entry.
-    places
-        Which of the solution is at each place of the pattern.
-    """
-
-    sums: npt.NDArray[np.intp]
-    triangle: Any
-    places: npt.NDArray[np.intp]
+        index = self.index if order is None else self.index[order]
+        return np.take(flat, match_library(index, flat))
 
 
 def _count_colours(colours: Integers | None) -> int:
@@ -333,17 +285,17 @@ def _make_seeds(colours: Integers | None, count: int, dtype: Any) -> Any:
 # Columns, rows, both
 
 
-def _colour_columns(pattern: Places, order: str, seed: int) -> Colouring:
-    found, order = _group_columns(pattern, order, seed)
+def _colour_columns(pattern: Places, order: str) -> Colouring:
+    found, order = _group_columns(pattern, order)
     return Colouring(pattern, "columns", order, found)
 
 
-def _colour_rows(pattern: Places, order: str, seed: int) -> Colouring:
-    found, order = _group_columns(pattern.T, order, seed)
+def _colour_rows(pattern: Places, order: str) -> Colouring:
+    found, order = _group_columns(pattern.T, order)
     return Colouring(pattern, "rows", order, None, found)
 
 
-def _choose_colouring(pattern: Places, order: str, seed: int) -> Colouring:
+def _choose_colouring(pattern: Places, order: str) -> Colouring:
     """Return the colouring whose products cost least."""
     height, width = pattern.shape
     # Columns with an entry in one row need as many colours, whatever the order.
@@ -354,13 +306,13 @@ def _choose_colouring(pattern: Places, order: str, seed: int) -> Colouring:
     least = min(most_in_row, most_in_column)
     # Where nothing stands out, two sides seldom help: not looked for in large ones.
     if least > 4 * typical + 8 or (least > 3 and pattern.nnz <= SMALL):
-        best = _colour_both(pattern, order, seed)
+        best = _colour_both(pattern, order)
     bounds = [(most_in_row, 1, _colour_columns), (2 * most_in_column, 2, _colour_rows)]
     for bound, _, make in sorted(bounds, key=lambda x: x[0]):
         # Of two that cost the same, the one that has but one side.
         limit = np.inf if best is None else _cost(best) + (best.mode == "both")
         if bound < limit:
-            found = make(pattern, order, seed)
+            found = make(pattern, order)
             if _cost(found) < limit:
                 best = found
     assert best is not None
@@ -372,7 +324,7 @@ def _cost(colouring: Colouring) -> int:
     return colouring.column_count + 2 * colouring.row_count
 
 
-def _group_columns(pattern: Places, order: str, seed: int) -> tuple[Integers, str]:
+def _group_columns(pattern: Places, order: str) -> tuple[Integers, str]:
     """Return colours of the columns, no two of one colour with an entry in one row."""
     width = pattern.shape[1]
     most = int(np.diff(pattern.indptr).max(initial=0))
@@ -385,7 +337,7 @@ def _group_columns(pattern: Places, order: str, seed: int) -> tuple[Integers, st
             # Any two columns have an entry in one row: there is no room for both.
             return np.arange(width, dtype=np.int32), "natural"
         period = find_period(pattern)
-        if period is not None and period <= most + max(1, most // 4):
+        if period is not None and period <= most + 1:
             return np.arange(width, dtype=np.int32) % max(period, 1), "periodic"
     starts, rows, _ = pattern.csc
     kind, size, height = starts.dtype, pattern.nnz, pattern.shape[0]
@@ -400,8 +352,11 @@ def _group_columns(pattern: Places, order: str, seed: int) -> tuple[Integers, st
         )  # fmt: skip
         return colours
 
-    make_sequence = partial(_order_columns, pattern, _count_met(pattern), seed=seed)
-    found, used = _find_fewest(order, most, assign, make_sequence, _reverse_colours)
+    met = _count_met(pattern)
+    found, used = _find_fewest(
+        order, most, assign,
+        lambda order: _order_columns(pattern, met, order), _reverse_colours,
+    )  # fmt: skip
     if period is not None and period <= _count_colours(found):
         return np.arange(width, dtype=np.int32) % period, "periodic"
     return found, used
@@ -477,7 +432,7 @@ def find_period(pattern: Places, proper: bool = False) -> int | None:
     return None
 
 
-def _colour_both(pattern: Places, order: str, seed: int) -> Colouring:
+def _colour_both(pattern: Places, order: str) -> Colouring:
     """Return colours of rows and of columns, so that each entry is read from one.
 
     Rows and columns are the vertices of one graph, entries its edges; they get a star
@@ -501,7 +456,7 @@ def _colour_both(pattern: Places, order: str, seed: int) -> Colouring:
     found, order = _find_fewest(
         "largest_first" if order == "auto" else order, 2,
         lambda sequence: _assign_star(graph, sequence, False),
-        lambda order: _order_vertices(graph, order, seed),
+        lambda order: _order_vertices(graph, order),
     )  # fmt: skip
     row_colours, column_colours = found[:height].copy(), found[height:].copy()
     from_column = _stands_alone(rows, column_colours[columns], height)
@@ -539,38 +494,38 @@ def _keep_colours(colours: Integers, kept: npt.NDArray[np.bool_]) -> Integers:
 # Symmetric matrices
 
 
-def _colour_symmetric(
-    pattern: Places, mode: Literal["star", "acyclic"], order: str, seed: int
-) -> Colouring:
+def _colour_symmetric(pattern: Places, order: str) -> Colouring:
     n = pattern.shape[0]
+    most = int(np.diff(pattern.indptr).max(initial=0))
     is_open = order == "auto"
     if is_open:
         period = find_period(pattern, proper=True)
-        most = int(np.diff(pattern.indptr).max(initial=0))
         # Where columns are apart, each entry is read from its own: a star colouring,
         # which in a stencil, with as many entries in each row, can hardly be better.
         if (
-            mode == "star" and period is not None and period <= most + 1
+            period is not None and period <= most + 1
             and 2 * most * n <= 3 * pattern.nnz
         ):  # fmt: skip
             colours = np.arange(n, dtype=np.int32) % max(period, 1)
-            return Colouring(pattern, mode, "periodic", colours)
+            return Colouring(pattern, "star", "periodic", colours)
     if pattern.nnz == n * n:
-        return Colouring(pattern, mode, "natural", np.arange(n, dtype=np.int32))
+        return Colouring(pattern, "star", "natural", np.arange(n, dtype=np.int32))
     graph = _make_graph(pattern)
-    found, order = _find_fewest(
+    found, used = _find_fewest(
         order, 2,
-        lambda sequence: (
-            _assign_star(graph, sequence, True) if mode == "star"
-            else _assign_acyclic(graph, sequence)
-        ),
-        lambda order: _order_vertices(graph, order, seed),
+        lambda sequence: _assign_star(graph, sequence, True),
+        lambda order: _order_vertices(graph, order),
     )  # fmt: skip
-    if is_open and mode == "star" and _count_colours(found) > 3:
+    if is_open and _count_colours(found) > 3:
         forest = _colour_forest(graph)
         if forest is not None:
-            return Colouring(pattern, mode, "depth", forest)
-    return Colouring(pattern, mode, order, found)
+            return Colouring(pattern, "star", "depth", forest)
+        # Columns that are apart are a star colouring too, if each has its diagonal.
+        if most < _count_colours(found) and len(graph.ends) + n == pattern.nnz:
+            apart, apart_used = _group_columns(pattern, order)
+            if _count_colours(apart) < _count_colours(found):
+                found, used = apart, apart_used
+    return Colouring(pattern, "star", used, found)
 
 
 class Adjacency(NamedTuple):
@@ -628,17 +583,6 @@ def _assign_star(graph: Adjacency, sequence: Integers, is_proper: bool) -> Integ
     return colours
 
 
-def _assign_acyclic(graph: Adjacency, sequence: Integers) -> Integers:
-    count, size, kind = len(graph.starts) - 1, len(graph.ends), graph.starts.dtype
-    colours = np.full(count, -1, kind)
-    run_loop(
-        assign_acyclic, size, kind, count, *graph, sequence,
-        np.full(size, -1, kind), np.zeros(count, kind), np.arange(size, dtype=kind),
-        np.full(size, -1, kind), np.full(count + 1, -1, kind), colours,
-    )  # fmt: skip
-    return colours
-
-
 # In which order
 
 
@@ -649,60 +593,40 @@ def _count_met(pattern: Places) -> npt.NDArray[np.int64]:
     return met.astype(np.int64)
 
 
-def _order_columns(
-    pattern: Places, met: npt.NDArray[np.int64], order: str, *, seed: int
-) -> Integers:
+def _order_columns(pattern: Places, met: npt.NDArray[np.int64], order: str) -> Integers:
     """Return the columns in an order for a greedy colouring."""
-    if order in ("smallest_last", "incidence"):
-        starts, rows, _ = pattern.csc
-        lines = Adjacency(pattern.indptr, pattern.indices)
-        return _order_greedily(Adjacency(starts, rows), lines, met, order)
-    return _order_by_degrees(met, order, seed)
+    starts, rows, _ = pattern.csc
+    lines = Adjacency(pattern.indptr, pattern.indices)
+    return _order_greedily(Adjacency(starts, rows), lines, met, order)
 
 
-def _order_vertices(graph: Adjacency, order: str, seed: int) -> Integers:
+def _order_vertices(graph: Adjacency, order: str) -> Integers:
     """Return the vertices of a graph in an order for a greedy colouring."""
     degrees = np.diff(graph.starts)
-    if order in ("smallest_last", "incidence"):
-        count, kind = len(degrees), graph.starts.dtype
-        # The row of each vertex has that vertex alone: it stands for the other end.
-        own = Adjacency(np.arange(count + 1, dtype=kind), np.arange(count, dtype=kind))
-        return _order_greedily(graph, own, degrees, order)
-    return _order_by_degrees(degrees, order, seed)
-
-
-def _order_by_degrees(degrees: npt.NDArray[Any], order: str, seed: int) -> Integers:
-    count = len(degrees)
-    if order == "random":
-        return np.random.default_rng(seed).permutation(count)
-    if order == "largest_first":
-        return np.argsort(-degrees, kind="stable")
-    return np.arange(count)
+    count, kind = len(degrees), graph.starts.dtype
+    # The row of each vertex has that vertex alone: it stands for the other end.
+    own = Adjacency(np.arange(count + 1, dtype=kind), np.arange(count, dtype=kind))
+    return _order_greedily(graph, own, degrees, order)
 
 
 def _order_greedily(
     graph: Adjacency, lines: Adjacency, degrees: npt.NDArray[Any], order: str
 ) -> Integers:
-    """Return the order of the fewest neighbours that are left, or most that have come.
+    """Return vertices by an order; their neighbours are members of lines.
 
-    Neighbours are the members of the lines that the ends of a graph name.
+    These are the lines that the ends of the graph name.
     """
     count, kind = len(degrees), graph.starts.dtype
-    sequence, keys = np.zeros(count, kind), degrees.astype(kind)
-    if order == "smallest_last":
-        run_loop(
-            order_by_degrees_left, len(graph.ends), kind, count, *graph, *lines,
-            LONG_ROW, keys, np.arange(count, dtype=kind), sequence,
-        )  # fmt: skip
-        return sequence[::-1]
-    most = int(degrees.max(initial=0))
-    keys[:] = most
+    if order == "largest_first":
+        return np.argsort(-degrees, kind="stable")
+    if order == "natural":
+        return np.arange(count)
+    sequence = np.zeros(count, kind)
     run_loop(
-        order_by_incidence, len(graph.ends), kind, count, *graph, *lines, LONG_ROW,
-        keys, np.full(most + 1, -1, kind), np.full(count, -1, kind),
-        np.full(count, -1, kind), sequence,
+        order_by_degrees_left, len(graph.ends), kind, count, *graph, *lines, LONG_ROW,
+        degrees.astype(kind), np.arange(count, dtype=kind), sequence,
     )  # fmt: skip
-    return sequence
+    return sequence[::-1]
 
 
 # Where each entry is read
@@ -756,75 +680,7 @@ def _read_star(colouring: Colouring) -> npt.NDArray[np.intp]:
     return np.where(alone, _read_columns(colouring), mirrored)
 
 
-def _read_acyclic(colouring: Colouring) -> npt.NDArray[np.intp]:
-    return colouring.substitution.sums
-
-
 _READERS = {
     "columns": _read_columns, "rows": _read_rows, "both": _read_both,
-    "star": _read_star, "acyclic": _read_acyclic,
+    "star": _read_star,
 }  # fmt: skip
-
-
-def _find_substitution(pattern: Places, colours: Integers | None) -> Substitution:
-    """Return how the entries of a symmetric matrix follow, from the leaves of trees on.
-
-    A vertex i with neighbours of the colour c is a node (i, c); the product of c has
-    in row i the sum of the entries between i and those neighbours. An edge (i, j)
-    leads from (i, colour of j) to (j, colour of i), and the nodes are trees. Each
-    node but the root of its tree gives the edge to its parent: the sum at the node,
-    less the edges to its children.
-    """
-    from scipy.sparse import csc_array, csr_array
-    from scipy.sparse.csgraph import breadth_first_order, connected_components
-
-    assert colours is not None
-    rows, columns, n = pattern.rows, pattern.columns, pattern.shape[0]
-    count = _count_colours(colours)
-    off = rows != columns
-    places = np.empty(pattern.nnz, np.intp)
-    diagonal = rows[~off]
-    keys = rows[off].astype(np.int64) * count + colours[columns[off]]
-    mirrored = columns[off].astype(np.int64) * count + colours[rows[off]]
-    nodes, tails = np.unique(keys, return_inverse=True)
-    heads = np.searchsorted(nodes, mirrored)
-    size = len(nodes)
-    forest = csr_array((np.ones(len(tails)), (tails, heads)), (size, size))
-    _, trees = connected_components(forest, directed=False)
-    roots = np.unique(trees, return_index=True)[1]
-    # One more node, above all roots, makes them one tree.
-    whole = csr_array(
-        (
-            np.ones(len(tails) + len(roots)),
-            (np.append(tails, np.full(len(roots), size)), np.append(heads, roots)),
-        ),
-        (size + 1, size + 1),
-    )
-    sequence, parents = breadth_first_order(whole, size, return_predecessors=True)
-    inner = np.ones(size + 1, bool)
-    inner[roots] = inner[size] = False
-    # Children first, so that the triangle is a lower one.
-    eliminated = sequence[::-1][inner[sequence[::-1]]]
-    number = np.full(size + 1, -1, np.intp)
-    number[eliminated] = np.arange(len(eliminated))
-    child = np.where(parents[tails] == heads, tails, heads)
-    first = len(eliminated)
-    places[off] = number[child]
-    places[~off] = first + np.arange(len(diagonal))
-    vertices, own = np.divmod(nodes[eliminated], max(count, 1))
-    sums = np.concatenate([own * n + vertices, colours[diagonal] * n + diagonal])
-    above = parents[eliminated]
-    has_parent = inner[above]
-    lower = number[above[has_parent]], np.flatnonzero(has_parent)
-    triangle = None
-    if len(lower[0]):
-        total = first + len(diagonal)
-        ends = np.arange(total)
-        triangle = csc_array(
-            (
-                np.ones(total + len(lower[0])),
-                (np.append(ends, lower[0]), np.append(ends, lower[1])),
-            ),
-            (total, total),
-        )
-    return Substitution(sums.astype(np.intp), triangle, places)

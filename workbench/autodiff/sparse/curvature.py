@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,13 +30,15 @@ from workbench.autodiff.sparse.relations import (
 )
 from workbench.core.tensor import Tensor
 
+TangentT = TypeVar("TangentT")
+
 #: Pairs of terms up to so many are listed; of more a product of matrices is cheaper.
 MOST_LISTED = 4
 #: Listed pairs of inputs up to so many wait to be sorted at once.
 MOST_WAITING = 2**23
 
 
-class Value:
+class Value(Generic[TangentT]):
     """A value of the program: its shape, what it depends on, what depends on it.
 
     Attributes
@@ -44,14 +46,15 @@ class Value:
     shape
         Its shape.
     dependence
-        Which inputs each entry depends on.
+        Which inputs each entry depends on: a `Dependence`, or a `SparseTangent`, which
+        has the entries too.
     marks
         Which entries the outputs depend on, once the walk back has come to it.
     """
 
     __slots__ = ("dependence", "marks", "shape")
 
-    def __init__(self, shape: tuple[int, ...], dependence: Dependence) -> None:
+    def __init__(self, shape: tuple[int, ...], dependence: TangentT) -> None:
         self.shape = shape
         self.dependence = dependence
         self.marks: Mask | None = None
@@ -70,8 +73,8 @@ class Record(NamedTuple):
 
     node: Tensor | None
     facts: NodeFacts | None
-    operands: Sequence[Value | None]
-    outputs: Sequence[Value | None]
+    operands: Sequence[Value[Dependence] | None]
+    outputs: Sequence[Value[Dependence] | None]
     relations: Sequence[Sequence[Relation | None]]
 
 
@@ -206,7 +209,7 @@ def collect_pairs(records: Sequence[Record], pairs: PairCollector) -> Iterator[D
 def _pair_operands(
     record: Record,
     row: Sequence[Relation | None],
-    output: Value,
+    output: Value[Dependence],
     pairs: PairCollector,
 ) -> Iterator[DenseOp]:
     """Pair what the operands of one op depend on, where it curves."""

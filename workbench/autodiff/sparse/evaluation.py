@@ -577,7 +577,6 @@ class Prepared:
 _WORDS = {
     "columns": "columns coloured", "rows": "rows coloured",
     "both": "rows and columns coloured", "star": "star colouring",
-    "acyclic": "acyclic colouring, by substitution",
 }  # fmt: skip
 
 
@@ -647,7 +646,7 @@ def compress(linear: LinearMap, colouring: Colouring, order: Any) -> Any:
     pieces: list[Any] = [None, None]
     if columns is not None:
         modes: list[Mode] = ["forward"]
-        if colouring.mode in ("star", "acyclic"):  # the transpose is the matrix
+        if colouring.mode == "star":  # the transpose is the matrix
             modes.append("reverse")
         pieces[0] = _multiply(linear, modes, columns)
     if rows is not None:

@@ -25,7 +25,7 @@ from workbench.core import hooks
 
 #: Python's loop takes less than LLVM does to load, up to so many edges.
 MOST_IN_PYTHON = 2_000
-#: A row with more entries than that is left out of the orders that count neighbours
+#: A row with more entries than that is left out of the order that counts neighbours
 #: again after each turn, which would take the square of it.
 LONG_ROW = 256
 #: So many times the edges of another make a vertex a heavy one (see `is_blocked`).
@@ -280,95 +280,7 @@ def assign_star(
                     add_colour(table, low, starts, w, c)
 
 
-# Acyclic colouring
-
-
-def find_root(parents: Integers, node: int) -> int:
-    """Return the root of a node's tree, and shorten the way to it."""
-    while parents[node] != node:
-        parents[node] = parents[parents[node]]
-        node = parents[node]
-    return node
-
-
-def find_node(
-    near: Integers, counts: Integers, starts: Integers, v: int, c: int
-) -> int:
-    """Return where a colour stands in the list of those around v; it is added."""
-    first = starts[v]
-    last = first + counts[v]
-    for place in range(first, last):
-        if near[place] == c:
-            return place
-    near[last] = c
-    counts[v] += 1
-    return last
-
-
-def assign_acyclic(
-    count: int,
-    starts: Integers,
-    ends: Integers,
-    sequence: Integers,
-    near: Integers,
-    counts: Integers,
-    parents: Integers,
-    met: Integers,
-    forbidden: Integers,
-    colours: Integers,
-) -> None:
-    """Give each vertex the smallest colour so that no cycle has two colours.
-
-    The edges of two colours are trees. A vertex is in one tree for each colour of its
-    neighbours, which are listed in ``near``; which trees are one is kept as sets that
-    are joined (union-find), of the entries of ``near``.
-    """
-    for turn in range(count):
-        v = sequence[turn]
-        for k in range(starts[v], starts[v + 1]):
-            w = ends[k]
-            if colours[w] >= 0:
-                forbidden[colours[w]] = v
-                for node in range(starts[w], starts[w] + counts[w]):
-                    tree = find_root(parents, node)
-                    if met[tree] == v:  # a second edge to it would close a cycle
-                        forbidden[near[node]] = v
-                    met[tree] = v
-        c = 0
-        while forbidden[c] == v:
-            c += 1
-        colours[v] = c
-        for k in range(starts[v], starts[v + 1]):
-            w = ends[k]
-            one = find_node(near, counts, starts, w, c)
-            if colours[w] >= 0:
-                other = find_node(near, counts, starts, v, colours[w])
-                one = find_root(parents, one)
-                parents[one] = find_root(parents, other)
-
-
 # In which order
-
-
-def move_down(
-    keys: Integers, heads: Integers, nexts: Integers, lasts: Integers, u: int
-) -> None:
-    """Take u out of the list of its key, and put it first in that of the next lower."""
-    before = lasts[u]
-    after = nexts[u]
-    if before < 0:
-        heads[keys[u]] = after
-    else:
-        nexts[before] = after
-    if after >= 0:
-        lasts[after] = before
-    keys[u] -= 1
-    after = heads[keys[u]]
-    heads[keys[u]] = u
-    nexts[u] = after
-    lasts[u] = -1
-    if after >= 0:
-        lasts[after] = u
 
 
 def order_by_degrees_left(
@@ -424,55 +336,6 @@ def order_by_degrees_left(
                             found += 1
 
 
-def order_by_incidence(
-    count: int,
-    starts: Integers,
-    rows: Integers,
-    row_starts: Integers,
-    members: Integers,
-    long_row: int,
-    keys: Integers,
-    heads: Integers,
-    nexts: Integers,
-    lasts: Integers,
-    sequence: Integers,
-) -> None:
-    """Take the vertex of which most neighbours have come, again and again.
-
-    Neighbours are the members of a vertex's rows. ``keys`` are, from one number on,
-    that less the number of neighbours that have come. Vertices of one key are a list:
-    ``heads`` has its first, ``nexts`` and ``lasts`` what stands beside each.
-    """
-    for turn in range(count):
-        v = count - 1 - turn
-        after = heads[keys[v]]
-        nexts[v] = after
-        lasts[v] = -1
-        if after >= 0:
-            lasts[after] = v
-        heads[keys[v]] = v
-    lowest = 0
-    for turn in range(count):
-        while heads[lowest] < 0:
-            lowest += 1
-        v = heads[lowest]
-        after = nexts[v]
-        heads[lowest] = after
-        if after >= 0:
-            lasts[after] = -1
-        keys[v] = -1
-        sequence[turn] = v
-        for k in range(starts[v], starts[v + 1]):
-            w = rows[k]
-            if row_starts[w + 1] - row_starts[w] <= long_row:
-                for m in range(row_starts[w], row_starts[w + 1]):
-                    u = members[m]
-                    if keys[u] > 0:
-                        move_down(keys, heads, nexts, lasts, u)
-                        if keys[u] < lowest:
-                            lowest = keys[u]
-
-
 # How they run
 
 _CALLS: dict[Callable[..., None], tuple[Callable[..., Any], ...]] = {
@@ -480,9 +343,7 @@ _CALLS: dict[Callable[..., None], tuple[Callable[..., Any], ...]] = {
     assign_star: (
         find_place, has_colour, add_colour, find_first, forbid_around, is_blocked
     ),
-    assign_acyclic: (find_root, find_node),
     order_by_degrees_left: (),
-    order_by_incidence: (move_down,),
 }  # fmt: skip
 
 
@@ -499,7 +360,7 @@ def run_loop(
     Parameters
     ----------
     loop
-        ``assign_columns``, ``assign_star``, ``assign_acyclic``, or one that orders.
+        ``assign_columns``, ``assign_star`` or ``order_by_degrees_left``.
     edges
         How many edges (or entries) the graph has.
     dtype

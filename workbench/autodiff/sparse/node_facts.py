@@ -118,11 +118,6 @@ class NodeFacts:
             )
         ]
 
-    def replace_op(self, op: Op) -> NodeFacts:
-        """Let it be a node of another op; return itself."""
-        self.op = op
-        return self
-
     def fill(self, relation: Relation | None) -> list[Relation | None]:
         """Return a relation by the first operand alone."""
         return [relation, *[None] * (len(self.shapes) - 1)]

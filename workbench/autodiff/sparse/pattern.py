@@ -229,7 +229,6 @@ class SparsityPattern(Places):
         order: str = "auto",
         *,
         symmetric: bool = False,
-        seed: int = 0,
     ) -> Colouring:
         """Return colours of its columns or rows: few products then give all entries.
 
@@ -237,15 +236,13 @@ class SparsityPattern(Places):
         ----------
         mode
             What gets colours: ``"columns"``, ``"rows"``, ``"both"``; of a symmetric
-            matrix ``"star"`` or ``"acyclic"``; ``"auto"`` for the cheapest.
+            matrix ``"star"``; ``"auto"`` for the cheapest.
         order
-            ``"natural"``, ``"largest_first"``, ``"smallest_last"``, ``"incidence"``,
-            ``"random"``; ``"auto"`` looks for a stencil or trees first.
+            ``"natural"``, ``"largest_first"``, ``"smallest_last"``; ``"auto"`` looks
+            for a stencil or trees first.
         symmetric
             With ``mode="auto"``: it is the pattern of a symmetric matrix, such as a
             Hessian.
-        seed
-            That of the random order.
 
         Raises
         ------
@@ -261,7 +258,7 @@ class SparsityPattern(Places):
         >>> pattern.colouring().colours
         array([0, 1, 0, 1, 0, 1], dtype=int32)
         """
-        return colour(self, mode, order, symmetric=symmetric, seed=seed)
+        return colour(self, mode, order, symmetric=symmetric)
 
     def report(self) -> str:
         """Return in words how large and how full it is, and what made it so.

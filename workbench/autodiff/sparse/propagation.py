@@ -35,7 +35,6 @@ from workbench.autodiff.sparse.relations import (
     as_relation,
     make_csr,
     make_identity,
-    unite,
 )
 from workbench.core import types, walk
 from workbench.core.dims import has_dim
@@ -131,8 +130,11 @@ class Propagation:
             found = known.get(x.serial)
             if isinstance(found, Unmeasured):
                 _check_shape(found.shape, found.node)
-            return Constant(value_of(x)) if found is None else found
+            return self._read_constant(x) if found is None else found
         return Constant(x)
+
+    def _read_constant(self, x: Tensor) -> Constant:
+        return Constant(value_of(x))
 
     def _visit_node(self, node: Tensor, known: dict[int, Known]) -> Known:
         operands = [self._look_up(x, known) for x in node.inputs]
@@ -181,18 +183,16 @@ class Propagation:
             value = node.op.compute(*examples, **node.params)
         return Constant(value)
 
-    def _apply_rule(self, node: Tensor, operands: Sequence[Known]) -> Known:
-        specs = types.spec_of(node)
-        several = isinstance(specs, tuple)
-        parts = specs if several else (specs,)
+    def _describe(self, node: Tensor, operands: Sequence[Known]) -> NodeFacts:
+        """Return what the rules are told of a node."""
         shapes = [
             _shape_of_known(x, y) for x, y in zip(operands, node.inputs, strict=True)
         ]
-        facts = NodeFacts(
+        return NodeFacts(
             node.op,
             node.params,
             shapes,
-            [_check_shape(s.shape, node) for s in parts],
+            [_check_shape(s.shape, node) for s in _list_specs(node)],
             [not isinstance(x, Constant) for x in operands],
             _read_values(node, operands),
             is_complex=any(_is_complex(x) for x in node.inputs),
@@ -203,7 +203,12 @@ class Propagation:
             find_inside=self._find_inside,
             relate_inside=self._relate_inside,
         )
+
+    def _apply_rule(self, node: Tensor, operands: Sequence[Known]) -> Known:
+        facts = self._describe(node, operands)
         relations = rules.relate(facts)
+        parts = _list_specs(node)
+        several = isinstance(types.spec_of(node), tuple)
         if facts.loose is not None:
             is_own = has_own_rule(node.op)
             known = DenseOp(node.op.name, node.site, facts.loose, is_own)
@@ -213,7 +218,7 @@ class Propagation:
             self.dense_ops[known] = None
         if self.local:
             relations = self._restrict(node, facts, relations)
-        made: list[Value | Constant] = []
+        made: list[Value[Dependence] | Constant] = []
         # What depends on inputs without derivative has a known value at a point alone.
         here = Constant(value_of(node) if self.local and not several else None)
         for spec, shape, row in zip(parts, facts.outputs, relations, strict=True):
@@ -222,12 +227,12 @@ class Propagation:
                 continue
             size = math.prod(shape)
             arriving = [
-                _compose(x, relation, size)
+                x.dependence.compose(relation, size)
                 for x, relation in zip(operands, row, strict=True)
                 if relation is not None and not isinstance(x, Constant)
             ]
             if arriving:
-                made.append(Value(shape, unite(arriving)))
+                made.append(Value(shape, arriving[0].unite(arriving[1:])))
             else:
                 made.append(here)
         values = [x if isinstance(x, Value) else None for x in made]
@@ -419,7 +424,8 @@ class Propagation:
             first = parts[0]
             same = all(_is_same_constant(x, first) for x in parts)
             return first if same else Constant(None)
-        merged = Value(values[0].shape, unite([x.dependence for x in values]))
+        first, *others = [x.dependence for x in values]
+        merged = Value(values[0].shape, first.unite(others))
         if self.keep:
             self.records.append(
                 Record(None, None, values, [merged], [[IDENTITY] * len(values)])
@@ -483,7 +489,9 @@ class Propagation:
         places = np.arange(i * size, (i + 1) * size, dtype=np.int32)
         return self._pick(x, Relation(places), shape)
 
-    def _pick(self, x: Value, relation: Relation, shape: tuple[int, ...]) -> Value:
+    def _pick(
+        self, x: Value[Dependence], relation: Relation, shape: tuple[int, ...]
+    ) -> Value[Dependence]:
         made = Value(shape, x.dependence.compose(relation, math.prod(shape)))
         if self.keep:
             self.records.append(Record(None, None, [x], [made], [[relation]]))
@@ -496,7 +504,7 @@ class Propagation:
         each = math.prod(shape[1:])
         size = math.prod(shape)
         relations: list[Relation] = []
-        operands: list[Value] = []
+        operands: list[Value[Dependence]] = []
         tables = []
         for i, x in enumerate(parts):
             if isinstance(x, Value):
@@ -575,13 +583,19 @@ class Propagation:
         return self._pick(x, Relation(groups), shape)
 
 
+def _list_specs(node: Tensor) -> Sequence[types.Spec]:
+    """Return the spec of each output."""
+    specs: Any = types.spec_of(node)
+    return specs if isinstance(specs, tuple) else (specs,)
+
+
 def _read_values(node: Tensor, operands: Sequence[Known]) -> list[Any]:
     """Return the values of operands that are known.
 
     The mask of an index that has one has decided the shape: no pattern is that of
     another one.
     """
-    values = [x.value if isinstance(x, Constant) else None for x in operands]
+    values = [value_of(x.value) if isinstance(x, Constant) else None for x in operands]
     if node.op.pattern == "indexed":
         for i, x in enumerate(node.inputs):
             if values[i] is None and is_mask(value_of(x)):
@@ -610,12 +624,6 @@ def stack_dependences(parts: Sequence[Dependence], each: int, width: int) -> Dep
     return Dependence(each * len(parts), width, [UnionTerm(None, table)])
 
 
-def _compose(x: Value, relation: Relation, size: int) -> Dependence:
-    if relation is IDENTITY:
-        return x.dependence
-    return x.dependence.compose(relation, size)
-
-
 def _grow(old: Known, new: Known, width: int) -> Known:
     """Return a carry with what one more step adds; the same if it adds nothing."""
     if isinstance(new, Constant):
@@ -624,7 +632,7 @@ def _grow(old: Known, new: Known, width: int) -> Known:
         return Value(new.shape, new.dependence)
     if new.dependence.is_within(old.dependence):
         return old
-    return Value(old.shape, unite([old.dependence, new.dependence]))
+    return Value(old.shape, old.dependence.unite([new.dependence]))
 
 
 def _is_small(spec: Any, most: int = MOST_COUNTED) -> bool:

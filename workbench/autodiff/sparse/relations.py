@@ -10,7 +10,7 @@ the same inputs share their list. All of it is NumPy and SciPy on whole arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -51,13 +51,19 @@ class Relation(NamedTuple):
     height
         The number of groups.
     matrix
-        A boolean CSR array in place of ``members``: groups by operand.
+        A CSR array in place of ``members``: groups by operand. It is boolean; of a sum
+        that may add an entry several times it says how often.
     """
 
     groups: Positions | None = None
     members: Positions | None = None
     height: int = 0
     matrix: Any = None
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether each entry of the result reads the same entry of the operand."""
+        return self.groups is None and self.members is None and self.matrix is None
 
     def pull_mask(self, mask: Mask, size: int) -> Mask:
         """Return which entries of the operand some marked entry of the result reads."""
@@ -171,6 +177,8 @@ class Dependence:
 
     def compose(self, relation: Relation, size: int) -> Dependence:
         """Return what a result of ``size`` entries depends on through a relation."""
+        if relation.is_identity:
+            return self
         return Dependence(size, self.width, self.compose_terms(relation))
 
     def compose_terms(self, relation: Relation) -> list[UnionTerm]:
@@ -208,7 +216,7 @@ class Dependence:
     def _multiply(self, matrix: Any) -> Any:
         made = None
         for rows, table in self.terms:
-            part = matrix
+            part = matrix.astype(bool)
             if rows is not None:
                 places = part.tocoo()
                 columns = rows[places.col]
@@ -218,6 +226,13 @@ class Dependence:
                 part = multiply(part, table)
             made = part if made is None else made + part
         return made
+
+    def unite(self, others: Sequence[Dependence]) -> Dependence:
+        """Return the union with others of the same size."""
+        if not others:
+            return self
+        terms = [t for part in (self, *others) for t in part.terms]
+        return Dependence(self.size, self.width, terms)
 
     def is_within(self, other: Dependence) -> bool:
         """Return whether another one has all of its places."""
@@ -251,15 +266,6 @@ def make_identity(size: int, width: int, start: int) -> Dependence:
     """Return the dependence of an input: entry i on input ``start + i`` alone."""
     rows = None if size == width else count_up(size) + start
     return Dependence(size, width, [UnionTerm(rows, None)])
-
-
-def unite(parts: Iterable[Dependence]) -> Dependence:
-    """Return the union of dependences of one size."""
-    first, *others = parts
-    if not others:
-        return first
-    terms = [t for part in (first, *others) for t in part.terms]
-    return Dependence(first.size, first.width, terms)
 
 
 def merge_terms(terms: Sequence[UnionTerm]) -> list[UnionTerm]:

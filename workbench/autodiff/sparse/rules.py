@@ -11,7 +11,7 @@ vectors. What says nothing is taken as dense, and reports it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, reduce
 from typing import Any
 
@@ -33,6 +33,7 @@ from workbench.autodiff.sparse.relations import (
     IDENTITY,
     Mask,
     Relation,
+    count_up,
     make_csr,
 )
 from workbench.core.deferred import DeferredOp
@@ -136,6 +137,24 @@ def _relate_as(
             return None
         columns.append(found)
     return [list(row) for row in zip(*columns, strict=True)]
+
+
+#: The words of rows (`Op.pattern`) whose ops move entries, or add some to others.
+MOVING = {"moved", "indexed", "scattered", "replaced", "added"}
+
+
+def sums_entries(op: Op, params: Collection[str] = ()) -> bool:
+    """Return whether an entry of the result is the sum of those that it reads.
+
+    So it is where entries only move about. ``params`` are the settings in use.
+    """
+    if op.custom or op.elementwise:
+        return False
+    if op.joins is not None or op.carries == (0,):
+        return True
+    if op.kind == "reduction" and op.combines is np.add:
+        return {"where", "initial"}.isdisjoint(params)
+    return op.pattern in MOVING and is_linear_in(op, 0)
 
 
 # Elementwise
@@ -309,10 +328,12 @@ def _relate_scattered(node: NodeFacts) -> list[Relation | None]:
     return node.fill(Relation(None, members, node.size))
 
 
-def find_target(node: NodeFacts) -> Any:
-    """Return to which entry of ``x`` each of the values at a known index is added."""
-    index = as_index(node.params["key"], tuple(node.values[2:]))
-    return number_entries(node.shapes[0])[index]
+def _count_places(rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
+    """Return the CSR array of how often each place is named."""
+    from scipy.sparse import coo_array
+
+    ones = np.ones(len(rows), np.int32)
+    return coo_array((ones, (rows, columns)), shape=shape).tocsr()
 
 
 def _relate_added(node: NodeFacts) -> list[Relation | None]:
@@ -322,11 +343,15 @@ def _relate_added(node: NodeFacts) -> list[Relation | None]:
         node.loose = "its index varies"
         added = full_relation(math.prod(given), node.size)
     else:
-        target = find_target(node)
-        source = np.broadcast_to(number_entries(given), target.shape)
-        added = Relation(matrix=make_csr(
-            target.reshape(-1), source.reshape(-1), (node.size, math.prod(given))
-        ))  # fmt: skip
+        index = as_index(node.params["key"], tuple(node.values[2:]))
+        target = number_entries(node.shapes[0])[index]
+        if target.size == math.prod(given):
+            added = Relation(None, target.reshape(-1), node.size)
+        else:
+            source = np.broadcast_to(number_entries(given), target.shape)
+            added = Relation(matrix=_count_places(
+                target.reshape(-1), source.reshape(-1), (node.size, math.prod(given))
+            ))  # fmt: skip
     return [IDENTITY, added, *[None] * (len(node.shapes) - 2)]
 
 
@@ -536,6 +561,59 @@ def _relate_each(node: NodeFacts) -> list[list[Relation | None]]:
     return [relate_elementwise(node)] * len(node.outputs)
 
 
+def _relate_examples(node: NodeFacts) -> list[list[Relation | None]] | None:
+    """Relate an op that is called for each of many examples: each reads its own."""
+    op: Any = node.op
+    if any(shape is None for shape in node.shapes):
+        return None
+    examples, count = op.list_examples(node.specs), node.outputs[0][0]
+    one = NodeFacts(
+        op.of, node.params, [s.shape for s in examples],
+        [shape[1:] for shape in node.outputs], node.varies,
+        [None if b else v for b, v in zip(op.batched, node.values, strict=True)],
+        is_complex=node.is_complex, specs=examples, find_inside=node.find_inside,
+        relate_inside=node.relate_inside,
+    )  # fmt: skip
+    rows = relate(one)
+    node.loose, node.is_given = one.loose, one.is_given
+    if node.loose is not None:
+        node.loose = f"of each example {node.loose}"
+    return [
+        [
+            None if r is None else _repeat(r, count, math.prod(s.shape), size, own)
+            for r, s, own in zip(row, examples, op.batched, strict=True)
+        ]
+        for row, size in zip(rows, map(math.prod, one.outputs), strict=True)
+    ]
+
+
+def _repeat(
+    relation: Relation, count: int, operand: int, result: int, own: bool
+) -> Any:
+    """Return the relation of many examples; ``own``: each has an operand of its own."""
+    from scipy.sparse import eye_array, kron
+
+    groups, members, height, matrix = relation
+    groups = count_up(result) if groups is None else groups
+    if not own:
+        return relation._replace(groups=np.tile(groups, count))
+    if matrix is not None:
+        many = kron(eye_array(count, dtype=bool), matrix, format="csr").astype(bool)
+        return Relation(_shift(groups, count, matrix.shape[0]), matrix=many)
+    step = height if members is not None else operand
+    return Relation(
+        _shift(groups, count, step),
+        None if members is None else _shift(members, count, height),
+        count * height,
+    )
+
+
+def _shift(places: Any, count: int, step: int) -> Any:
+    """Return places for each example, those of the next one ``step`` further on."""
+    steps = np.arange(count)[:, None] * step
+    return np.where(places >= 0, places + steps, -1).reshape(-1).astype(np.int32)
+
+
 #: What the rows of ops say (`Op.pattern`, else `Op.kind`).
 RELATIONS: dict[str, Rule] = {
     "same": lambda node: node.fill(IDENTITY),
@@ -551,5 +629,6 @@ RELATIONS: dict[str, Rule] = {
     "lines": _relate_lines,
     "matrix": _relate_matrices,
     "contraction": products.relate_product,
+    "examples": _relate_examples,
     **solutions.RELATIONS,
 }

@@ -1,4 +1,4 @@
-"""Index arrays: `x[i]` and what is written to an index, as addresses of kernels.
+"""Index arrays: `x[i]` and writes to an index, as addresses of kernels.
 
 Each index becomes one array per axis (`spread_index`), all broadcast to the shape of
 what it takes. Arrays that are known and step evenly along one axis are strides; the
@@ -53,7 +53,7 @@ class SpreadIndex(NamedTuple):
 
 
 def spread_index(shape: Shape, key: Key, arrays: tuple[Any, ...]) -> SpreadIndex | None:
-    """Return an index with one array per axis; None: it has none, or other masks."""
+    """Return an index with one array per axis; None where the index allows none."""
     if not arrays or any(is_mask(a) and not _is_known_mask(a) for a in arrays):
         return None
     key, arrays, _ = without_masks(key, arrays, (False,) * len(arrays))
@@ -238,7 +238,7 @@ def _expand_update(op: Op, x: Any, v: Any, *arrays: Any, key: Key) -> Any:
 def _spread(
     x: Any, shape: Shape, key: Key, arrays: tuple[Any, ...]
 ) -> SpreadIndex | None:
-    """Return an index with an array per axis, if kernels know such entries."""
+    """Return an index with one array per axis, if kernels support the entries."""
     spec = spec_of(x)
     if not isinstance(spec, Spec) or 0 in shape:
         return None

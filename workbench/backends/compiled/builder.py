@@ -1,4 +1,4 @@
-"""`EntryBuilder`: what writes an entry; `Builder`: as LLVM's IR of vectors.
+"""`EntryBuilder` writes an entry; `Builder` writes LLVM's IR of vectors.
 
 A value has a kind, NumPy's letters of a dtype (``f8``, ``i4``, ``b1``), and as many
 lanes as the function that is being written. No pass runs over the text, so what it says
@@ -79,7 +79,7 @@ def join_parts(parts: Sequence[Value], kind: str) -> Entry:
 
 
 def format_number(number: Any, kind: str) -> str:
-    """Return a number as LLVM spells it in a kind."""
+    """Return a number of a kind in LLVM's notation."""
     if kind == "b1":
         return "true" if number else "false"
     if kind[0] == "f":
@@ -116,7 +116,7 @@ class EntryBuilder(ABC):
 
     @abstractmethod
     def operate(self, word: str, x: Value, y: Value) -> Value:
-        """Write an operation of two operands of one kind, by LLVM's word for it.
+        """Write an operation on two operands of one kind, named by LLVM's word.
 
         Raises
         ------
@@ -150,7 +150,7 @@ class EntryBuilder(ABC):
 
     @abstractmethod
     def intrinsic(self, name: str, *values: Value) -> Value:
-        """Call one of LLVM's functions of floats, such as ``llvm.sqrt``."""
+        """Call one of LLVM's functions of floats, like ``llvm.sqrt``."""
 
     @abstractmethod
     def call_library(self, name: str, *values: Value) -> Value:
@@ -161,7 +161,7 @@ class EntryBuilder(ABC):
         self, condition: Value, general: Callable[[], Sequence[Value]],
         usual: Callable[[], Sequence[Value]],
     ) -> list[Value]:  # fmt: skip
-        """Return what ``general`` writes if a condition holds in any lane.
+        """Return the values of ``general`` if a condition holds in any lane.
 
         Otherwise return what ``usual`` writes; only one of them runs.
         """
@@ -182,7 +182,7 @@ class EntryBuilder(ABC):
         return self.literal_part(number, kind)
 
     def select(self, condition: Value, x: Entry, y: Entry) -> Entry:
-        """Return ``x`` where the condition holds, ``y`` where it does not."""
+        """Return ``x`` where the condition holds, ``y`` elsewhere."""
         if isinstance(x, Complex):
             assert isinstance(y, Complex)
             return Complex(
@@ -229,7 +229,7 @@ class EntryBuilder(ABC):
 
 
 class Builder(EntryBuilder):
-    """The text of one function, whose values have so many lanes."""
+    """The text of one function on values with a number of lanes."""
 
     def __init__(self, machine: Machine, lanes: int) -> None:
         self.machine = machine
@@ -273,14 +273,14 @@ class Builder(EntryBuilder):
         return Value(text, kind, number)
 
     def call(self, function: str, kind: str, *values: Value) -> Value:
-        """Call a function of values, all with these lanes, that gives such a kind."""
+        """Call a function of values, all with these lanes; the result has ``kind``."""
         types = ", ".join(self.type(x.kind) for x in values)
         self.declared.add(f"declare {self.type(kind)} @{function}({types})")
         given = ", ".join(f"{self.type(x.kind)} {x.text}" for x in values)
         return self.emit(f"call {self.type(kind)} @{function}({given})", kind)
 
     def intrinsic(self, name: str, *values: Value) -> Value:
-        """Call one of LLVM's own functions, such as ``llvm.sqrt``."""
+        """Call one of LLVM's own functions, like ``llvm.sqrt``."""
         kind = values[0].kind
         suffix = {"f8": "f64", "f4": "f32"}[kind]
         lanes = f"v{self.lanes}" if self.lanes > 1 else ""
@@ -316,7 +316,7 @@ class Builder(EntryBuilder):
         self, condition: Value, general: Callable[[], Sequence[Value]],
         usual: Callable[[], Sequence[Value]],
     ) -> list[Value]:  # fmt: skip
-        """Return what ``general`` writes if a condition holds in any lane.
+        """Return the values of ``general`` if a condition holds in any lane.
 
         Otherwise return what ``usual`` writes; only one of them runs.
         """
@@ -357,7 +357,7 @@ class Builder(EntryBuilder):
         self, start: int | str, end: int | str, step: int,
         body: Callable[[str, list[Value]], list[Value]], carried: Sequence[Value] = (),
     ) -> list[Value]:  # fmt: skip
-        """Write a loop; return the values that it carries from round to round.
+        """Write a loop; return its carried values after the last round.
 
         ``body(index, values)`` writes one round and returns the next values.
         """
@@ -686,7 +686,7 @@ def _suffix(kind: str) -> str:
 
 
 def _cast_number(number: Any, kind: str) -> Any:
-    """Return a literal's number as another kind has it."""
+    """Return the number of a literal, converted to another kind."""
     if kind == "b1":
         return bool(number)
     if kind[0] == "f":

@@ -168,7 +168,7 @@ def _power(b: EntryBuilder, x: Value, y: Value) -> Value:
 
 
 def _raise_to_integer(b: EntryBuilder, x: Value, p: int) -> Value:
-    """Return a power by squaring: what comes between is no larger than the result."""
+    """Return a power by squaring; no intermediate value is larger than the result."""
     made: Value | None = None
     square = x
     while p:
@@ -399,7 +399,9 @@ def compute_entry(
         raise CompilerError(f"{op.name} with settings is computed by NumPy.")
     kinds = _find_loop_kinds(op, kind, specs)
     if not all(map(_fits, operands, kinds)):
-        raise CompilerError("no kernel compares integers with what is beyond them.")
+        raise CompilerError(
+            "no kernel compares integers with a number outside their range."
+        )
     values = [b.convert(x, kind) for x, kind in zip(operands, kinds, strict=True)]
     if op.ufunc is not None and set(kinds) == {"b1"}:
         return b.convert(_compute_logic(b, op.ufunc, values), kind)
@@ -418,7 +420,7 @@ def compute_entry(
 
 
 def _find_primitive(op: Op, like: Entry) -> Primitive | None:
-    """Return what computes an op of such values: a primitive, or what the row says."""
+    """Return the primitive of an op for these values, or the scalar of its row."""
     known = COMPLEX if isinstance(like, Complex) else PRIMITIVES
     return known.get(op.name) or read_scalar(op)
 
@@ -476,7 +478,7 @@ def _compute_logic(b: EntryBuilder, ufunc: np.ufunc, xs: Sequence[Any]) -> Value
 
 @cache
 def read_scalar(op: Op) -> Primitive | None:
-    """Return what an op says of an entry as a primitive; None: it says nothing."""
+    """Return the scalar of an op's row as a primitive; None: the row has none."""
     if not op.scalar:
         return None
     body = ast.parse(op.scalar, mode="eval").body

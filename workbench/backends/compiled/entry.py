@@ -49,7 +49,7 @@ _WORDS = (
     " make_tuple make_list increase decrease save restore raised clear busy"
 ).split()
 
-#: What stands in a slot that has no array yet. Others hold it too, so nobody takes it.
+#: The content of a slot without an array. Others hold it too, so it is never taken.
 _PLACEHOLDER = np.empty(0)
 
 
@@ -110,7 +110,7 @@ class Table(np.ndarray[Any, Any]):
     owners: dict[str, Any]
 
     def set_fallback(self, fallback: Callable[..., Any]) -> None:
-        """Let another function have what the entry does not take."""
+        """Set the function that handles calls outside the entry's reach."""
         self[_WORDS.index("fallback")] = id(fallback)
         self.owners["fallback"] = fallback
 
@@ -153,7 +153,7 @@ def make_entry(
     numbers: bool = False,
     raises: bool = False,
 ) -> Callable[..., Any] | None:
-    """Return a built-in function that runs a program; None: it has none.
+    """Return a built-in function that runs a program; None: no entry is possible.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def make_entry(
 
 
 def _fill_table(writer: _EntryWriter, addresses: Sequence[int], block: int) -> Table:
-    """Return the table of an entry, but for what is its owner's."""
+    """Return the table of an entry, without the fields of its owner."""
     plan, api = writer.plan, ctypes.pythonapi
     table = np.zeros(writer.size, np.uint64).view(Table)
     memory, start = take_block(Pool(), block)
@@ -369,7 +369,7 @@ nothing:
 
 
 class _EntryWriter:
-    """The text of an entry, and the places of what it finds in its table."""
+    """The text of an entry, and the places of its values in its table."""
 
     def __init__(
         self, plan: Plan, inputs: Sequence[Buffer], outputs: Sequence[int],
@@ -536,7 +536,7 @@ class _EntryWriter:
         self.check(self.emit(f"call i1 @is_described({given})"))
 
     def _check_guards(self) -> None:
-        """Go the slow way unless all is empty that must be, and nobody else runs it."""
+        """Take the slow path unless all guards are empty and no other call runs."""
         if self.guarded:
             get, variable = self.word("get_context"), self.word("context")
             self.emit(f"call i32 {get}(ptr {variable}, ptr null, ptr %context)")
@@ -578,7 +578,7 @@ class _EntryWriter:
         return self.read(self._keep_result(k, taken), _DATA)
 
     def _keep_result(self, k: int, call: str) -> str:
-        """Call what gives a new object, and note it as a result."""
+        """Call a function that gives a new object, and note that object as a result."""
         x = self.emit(f"call ptr {call}")
         self.check(self.emit(f"icmp ne ptr {x}, null"), "failed")
         place = self.emit(f"getelementptr ptr, ptr %results, i64 {k}")
@@ -606,7 +606,7 @@ class _EntryWriter:
         self.lines.append(f"  ret ptr {whole}")
 
     def _let_results_go(self, label: str, after: str) -> None:
-        """Write a block that lets go of the results, and what comes after it."""
+        """Write a block that releases the results, with the code after the block."""
         self.lines.append(f"{label}:")
         decrease = self.word("decrease")
         for k in range(len(self.outputs)):

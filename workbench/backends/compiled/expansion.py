@@ -56,7 +56,7 @@ def expand(
 
 
 def _hoist_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
-    """Return a node, or a loop whose steps do less."""
+    """Return a node, or a loop with the work of its steps reduced."""
     op, params = node.op, node.params
     if isinstance(op, DeferredOp):
         op, operands, params = op.measure_lengths(operands, params)
@@ -121,7 +121,7 @@ def _have_same_specs(operands: Sequence[Any], others: Sequence[Any]) -> bool:
 
 
 def _is_known(spec: Any) -> bool:
-    """Return whether a spec is that of one array whose lengths are numbers."""
+    """Return whether a spec describes one array with known lengths."""
     return isinstance(spec, Spec) and not has_dim(spec.shape)
 
 
@@ -140,7 +140,7 @@ def _has_kind(x: Any, kinds: Collection[str]) -> bool:
 def _expand_written(
     made: Any, operands: tuple[Any, ...], kinds: Collection[str]
 ) -> Any:
-    """Return what was written of operands, in simpler ops itself."""
+    """Return the written nodes, expanded to simpler ops themselves."""
     last = max(x.serial for x in operands if isinstance(x, Tensor))
     new: dict[int, Tensor] = {}
     pending = list(made) if isinstance(made, tuple) else [made]

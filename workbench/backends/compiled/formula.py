@@ -183,7 +183,7 @@ class Constants(NamedTuple):
 
     @property
     def shifter(self) -> float:
-        """A small number added to it stands, rounded, in its lowest bits."""
+        """The number that rounds a small addend into its lowest bits."""
         return 1.5 * 2.0**self.digits
 
     @property
@@ -213,7 +213,7 @@ class Constants(NamedTuple):
 
 
 class Formula:
-    """The body of a function of vectors while it is being written.
+    """The body of a function of vectors, during its construction.
 
     Attributes
     ----------
@@ -231,7 +231,7 @@ class Formula:
         self.fused = b.has_fma
 
     def literal(self, number: Number, kind: str = "") -> Term:
-        """Return a number in every lane; a term as it is."""
+        """Return a number in every lane; return a term unchanged."""
         if isinstance(number, Term):
             return number
         made = self.b.literal(number, kind or self.constants.kind)
@@ -252,7 +252,7 @@ class Formula:
         return Term(self, self.b.choose(condition.value, *chosen))
 
     def fma(self, x: Number, y: Number, z: Number) -> Term:
-        """Return ``x y + z``, in one rounding where the processor has it."""
+        """Return ``x y + z``, rounded once where the processor can do so."""
         if self.fused:
             return self.call("fma", x, y, z)
         made: Term = x * y + z
@@ -341,7 +341,7 @@ class Formula:
     def split(
         self, rare: Term, general: Callable[[], Term], usual: Callable[[], Term]
     ) -> Term:
-        """Return what ``general`` writes if a condition holds in any lane.
+        """Return the term of ``general`` if a condition holds in any lane.
 
         Otherwise return what ``usual`` writes. Both give the same where the condition
         does not hold, so that no lane depends on its neighbours.

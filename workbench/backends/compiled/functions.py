@@ -216,7 +216,7 @@ def _log_of_fraction(f: Formula, t: Term) -> tuple[Term, Term]:
 
 
 def _logarithm(f: Formula, x: Term, finish: Callable[[Term, Term, Term], Term]) -> Term:
-    """Return what is made of k and both terms of log(m).
+    """Return a term made from k and both terms of log(m).
 
     Normal positive numbers alone need no lift and no limits.
     """
@@ -402,7 +402,7 @@ def cbrt(f: Formula, x: Term) -> Term:
 
 
 def hypot(f: Formula, x: Term, y: Term) -> Term:
-    """Write √(x² + y²), of numbers whose squares are not too large or too small."""
+    """Write √(x² + y²), scaled where the squares would overflow or underflow."""
     c = f.constants
     a, b = abs(x), abs(y)
     larger = f.where(a > b, a, b)
@@ -449,7 +449,7 @@ def _is_odd(f: Formula, bits: Term) -> Term:
 def _reduce_by_library(
     f: Formula, x: Term, names: Sequence[str], ys: Sequence[Term]
 ) -> tuple[Term, ...]:
-    """Return these, and what C's library gives of angles that are too large."""
+    """Return these terms, with C's library for angles that are too large."""
     large = abs(x) > f.constants.most_angle[0 if f.fused else 1]
 
     def write() -> tuple[Term, ...]:

@@ -26,14 +26,14 @@ IN_REGISTERS = ("entry", "gather")
 MOST_NODES = 256
 #: From so many entries on, a kernel is of nodes that share operands.
 LARGE_DOMAIN = 4096
-#: What has memory that nobody else writes to.
+#: Roles with memory of their own.
 OWNERS = ("entry", "gather", "reduction", "product", "system", "move")
 #: What has no memory of its own.
 ALIASES = ("view", "part", "window")
 
 
 class Groups:
-    """The nodes of a program as kernels, and what is no kernel, in order.
+    """The nodes of a program grouped into kernels and other steps, in order.
 
     Attributes
     ----------
@@ -49,19 +49,19 @@ class Groups:
         self.ordered: list[tuple[int, int, Any]] = []
         self.groups: dict[int, int] = {}
         self._levels: dict[int, int] = {}
-        #: What changes entries of its first operand, which nobody reads later.
+        #: Updates of a first operand that no later step reads.
         self._updates: set[int] = set()
         self._find_updates()
         self._find_levels()
 
     def find_root(self, x: Tensor) -> int:
-        """Return the serial of the node whose memory a node is, or is a view of."""
+        """Return the serial of the node that owns the memory of a node or view."""
         while self.roles.of.get(x.serial) in ("view", "window"):
             x = x.inputs[0]
         return x.serial
 
     def _find_updates(self) -> None:
-        """Find the updates of entries that read last what they change."""
+        """Find the updates that are the last readers of the changed array."""
         last = {
             self.find_root(x): order
             for order, node in enumerate(self.nodes)
@@ -88,7 +88,7 @@ class Groups:
         return len(key) == len(node.shape) and all(type(k) is int for k in key)
 
     def is_in_place(self, node: Tensor) -> bool:
-        """Return whether an update needs no copy of what it changes.
+        """Return whether an update needs no copy of the changed array.
 
         Nobody reads that later, and its memory is the program's own: it is what one
         step makes, no output and no input. (The loop around a program inside knows
@@ -186,7 +186,7 @@ class Groups:
         return list(parts.values())
 
     def find_kept(self, placed: Collection[tuple[int, int]]) -> set[int]:
-        """Return the nodes whose entries are needed outside of their kernel."""
+        """Return the nodes with entries that other kernels or steps read."""
         kept = set()
         for node in self.nodes:
             role = self.roles.of[node.serial]

@@ -39,7 +39,7 @@ class View(NamedTuple):
     kind: str
 
     def broadcast(self, shape: Sequence[int]) -> View:
-        """Return the view of a larger shape, repeated as NumPy repeats it."""
+        """Return the view broadcast to a larger shape, as NumPy does."""
         missing = len(shape) - len(self.shape)
         strides = [0] * missing + [
             0 if n == 1 else stride
@@ -52,7 +52,7 @@ Combine = Callable[[EntryBuilder, Value, Value], Value]
 
 
 class Combination(NamedTuple):
-    """How entries become one: an op of two, and what changes nothing.
+    """The way to reduce entries: an op of two, and its identity.
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ class Kernel:
 
     @property
     def size(self) -> int:
-        """The number of entries that it computes of each node."""
+        """The number of entries that the kernel computes of each node."""
         length = 1 if self.running is None else self.running.length
         return math.prod(self.domain) * length
 

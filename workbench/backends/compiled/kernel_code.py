@@ -1,4 +1,4 @@
-"""A kernel as code: its loops, the innermost in vectors, and what they reduce.
+"""A kernel as code: its loops, the innermost in vectors, and its reductions.
 
 A remainder runs under a mask, so that nothing beyond an array is read or written.
 """
@@ -76,7 +76,7 @@ BLOCK = 32
 
 
 class _KernelWriter:
-    """The text of one kernel while it is being written."""
+    """The text of one kernel, during its construction."""
 
     def __init__(self, machine: Machine, name: str, kernel: Kernel) -> None:
         kinds = [view.kind for view in kernel.views]
@@ -238,7 +238,7 @@ class _KernelWriter:
         return ("%lo", "%hi") if level == 0 else ("0", str(self.lengths[level]))
 
     def _fill(self, place: int, one: Reduction, level: int) -> None:
-        """Write what changes nothing into the entries that the loops below reduce."""
+        """Write the identity into the entries that the inner loops reduce into."""
         kept = [
             (self.lengths[i], self.kernel.steps[place][i])
             for i in range(level, len(self.lengths))
@@ -352,7 +352,7 @@ class _KernelWriter:
         return [self._start_totals(place, one) for place, one in reductions]
 
     def _start_totals(self, place: int, one: Reduction) -> list[Value] | None:
-        """Return registers that the innermost loop adds to; None: it keeps its axis."""
+        """Return registers for the innermost loop's totals; None: its axis is kept."""
         if self.kernel.steps[place][-1] != 0:
             return None
         part = PARTS.get(one.view.kind, one.view.kind)
@@ -434,7 +434,7 @@ class _KernelWriter:
         ]
 
     def _write_last_rounds(self, whole: int, rest: int, totals: list[Any]) -> list[Any]:
-        """Write the remainder of the outermost loop, where this call ends with it."""
+        """Write the remainder of the outermost loop, where this call ends."""
         b = self.b
         inside, after = b.label(), b.label()
         last = b.emit(f"icmp sgt i64 %hi, {whole}", "b1").text
@@ -616,7 +616,7 @@ class _KernelWriter:
         self, one: Scatter, place: int, at: tuple[str, int], values: dict[int, Entry],
         mask: Value | None,
     ) -> None:  # fmt: skip
-        """Combine a value with what lies at its address, lane by lane.
+        """Combine a value with the entry at its address, lane by lane.
 
         Where the innermost loop stays in a row of entries apart, all lanes at once.
         """
@@ -659,7 +659,7 @@ class _KernelWriter:
         return self.b.literal(number, kind_of(spec.dtype)), spec
 
     def _finish_total(self, place: int, one: Reduction, total: list[Value]) -> None:
-        """Combine the lanes of a total, and put it where the result lies."""
+        """Combine the lanes of a total, and store the result at its place."""
         b = self.b
         combine = find_combination(one.node).combine
         parts = []

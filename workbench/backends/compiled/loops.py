@@ -105,7 +105,7 @@ def write_step(
 
 
 class _Writer:
-    """The text of a step that holds programs, while it is being written."""
+    """The text of a step that holds programs, during its construction."""
 
     def __init__(
         self, machine: Machine, name: str, step: steps.NestedStep, plan: steps.Plan
@@ -162,7 +162,7 @@ class _Writer:
         return self.move(self.read_table(view.buffer), view.offset)
 
     def copy(self, target: str, source: str, size: int) -> None:
-        """Copy bytes from one place to another that does not overlap it."""
+        """Copy bytes from one place to another without overlap."""
         self.b.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
         self.b.line(
             f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size},"
@@ -182,7 +182,7 @@ class _Writer:
         return at
 
     def make_table(self, program: steps.InnerProgram, frame: int) -> str:
-        """Return a table for a program, whose own memory lies in the frame."""
+        """Return a table for a program with its own memory in the frame."""
         buffers = program.plan.buffers
         table = self.emit(f"alloca [{max(1, len(buffers))} x ptr], align 8")
         for outer, inner in program.shared:
@@ -280,7 +280,7 @@ class _LoopWriter(_Writer):
 
     def write(self) -> list[Builder]:
         """Write the function."""
-        what, step, b = self.what, self.step, self.b
+        step, b = self.step, self.b
         if step.flag >= 0:
             self._stop_if_flagged()
         kinds = [self.plan.buffers[i].kind for i in step.results]
@@ -292,25 +292,12 @@ class _LoopWriter(_Writer):
         calls = self.write_program(step.program, f"{self.function}_s")
         inner_size = place_buffers(self.body)
         table = self.make_table(step.program, self.reserve(inner_size))
-        operands = step.operands[self.skipped :]
-        for i, view in zip(self.leaves, operands[: what.consts], strict=False):
-            self.write_table(i, self.locate(view), table)
-        first = what.consts + what.seqs
-        seqs = [(self.locate(x.view), x.view) for x in operands[what.consts : first]]
-        finals = [self.locate(view) for view in operands[first:]]
-        carried = self.leaves[first:]
-        for i, leaf in enumerate(carried):
-            if i in targets.in_place:
-                spot = self.move(self.frame, targets.spots[self._output(i)])
-                self.copy(spot, finals[i], self.body.buffers[leaf].size)
-                finals[i] = spot
-            self.write_table(leaf, finals[i], table)
+        seqs = self._place_operands(targets, table)
         count = self._count_steps()
         head, inside, after = self.label(), self.label(), self.label()
         fixed = self._locate_results()
         before = self.block
         b.line(f"br label %{head}")
-        # A round
         self.begin(head)
         k, following = b.name(), b.name()
         at = len(b.lines)
@@ -318,53 +305,101 @@ class _LoopWriter(_Writer):
         more = self.emit(f"icmp slt i64 {k}, {count}")
         self.branch(more, inside, after)
         self.begin(inside)
-        if step.flag >= 0:
+        t = self._begin_round(k, count, seqs, table)
+        if any(kind == "marks" for kind, _ in self.what.results):
+            self._write_marks(t, table, fixed)
+        self._make_room(k, fixed)
+        rows = self._write_targets(targets, k, t, table, fixed)
+        self._run_round(calls, rows, table)
+        b.line(f"{following} = add i64 {k}, 1")
+        latch, done = self.block, self._close_round(head, after, table)
+        b.lines[at] = f"  {k} = phi i64 [0, %{before}], [{following}, %{latch}]"
+        self.begin(after)
+        made = k
+        if self.what.until:
+            made = self._count_made((k, head), (following, done))
+        self._write_finals(made, table)
+        return self.finish()
+
+    def _place_operands(
+        self, targets: steps.Targets, table: str
+    ) -> list[tuple[str, View]]:
+        """Fill in what all steps read and what the first one is handed.
+
+        Returns where the rows of each sequence begin, and its view.
+        """
+        what = self.what
+        operands = self.step.operands[self.skipped :]
+        for i, view in zip(self.leaves, operands[: what.consts], strict=False):
+            self.write_table(i, self.locate(view), table)
+        first = what.consts + what.seqs
+        seqs = [(self.locate(x.view), x.view) for x in operands[what.consts : first]]
+        finals = [self.locate(view) for view in operands[first:]]
+        for i, leaf in enumerate(self.leaves[first:]):
+            if i in targets.in_place:
+                spot = self.move(self.frame, targets.spots[self._output(i)])
+                self.copy(spot, finals[i], self.body.buffers[leaf].size)
+                finals[i] = spot
+            self.write_table(leaf, finals[i], table)
+        return seqs
+
+    # A round
+
+    def _begin_round(
+        self, k: str, count: str, seqs: Sequence[tuple[str, View]], table: str
+    ) -> str:
+        """Fill in the rows that a step takes; return which ones they are."""
+        what = self.what
+        if self.step.flag >= 0:
             self._stop_if_interrupted(k)
         t = k
         if what.reverse:
             last = self.emit(f"sub i64 {count}, 1")
             t = self.emit(f"sub i64 {last}, {k}")
-        for (base, view), leaf in zip(
-            seqs, self.leaves[what.consts : first], strict=True
-        ):
+        leaves = self.leaves[what.consts : what.consts + what.seqs]
+        for (base, view), leaf in zip(seqs, leaves, strict=True):
             self.write_table(leaf, self._row(base, t, view.strides[0]), table)
-        if any(kind == "marks" for kind, _ in what.results):
-            self._write_marks(t, table, fixed)
-        self._make_room(k, fixed)
-        rows = self._write_targets(targets, k, t, table, fixed)
+        return t
+
+    def _run_round(
+        self, calls: Sequence[Call], rows: Sequence[tuple[str, str, int]], table: str
+    ) -> None:
+        """Run a step, copy what is kept of it, and hand its carries on."""
         self.call_program(calls, table)
         if self.body.flag >= 0:
             self._stop_if_flagged()
         for target, source, size in rows:
             self.copy(target, source, size)
-        for i, leaf in enumerate(carried):
+        for i, leaf in enumerate(self.leaves[self.what.consts + self.what.seqs :]):
             self.write_table(leaf, self.read_table(self._output(i), table), table)
-        b.line(f"{following} = add i64 {k}, 1")
-        latch, done = self.block, after
-        stops = []
-        if what.until:
-            stop = self.read_table(self.body.outputs[-1].buffer, table)
-            word = self.emit(f"load i8, ptr {stop}, align 1")
-            ended = self.emit(f"icmp ne i8 {word}, 0")
-            done = self.label()
-            self.branch(ended, done, head)
-            self.begin(done)
-            b.line(f"br label %{after}")
-            stops.append(f"[{following}, %{done}]")
-        else:
-            b.line(f"br label %{head}")
-        b.lines[at] = f"  {k} = phi i64 [0, %{before}], [{following}, %{latch}]"
-        self.begin(after)
-        made = k
-        if stops:
-            made = self.emit(f"phi i64 [{k}, %{head}], {', '.join(stops)}")
-            if what.limited:
-                # NumPy says what is wrong, if no step has ended it.
-                open_ = self.emit(f"phi i1 [true, %{head}], [false, %{done}]")
-                any_ = self.emit(f"icmp sgt i64 {made}, 0")
-                self._fail_if(self.emit(f"and i1 {open_}, {any_}"))
-        self._write_finals(made, table)
-        return self.finish()
+
+    def _close_round(self, head: str, after: str, table: str) -> str:
+        """Go on with the next round, or leave; return the block that leaves early."""
+        if not self.what.until:
+            self.b.line(f"br label %{head}")
+            return after
+        stop = self.read_table(self.body.outputs[-1].buffer, table)
+        word = self.emit(f"load i8, ptr {stop}, align 1")
+        ended = self.emit(f"icmp ne i8 {word}, 0")
+        done = self.label()
+        self.branch(ended, done, head)
+        self.begin(done)
+        self.b.line(f"br label %{after}")
+        return done
+
+    def _count_made(self, run: tuple[str, str], ended: tuple[str, str]) -> str:
+        """Return how many steps were made: each the number, and the block it is of.
+
+        ``run`` where all were made, ``ended`` where a step has said to stop.
+        """
+        (k, head), (following, done) = run, ended
+        made = self.emit(f"phi i64 [{k}, %{head}], [{following}, %{done}]")
+        if self.what.limited:
+            # NumPy says what is wrong, if no step has ended it.
+            open_ = self.emit(f"phi i1 [true, %{head}], [false, %{done}]")
+            any_ = self.emit(f"icmp sgt i64 {made}, 0")
+            self._fail_if(self.emit(f"and i1 {open_}, {any_}"))
+        return made
 
     # The number of steps
 
@@ -395,7 +430,7 @@ class _LoopWriter(_Writer):
         return self.step.operands[start : start + self.what.seqs]
 
     def _stop_if_flagged(self) -> None:
-        """Return if something was found wrong: what follows would read nonsense."""
+        """Return after an error flag: further steps would read invalid memory."""
         stop, go_on = self.label(), self.label()
         flag = self.emit(f"load i64, ptr {self.read_table(self.step.flag)}, align 8")
         self.branch(self.emit(f"icmp ne i64 {flag}, 0"), stop, go_on)
@@ -441,7 +476,7 @@ class _LoopWriter(_Writer):
         return place
 
     def _is_in_place(self, carry: int, place: int) -> bool:
-        """Return whether a step may write a value over the one before it."""
+        """Return whether a step may overwrite the previous value of a carry."""
         leaf = self.leaves[self.what.consts + self.what.seqs + carry]
         body = self.body
         last, first = body.buffers[leaf].last, body.buffers[place].first
@@ -505,7 +540,7 @@ class _LoopWriter(_Writer):
             self.body.steps[first] = step._replace(parts=step.parts[1:])
 
     def _locate_results(self) -> dict[int, str]:
-        """Return where results begin whose places are fixed, and states of others."""
+        """Return the fixed starts of results, and the states of growing ones."""
         fixed = {}
         for number, i in enumerate(self.step.results):
             kind = self.plan.buffers[i].kind
@@ -531,7 +566,7 @@ class _LoopWriter(_Writer):
     def _write_targets(
         self, targets: steps.Targets, k: str, t: str, table: str, fixed: dict[int, str]
     ) -> list[tuple[str, str, int]]:
-        """Fill in where outputs go; return what is to be copied after the step."""
+        """Fill in the targets of outputs; return the copies due after the step."""
         buffers = self.body.buffers
         pointers: dict[int, str] = {}
         for place, number in targets.results.items():
@@ -571,7 +606,7 @@ class _LoopWriter(_Writer):
         self.begin(go_on)
 
     def _write_finals(self, made: str, table: str) -> None:
-        """Fill in what the loop gives when it has ended."""
+        """Fill in the results of the loop after its end."""
         what = self.what
         for number, (kind, k) in enumerate(what.results):
             i = self.step.results[number]

@@ -77,7 +77,7 @@ def lower(graph: Graph, target: Target) -> Plan:
 
 
 class _Lowering(Plan):
-    """A plan while it is being made."""
+    """A plan during its construction."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class _Lowering(Plan):
         self._find_lifetimes()
 
     def _find_placed(self) -> None:
-        """Find what kernels write to where a join has it, and joins inside of joins."""
+        """Find the kernels that write straight into a join, nested joins included."""
         readers: dict[int, int] = {}
         for x in (x for node in self.nodes for x in node.inputs):
             if isinstance(x, Tensor):
@@ -261,7 +261,7 @@ class _Lowering(Plan):
                 self.steps.append(step)
 
     def _share_buffer(self, node: Tensor, output: int) -> None:
-        """Let an update have the memory of what it changes; ``output`` is its place."""
+        """Give an update the memory of the changed array; ``output`` is its place."""
         place = self._places[node.serial] = self._places[
             self._order.find_root(node.inputs[0])
         ]
@@ -386,7 +386,7 @@ class _Lowering(Plan):
         return copy.broadcast(view.shape)
 
     def _read(self, x: Any) -> Any:
-        """Return where NumPy finds an operand: a view, what a call gave, or a value."""
+        """Return the operand of a call of NumPy: a view, a held result or a value."""
         if not isinstance(x, Tensor):
             return x
         if self.roles.of.get(x.serial) == "window":
@@ -644,7 +644,7 @@ class _Lowering(Plan):
         return self.flag
 
     def _share(self, plan: Plan) -> InnerProgram:
-        """Return a program inside of a step, and the buffers that it shares."""
+        """Return a program inside a step, with the buffers that both share."""
         shared = []
         for i, buffer in enumerate(plan.buffers):
             if buffer.kind == "constant":
@@ -713,7 +713,7 @@ class _Lowering(Plan):
         return View(place, 0, spec.shape, pack_strides(spec), kind_of(spec.dtype))
 
     def _own_outputs(self) -> None:
-        """Give each output a buffer that it fills, and shares with no other Tensor."""
+        """Give each output a buffer of its own, shared with no other Tensor."""
         taken: dict[View, View] = {}
         for k, y in enumerate(self.outputs):
             if isinstance(y, View):

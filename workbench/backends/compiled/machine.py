@@ -48,7 +48,7 @@ _TRACKERS: dict[int, Any] = {}
 
 
 class Machine:
-    """What code is made for, and how it comes into the process.
+    """The processor that code is made for, and the way to load code.
 
     Attributes
     ----------
@@ -68,8 +68,8 @@ class Machine:
             version = import_module("llvmlite").__version__
         except ImportError as error:
             raise CompilerError(
-                "llvmlite is not installed, so programs run as NumPy. Install it: pip"
-                " install llvmlite."
+                "llvmlite is not installed, so programs run as NumPy. Run pip install"
+                " 'autodiff-workbench[compiled]'."
             ) from error
         llvm = self.llvm
         try:
@@ -177,7 +177,7 @@ class Machine:
 
 
 class Definition(NamedTuple):
-    """A function that kernels share: what declares it, its IR, what that declares."""
+    """A function that kernels share: its declaration, its IR, its own declarations."""
 
     declaration: str
     ir: str
@@ -256,7 +256,7 @@ def _leave_code() -> None:
 
 
 def _renew_lock() -> None:
-    """Take a new lock in the child of a fork: who held the old one is not there."""
+    """Take a new lock in the child of a fork: the old owner does not exist there."""
     Machine._lock = threading.Lock()
 
 
@@ -359,7 +359,7 @@ def find_cache_folder() -> Path | None:
 
 
 def _find_cache_root() -> Path:
-    """Return where the system keeps what can be made again."""
+    """Return the system's folder for caches."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", tempfile.gettempdir()))
     if sys.platform == "darwin":
@@ -368,7 +368,7 @@ def _find_cache_root() -> Path:
 
 
 def _is_mine(folder: Path) -> bool:
-    """Return whether a folder is this user's, and nobody else may write to it."""
+    """Return whether a folder is this user's, and closed to writes by others."""
     if not hasattr(os, "getuid"):
         return True
     state = folder.stat()
@@ -385,7 +385,7 @@ def _is_safe(folder: Path) -> bool:
 
 
 def read_object(digest: str) -> bytes | None:
-    """Return object code by its key; None if there is none, or it is damaged."""
+    """Return object code by its key; None if missing or damaged."""
     folder = find_cache_folder()
     if folder is None:
         return None
@@ -427,7 +427,7 @@ _written = 0
 
 
 def shrink_cache(folder: Path, most: int) -> None:
-    """Remove what was read longest ago until the rest takes at most so many bytes."""
+    """Remove the entries read longest ago until the rest fits a number of bytes."""
     entries = []
     with os.scandir(folder) as found:
         for entry in found:

@@ -1,9 +1,8 @@
-"""Where the values of a run lie: one block for what comes and goes, arrays for results.
+"""Memory of a run: one block for temporary values, arrays for results.
 
 A buffer's place in the block is free again after the step that reads it last; a kernel
-writes where it reads, entry by entry, when nobody reads that value later. Results are
-arrays of their own. Memory of a call is used again for a later one when nobody else
-holds it.
+writes where it reads, entry by entry, when no later step reads that value. Results are
+arrays of their own. Memory of a call is used again for a later one when it is free.
 """
 
 from __future__ import annotations
@@ -171,7 +170,7 @@ class Pool:
 
 
 def _renew_lock() -> None:
-    """Take a new lock in the child of a fork: who held the old one is not there."""
+    """Take a new lock in the child of a fork: the old owner does not exist there."""
     Pool._lock = threading.RLock()
 
 
@@ -180,7 +179,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _is_as_made(array: Array, key: tuple[tuple[int, ...], np.dtype[Any]]) -> bool:
-    """Return whether an array is still what it was, and nobody would notice its use."""
+    """Return whether an array is unchanged and free to be used again."""
     return (
         array.shape == key[0]
         and array.dtype == key[1]
@@ -217,7 +216,7 @@ class Growth:
         self.states = np.zeros((count, 2), np.int64)
 
     def count_bytes(self) -> int:
-        """Return how many bytes it has."""
+        """Return the size in bytes."""
         return int(np.sum(self.states[:, 1]))
 
     def __del__(self) -> None:
@@ -229,7 +228,7 @@ class Growth:
 
 
 def _free_memory(address: int) -> None:
-    """Give back what `realloc` has given."""
+    """Free memory from `realloc`."""
     place = find_address("free")
     assert place is not None
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(place)(address)

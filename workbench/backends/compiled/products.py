@@ -1,4 +1,4 @@
-"""Products of matrices: by BLAS as SciPy hands it out, small ones in registers.
+"""Products of matrices: by BLAS from SciPy, small ones in registers.
 
 A call of BLAS costs as much as thousands of multiplications. A product that is small
 runs in tiles of registers, in one of two forms: along rows of the right matrix, or
@@ -46,7 +46,7 @@ class ProductStep(NamedTuple):
 
 
 def align_views(a: View, b: View, out: View) -> tuple[View, View, View]:
-    """Return views whose last two axes are matrices, and the others those of all."""
+    """Return views as matrices in the last two axes, with common axes before."""
     size = int(a.kind[1:])
     shape, strides = list(out.shape), list(out.strides)
     if len(a.shape) == 1:
@@ -108,7 +108,7 @@ def find_form(a: Matrix, b: Matrix, size: int) -> str | None:
 
 
 def _orient(a: Matrix, b: Matrix, size: int) -> tuple[str, bool] | None:
-    """Return the form of a small product, and whether it is that of the transposes.
+    """Return the form of a small product, and whether both sides are transposed.
 
     Those have the result in the same order if it is one column.
     """
@@ -135,7 +135,7 @@ def is_product(a: View, b: View) -> bool:
 
 
 def lies_for_blas(x: View) -> bool:
-    """Return whether BLAS takes a matrix as it lies."""
+    """Return whether BLAS can read a matrix in place."""
     return find_leading(read_matrix(x), int(x.kind[1:])) is not None
 
 

@@ -170,6 +170,8 @@ class Program:
         self._builders: list[Builder] = []
         self._extra: list[str] = []
         self._runs: list[Native | HostStep] = []
+        #: Functions that the next run calls, their rounds, and the steps they are of.
+        self._pending: list[tuple[str, int, int]] = []
         self._write_functions(machine, separate)
         self._size = place_buffers(plan)
         self._specs = [Spec(x.spec.shape, x.spec.dtype) for x in graph.leaves]
@@ -222,69 +224,79 @@ class Program:
     # Code
 
     def _write_functions(self, machine: Machine, separate: bool) -> None:
+        """Write all steps; those that follow one another natively are one run.
+
+        ``separate``: each is a run of its own.
+        """
         plan = self.plan
-        pending: list[tuple[str, int, int]] = []
-
-        def close() -> None:
-            if pending:
-                name = f"run{len(self._runs)}"
-                calls = "\n".join(
-                    f"  call void @{f}(ptr %table, i64 0, i64 {rounds})"
-                    for f, rounds, _ in pending
-                )
-                self._extra.append(
-                    f"define void @{name}(ptr %table, i64 %lo, i64 %hi) {{\n{calls}\n"
-                    "  ret void\n}"
-                )
-                steps = tuple(step for *_, step in pending)
-                self._runs.append(Native(name, 0, 0, steps))
-                pending.clear()
-
-        def add(kernel: Kernel, name: str, number: int) -> None:
-            self._builders.append(write_kernel(machine, name, kernel))
-            rounds = kernel.lengths[0]
-            piece = kernel.chunk or self._share(kernel)
-            if piece and piece < rounds:
-                close()
-                self._runs.append(Native(name, rounds, piece, (number,)))
-            else:
-                pending.append((name, rounds, number))
-
         if plan.flag >= 0:
-            clear = write_zeros(machine, "clear_flag", plan.flag, 8)
-            self._builders.append(clear)
-            pending.append(("clear_flag", 0, 0))
+            self._add_zeros(machine, "clear_flag", plan.flag, 8, 0)
         for number, step in enumerate(list(plan.steps)):
             name = f"step{number}"
             if separate:
-                close()
+                self._close_run()
             if isinstance(step, KernelStep):
                 kernel, rest = self._split_reductions(step.kernel)
                 plan.steps[number] = KernelStep(kernel)
-                add(kernel, name, number)
+                self._add_kernel(machine, name, kernel, number)
                 for k, one in enumerate(rest):
-                    add(one, f"{name}_{k}", number)
+                    self._add_kernel(machine, f"{name}_{k}", one, number)
             elif isinstance(step, (ProductStep, SystemStep, LoopStep, ChoiceStep)):
                 builders, calls = write_step(machine, name, step, plan)
                 self._builders += builders
                 piece = share_products(step) if isinstance(step, ProductStep) else 0
                 if piece:
-                    close()
+                    self._close_run()
                     self._runs.append(Native(name, calls[0][1], piece, (number,)))
                 else:
-                    pending += [(f, rounds, number) for f, rounds in calls]
+                    self._pending += [(f, rounds, number) for f, rounds in calls]
             elif isinstance(step, MoveStep):
                 if step.zeros >= 0:
                     size = plan.buffers[step.zeros].size
-                    zeros = write_zeros(machine, f"{name}_zeros", step.zeros, size)
-                    self._builders.append(zeros)
-                    pending.append((f"{name}_zeros", 0, number))
+                    self._add_zeros(machine, f"{name}_zeros", step.zeros, size, number)
                 for k, part in enumerate(step.parts):
-                    add(part, f"{name}_{k}", number)
+                    self._add_kernel(machine, f"{name}_{k}", part, number)
             else:
-                close()
+                self._close_run()
                 self._runs.append(step)
-        close()
+        self._close_run()
+
+    def _add_zeros(
+        self, machine: Machine, name: str, place: int, size: int, number: int
+    ) -> None:
+        """Write the function that fills a buffer with zeros, for a step."""
+        self._builders.append(write_zeros(machine, name, place, size))
+        self._pending.append((name, 0, number))
+
+    def _add_kernel(
+        self, machine: Machine, name: str, kernel: Kernel, number: int
+    ) -> None:
+        """Write a kernel of a step; one that several cores share is a run."""
+        self._builders.append(write_kernel(machine, name, kernel))
+        rounds = kernel.lengths[0]
+        piece = kernel.chunk or self._share(kernel)
+        if piece and piece < rounds:
+            self._close_run()
+            self._runs.append(Native(name, rounds, piece, (number,)))
+        else:
+            self._pending.append((name, rounds, number))
+
+    def _close_run(self) -> None:
+        """Write one function that calls those that wait."""
+        if not self._pending:
+            return
+        name = f"run{len(self._runs)}"
+        calls = "\n".join(
+            f"  call void @{f}(ptr %table, i64 0, i64 {rounds})"
+            for f, rounds, _ in self._pending
+        )
+        self._extra.append(
+            f"define void @{name}(ptr %table, i64 %lo, i64 %hi) {{\n{calls}\n"
+            "  ret void\n}"
+        )
+        steps = tuple(step for *_, step in self._pending)
+        self._runs.append(Native(name, 0, 0, steps))
+        self._pending.clear()
 
     def _share(self, kernel: Kernel) -> int:
         """Return how many rounds of the outermost loop make a piece; 0: all."""
@@ -296,7 +308,7 @@ class Program:
         return _round_piece(kernel, -(-rounds // pieces))
 
     def _split_reductions(self, kernel: Kernel) -> tuple[Kernel, list[Kernel]]:
-        """Return a kernel whose large reductions are made in pieces, and what joins."""
+        """Return a kernel with large reductions in pieces, and their joins."""
         if not kernel.reduces_outermost or kernel.size <= 2 * PIECE:
             return kernel, []
         rounds = kernel.lengths[0]
@@ -395,7 +407,7 @@ class Program:
     ) -> list[Any]:
         """Return the outputs for these inputs, as arrays that nobody else writes to.
 
-        The inputs have the shapes and dtypes of the graph's leaves. ``observe`` is told
+        The inputs have the shapes and dtypes of the graph's leaves. ``observe`` gets
         the seconds of each call.
 
         Raises
@@ -491,7 +503,7 @@ class Program:
         empty: Sequence[Any] = (),
         numbers: bool = False,
     ) -> Callable[..., Any] | None:
-        """Return the program as a built-in function, if it can be one; see `entry`."""
+        """Return the program as a built-in function, where possible; see `entry`."""
         addresses = [
             self._library.addresses[run.function]
             for run in self._runs
@@ -511,7 +523,7 @@ class Program:
 
     @property
     def memory(self) -> int:
-        """The bytes that a call takes: for what comes and goes, and for results."""
+        """The bytes that a call takes: temporary memory, and results."""
         results = [b for b in self.plan.buffers if b.kind in ("output", "host")]
         return self._size + sum(b.known_size for b in results)
 
@@ -524,7 +536,7 @@ class Program:
             table.release()
 
     def _plan_readers(self) -> list[tuple[Any, int, str]]:
-        """Return for each result its buffer, and how it is read.
+        """Return for each result its buffer and the way to read the result.
 
         As the ``whole`` array of the buffer, as the ``number`` in it, or as a ``part``,
         which is copied, as is what others have.
@@ -541,7 +553,7 @@ class Program:
         return made
 
     def _prepare_operand(self, x: Any) -> tuple[Any, Any]:
-        """Return an operand of a call of NumPy as `_call_numpy` takes it.
+        """Return an operand of a call of NumPy in the form of `_call_numpy`.
 
         Its buffer, and how its array is made of that: None, if it is all of it.
         """
@@ -652,7 +664,7 @@ PLAIN, OWN = 0x1 | 0x100, 0x1 | 0x100 | 0x4 | 0x400
 
 
 def _is_own(array: Array, operands: Sequence[Any]) -> bool:
-    """Return whether what NumPy has given is nobody else's, and laid out plainly."""
+    """Return whether a result of NumPy owns its memory, in plain layout."""
     if array.flags.num & OWN != OWN:
         return False
     for x in operands:
@@ -693,7 +705,7 @@ def count_threads() -> int:
 
 
 class Crew:
-    """Threads that help the caller with the rounds of a kernel, if they come to it.
+    """Threads that help the caller with the rounds of a kernel, if free in time.
 
     All that they share is made of single steps of C: an interrupt in the main thread
     leaves no lock behind, as those of `concurrent.futures` may stay.

@@ -1,4 +1,4 @@
-"""`Roles`: what computes each node of a graph, and where views lie.
+"""`Roles`: the role of each node of a graph, and the places of views.
 
 An op becomes an entry of a kernel, a gather, a reduction, a product, a system of
 equations, a move of memory, a loop or a choice with plans of its own, or a call of
@@ -112,12 +112,12 @@ class Roles:
         self._target = target
         self._scratch = target.make_builder()
         self._known: dict[Any, bool] = {}
-        #: Views of rows of unknown number that somebody reads who is not a loop.
+        #: Views of rows of unknown number with a reader other than a loop.
         self._refused: set[int] = set()
         self._find_roles()
 
     def _find_roles(self) -> None:
-        """Find what computes each node."""
+        """Find the role of each node."""
         while True:
             for node in self.nodes:
                 self.of[node.serial] = self._find_role(node)
@@ -290,7 +290,7 @@ class Roles:
         return find_index_address(view, arrays, domain, {}) is not None
 
     def _is_assignable(self, x: Any, spec: Spec) -> bool:
-        """Return whether a kernel writes an operand as NumPy writes it to an array."""
+        """Return whether a kernel can write an operand as NumPy assigns to an array."""
         given = read_spec(x)
         if math.prod(given.shape) == 0:
             return False
@@ -309,7 +309,7 @@ class Roles:
         )
 
     def _is_copied(self, node: Tensor) -> bool:
-        """Return whether a kernel copies what a reshape cannot view."""
+        """Return whether a kernel copies the operand of a reshape that is no view."""
         return self.is_plain(read_spec(node.inputs[0])) and not node.params.get("order")
 
     def _is_movable(self, node: Tensor) -> bool:
@@ -325,13 +325,13 @@ class Roles:
         return all(self.is_plain(read_spec(x)) for x in node.inputs)
 
     def _has_layout(self, node: Tensor) -> bool:
-        """Find where a view lies in the memory of what it is a view of."""
+        """Find the place of a view in the memory of its base."""
         x = node.inputs[0]
         known = isinstance(x, Tensor) and (
             x.serial in self.of or x.serial in self._leaves
         )
         whole = self._find_layout(x) if known else None
-        # Others are asked for their lengths alone, or are constants.
+        # Other operands are read for their lengths alone, or are constants.
         measured = isinstance(node.op, DeferredOp)
         others = [self._example(y, measured) for y in node.inputs[1:]]
         if whole is None or any(y is None for y in others):
@@ -385,7 +385,7 @@ class Roles:
         return None if layout is None else layout.array
 
     def _is_nested(self, node: Tensor) -> bool:
-        """Return whether a loop or a choice is native, and keep the plans it holds."""
+        """Return whether a loop or choice is native, and keep its inner plans."""
         assert node.op.lower is not None
         what = node.op.lower(node, "compiled")
         bodies: Sequence[Graph]

@@ -80,7 +80,7 @@ class RoutineWriter:
         self.lines.append(f"  {text}")
 
     def name_value(self, text: str) -> str:
-        """Add a line whose value is used later."""
+        """Add a line with a value that later lines read."""
         self.count += 1
         self.emit(f"%v{self.count} = {text}")
         return f"%v{self.count}"
@@ -175,7 +175,7 @@ class RoutineWriter:
         self.loops.pop()
 
     def leave(self, label: str) -> None:
-        """Go to a label; what follows is reached from nowhere."""
+        """Go to a label; the code after is unreachable."""
         self.emit(f"br label %{label}")
         self.lines.append(f"{self.make_label()}:")
 
@@ -239,7 +239,7 @@ class RoutineWriter:
         return self.name_value(f"phi i64 [1, %{yes}], [0, %{no}]")
 
     def branch(self, x: ast.expr, yes: str, no: str) -> None:
-        """Go to one of two labels; what follows ``and`` and ``or`` only if needed."""
+        """Go to one of two labels; ``and`` and ``or`` stop early, as in Python."""
         match x:
             case ast.BoolOp(operator, values):
                 for value in values[:-1]:
@@ -269,7 +269,7 @@ def _is_int(annotation: ast.expr | None) -> bool:
 
 
 def _read_target(target: ast.expr) -> ast.expr:
-    """Return what an assignment writes to, as a value."""
+    """Return the target of an assignment, as an expression that reads."""
     read: ast.expr = ast.parse(ast.unparse(target), mode="eval").body
     return read
 

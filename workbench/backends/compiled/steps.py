@@ -133,7 +133,7 @@ class HostStep(NamedTuple):
 
 
 class InnerProgram(NamedTuple):
-    """A program inside of a step: its plan, and what it shares with the plan outside.
+    """A program inside a step: its plan, and the buffers shared with the outer plan.
 
     Each pair is a buffer outside and one inside.
     """
@@ -201,7 +201,7 @@ class Targets:
         self.in_place: set[int] = set()
 
     def fill_result(self, number: int, place: int, fits: bool = True) -> None:
-        """Let an output be a result, or a copy of it where it cannot be."""
+        """Make an output a result, or a copy of one where the layouts differ."""
         if place in self.results or not fits:
             self.copies.append((number, place))
         else:
@@ -262,14 +262,14 @@ def plan_loop(
 
 
 class Rows(NamedTuple):
-    """An operand of which a step takes a row, or the run knows how many it has."""
+    """An operand in rows: a step takes one, or only the run knows their number."""
 
     view: View
     length: View | None
 
 
 class Held(NamedTuple):
-    """An operand that is handed on as NumPy gave it: a tuple, an object."""
+    """An operand passed on unchanged from NumPy: a tuple, an object."""
 
     buffer: int
 
@@ -364,13 +364,13 @@ def is_number(x: Any) -> bool:
 
 
 def make_example(x: Any) -> Any:
-    """Return an array of an operand's shape and dtype, or a number as it is."""
+    """Return an array of an operand's shape and dtype; a number stays a number."""
     spec = read_spec(x)
     return x if spec.weak else spec.example()
 
 
 def read_value(x: Any) -> Any:
-    """Return the value of an operand, None where only the run knows it."""
+    """Return the value of an operand, None if known only at run time."""
     return x._value if isinstance(x, Tensor) else x
 
 
@@ -381,7 +381,7 @@ def find_domain(node: Tensor, role: str) -> tuple[int, ...]:
 
 
 def pack_strides(spec: Spec) -> tuple[int, ...]:
-    """Return the strides of an array whose entries lie one after the other."""
+    """Return the strides of a contiguous array."""
     strides, step = [], spec.dtype.itemsize
     for n in reversed(spec.shape):
         strides.append(step)
@@ -404,7 +404,7 @@ def _read_start(array: np.ndarray[Any, Any]) -> int:
 
 
 def _choose_reader() -> Callable[[np.ndarray[Any, Any]], int]:
-    """Return what reads the address out of an array, or asks NumPy for it."""
+    """Return the function that reads an array's address, directly or by NumPy."""
     if sys.implementation.name != "cpython":  # an id is no address
         return _ask_start
     x = np.empty(9)

@@ -1,4 +1,4 @@
-"""`Target`: what a graph is lowered for, a processor or another device.
+"""`Target`: the device that a graph is lowered for, a processor or another.
 
 Fusion, schedule and memory are the same for all of them. A target says what its kernels
 compute, and which steps it has besides kernels.
@@ -29,7 +29,7 @@ class Target(Protocol):
         """The kinds of entries that its kernels compute with."""
 
     def make_builder(self) -> EntryBuilder:
-        """Return what writes an entry in its language."""
+        """Return a builder that writes an entry in the target's language."""
 
     def has_products(self, kind: str) -> bool:
         """Return whether a library multiplies matrices of a kind of entries."""
@@ -50,7 +50,7 @@ class Processor:
         self.machine = machine
 
     def make_builder(self) -> EntryBuilder:
-        """Return what writes an entry as LLVM's IR."""
+        """Return a builder that writes an entry as LLVM's IR."""
         return Builder(self.machine, 1)
 
     def has_products(self, kind: str) -> bool:

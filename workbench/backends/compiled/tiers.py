@@ -1,4 +1,4 @@
-"""`TieredFunction`: NumPy answers at once, compiled code when it is ready.
+"""`TieredFunction`: NumPy answers at once, compiled code when ready.
 
 A program is compiled once for each set of shapes and dtypes that it is called with, by
 one thread in the background. Until then, and where it cannot be compiled, NumPy runs
@@ -42,7 +42,7 @@ WORTHWHILE = 0.02
 #: What a GPU refuses to compile, for lack of memory say, is tried so many times.
 MOST_TRIES = 3
 
-#: The reasons that this process was told for not compiling a program.
+#: The reasons against compiling that this process has warned of already.
 _TOLD: set[str] = set()
 #: A set of shapes and dtypes of the inputs.
 Key = tuple[tuple[Any, ...], ...]
@@ -74,7 +74,7 @@ class Attempt:
         self.spent = 0.0
 
     def is_due(self) -> bool:
-        """Return whether it is to be compiled: it has not been tried, or is again."""
+        """Return whether to compile now: not tried yet, or due for another try."""
         if self.program is not None or self.reason is not None:
             return False
         return not self.begun or (self.refused > 0 and self.done.is_set())
@@ -187,15 +187,15 @@ class TieredFunction:
         return self._numpy.run(arrays, observer)
 
     def _find_compiler(self) -> Callable[[Graph], Any]:
-        """Return what makes a program of a graph; it does not hold this function."""
+        """Return the function that turns a graph into a program."""
         return Program
 
     def _describe(self, x: Any) -> tuple[Any, ...]:
-        """Return what tells the program of an input from others."""
+        """Return the part of an input that decides its program."""
         return describe_form(x)
 
     def _find_foreign(self, key: Key) -> str | None:
-        """Return why arrays of such forms are not for compiled code; None: they are."""
+        """Return the reason why compiled code refuses these arrays, or None."""
         foreign = [form[0] for form in key if len(form) > 2]
         if not foreign:
             return None
@@ -230,7 +230,7 @@ class TieredFunction:
         BACKGROUND.send(job, attempt.done)
 
     def _report(self, reason: str) -> None:
-        """Tell once that NumPy runs what was to run compiled: each reason once."""
+        """Warn that NumPy runs the program in place of compiled code, once a reason."""
         if self.eager and not self.has_warned:
             self.has_warned = True
             if reason not in _TOLD:
@@ -256,7 +256,7 @@ class TieredFunction:
         return self._last is not None and self._last.done.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the compiled code of the last shapes; begin with it if need be.
+        """Wait for the compiled code of the last shapes; start compiling if needed.
 
         Before the first call these are the shapes that the inputs were declared with.
         """
@@ -298,7 +298,7 @@ class TieredFunction:
 
     @property
     def source(self) -> str:
-        """The program as NumPy code; it runs with ``constants`` as its globals."""
+        """The program as NumPy code, to run with ``constants`` as its globals."""
         return self._numpy.source
 
     @property
@@ -308,7 +308,7 @@ class TieredFunction:
 
 
 def describe_form(x: Any) -> tuple[Any, ...]:
-    """Return what tells the program of an input from others."""
+    """Return the part of an input that decides its program: dtype and shape."""
     kind = type(x)
     if kind is np.ndarray or issubclass(kind, np.generic):
         return x.dtype, x.shape
@@ -322,7 +322,7 @@ def _compile_wanted(
     tell: Callable[[Program], None] | None,
     kinds: Collection[str],
 ) -> None:
-    """Compile a program, if its function has not let go of it meanwhile."""
+    """Compile a program, unless its function has dropped the attempt."""
     attempt = reference()
     if attempt is not None:
         _compile(function, attempt, make, tell, kinds)
@@ -396,7 +396,7 @@ def compile(graph: Graph, own: bool = False) -> TieredFunction:
 
 
 def compile_when_worthwhile(graph: Graph, own: bool = False) -> TieredFunction:
-    """Return the graph as a function that is compiled once it has run for a while."""
+    """Return the graph as a function, compiled after a while of running."""
     return TieredFunction(graph, own, eager=False)
 
 

@@ -1,4 +1,4 @@
-"""Loops of ufuncs inside kernels: what NumPy itself calls, for a few lanes at a time.
+"""Loops of ufuncs inside kernels: NumPy's own, for a few lanes at a time.
 
 A ufunc is a list of C functions, one for each combination of dtypes, and NumPy lets
 everybody read it (`numpy/ufuncobject.h`). What no primitive and no scalar of a row
@@ -60,7 +60,7 @@ class UfuncLoop(NamedTuple):
 
 @cache
 def find_loop(ufunc: np.ufunc, kinds: tuple[str, ...]) -> UfuncLoop | None:
-    """Return the loop of a ufunc that takes such kinds; None: there is none."""
+    """Return the loop of a ufunc for these kinds, or None."""
     if sys.implementation.name != "cpython":  # an id is no address
         return None
     whole = _Ufunc.from_address(id(ufunc))
@@ -88,7 +88,7 @@ def find_loop(ufunc: np.ufunc, kinds: tuple[str, ...]) -> UfuncLoop | None:
 
 
 def has_error_settings() -> bool:
-    """Return whether `scipy.special.errstate` has set what a new thread does not know.
+    """Return whether `scipy.special.errstate` is active, which threads do not share.
 
     SciPy keeps for each thread what becomes of errors: another core would lose them.
     """

@@ -108,7 +108,7 @@ class Frame:
 
 
 class Action(ABC):
-    """What a call does, after the actions before it.
+    """One action of a call, after the actions before.
 
     Attributes
     ----------
@@ -129,10 +129,10 @@ class Action(ABC):
 
     @abstractmethod
     def run(self, frame: Frame) -> None:
-        """Put it on the stream."""
+        """Put the action on the stream."""
 
     def describe(self) -> str:
-        """Return in words what it does."""
+        """Return a description of the action."""
         return type(self).__name__
 
 
@@ -151,7 +151,7 @@ class LaunchAction(Action):
         self.launch = launch
 
     def run(self, frame: Frame) -> None:
-        """Launch it."""
+        """Launch the kernel."""
         places = frame.places
         self.function(*[places[i] + offset for i, offset in self.launch.pointers])
 
@@ -168,7 +168,7 @@ class ClearAction(Action):
         self.size = size
 
     def run(self, frame: Frame) -> None:
-        """Clear it."""
+        """Clear the buffer."""
         frame.runtime.clear(frame.places[self.buffer], self.size)
 
 
@@ -195,7 +195,7 @@ class ProductAction(Action):
 
 
 class HostAction(Action):
-    """An op is computed as CuPy computes it, on the device."""
+    """An op that CuPy's function computes, on the device."""
 
     is_capturable = False
     count = 0
@@ -217,7 +217,7 @@ class HostAction(Action):
         ]
 
     def run(self, frame: Frame) -> None:
-        """Compute it."""
+        """Compute the node by NumPy's or CuPy's function."""
         operands = tuple(
             frame.read(x)
             if isinstance(x, View)
@@ -267,7 +267,7 @@ class HostAction(Action):
             runtime.copy(place, runtime.find_address(array), int(array.nbytes))
 
     def describe(self) -> str:
-        """Return its op, who computes it, and what to write instead."""
+        """Return the op, the library that computes the node, and an alternative."""
         return explain_call(self.node)
 
 
@@ -285,7 +285,7 @@ class CallAction(Action):
         self.count = 1 + len(self._results)
 
     def run(self, frame: Frame) -> None:
-        """Launch it."""
+        """Launch the user's kernel."""
         places = [frame.places[i] for i, _ in self._results]
         for place, (_, size) in zip(places, self._results, strict=True):
             frame.runtime.clear(place, size)
@@ -321,7 +321,7 @@ class _NestedAction(Action):
         return at
 
     def make_table(self, frame: Frame, program: InnerProgram, start: int) -> Frame:
-        """Return the frame of a program whose own memory begins at an address."""
+        """Return the frame of a program with its own memory at an address."""
         buffers = program.plan.buffers
         places = [0] * len(buffers)
         for outer, inner in program.shared:
@@ -333,7 +333,7 @@ class _NestedAction(Action):
 
 
 class _Operand:
-    """An operand that a program reads where it lies, or where it is copied to.
+    """An operand that a program reads in place, or from a copy.
 
     Kernels take what begins at a multiple of `ALIGNMENT`.
     """
@@ -360,7 +360,7 @@ class _Operand:
         return apart + int(self.view.kind[1:])
 
     def place(self, frame: Frame, start: Address, t: int = 0) -> Address:
-        """Return where the program finds it in a step; copy it there if need be."""
+        """Return the operand's address in a step; copy the operand there if needed."""
         address = frame.locate(self.view) + t * self.step
         if self.spot < 0:
             return address
@@ -477,7 +477,7 @@ class LoopAction(_NestedAction):
             frame.runtime.copy(target, table[leaf], size)
 
     def _fill_results(self, frame: Frame, table: list[Address], made: int) -> None:
-        """Fill in what the loop gives when it has ended."""
+        """Fill in the results of the loop after its end."""
         for number, (kind, k) in enumerate(self.what.results):
             i = self.results[number]
             if self.kinds[number] == "absent":
@@ -490,24 +490,24 @@ class LoopAction(_NestedAction):
                 frame.runtime.write_number(frame.places[i], made)
 
     def describe(self) -> str:
-        """Return its op, and what keeps it from being captured, if anything does."""
+        """Return the op, and the reason against a capture if there is one."""
         name = self.node.op.name
         if self.what.until:
             return (
-                f"{name}, of which the host must know after each step if it ends: a"
-                " wb.scan of so many steps is captured"
+                f"{name}, which the host must ask after each step whether it ends: a"
+                " wb.scan with a fixed number of steps is captured"
             )
         if self._given is not None:
             return (
-                f"{name}, whose number of steps the host must know: one that does not"
-                " come from the GPU is captured"
+                f"{name}, whose number of steps the host must read: a number that does"
+                " not come from the GPU is captured"
             )
         inside = (x.describe() for x in self.actions if not x.is_capturable)
         return next((f"{name}, in which is {x}" for x in inside), name)
 
 
 class ChoiceAction(_NestedAction):
-    """A choice of two programs, whose condition the host waits for."""
+    """A choice of two programs; the host waits for the condition."""
 
     is_capturable = False
 
@@ -551,9 +551,9 @@ class ChoiceAction(_NestedAction):
             runtime.copy(places[number], table[place], buffers[place].size)
 
     def describe(self) -> str:
-        """Return its op, and why it is not captured."""
+        """Return the op, and the reason against a capture."""
         return (
-            f"{self.node.op.name}, whose condition the host must know: np.where of both"
+            f"{self.node.op.name}, whose condition the host must read: np.where of both"
             " results is captured, and so are short branches of kernels"
         )
 
@@ -607,7 +607,7 @@ class BothAction(_NestedAction):
 
 
 def write_actions(plan: Plan, runtime: Runtime) -> tuple[list[Action], list[Launch]]:
-    """Return what runs a plan, and the launches of its kernels.
+    """Return the actions of a plan, and the launches of its kernels.
 
     The plan gets buffers that kernels need for themselves: its memory is placed after
     this.
@@ -766,7 +766,7 @@ def find_call(step: HostStep, plan: Plan, kinds: Collection[str]) -> CudaCall | 
 
 
 def add_buffer(plan: Plan, buffer: Buffer) -> View:
-    """Add a buffer to a plan; return all of it."""
+    """Add a buffer to a plan; return a view of the whole buffer."""
     plan.buffers.append(buffer)
     return whole_view(len(plan.buffers) - 1, buffer.spec)
 

@@ -46,7 +46,7 @@ REINTERPRETED = {
 
 
 def format_literal(number: Any, kind: str) -> str:
-    """Return a number as C++ spells it in a kind."""
+    """Return a number of a kind in C++ notation."""
     if kind == "b1":
         return "true" if number else "false"
     if kind[0] != "f":
@@ -113,7 +113,7 @@ class CudaBuilder(EntryBuilder):
     # Arithmetic and choices
 
     def operate(self, word: str, x: Value, y: Value) -> Value:
-        """Write an operation of two operands of one kind, by LLVM's word for it."""
+        """Write an operation on two operands of one kind, named by LLVM's word."""
         kind = x.kind
         if word.startswith("f") and kind[0] != "f":
             raise CompilerError(f"no kernel computes {word} of {kind}.")
@@ -168,7 +168,7 @@ class CudaBuilder(EntryBuilder):
         return self.emit(f"({REGISTERS[kind]}){x.text}", kind)
 
     def intrinsic(self, name: str, *values: Value) -> Value:
-        """Call one of LLVM's functions of floats, such as ``llvm.sqrt``."""
+        """Call one of LLVM's functions of floats, like ``llvm.sqrt``."""
         return self.call_library(name.removeprefix("llvm."), *values)
 
     def call_library(self, name: str, *values: Value) -> Value:
@@ -216,7 +216,7 @@ class CudaBuilder(EntryBuilder):
         self, condition: Value, general: Callable[[], Sequence[Value]],
         usual: Callable[[], Sequence[Value]],
     ) -> list[Value]:  # fmt: skip
-        """Return what ``general`` writes if a condition holds, else what ``usual``."""
+        """Return the values of ``general`` if a condition holds, else of ``usual``."""
         before, ways = self.lines, []
         for write in (general, usual):
             self.lines = []
@@ -241,7 +241,7 @@ class CudaBuilder(EntryBuilder):
         return self.read(f"(const {stored_type(kind)}*)({pointer})", 0, kind)
 
     def read(self, array: str, place: int | str, kind: str) -> Entry:
-        """Read an entry of an array of what memory holds."""
+        """Read an entry of an array in its stored form."""
         if kind in PARTS:
             text = f"({array})[{place}]"
             parts = [self.emit(f"{text}.{part}", PARTS[kind]) for part in "xy"]
@@ -256,7 +256,7 @@ class CudaBuilder(EntryBuilder):
         self.write(f"({stored_type(x.kind)}*)({pointer})", 0, x)
 
     def write(self, array: str, place: int | str, x: Entry) -> None:
-        """Write an entry of an array of what memory holds."""
+        """Write an entry to an array in its stored form."""
         target = f"({array})[{place}]"
         if isinstance(x, Complex):
             both = f"{{{x.real.text}, {x.imag.text}}}"
@@ -267,7 +267,7 @@ class CudaBuilder(EntryBuilder):
 
 
 def stored_type(kind: str) -> str:
-    """Return the type of C++ of what memory holds of a kind."""
+    """Return the C++ type of a kind in memory."""
     if kind in PARTS:
         return f"Pair<{REGISTERS[PARTS[kind]]}>"
     return STORED[kind]

@@ -22,12 +22,12 @@ from workbench.errors import DeviceError, DtypeError, UsageError
 NO_DRIVER, NO_DEVICE = 35, 100
 
 _LOCK = threading.Lock()
-#: The GPU of this process, once somebody has asked for it.
+#: The GPU of this process, found at the first request.
 _RUNTIME: Runtime | None = None
 
 
 def find_runtime() -> Runtime:
-    """Return what runs programs on the GPU.
+    """Return the runtime that runs programs on the GPU.
 
     Raises
     ------
@@ -96,8 +96,8 @@ def _find_missing() -> str | None:
         count = 0
     if not count:
         return (
-            "the driver finds no NVIDIA GPU. Look at what nvidia-smi and the variable"
-            " CUDA_VISIBLE_DEVICES say."
+            "the driver finds no NVIDIA GPU. Look at the output of nvidia-smi and at"
+            " the variable CUDA_VISIBLE_DEVICES."
         )
     try:
         import_module("cupy_backends.cuda.libs.nvrtc").getVersion()
@@ -147,8 +147,8 @@ def check_places(runtime: Runtime, arrays: Sequence[Any], names: Sequence[str]) 
         what += f", and {_join(names[i] for i in there)} on the GPU"
     raise UsageError(
         f"{what}{blame.user_line()}. The program runs on the GPU, and nothing moves in"
-        " silence. Write wb.to_gpu(x) of what is to go there (once, before a loop), or"
-        " wb.to_cpu(x) of the others."
+        " silence. Write wb.to_gpu(x) for each array that is on the CPU (once, before"
+        " a loop), or wb.to_cpu(x) for the others."
     )
 
 

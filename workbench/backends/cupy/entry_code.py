@@ -74,12 +74,12 @@ class Total(NamedTuple):
 
     @property
     def combination(self) -> Combination:
-        """The op that makes one value of two, and what changes nothing."""
+        """The op that combines two values, with its identity."""
         return COMBINATIONS[self.ufunc]
 
 
 class FunctionText:
-    """The text of one function while it is being written."""
+    """The text of one function, during its construction."""
 
     def __init__(self) -> None:
         self.b = CudaBuilder()
@@ -111,6 +111,59 @@ class FunctionText:
         name = f"{role}_{hashlib.sha256(key.encode()).hexdigest()[:16]}"
         pointers = tuple(self.pointers)
         return Launch(name, text, pointers, blocks, threads)
+
+
+#: A value, where its entries go, and how far apart they are along each loop.
+Store = tuple[int, View, list[int]]
+
+
+class _PackPlan(NamedTuple):
+    """How the threads of a launch go through entries: packs of neighbours."""
+
+    f: FunctionText
+    #: The type of indices.
+    whole: str
+    #: The values that the stored ones are computed of.
+    needed: Sequence[int]
+    stores: Sequence[Store]
+    #: What is loaded in packs.
+    loads: Sequence[Store]
+    #: The entries of a pack, and the packs of each load that are on their way at once.
+    lanes: int
+    rounds: int
+
+    def name_type(self, view: View) -> str:
+        """Return the type of a pack of entries."""
+        return f"Pack<{stored_type(view.kind)}, {self.lanes}>"
+
+    def name_load(self, k: int) -> str:
+        """Return the name of a pack of an operand."""
+        return f"l{k}{'[u]' if self.rounds > 1 else ''}"
+
+
+class _Shares(NamedTuple):
+    """How threads share the results of a reduction."""
+
+    #: How many results there are, of how many entries each.
+    results: int
+    entries: int
+    #: Whether neighbours in memory meet in one result.
+    along: bool
+    #: How many threads share a result, and how many results a block.
+    team: int
+    side: int
+    #: In how many pieces a result is made.
+    pieces: int
+
+    @property
+    def groups(self) -> int:
+        """How many blocks share all results of a piece."""
+        return -(-self.results // self.side)
+
+    @property
+    def length(self) -> int:
+        """How many entries of a result a piece has."""
+        return -(-self.entries // self.pieces)
 
 
 class KernelWriter:
@@ -161,7 +214,7 @@ class KernelWriter:
 
     # Entries
 
-    def write_entries(self, stores: Sequence[tuple[int, View, list[int]]]) -> Launch:
+    def write_entries(self, stores: Sequence[Store]) -> Launch:
         """Return the launch that computes and stores each entry."""
         f = FunctionText()
         b, size = f.b, math.prod(self.lengths)
@@ -169,88 +222,104 @@ class KernelWriter:
         lanes = self._count_lanes(needed, stores)
         packs = size // lanes
         whole = index_type(size)
-        lengths = [*self.lengths[:-1], self.lengths[-1] // lanes]
-
-        def write_one(at: Sequence[str], packed: dict[int, str] | None) -> None:
-            values = self.compute(f, needed, at, packed or {})
-            for k, (serial, view, steps) in enumerate(stores):
-                entry = b.convert(values[serial], view.kind)
-                if packed is not None:
-                    b.write(f"s{k}.e", "k", entry)
-                else:
-                    b.store(self.locate(f, view, steps, at), entry)
-
         loads = [
             (serial, self.kernel.loads[serial], self.load_steps[serial])
             for serial in needed if serial in self.kernel.loads
         ]  # fmt: skip
         loads = [one for one in loads if one[2][-1] or lanes == 1]
         rounds = self._count_rounds(len(loads), lanes, packs)
-        packed = {
-            serial: f"l{k}{'[u]' if rounds > 1 else ''}.e"
-            for k, (serial, _, _) in enumerate(loads)
-        }
-
-        def write_place(number: str) -> list[str]:
-            at = write_indices(b, number, lengths, whole)
-            if lanes == 1:
-                return at
-            b.line(f"const {whole} j = {at[-1]} * {lanes}u;")
-            return [*at[:-1], "j"]
-
-        def write_loads(at: Sequence[str]) -> None:
-            for serial, view, steps in loads:
-                type_ = f"Pack<{stored_type(view.kind)}, {lanes}>"
-                place = self.locate(f, view, steps, at)
-                name = packed[serial].removesuffix(".e")
-                const = "" if rounds > 1 else f"const {type_} "
-                b.line(f"{const}{name} = *(const {type_}*)({place});")
-
-        def write_packs(at: Sequence[str]) -> None:
-            for k, (_, view, _) in enumerate(stores):
-                b.line(f"Pack<{stored_type(view.kind)}, {lanes}> s{k};")
-            b.line("#pragma unroll")
-            b.line(f"for (int k = 0; k < {lanes}; ++k) {{")
-            write_one([*at[:-1], "(j + k)"] if lanes > 1 else at, packed)
-            b.line("}")
-            for k, (_, view, steps) in enumerate(stores):
-                type_ = f"Pack<{stored_type(view.kind)}, {lanes}>"
-                b.line(f"*({type_}*)({self.locate(f, view, steps, at)}) = s{k};")
-
+        plan = _PackPlan(f, whole, needed, stores, loads, lanes, rounds)
         if rounds == 1:
             self.open_loop(b, whole, packs)
-            at = write_place("i")
+            at = self._place_pack(plan)
             if lanes == 1:
-                write_one(at, None)
+                self._write_one(plan, at, None)
             else:
-                write_loads(at)
-                write_packs(at)
+                self._load_packs(plan, at)
+                self._store_packs(plan, at)
             b.line("}")
         else:
-            # All loads of a few rounds are on their way before the first is waited for.
-            step = self.threads * rounds
-            b.line(
-                f"for ({whole} n = ({whole})blockIdx.x * {step}u + threadIdx.x;"
-                f" n < {packs}u; n += ({whole})gridDim.x * {step}u) {{"
-            )
-            for k, (_, view, _) in enumerate(loads):
-                b.line(f"Pack<{stored_type(view.kind)}, {lanes}> l{k}[{rounds}];")
-            for write in (write_loads, write_packs):
-                b.line("#pragma unroll")
-                b.line(f"for (int u = 0; u < {rounds}; ++u) {{")
-                b.line(f"const {whole} i = n + u * {self.threads}u;")
-                b.line(f"if (i < {packs}u) {{")
-                write(write_place("i"))
-                b.line("}")
-                b.line("}")
-            b.line("}")
+            self._write_rounds(plan, packs)
         if rest := size - packs * lanes:
             b.line(f"if (blockIdx.x == 0 && threadIdx.x < {rest}) {{")
             b.line(f"const {whole} i = {packs * lanes}u + threadIdx.x;")
-            write_one(["i"], None)
+            self._write_one(plan, ["i"], None)
             b.line("}")
         blocks = self.count_blocks(-(-packs // rounds))
         return f.finish("entries", blocks, self.threads)
+
+    def _write_rounds(self, plan: _PackPlan, packs: int) -> None:
+        """Write a loop over a few packs at a time.
+
+        All their loads are on their way before the first is waited for.
+        """
+        b, whole, rounds = plan.f.b, plan.whole, plan.rounds
+        step = self.threads * rounds
+        b.line(
+            f"for ({whole} n = ({whole})blockIdx.x * {step}u + threadIdx.x;"
+            f" n < {packs}u; n += ({whole})gridDim.x * {step}u) {{"
+        )
+        for k, (_, view, _) in enumerate(plan.loads):
+            b.line(f"{plan.name_type(view)} l{k}[{rounds}];")
+        for write in (self._load_packs, self._store_packs):
+            b.line("#pragma unroll")
+            b.line(f"for (int u = 0; u < {rounds}; ++u) {{")
+            b.line(f"const {whole} i = n + u * {self.threads}u;")
+            b.line(f"if (i < {packs}u) {{")
+            write(plan, self._place_pack(plan))
+            b.line("}")
+            b.line("}")
+        b.line("}")
+
+    def _place_pack(self, plan: _PackPlan) -> list[str]:
+        """Return the indices of the first entry of the pack ``i``."""
+        lengths = [*self.lengths[:-1], self.lengths[-1] // plan.lanes]
+        at = write_indices(plan.f.b, "i", lengths, plan.whole)
+        if plan.lanes == 1:
+            return at
+        plan.f.b.line(f"const {plan.whole} j = {at[-1]} * {plan.lanes}u;")
+        return [*at[:-1], "j"]
+
+    def _load_packs(self, plan: _PackPlan, at: Sequence[str]) -> None:
+        """Write the loads of a pack of each operand."""
+        for k, (_, view, steps) in enumerate(plan.loads):
+            type_ = plan.name_type(view)
+            place = self.locate(plan.f, view, steps, at)
+            const = "" if plan.rounds > 1 else f"const {type_} "
+            plan.f.b.line(f"{const}{plan.name_load(k)} = *(const {type_}*)({place});")
+
+    def _store_packs(self, plan: _PackPlan, at: Sequence[str]) -> None:
+        """Write what computes a pack of each result, and stores it."""
+        b = plan.f.b
+        for k, (_, view, _) in enumerate(plan.stores):
+            b.line(f"{plan.name_type(view)} s{k};")
+        b.line("#pragma unroll")
+        b.line(f"for (int k = 0; k < {plan.lanes}; ++k) {{")
+        packed = {
+            serial: f"{plan.name_load(k)}.e"
+            for k, (serial, _, _) in enumerate(plan.loads)
+        }
+        self._write_one(plan, [*at[:-1], "(j + k)"] if plan.lanes > 1 else at, packed)
+        b.line("}")
+        for k, (_, view, steps) in enumerate(plan.stores):
+            place = self.locate(plan.f, view, steps, at)
+            b.line(f"*({plan.name_type(view)}*)({place}) = s{k};")
+
+    def _write_one(
+        self, plan: _PackPlan, at: Sequence[str], packed: dict[int, str] | None
+    ) -> None:
+        """Write what computes one entry of each result, and puts it to its place.
+
+        ``packed`` are the packs that have been loaded; None: there are none.
+        """
+        b = plan.f.b
+        values = self.compute(plan.f, plan.needed, at, packed or {})
+        for k, (serial, view, steps) in enumerate(plan.stores):
+            entry = b.convert(values[serial], view.kind)
+            if packed is not None:
+                b.write(f"s{k}.e", "k", entry)
+            else:
+                b.store(self.locate(plan.f, view, steps, at), entry)
 
     def _count_rounds(self, loads: int, lanes: int, packs: int) -> int:
         """Return how many packs of each load a thread has on their way at a time.
@@ -278,9 +347,7 @@ class KernelWriter:
             f" i < {size}u; i += ({whole})gridDim.x * {self.threads}u) {{"
         )
 
-    def _count_lanes(
-        self, needed: Sequence[int], stores: Sequence[tuple[int, View, list[int]]]
-    ) -> int:
+    def _count_lanes(self, needed: Sequence[int], stores: Sequence[Store]) -> int:
         """Return how many entries a thread loads and stores at a time."""
         views = [(view, steps) for _, view, steps in stores]
         views += [
@@ -367,7 +434,7 @@ class KernelWriter:
     def write_index(
         self, f: FunctionText, axis: IndexAxis, values: dict[int, Entry]
     ) -> str:
-        """Return an index value, counted from the start; 0 if it is out of bounds."""
+        """Return an index value, counted from the start; 0 if out of bounds."""
         b = f.b
         whole = b.convert(values[axis.operand], "i8")
         assert isinstance(whole, Value)
@@ -383,7 +450,7 @@ class KernelWriter:
     def write_offset(
         self, f: FunctionText, address: Address, values: dict[int, Entry]
     ) -> str:
-        """Return what index values add to a pointer."""
+        """Return the offset that index values add to a pointer."""
         return "".join(
             f" + {self.write_index(f, axis, values)} * {axis.stride}LL"
             for axis in address.axes
@@ -393,7 +460,7 @@ class KernelWriter:
 
     def write_reductions(
         self, kept: tuple[bool, ...], totals: Sequence[tuple[Total, list[int]]],
-        stores: Sequence[tuple[int, View, list[int]]], may_split: bool,
+        stores: Sequence[Store], may_split: bool,
     ) -> list[Launch]:  # fmt: skip
         """Return the launches that reduce the axes that are not kept.
 
@@ -402,41 +469,13 @@ class KernelWriter:
         """
         f = FunctionText()
         b = f.b
-        lengths = self.lengths
-        results, entries, along, team, side, pieces = self._share_results(
-            kept, may_split
-        )
-        threads, groups = team * side, -(-results // side)
-        length = -(-entries // pieces)
-        whole = index_type(math.prod(lengths) + threads)
+        shares = self._share_results(kept, may_split)
         needed = self._find_needed(
             [*(t.source for t, _ in totals), *(serial for serial, _, _ in stores)]
         )
-        own, other = ("/", "%") if along else ("%", "/")
-        by = team if along else side
-        b.line(f"const {whole} group = blockIdx.x % {groups}u;")
-        b.line(f"const {whole} piece = blockIdx.x / {groups}u;")
-        b.line(f"const {whole} m = group * {side}u + threadIdx.x {own} {by}u;")
-        b.line(f"const unsigned member = threadIdx.x {other} {by}u;")
-        b.line(f"const bool live = m < {results}u;")
-        b.line(f"const {whole} result = live ? m : 0;")
-        outer = write_indices(
-            b, "result", [n for n, k in zip(lengths, kept, strict=True) if k], whole
-        )
+        outer = self._open_result(b, kept, shares)
         sums = [self.start_total(b, total) for total, _ in totals]
-        end = f"{entries}u"
-        if pieces > 1:
-            end = f"((piece + 1) * {length}u < {end} ? (piece + 1) * {length}u : {end})"
-        b.line(f"const {whole} end = live ? {end} : 0;")
-        b.line("#pragma unroll 4")
-        b.line(
-            f"for ({whole} r = piece * {length}u + member; r < end; r += {team}u) {{"
-        )
-        inner = write_indices(
-            b, "r", [n for n, k in zip(lengths, kept, strict=True) if not k], whole
-        )
-        outers, inners = iter(outer), iter(inner)
-        at = [next(outers) if k else next(inners) for k in kept]
+        at = self._open_entries(b, kept, shares, outer)
         values = self.compute(f, needed, at, {})
         for serial, view, steps in stores:
             entry = b.convert(values[serial], view.kind)
@@ -445,41 +484,69 @@ class KernelWriter:
             entry = b.convert(values[total.source], total.kind)
             self.combine(b, total, parts, split_parts(entry))
         b.line("}")
-        if along:
-            self._meet_in_warps(f, [t for t, _ in totals], sums, team)
+        if shares.along:
+            self._meet_in_warps(f, [t for t, _ in totals], sums, shares.team)
         else:
-            self._meet_in_columns(f, [t for t, _ in totals], sums, team, side)
+            self._meet_in_columns(
+                f, [t for t, _ in totals], sums, shares.team, shares.side
+            )
         b.line("if (live && member == 0) {")
-        launches = []
         partials = []
         for (total, steps), parts in zip(totals, sums, strict=True):
-            entry = join_parts(parts, total.kind)
-            if pieces > 1:
-                partial = self.add_partial((pieces, results), total.kind)
-                size = int(total.kind[1:])
-                pointer = f.point(partial.buffer, 0)
-                b.store(f"{pointer} + (piece * {results}LL + m) * {size}LL", entry)
-                partials.append(partial)
+            if shares.pieces > 1:
+                partials.append(self._store_partial(f, shares, total, parts))
             else:
                 at = self._place_results(kept, outer)
-                self._store_total(
-                    b, self.locate(f, total.view, steps, at), total, parts
-                )
+                place = self.locate(f, total.view, steps, at)
+                self._store_total(b, place, total, parts)
         b.line("}")
-        launches.append(f.finish("reduce", groups * pieces, threads))
-        if pieces > 1:
-            launches.append(self._finish_pieces(kept, totals, partials))
-        return launches
+        threads = shares.team * shares.side
+        first = f.finish("reduce", shares.groups * shares.pieces, threads)
+        if shares.pieces == 1:
+            return [first]
+        return [first, self._finish_pieces(kept, totals, partials)]
 
-    def _share_results(
-        self, kept: tuple[bool, ...], may_split: bool
-    ) -> tuple[int, int, bool, int, int, int]:
-        """Return how threads share the results of a reduction.
+    def _name_index(self, shares: _Shares) -> str:
+        """Return the type of the indices of a reduction."""
+        return index_type(math.prod(self.lengths) + shares.team * shares.side)
 
-        How many results there are, of how many entries each; whether neighbours in
-        memory meet in one result; how many threads share a result, and how many results
-        a block; and in how many pieces a result is made.
-        """
+    def _open_result(
+        self, b: CudaBuilder, kept: Sequence[bool], shares: _Shares
+    ) -> list[str]:
+        """Write which result a thread works at; return the indices of its kept axes."""
+        whole = self._name_index(shares)
+        own, other = ("/", "%") if shares.along else ("%", "/")
+        by = shares.team if shares.along else shares.side
+        b.line(f"const {whole} group = blockIdx.x % {shares.groups}u;")
+        b.line(f"const {whole} piece = blockIdx.x / {shares.groups}u;")
+        b.line(f"const {whole} m = group * {shares.side}u + threadIdx.x {own} {by}u;")
+        b.line(f"const unsigned member = threadIdx.x {other} {by}u;")
+        b.line(f"const bool live = m < {shares.results}u;")
+        b.line(f"const {whole} result = live ? m : 0;")
+        lengths = [n for n, k in zip(self.lengths, kept, strict=True) if k]
+        return write_indices(b, "result", lengths, whole)
+
+    def _open_entries(
+        self, b: CudaBuilder, kept: Sequence[bool], shares: _Shares,
+        outer: Sequence[str],
+    ) -> list[str]:  # fmt: skip
+        """Write the head of the loop over a thread's entries; return their indices."""
+        whole, length = self._name_index(shares), shares.length
+        end = f"{shares.entries}u"
+        if shares.pieces > 1:
+            end = f"((piece + 1) * {length}u < {end} ? (piece + 1) * {length}u : {end})"
+        b.line(f"const {whole} end = live ? {end} : 0;")
+        b.line("#pragma unroll 4")
+        b.line(
+            f"for ({whole} r = piece * {length}u + member; r < end;"
+            f" r += {shares.team}u) {{"
+        )
+        lengths = [n for n, k in zip(self.lengths, kept, strict=True) if not k]
+        outers, inners = iter(outer), iter(write_indices(b, "r", lengths, whole))
+        return [next(outers) if k else next(inners) for k in kept]
+
+    def _share_results(self, kept: tuple[bool, ...], may_split: bool) -> _Shares:
+        """Return how threads share the results of a reduction."""
         block = self.threads
         results = math.prod(n for n, k in zip(self.lengths, kept, strict=True) if k)
         entries = math.prod(self.lengths) // results
@@ -497,12 +564,22 @@ class KernelWriter:
             wanted = -(-4 * self.processors // -(-results // side))
             pieces = max(1, min(wanted, entries // (team * LEAST_ENTRIES), 1024))
         pieces = -(-entries // -(-entries // pieces))  # none of them is empty
-        return results, entries, along, team, side, pieces
+        return _Shares(results, entries, along, team, side, pieces)
+
+    def _store_partial(
+        self, f: FunctionText, shares: _Shares, total: Total, parts: Sequence[Any]
+    ) -> View:
+        """Write what a piece has found; return the memory of all pieces."""
+        partial = self.add_partial((shares.pieces, shares.results), total.kind)
+        size = int(total.kind[1:])
+        place = f"{f.point(partial.buffer, 0)} + (piece * {shares.results}LL + m)"
+        f.b.store(f"{place} * {size}LL", join_parts(parts, total.kind))
+        return partial
 
     def _store_total(
         self, b: CudaBuilder, place: str, total: Total, parts: Sequence[Any]
     ) -> None:
-        """Write a result to its place, or what it is together with what is there."""
+        """Write a result to its place, added to the old value if required."""
         if total.adds:
             there = b.convert(b.load(place, total.view.kind), total.kind)
             combine = total.combination.combine
@@ -519,7 +596,7 @@ class KernelWriter:
         self, kept: Sequence[bool], totals: Sequence[tuple[Total, list[int]]],
         partials: Sequence[View],
     ) -> Launch:  # fmt: skip
-        """Return the launch that reduces what the pieces have found."""
+        """Return the launch that reduces the results of the pieces."""
         lengths = [n for n, k in zip(self.lengths, kept, strict=True) if k]
         shape = (partials[0].shape[0], *lengths)
         loads, news = {}, []
@@ -546,7 +623,7 @@ class KernelWriter:
         return launch
 
     def start_total(self, b: CudaBuilder, total: Total) -> list[Value]:
-        """Write the variables of a total, which hold what changes nothing."""
+        """Write the variables of a total, set to the identity."""
         part = PARTS.get(total.kind, total.kind)
         first = b.literal_part(total.combination.identity(part), part)
         made = []
@@ -569,7 +646,7 @@ class KernelWriter:
         self, b: CudaBuilder, total: Total, others: Sequence[Value],
         parts: Sequence[Value],
     ) -> None:  # fmt: skip
-        """Combine a total with other values that stand in front of it."""
+        """Combine a total with values that stand in front."""
         combine = total.combination.combine
         news = [combine(b, x, y) for x, y in zip(others, parts, strict=True)]
         for part, new in zip(parts, news, strict=True):

@@ -1,4 +1,4 @@
-"""`CupyFunction`: CuPy answers op by op, the compiled program when it is ready.
+"""`CupyFunction`: CuPy answers op by op, the compiled program when ready.
 
 The first call waits a moment for that. It is the compiled backend's function with
 another kind of program. Compute follows data: what it is given lies on the GPU, and so
@@ -58,7 +58,7 @@ class CupyFunction(tiers.TieredFunction):
         return self.runtime.download([x])[0] if self.runtime.owns(x) else x
 
     def _upload(self, x: Any) -> Any:
-        """Return a constant that is the program's own, as compiled code has it."""
+        """Return a constant on the device, as a copy of the program's own."""
         if self.runtime.owns(x):
             return x.copy()
         return self.runtime.upload(x) if isinstance(x, np.ndarray) else x
@@ -116,9 +116,8 @@ class CupyFunction(tiers.TieredFunction):
                 needs = f" A call takes {format_bytes(program.memory)} besides inputs."
             raise DeviceMemoryError(
                 f"the memory of the GPU does not suffice: {error}.{needs}"
-                f" {runtime.describe_memory()}, after what nobody uses was given back."
-                " Let go of arrays (del x), take smaller batches, or checkpoint"
-                " (wb.checkpoint)."
+                f" {runtime.describe_memory()}, after unused memory was freed. Delete"
+                " arrays (del x), take smaller batches, or checkpoint (wb.checkpoint)."
             ) from error
 
     def _find_compiler(self) -> Callable[[Graph], Program]:
@@ -131,7 +130,7 @@ class CupyFunction(tiers.TieredFunction):
         return None
 
     def separate_steps(self) -> Any:
-        """Return the compiled program of the last shapes, whose steps are apart.
+        """Return the compiled program of the last shapes, with separate steps.
 
         None where CuPy runs op by op.
         """
@@ -139,7 +138,7 @@ class CupyFunction(tiers.TieredFunction):
 
     @property
     def backend(self) -> str:
-        """The name of what the next call runs on: ``cupy``."""
+        """The name of the backend of the next call: ``cupy``."""
         return "cupy"
 
     @property

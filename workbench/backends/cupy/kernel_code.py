@@ -1,4 +1,4 @@
-"""A kernel as launches: what `entry_code` writes, scatters, and running sums.
+"""A kernel as launches: those of `entry_code`, scatters, and running sums.
 
 Several values for one place are taken one after the other by threads whose place it is,
 without atomic operations, in the order of the kernel's loops.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,6 +63,22 @@ def write_launches(kernel: Kernel, plan: Plan, device: Device) -> list[Launch]:
     if not math.prod(kernel.lengths):
         return []
     return _LaunchWriter(kernel, plan, device).write()
+
+
+class _TargetShares(NamedTuple):
+    """How the blocks and threads of a launch share the targets of a scatter."""
+
+    #: For each loop whether it moves in the target alone, with the same index values.
+    beside: Sequence[bool]
+    #: How many entries such loops have, and how many the others.
+    columns: int
+    entries: int
+    #: The number of the target at ``offset``, as code.
+    target: str
+    blocks: int
+    #: How many threads are beside each other at one value, of how many in a block.
+    side: int
+    threads: int
 
 
 class _LaunchWriter(KernelWriter):
@@ -130,13 +147,37 @@ class _LaunchWriter(KernelWriter):
         return [self._write_shares(one, steps)]
 
     def _write_shares(self, one: Scatter, steps: list[int]) -> Launch:
-        """Return a launch each of whose blocks owns a share of the targets.
+        """Return a launch in which each block owns a share of the targets.
 
         It goes through all index values, notes those of its own in their order, and
         puts one after the other; threads are apart along the axes that move in the
         target and have the same index values.
         """
-        kernel, lengths = self.kernel, self.lengths
+        shares = self._share_targets(one, steps)
+        f = FunctionText()
+        b = f.b
+        whole = index_type(math.prod(self.lengths) + MOST_THREADS)
+        f.share("long long", "offsets", shares.threads)
+        f.share(whole, "entries", shares.threads)
+        f.share("unsigned", "counts", shares.threads // WARP)
+        b.line(f"const unsigned lane = threadIdx.x % {WARP}u;")
+        b.line(f"const unsigned warp = threadIdx.x / {WARP}u;")
+        b.line(f"const unsigned member = threadIdx.x / {shares.side}u;")
+        b.line(
+            f"for ({whole} first = 0; first < {shares.entries}u;"
+            f" first += {shares.threads}u) {{"
+        )
+        self._find_own(f, one, steps, shares, whole)
+        self._note_own(b, shares)
+        self._put_own(f, one, steps, shares, whole)
+        b.line("__syncthreads();")
+        b.line("}")
+        assert self.kernel.flag >= 0 or all(x.checked for x in one.address.axes)
+        return f.finish("scatter", shares.blocks, shares.threads)
+
+    def _share_targets(self, one: Scatter, steps: list[int]) -> _TargetShares:
+        """Return how blocks and threads share the targets of a scatter."""
+        lengths = self.lengths
         operands = {axis.operand for axis in one.address.axes}
         beside = [
             step != 0 and not any(self.load_steps[x][k] for x in operands)
@@ -152,44 +193,50 @@ class _LaunchWriter(KernelWriter):
         unit = math.gcd(*(step for _, step in moves)) or 1
         # Steps back make offsets negative; targets are counted from the lowest one.
         lowest = sum(step * (n - 1) for n, step in moves if step < 0)
-        target = f"(offset + {-lowest}) / {unit}"
         targets = math.prod(n for n, _ in moves)
-        blocks = max(1, min(4 * self.processors, targets))
         side = min(MOST_THREADS, raise_to_power(columns))
-        threads = max(WARP, side, min(MOST_THREADS, raise_to_power(entries)))
-        team = threads // side
-        f = FunctionText()
+        return _TargetShares(
+            beside, columns, entries, f"(offset + {-lowest}) / {unit}",
+            max(1, min(4 * self.processors, targets)), side,
+            max(WARP, side, min(MOST_THREADS, raise_to_power(entries))),
+        )  # fmt: skip
+
+    def _find_own(
+        self, f: FunctionText, one: Scatter, steps: list[int], shares: _TargetShares,
+        whole: str,
+    ) -> None:  # fmt: skip
+        """Write what tells where a thread's value goes, and whether its block owns it.
+
+        There are ``r``, the value's number, ``offset`` and ``own``.
+        """
         b = f.b
-        whole = index_type(math.prod(lengths) + MOST_THREADS)
-        f.share("long long", "offsets", threads)
-        f.share(whole, "entries", threads)
-        f.share("unsigned", "counts", threads // WARP)
-        b.line(f"const unsigned lane = threadIdx.x % {WARP}u;")
-        b.line(f"const unsigned warp = threadIdx.x / {WARP}u;")
-        b.line(f"const unsigned member = threadIdx.x / {side}u;")
-        b.line(f"for ({whole} first = 0; first < {entries}u; first += {threads}u) {{")
+        operands = {axis.operand for axis in one.address.axes}
         b.line(f"const {whole} r = first + threadIdx.x;")
         b.line("long long offset = 0;")
         b.line("bool own = false;")
-        b.line(f"if (r < {entries}u) {{")
-        at = self._mix_indices(b, "r", beside, whole)
+        b.line(f"if (r < {shares.entries}u) {{")
+        at = self._mix_indices(b, "r", shares.beside, whole)
         values = self.compute(f, sorted(operands), at, {})
         terms = [
             f"{i} * {step}LL"
-            for i, step, k in zip(at, steps, beside, strict=True) if step and not k
-        ]  # fmt: skip
+            for i, step, k in zip(at, steps, shares.beside, strict=True)
+            if step and not k
+        ]
         terms += [
             f"{self.write_index(f, axis, values)} * {axis.stride}LL"
             for axis in one.address.axes
         ]
         b.line(f"offset = {' + '.join(terms) or '0'};")
-        b.line(f"own = {target} % {blocks} == blockIdx.x;")
+        b.line(f"own = {shares.target} % {shares.blocks} == blockIdx.x;")
         b.line("}")
+
+    def _note_own(self, b: CudaBuilder, shares: _TargetShares) -> None:
+        """Write what lists the values that a block owns, in their order."""
         b.line("const unsigned votes = __ballot_sync(0xffffffffu, own);")
         b.line("if (lane == 0) counts[warp] = __popc(votes);")
         b.line("__syncthreads();")
         b.line("unsigned place = __popc(votes & ((1u << lane) - 1)), count = 0;")
-        b.line(f"for (unsigned k = 0; k < {threads // WARP}u; ++k) {{")
+        b.line(f"for (unsigned k = 0; k < {shares.threads // WARP}u; ++k) {{")
         b.line("if (k < warp) place += counts[k];")
         b.line("count += counts[k];")
         b.line("}")
@@ -198,12 +245,21 @@ class _LaunchWriter(KernelWriter):
         b.line("entries[place] = r;")
         b.line("}")
         b.line("__syncthreads();")
+
+    def _put_own(
+        self, f: FunctionText, one: Scatter, steps: list[int], shares: _TargetShares,
+        whole: str,
+    ) -> None:  # fmt: skip
+        """Write what puts the listed values one after the other, each by its team."""
+        b, beside, side = f.b, shares.beside, shares.side
+        team = shares.threads // side
         b.line("for (unsigned k = 0; k < count; ++k) {")
         b.line("const long long offset = offsets[k];")
-        b.line(f"if ({target} / {blocks} % {team} != member) continue;")
+        b.line(f"if ({shares.target} / {shares.blocks} % {team} != member) continue;")
         b.line(f"const {whole} e = entries[k];")
         b.line(
-            f"for ({whole} m = threadIdx.x % {side}u; m < {columns}u; m += {side}u) {{"
+            f"for ({whole} m = threadIdx.x % {side}u; m < {shares.columns}u;"
+            f" m += {side}u) {{"
         )
         inner = self._mix_indices(b, "e", beside, whole)
         outer = self._mix_indices(b, "m", [not k for k in beside], whole)
@@ -214,10 +270,6 @@ class _LaunchWriter(KernelWriter):
         self._put(b, one, f"{place} + offset", values[one.source])
         b.line("}")
         b.line("}")
-        b.line("__syncthreads();")
-        b.line("}")
-        assert kernel.flag >= 0 or all(axis.checked for axis in one.address.axes)
-        return f.finish("scatter", blocks, threads)
 
     def _mix_indices(
         self, b: CudaBuilder, number: str, skipped: Sequence[bool], whole: str
@@ -233,7 +285,7 @@ class _LaunchWriter(KernelWriter):
         self, one: Scatter, free: Sequence[bool], steps: list[int], ufunc: np.ufunc,
         pieces: int,
     ) -> list[Launch]:  # fmt: skip
-        """Return a launch that combines pieces of the values, and what joins them.
+        """Return a launch that combines pieces of the values, and those that join.
 
         Each thread goes through the values of its piece, and takes those whose target
         is its own.
@@ -283,22 +335,30 @@ class _LaunchWriter(KernelWriter):
         self._put(b, one, f"{row} + {t} * {columns}LL) * {size}LL", values[one.source])
         b.line("}")
         b.line("}")
+        return [
+            f.finish("scatter", groups * pieces, side * team),
+            self._join_pieces(one, free, steps, ufunc, partial),
+        ]
+
+    def _join_pieces(
+        self, one: Scatter, free: Sequence[bool], steps: list[int], ufunc: np.ufunc,
+        partial: View,
+    ) -> Launch:  # fmt: skip
+        """Return the launch that combines pieces with what lies at the targets."""
+        view = one.address.view
         lengths = [axis.length for axis in one.address.axes]
         lengths += [n for n, k in zip(self.lengths, free, strict=True) if k]
-        shape = (pieces, *lengths)
+        shape = (partial.shape[0], *lengths)
         strides = [axis.stride for axis in one.address.axes]
         strides += [step for step in steps if step]
         target = view._replace(shape=shape, strides=(0, *strides))
         packed = pack_strides(Spec(shape, np.dtype(view.kind)))
         source = partial._replace(shape=shape, strides=packed)
         total = Total(ufunc, -1, target, True)
-        return [
-            f.finish("scatter", groups * pieces, side * team),
-            self.reduce_pieces(shape, {-1: source}, [total]),
-        ]
+        return self.reduce_pieces(shape, {-1: source}, [total])
 
     def _put(self, b: CudaBuilder, one: Scatter, place: str, value: Entry) -> None:
-        """Write a value to a place, combined with what lies there."""
+        """Write a value to a place, combined with the old value there."""
         entry = b.convert(value, one.address.view.kind)
         if one.combine is not None:
             combine: Callable[..., Value] = one.combine
@@ -400,11 +460,7 @@ class _LaunchWriter(KernelWriter):
         b.line(f"const int lane = threadIdx.x % {team}u;")
         at = write_indices(b, "line", self.lengths, whole)
 
-        def start() -> list[Value]:  # a float16 is rounded after each step here
-            part = PARTS.get(kind, kind)
-            return [Value(x.text, part) for x in self.start_total(b, total)]
-
-        parts = start()
+        parts = self._start_running(b, total)
         row = ""
         if partial is not None:
             size = int(kind[1:])
@@ -427,21 +483,7 @@ class _LaunchWriter(KernelWriter):
             self.combine(b, total, parts, split_parts(entry))
             made = parts
         else:
-            made = start()
-            b.line("if (r < last) {")
-            entry = b.convert(b.load(place, source.kind), kind)
-            for part, x in zip(made, split_parts(entry), strict=True):
-                b.assign(part, x)
-            b.line("}")
-            b.line(f"for (int by = 1; by < {team}; by <<= 1) {{")
-            others = [b.emit(f"shift_up({x.text}, by)", x.kind) for x in made]
-            b.line("if (lane >= by) {")
-            self.precede(b, total, others, made)
-            b.line("}")
-            b.line("}")
-            self.precede(b, total, parts, made)
-            for part, x in zip(parts, made, strict=True):
-                b.line(f"{part.text} = take_last({x.text});")
+            made = self._run_in_warp(b, total, parts, (place, source.kind), team)
         if stores:
             if team > 1:
                 b.line("if (r < last) {")
@@ -457,3 +499,37 @@ class _LaunchWriter(KernelWriter):
         b.line("}")
         blocks = self.count_blocks(lines * pieces * team)
         return f.finish("running", blocks, self.threads)
+
+    def _start_running(self, b: CudaBuilder, total: Total) -> list[Value]:
+        """Write the variables of a running total.
+
+        A float16 is rounded after each step here.
+        """
+        part = PARTS.get(total.view.kind, total.view.kind)
+        return [Value(x.text, part) for x in self.start_total(b, total)]
+
+    def _run_in_warp(
+        self, b: CudaBuilder, total: Total, parts: Sequence[Value],
+        place: tuple[str, str], team: int,
+    ) -> list[Value]:  # fmt: skip
+        """Write the running total of as many entries as a team has threads.
+
+        ``parts`` is the total of what came before, and becomes that of all; ``place``
+        is where the thread's own entry lies, and its kind.
+        """
+        made = self._start_running(b, total)
+        b.line("if (r < last) {")
+        entry = b.convert(b.load(*place), total.view.kind)
+        for part, x in zip(made, split_parts(entry), strict=True):
+            b.assign(part, x)
+        b.line("}")
+        b.line(f"for (int by = 1; by < {team}; by <<= 1) {{")
+        others = [b.emit(f"shift_up({x.text}, by)", x.kind) for x in made]
+        b.line("if (lane >= by) {")
+        self.precede(b, total, others, made)
+        b.line("}")
+        b.line("}")
+        self.precede(b, total, parts, made)
+        for part, x in zip(parts, made, strict=True):
+            b.line(f"{part.text} = take_last({x.text});")
+        return made

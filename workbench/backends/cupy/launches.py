@@ -1,4 +1,4 @@
-"""`Launch`: one call of a function of CUDA as data; the device that it is for.
+"""`Launch`: one call of a CUDA function as data; `Device`: its target.
 
 A kernel of a plan is one launch or a few (`kernel_code`). Launches of one structure are
 one function; about a hundred functions are one text, which NVRTC compiles at a time.
@@ -87,7 +87,7 @@ class Launch(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The text of the function, which needs `PRELUDE` before it."""
+        """The text of the function, for use after `PRELUDE`."""
         parameters = ", ".join(f"char* p{k}" for k in range(len(self.pointers)))
         return (
             f'extern "C" __global__ void __launch_bounds__({self.threads})\n'
@@ -96,19 +96,19 @@ class Launch(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """A text that is compiled at a time, and the functions that it has."""
+    """A text compiled as one unit, and its functions."""
 
     source: str
     names: tuple[str, ...]
 
     @property
     def key(self) -> str:
-        """The digest of its text, which tells it from others."""
+        """The digest of the text, unique to each unit."""
         return hashlib.sha256(self.source.encode()).hexdigest()
 
 
 class Device(NamedTuple):
-    """A GPU as plans see it: the target that `compiled.lowering.lower` takes.
+    """A GPU in plans: the target that `compiled.lowering.lower` takes.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class Device(NamedTuple):
         return KINDS | {HALF}
 
     def make_builder(self) -> EntryBuilder:
-        """Return what writes an entry as CUDA C++."""
+        """Return a builder that writes an entry as CUDA C++."""
         return CudaBuilder()
 
     def has_products(self, kind: str) -> bool:

@@ -1,4 +1,4 @@
-"""`plan_kernels`: what a program is on a GPU, in words and as CUDA, without a GPU."""
+"""`plan_kernels`: the GPU plan of a program, in words and as CUDA, without a GPU."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class PlannedStep(NamedTuple):
 
 
 class KernelPlan:
-    """The plan of a program on a GPU: print it, or iterate over its steps.
+    """The plan of a program on a GPU, to print, or to iterate over step by step.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class KernelPlan:
 
     @property
     def source(self) -> str:
-        """All functions in CUDA C++: what NVRTC compiles."""
+        """All functions in CUDA C++, the source for NVRTC."""
         return compile_unit(x for step in self.steps for x in step.launches).source
 
     def __iter__(self) -> Iterator[PlannedStep]:
@@ -115,7 +115,7 @@ class KernelPlan:
 
 
 def plan_kernels(graph: Graph) -> KernelPlan:
-    """Return what a graph is on a GPU: its kernels, their CUDA, its memory.
+    """Return the GPU plan of a graph: its kernels, their CUDA, its memory.
 
     No GPU is needed, nor CuPy: it is the plan that ``backend="cupy"`` runs, for a GPU
     of 132 multiprocessors.
@@ -143,7 +143,8 @@ def plan_kernels(graph: Graph) -> KernelPlan:
     if not isinstance(graph, Graph):
         raise UsageError(
             f"plan_kernels takes a graph, and is given {shorten(repr(graph))}."
-            " wb.trace(f)(*args) records one, and what is compiled has one: f.graph."
+            " wb.trace(f)(*args) records one, and a compiled function has one:"
+            " f.graph."
         )
     simple = Replay(inline(graph), check_rewrites((), (), False)).run()
     specs = [spec_of(x) for x in simple.leaves]

@@ -154,7 +154,7 @@ class Cublas:
             _check(done, "cublasSetWorkspace")
 
     def multiply(self, handle: int, gemm: Gemm, addresses: Sequence[int]) -> None:
-        """Call it for matrices that begin at these addresses."""
+        """Call cuBLAS for matrices that begin at these addresses."""
         one, zero = self._numbers[gemm.kind]
         type_ = TYPES[gemm.kind]
         a, b, c = addresses

@@ -1,4 +1,4 @@
-"""What no CUDA graph contains, and what to write instead, in words.
+"""The steps that no CUDA graph contains, with alternatives in words.
 
 A program's graph ends at such a step, and another one may begin after it: CuPy's
 functions take memory of their own and look at numbers, which a graph cannot.
@@ -28,7 +28,7 @@ WIDER = "of x.astype(np.float32) it may be a kernel"
 
 
 def explain_call(node: Tensor) -> str:
-    """Return which op it is that CuPy computes, why, and what to write instead."""
+    """Return the op that CuPy computes, the reason, and an alternative."""
     name = node.op.name
     where = quote_site(node.site)
     if name in ON_HOST:
@@ -37,7 +37,7 @@ def explain_call(node: Tensor) -> str:
 
 
 def advise(node: Tensor) -> str:
-    """Return what to write instead of an op that CuPy computes."""
+    """Return an alternative to an op that CuPy computes."""
     known = INSTEAD.get("loop" if node.op.repeats else node.op.kind)
     if known is not None:
         return known

@@ -113,8 +113,8 @@ class Program:
     ) -> list[Any]:
         """Return the outputs for these inputs, as arrays that nobody else writes to.
 
-        The inputs have the shapes and dtypes of the graph's leaves. ``observe`` is told
-        the seconds of each action, which is waited for then.
+        The inputs have the shapes and dtypes of the graph's leaves. ``observe`` gets
+        the seconds of each action, and each action is waited for.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class Program:
         return frame
 
     def fit_input(self, x: Any, spec: Any) -> Array:
-        """Return an input as kernels take it: on the device, one entry after another.
+        """Return an input in the form of kernels: contiguous, on the device.
 
         A number of the host becomes an array by a launch, without a transfer.
         """
@@ -223,7 +223,7 @@ class Program:
     # Capture
 
     def _find_refusal(self) -> str | None:
-        """Return why the program is not to be captured; None: it is."""
+        """Return the reason against a capture of the program, or None."""
         count = sum(action.count for action in self.actions)
         given = ("input", "output")
         known = [b.size for b in self.plan.buffers if b.kind in given]
@@ -260,13 +260,13 @@ class Program:
         except CompilerError as error:
             self.refusal = str(error)
         except DeviceMemoryError as error:  # the next calls would try in vain
-            self.refusal = f"what it keeps does not fit into memory: {error}"
+            self.refusal = f"its buffers do not fit into memory: {error}"
 
     # Memory
 
     @property
     def memory(self) -> int:
-        """The bytes that a call takes: for what comes and goes, and for results."""
+        """The bytes that a call takes: temporary memory, and results."""
         results = [b for b in self.plan.buffers if b.kind in ("output", "host")]
         size = self.size + sum(b.known_size for b in results)
         capture = self._capture  # another thread may let go of it
@@ -288,7 +288,7 @@ _BYTE = np.dtype(np.uint8)
 
 
 def _list_plans(plan: steps.Plan) -> Iterator[steps.Plan]:
-    """Yield a plan, and those of the loops and choices in it."""
+    """Yield a plan, and those of the loops and choices inside."""
     pending = [plan]
     while pending:
         plan = pending.pop()
@@ -392,7 +392,7 @@ class _Capture:
             self._joined_block = block
 
     def _make_parts(self) -> list[Part]:
-        """Return what a call does: CUDA graphs, and actions that stand between them."""
+        """Return the parts of a call: CUDA graphs, and actions between them."""
         parts: list[Part] = []
         pending: list[Action] = []
         for action in (*self._program.actions, None):
@@ -409,7 +409,7 @@ class _Capture:
         return parts
 
     def _capture(self, actions: tuple[Action, ...]) -> Callable[[Frame], None]:
-        """Return what repeats some actions on the addresses of the frame."""
+        """Return a function that repeats some actions on the frame's addresses."""
         multiplies = any(action.multiplies for action in actions)
         if multiplies and self.workspace is None:
             self.workspace = self._runtime.make_array((WORKSPACE,), _BYTE)
@@ -422,7 +422,7 @@ class _Capture:
         return lambda frame: replay()
 
     def _find_bound(self, addresses: tuple[Address, ...]) -> list[Part] | None:
-        """Return the parts for inputs at some addresses; make them when it is time."""
+        """Return the parts for inputs at some addresses; capture them when due."""
         found = self._bound.get(addresses)
         if found is not None or not self._binds or len(self._bound) >= MOST_BOUND:
             return found

@@ -1,4 +1,4 @@
-"""`Runtime`: what a program asks of a GPU; `CupyRuntime`: how CuPy does it.
+"""`Runtime`: the functions of a GPU that programs need; `CupyRuntime`: by CuPy.
 
 Everything is put on CuPy's current stream and not waited for, but for `read`, which
 says so. Tests have a runtime of their own, whose memory is NumPy's.
@@ -47,7 +47,7 @@ class Reading(Protocol):
         """Return whether the word has arrived."""
 
     def wait(self) -> int:
-        """Wait until the word has arrived, and return it."""
+        """Wait for the word to arrive, and return its value."""
 
 
 class Pending:
@@ -84,9 +84,9 @@ class Pending:
                     other.wait()
                 raise DeviceError(
                     f"an index was out of bounds in an earlier call: of {nodes}. The"
-                    " GPU computed with index 0 in its place, so what that call"
-                    " returned is not what NumPy returns. Call it with wb.to_cpu of the"
-                    " arguments, and NumPy says which index it is."
+                    " GPU computed with index 0 in its place, so the result of that"
+                    " call is not NumPy's. Call it with wb.to_cpu of the arguments,"
+                    " and NumPy says which index it is."
                 )
 
     def check_all(self) -> None:
@@ -134,7 +134,7 @@ class Runtime(Protocol):
         """Return whether an array lies in the memory of this device."""
 
     def make_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Return a new array, whose entries nobody has set."""
+        """Return a new array, with entries that are not set."""
 
     def view(
         self, base: Array, offset: int, shape: tuple[int, ...],
@@ -146,7 +146,7 @@ class Runtime(Protocol):
         """Return where an array begins."""
 
     def pack(self, array: Array) -> Array:
-        """Return an array whose entries lie one after the other: it, or a copy."""
+        """Return a contiguous array: the same one, or a copy."""
 
     def upload(self, array: Any) -> Array:
         """Return a copy of an array of NumPy's on the device."""
@@ -179,7 +179,7 @@ class Runtime(Protocol):
         """Return for each launch a function of the addresses of its pointers."""
 
     def load_call(self, call: CudaCall) -> Callable[..., None]:
-        """Return what launches a user's kernel, of the addresses of its arrays.
+        """Return a launcher of a user's kernel, given the addresses of arrays.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class Runtime(Protocol):
         """Multiply matrices that begin at these addresses."""
 
     def capture(self, run: Callable[[], None], workspace: Array) -> Callable[[], None]:
-        """Return a function that repeats what ``run`` puts on the stream.
+        """Return a function that repeats the stream work of ``run``.
 
         Parameters
         ----------
@@ -208,7 +208,7 @@ class Runtime(Protocol):
         """
 
     def time(self, run: Callable[[], None]) -> float:
-        """Wait until what ``run`` puts on the stream is done; return its seconds."""
+        """Run ``run``, wait for its stream work, and return the seconds."""
 
     def settle(self) -> None:
         """Wait until all that was put on the stream is done."""
@@ -217,13 +217,13 @@ class Runtime(Protocol):
         """Return the stream that work is put on."""
 
     def mark(self, mark: Any = None) -> Any:
-        """Return a mark behind what was put on the current stream; move one there."""
+        """Return a mark behind the work on the current stream; move one there."""
 
     def follow(self, mark: Any) -> None:
-        """Let what is put on the current stream wait for what is before a mark."""
+        """Let later work on the current stream wait for the work before a mark."""
 
     def wait(self, mark: Any) -> None:
-        """Wait until what is before a mark is done."""
+        """Wait for the work before a mark."""
 
     def guard(self) -> Any:
         """Return a context in which errors of the device are errors of Workbench's."""
@@ -270,7 +270,7 @@ class CupyRuntime:
         return isinstance(x, self.cupy.ndarray) and x.data.device_id == self.number
 
     def make_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Return a new array, whose entries nobody has set."""
+        """Return a new array, with entries that are not set."""
         return self.cupy.ndarray(shape, dtype)
 
     def view(
@@ -285,7 +285,7 @@ class CupyRuntime:
         return int(array.data.ptr)
 
     def pack(self, array: Array) -> Array:
-        """Return an array whose entries lie one after the other: it, or a copy."""
+        """Return a contiguous array: the same one, or a copy."""
         if array.flags.c_contiguous:
             return array
         return self.cupy.ascontiguousarray(array)
@@ -391,7 +391,7 @@ class CupyRuntime:
         return made
 
     def load_call(self, call: CudaCall) -> Callable[..., None]:
-        """Return what launches a user's kernel, of the addresses of its arrays."""
+        """Return a launcher of a user's kernel, given the addresses of arrays."""
         module = self.cupy.RawModule(code=call.source, options=CUDA_OPTIONS)
         try:
             function = module.get_function(call.name)
@@ -423,7 +423,7 @@ class CupyRuntime:
         return self._cublas
 
     def capture(self, run: Callable[[], None], workspace: Array) -> Callable[[], None]:
-        """Return a function that repeats what ``run`` puts on the stream.
+        """Return a function that repeats the stream work of ``run``.
 
         It has been run before, so that nothing is loaded or made ready any more.
         """
@@ -453,7 +453,7 @@ class CupyRuntime:
         return _Replay(graph, workspace)
 
     def time(self, run: Callable[[], None]) -> float:
-        """Wait until what ``run`` puts on the stream is done; return its seconds."""
+        """Run ``run``, wait for its stream work, and return the seconds."""
         stream = self.find_stream()
         start = self._cuda.Event()
         stop = self._cuda.Event()
@@ -472,17 +472,17 @@ class CupyRuntime:
         return self._cuda.get_current_stream()
 
     def mark(self, mark: Any = None) -> Any:
-        """Return a mark behind what was put on the current stream; move one there."""
+        """Return a mark behind the work on the current stream; move one there."""
         event = self._cuda.Event(disable_timing=True) if mark is None else mark
         self.find_stream().record(event)
         return event
 
     def follow(self, mark: Any) -> None:
-        """Let what is put on the current stream wait for what is before a mark."""
+        """Let later work on the current stream wait for the work before a mark."""
         self.find_stream().wait_event(mark)
 
     def wait(self, mark: Any) -> None:
-        """Wait until what is before a mark is done."""
+        """Wait for the work before a mark."""
         mark.synchronize()
 
     def use(self) -> AbstractContextManager[Any]:
@@ -578,7 +578,7 @@ class _Kernel:
 
 
 class _Replay:
-    """A CUDA graph, and the memory that it needs."""
+    """A CUDA graph, and its memory."""
 
     def __init__(self, graph: Any, workspace: Any) -> None:
         self._launch = graph.launch
@@ -602,7 +602,7 @@ class _PinnedReading:
         return bool(self._event.done)
 
     def wait(self) -> int:
-        """Wait until the word has arrived, and return it."""
+        """Wait for the word to arrive, and return its value."""
         if not self._event.done:
             self._runtime.reads += 1
             self._event.synchronize()

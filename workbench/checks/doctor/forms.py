@@ -25,7 +25,7 @@ from workbench.checks.doctor.spelling import LEFT_OUT, quote_operand
 from workbench.core import walk
 from workbench.core.tensor import Tensor, value_of
 from workbench.ops.indexing import GETITEM
-from workbench.rewrite.forms import own_inputs
+from workbench.rewrite.patterns import Matcher
 from workbench.rewrite.rule import (
     AXES,
     RULES,
@@ -139,8 +139,6 @@ class _Reading(NamedTuple):
     ----------
     places
         What each wildcard stands for, by its name.
-    nodes
-        The serials of the nodes that stand for its ops.
     axes
         The settings of its reductions.
     indices
@@ -148,79 +146,102 @@ class _Reading(NamedTuple):
     """
 
     places: Mapping[str, _Place]
-    nodes: frozenset[int] = frozenset()
+    axes: Mapping[str, Any]
+    indices: str
+
+
+def _skip_steps(x: Any) -> Any:
+    """Return an operand before what only reshapes it; a constant as a number."""
+    x = skip_reshapes(x)
+    number = constant_value(x) if isinstance(x, Tensor) else None
+    return x if number is None else number
+
+
+def _is_same_source(x: Any, y: Any) -> bool:
+    return is_same(_skip_steps(x), _skip_steps(y))
+
+
+@cache
+def _list_matchers(rule: PairRule) -> list[Matcher]:
+    """Return what finds the left side of a row past reshapes, over any axes."""
+    return [
+        Matcher(
+            form,
+            rule.name,
+            settings=False,
+            is_canonical=True,
+            skip=_skip_steps,
+            is_same=_is_same_source,
+        )
+        for form in rule.forms
+    ]
+
+
+def _find_readings(
+    rule: PairRule, root: Tensor, node: Tensor, o: Operands
+) -> Iterator[_Reading]:
+    """Yield the ways in which the left side of a row stands at a root, a node in it."""
+    for matcher in _list_matchers(rule):
+        for binding in matcher.lay(root):
+            if any(binding.get(serial) is node for serial in matcher.parts):
+                found = _read_binding(rule, matcher, binding, o)
+                if found is not None:
+                    yield found
+
+
+def _read_binding(
+    rule: PairRule, matcher: Matcher, binding: Mapping[int, Any], o: Operands
+) -> _Reading | None:
+    """Return what a binding says; None where a wildcard stands for no operand."""
+    reductions = rule.reductions if isinstance(rule, ReductionRule) else ()
+    places: dict[str, _Place] = {}
     axes: Mapping[str, Any] = {}
-    indices: str = ""
-
-
-class _Reader:
-    """Finds the ways in which the left side of a row stands in a program."""
-
-    def __init__(self, rule: PairRule, root: Tensor, operands: Operands) -> None:
-        self.rule = rule
-        self.root = root
-        self.operands = operands
-        self.reductions = rule.reductions if isinstance(rule, ReductionRule) else ()
-        self.wild: dict[int, str] = {}
-
-    def find_readings(self) -> Iterator[_Reading]:
-        """Yield all ways."""
-        for form in self.rule.forms:
-            self.wild = {x.serial: str(x.name) for x in form.leaves}
-            yield from self.read_op(form.root, self.root, _Reading({}), "")
-
-    def read_op(
-        self, p: Tensor, node: Tensor, known: _Reading, indices: str
-    ) -> Iterator[_Reading]:
-        """Yield the ways in which an op of the row stands at a node.
-
-        ``indices`` is the code of what takes entries of its result.
-        """
-        if node.op.name != p.op.name:
-            return
-        known = known._replace(nodes=known.nodes | {node.serial})
-        if node.op.name in self.reductions:
+    whole = ""
+    root = matcher.form.root
+    waiting = [(root, "")]
+    seen: set[int] = set()
+    while waiting:
+        p, indices = waiting.pop()
+        node = binding[p.serial]
+        if node.op.name in reductions:
             indices = ""  # what takes entries of a sum takes none of its terms
-            known = known._replace(axes=node.params)
-        wanted = own_inputs(p)
-        places = range(len(wanted))
-        orders = [places, places[::-1]] if p.op.traits.commutative else [places]
-        for order in orders:
-            pairs = list(zip(wanted, order, strict=True))
-            yield from self.read_operands(pairs, node, known, indices)
+            axes = node.params
+        below = []
+        used: set[tuple[int, int]] = set()
+        for a in matcher.parts[p.serial][1]:
+            if not isinstance(a, Tensor) or a.serial in seen:
+                continue
+            seen.add(a.serial)
+            found = next(
+                (
+                    (reader, k)
+                    for reader, k in _find_operands(node, binding[a.serial])
+                    if (reader.serial, k) not in used
+                ),
+                None,
+            )
+            if found is None:
+                return None
+            reader, k = found
+            used.add((reader.serial, k))
+            if a.serial not in matcher.parts:
+                places[str(a.name)] = _Place(reader, k, indices)
+                continue
+            taken = format_indexing(reader.inputs[k], o)
+            if p is root and len(node.inputs) == 1:
+                whole, taken = taken, ""
+            below.append((a, taken + indices))
+        waiting += reversed(below)
+    return _Reading(places, axes, whole)
 
-    def read_operands(
-        self, pairs: list[tuple[Any, int]], node: Tensor, known: _Reading, indices: str
-    ) -> Iterator[_Reading]:
-        """Yield the ways in which all operands of an op of the row stand at a node."""
-        if not pairs:
-            yield known
-            return
-        (p, k), *rest = pairs
-        for found in self.read_operand(p, node, k, known, indices):
-            yield from self.read_operands(rest, node, found, indices)
 
-    def read_operand(
-        self, p: Any, node: Tensor, k: int, known: _Reading, indices: str
-    ) -> Iterator[_Reading]:
-        """Yield the ways in which an operand of the row stands at input k of a node."""
-        p, x = skip_reshapes(p), skip_reshapes(node.inputs[k])
-        if not isinstance(p, Tensor):
-            if constant_value(x) == constant_value(p):
-                yield known
-        elif p.serial in self.wild:
-            place = _Place(node, k, indices)
-            first = known.places.get(self.wild[p.serial])
-            if first is None:
-                places = {**known.places, self.wild[p.serial]: place}
-                yield known._replace(places=places)
-            elif is_same(first.source, place.source):
-                yield known
-        elif isinstance(x, Tensor):
-            taken = format_indexing(node.inputs[k], self.operands)
-            if node is self.root and len(node.inputs) == 1:
-                known, taken = known._replace(indices=taken), ""
-            yield from self.read_op(p, x, known, taken + indices)
+def _find_operands(node: Tensor, x: Any) -> Iterator[tuple[Tensor, int]]:
+    """Yield where a node, or the negative that it reads, has a value as an operand."""
+    for reader in (node, *map(skip_reshapes, node.inputs)):
+        if isinstance(reader, Tensor):
+            for k, y in enumerate(reader.inputs):
+                if _is_same_source(x, y):
+                    yield reader, k
 
 
 def format_indexing(x: Any, o: Operands) -> str:
@@ -240,8 +261,8 @@ def write_drafts(
     rule: PairRule, root: Tensor, node: Tensor, o: Operands
 ) -> Iterator[EquivalentLine]:
     """Yield the lines that a row has for an op and what is below it, a node too."""
-    for found in _Reader(rule, root, o).find_readings():
-        if node.serial not in found.nodes or not found.axes.keys() <= AXES:
+    for found in _find_readings(rule, root, node, o):
+        if not found.axes.keys() <= AXES:
             continue
         texts = {name: f"{o(x.reader, x.k)}{x.indices}"
                  for name, x in found.places.items()}  # fmt: skip

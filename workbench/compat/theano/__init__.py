@@ -160,5 +160,6 @@ def _asarray(a: Any, dtype: npt.DTypeLike | None, order: Any = None) -> Any:
 
 def __getattr__(name: str) -> Any:
     raise AttributeError(
-        f"theano.{name} is not known to Workbench; what is stands in theano.__all__."
+        f"theano.{name} does not exist in Workbench; theano.__all__ lists the names"
+        " that do."
     )

@@ -184,7 +184,7 @@ class Config:
         )
 
     def read(self, text: str) -> None:
-        """Set what `THEANO_FLAGS` says: ``floatX=float32,device=cpu``."""
+        """Set the flags in a text of `THEANO_FLAGS`: ``floatX=float32,device=cpu``."""
         for part in filter(None, (part.strip() for part in text.split(","))):
             flag, _, value = part.partition("=")
             if "." not in flag:

@@ -291,7 +291,7 @@ def _to_variable(y: ArrayLike) -> Array:
 def _default_updates(
     outputs: Sequence[Any], updates: Sequence[Any], without: Any
 ) -> list[Any]:
-    """Return what shared values that the outputs read are updated to by themselves."""
+    """Return the default updates of the shared values behind the outputs."""
     if not DEFAULT_UPDATES or without is True:
         return []
     known = {x.serial for x, _ in updates}
@@ -305,7 +305,7 @@ def _default_updates(
 
 
 class _Around:
-    """A function with something done before each call, and after it."""
+    """A function with actions before and after each call."""
 
     def __init__(self, inner: Any, prepare: Any) -> None:
         self.inner = inner

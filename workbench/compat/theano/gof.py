@@ -1,4 +1,4 @@
-"""`theano.gof`: what a graph is made of, and walks over it.
+"""`theano.gof`: the parts of a graph, and walks over graphs.
 
 The modules that these names stood in (``theano.gof.graph``, ``.op``, ``.type``) are
 this one.
@@ -74,7 +74,7 @@ def variables(i: Iterable[Any], o: Iterable[Any]) -> list[Any]:
 
 
 def io_toposort(inputs: Iterable[Any], outputs: Iterable[Any]) -> list[Any]:
-    """Return the nodes between inputs and outputs, each after those that it needs."""
+    """Return the nodes between inputs and outputs, in topological order."""
     known = {x.serial for x in inputs}
     found = ancestors(outputs, list(inputs))
     nodes = [owner(x) for x in found if x.serial not in known]

@@ -112,7 +112,7 @@ class Reals:
         }
 
     def remake(self, node: Tensor) -> None:
-        """Make a node anew if it reads what is another now, with floats if it can."""
+        """Make a node again where its operands changed, with floats if possible."""
         op, inputs, params = deferred.unwrap_deferred(node)
         news = tuple(
             [

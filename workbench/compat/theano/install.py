@@ -32,7 +32,7 @@ WITHIN = ("workbench", "numpy")
 
 
 class DtypeName(str):
-    """A dtype as Theano has it, its name: ``x.dtype.startswith("float")``.
+    """A dtype in Theano's form, its name: ``x.dtype.startswith("float")``.
 
     It answers to what NumPy's dtype does too, and equals it.
 
@@ -91,7 +91,7 @@ def _truth(x: Tensor) -> bool:
 
 
 def _text(x: Tensor) -> str:
-    """Return the name of a variable, if it has one."""
+    """Return the name of a variable, or else its text."""
     return x.name or (repr(x) if x._value is None else str(x._value))
 
 
@@ -105,7 +105,7 @@ def begin() -> None:
 
 
 def end() -> None:
-    """Let them behave as the library has it."""
+    """Restore the library's own behaviour of Tensors."""
     patched: Any = Tensor
     for name in ("__bool__", "__str__"):
         if name in vars(Tensor):
@@ -138,7 +138,7 @@ ELSEWHERE = {"tensor.var": "tensor"}
 
 
 class _Unknown(MetaPathFinder):
-    """Says of a module of Theano's that it is not there, and what is."""
+    """Says that a module of Theano's is missing, and lists those that exist."""
 
     def find_spec(
         self, name: str, path: Any = None, target: ArrayLike | None = None
@@ -204,7 +204,7 @@ def install() -> ModuleType:
 
 
 def uninstall() -> None:
-    """Forget what `install` did; what programs have imported they keep."""
+    """Undo `install`; names that programs have imported already stay."""
     if sys.modules.get("theano") is sys.modules[ROOT]:
         end()
         sys.meta_path.remove(UNKNOWN)

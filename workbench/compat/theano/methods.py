@@ -49,7 +49,7 @@ def flatten(x: Any, ndim: Any = 1, order: str = "C", outdim: Any = None) -> Arra
 
 
 def reshape(x: Tensor, *shape: Any, ndim: int | None = None, **settings: Any) -> Array:
-    """Give an array another shape, whose lengths may be variables."""
+    """Give an array another shape; its lengths may be variables."""
     wanted = shape[0] if len(shape) == 1 else shape
     if isinstance(wanted, Tensor) and len(shape) == 2:
         wanted, ndim = shape  # x.reshape(shape, 2)

@@ -42,7 +42,7 @@ __all__ = ["Op", "PureOp", "ViewOp", "as_op"]
 
 
 class NotScalarConstantError(UsageError):
-    """A constant number was asked of a variable whose value is not known yet."""
+    """A constant number was requested of a variable with an unknown value."""
 
 
 class Apply:
@@ -114,7 +114,7 @@ def _node(apply_node: Apply) -> Tensor:
 
 
 def owner(x: Tensor) -> Apply | None:
-    """Return what made a variable; None for a symbol or a constant."""
+    """Return the `Apply` behind a variable; None for a symbol or a constant."""
     node = x.inputs[0] if x.op is ITEM else x
     if node.op is IDENTITY and not node.inputs:
         return None
@@ -273,7 +273,7 @@ PureOp = Op
 
 
 class ViewOp(Op):
-    """An op that gives what it takes, for a subclass with a ``grad`` of its own."""
+    """An op that returns its operand, for a subclass with a ``grad`` of its own."""
 
     view_map: ClassVar[dict[int, list[int]]] = {0: [0]}
     __props__: ClassVar[tuple[str, ...]] = ()
@@ -294,12 +294,12 @@ class ViewOp(Op):
         return shapes
 
     def grad(self, inputs: Sequence[Any], output_grads: Sequence[Any]) -> Sequence[Any]:
-        """Return what arrives."""
+        """Return the output gradients unchanged."""
         return output_grads
 
 
 def _like(x: Any) -> tuple[str, tuple[Any, ...]]:
-    """Return what a variable's type says, hashable: two sites alike may share an op."""
+    """Return a hashable key of a variable's type: equal keys may share an op."""
     lengths = tuple(n if isinstance(n, int) else None for n in x.shape)
     return str(x.dtype), lengths
 
@@ -370,7 +370,7 @@ def _checked(op: Op, i: int, value: Any, spec: Spec) -> Array:
 
 
 def _infer(self: Any, *given: Spec) -> Any:
-    """Return what the types of the outputs say, and ``infer_shape`` where there is one.
+    """Return the specs of the outputs, by their types and ``infer_shape``.
 
     A length that neither tells is None: it is measured when the op has run.
     """
@@ -448,7 +448,7 @@ def as_op(
     otypes: Sequence[TensorType],
     infer_shape: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Op]:
-    """Return a decorator that makes an op of a function of arrays; it has no gradient.
+    """Return a decorator that turns a function of arrays into an op without gradient.
 
     >>> from workbench.compat import theano
     >>> import workbench.compat.theano.tensor as T
@@ -500,7 +500,7 @@ def as_op(
 
 
 class OpFromGraph(Ours):
-    """A graph as an op, whose gradient may be another.
+    """A graph as an op, with a gradient that may be replaced.
 
     Parameters
     ----------

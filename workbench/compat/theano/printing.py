@@ -114,7 +114,7 @@ def _print(op: Any, value: Any) -> None:
 
 
 class Print(Op):
-    """An op that gives what it takes, and prints it whenever the program runs.
+    """An op that returns its operand, and prints the value at each run.
 
     >>> import workbench.compat.theano as theano, workbench.compat.theano.tensor as T
     >>> x = T.dscalar("x")
@@ -154,9 +154,9 @@ class Print(Op):
         return shapes
 
     def grad(self, inputs: Sequence[Any], output_grads: Sequence[Any]) -> Sequence[Any]:
-        """Return what arrives."""
+        """Return the output gradients unchanged."""
         return output_grads
 
     def R_op(self, inputs: Sequence[Any], eval_points: Sequence[Any]) -> list[Any]:
-        """Return what moves."""
+        """Return the tangents unchanged."""
         return list(eval_points)

@@ -1,4 +1,4 @@
-"""`theano.scalar`: of it, constants, and which dtype holds all of several."""
+"""`theano.scalar`: constants, and the common dtype of several."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ __all__ = ["foldl", "foldr", "map", "reduce", "scan", "until"]
 def truncated(
     fn: Callable[..., Any], sequences: Sequence[Any], n_steps: Any, last: Any
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """Return step and sequences of a loop whose gradient reads its ``last`` steps."""
+    """Return step and sequences of a loop with a gradient of its ``last`` steps."""
     if not isinstance(last, (int, np.integer)) or last < 1:
         raise UsageError(
             f"scan: truncate_gradient={last!r} is the number of steps that the gradient"
@@ -68,7 +68,7 @@ def _steps(sequences: Sequence[Any]) -> Any:
 
 
 def _gate(output: Any, open_: Any) -> Any:
-    """Return what a step returns, with its gradient where ``open_`` is true."""
+    """Return the results of a step, with their gradient where ``open_`` is true."""
     if isinstance(output, (list, tuple)):
         return type(output)([_gate(y, open_) for y in output])
     if isinstance(output, Until):
@@ -182,7 +182,7 @@ def _bare(outputs: list[Any]) -> Any:
 
 
 def _describe_arguments(what: str, entries: Any) -> list[str]:
-    """Return what the step gets of some entries, one text for each argument."""
+    """Return one text for each argument that some entries give to the step."""
     made = []
     for i, x in enumerate(list_entries(entries)):
         taps = None
@@ -216,7 +216,7 @@ def _turned(x: Any) -> Any:
 
 
 def _first(x: Any) -> Any:
-    """Return the first values of an output; None if it is not fed back."""
+    """Return the first values of an output; None for an output without feedback."""
     if isinstance(x, Mapping):
         if x.get("initial") is None:
             return None
@@ -229,7 +229,7 @@ def _first(x: Any) -> Any:
 
 
 def _number(x: Any) -> Array:
-    """Return a first value; a Python number, to take the output's dtype, as it is."""
+    """Return a first value; keep a Python number, to take the output's dtype."""
     made = as_tensor_variable(x)
     return made._value if is_weak(made._value) else made
 
@@ -259,7 +259,7 @@ def reduce(
     mode: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """Return what the last step of a loop gives, and the updates."""
+    """Return the result of a loop's last step, and the updates."""
     check_mode(mode, "theano.reduce")
     outputs, updates = _scan(
         fn, sequences, outputs_info, non_sequences, None, go_backwards, False, name,

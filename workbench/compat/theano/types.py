@@ -1,4 +1,4 @@
-"""Types and variables: `TensorType`, the symbols that it makes, and constants.
+"""Types and variables: `TensorType`, its symbols, and constants.
 
 A variable is a Tensor of the library. What Theano asks of a variable besides
 (``x.type``, ``x.owner``, ``x.dimshuffle``) stands in `methods.py`.
@@ -45,14 +45,14 @@ ALL_DTYPES = ("bool", *INTEGERS, *UNSIGNED, *FLOATS, *COMPLEX)
 
 
 def dtype_name(dtype: npt.DTypeLike | None) -> str:
-    """Return a dtype as Theano writes it; ``"floatX"`` and None mean the configured."""
+    """Return Theano's name of a dtype; ``"floatX"`` or None: the configured one."""
     if dtype is None or (isinstance(dtype, str) and dtype == "floatX"):
         return config.floatX
     return str(np.dtype(dtype))
 
 
 class Type:
-    """The base of all types; a call of one makes a variable of it."""
+    """The base of all types; calling a type makes a variable."""
 
     def __call__(self, name: str | None = None) -> Array:
         """Return a new variable of this type."""
@@ -118,7 +118,7 @@ class TensorType(Type):
     def clone(
         self, dtype: npt.DTypeLike | None = None, broadcastable: Any = None
     ) -> TensorType:
-        """Return the same type but for what is given."""
+        """Return the same type with the given parts replaced."""
         return TensorType(
             self.dtype if dtype is None else dtype,
             self.broadcastable if broadcastable is None else broadcastable,
@@ -127,7 +127,7 @@ class TensorType(Type):
     def filter(
         self, value: Any, strict: bool = False, allow_downcast: bool | None = None
     ) -> Array:
-        """Return an array of this type, or an error that says what does not fit."""
+        """Return an array of this type, or raise an error that names the mismatch."""
         array = np.asarray(value)
         if strict and array.dtype != self.numpy_dtype:
             raise DtypeError(f"{array.dtype} is not {self.dtype}: {self!r}.")
@@ -145,7 +145,7 @@ class TensorType(Type):
         return made if made.dtype == self.dtype else made.astype(self.dtype)
 
     def is_valid_value(self, value: Any) -> bool:
-        """Return whether an array is of this type as it stands."""
+        """Return whether an array has this type without a cast."""
         try:
             self.filter(value, strict=True)
         except (ShapeError, DtypeError):
@@ -313,7 +313,7 @@ class TensorConstant(metaclass=_ConstantKind):
 
 
 class Tag(SimpleNamespace):
-    """Attributes of a program's own; ``test_value`` is computed if it is not set.
+    """Attributes that a program writes; ``test_value`` is computed if not set.
 
     >>> import workbench.compat.theano.tensor as T
     >>> x = T.dvector("x")
@@ -348,7 +348,7 @@ def _compute_test_value(x: Tensor) -> Array:
 
 
 def tag_of(x: Tensor) -> Tag:
-    """Return the tag of a variable, made when it is first asked for."""
+    """Return the tag of a variable, made at the first request."""
     if x.notes is None:
         x.notes = Tag(x)
     made: Tag = x.notes
@@ -356,5 +356,5 @@ def tag_of(x: Tensor) -> Tag:
 
 
 def get_test_value(x: ArrayLike) -> Any:
-    """Return the test value of a variable: what is set, or follows from what is set."""
+    """Return the test value of a variable, set or computed from others."""
     return tag_of(x).test_value if isinstance(x, Tensor) else x

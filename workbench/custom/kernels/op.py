@@ -1,4 +1,4 @@
-"""`wb.KernelOp`: an op whose value is computed by C, C++ or CUDA source."""
+"""`wb.KernelOp`: an op with a value computed by C, C++ or CUDA source."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def run_on_device(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
 
 
 def plan_device_call(op: Any, bound: Bound, results: Sequence[Spec]) -> CudaCall:
-    """Return the call of the CUDA kernel for arrays of such lengths and dtypes."""
+    """Return the call of the CUDA kernel for arrays of these lengths and dtypes."""
     signature, settings = op._signature, op._kernel_settings
     if op.threads is None:
         threads = prod(results[0].shape)
@@ -300,7 +300,7 @@ def list_outputs(made: Any) -> tuple[Any, ...]:
 
 
 def _contiguous(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return an array whose entries lie one after another, as C sees them."""
+    """Return a contiguous, aligned array in C's order."""
     made = np.asarray(x, dtype, order="C")
     return made if made.flags.aligned else made.copy()
 
@@ -349,12 +349,12 @@ class KernelOp(Op):
     Attributes
     ----------
     inputs, outputs
-        Name, dtype and shape of each array: ``"x: float64[n, 3], w: float64[n]"``, or
-        a mapping ``{"x": "float64[n, 3]", ...}``. A letter is a length, the same
-        wherever it appears; outputs may have ``n + 1`` or ``2 * n``, or a setting;
-        ``float64[]`` is one number. ``...`` stands for axes of any number, and the
-        kernel is told ``size``, the product of their lengths. ``T[n]`` is of any dtype
-        that ``types`` allows, and the source says ``T``.
+        Name, dtype and shape of each array: ``"x: float64[n, 3], w: float64[n]"``, or a
+        mapping ``{"x": "float64[n, 3]", ...}``. A letter is a length, the same wherever
+        it appears; outputs may have ``n + 1`` or ``2 * n``, or a setting; ``float64[]``
+        is one number. ``...`` stands for axes of any number, and the kernel gets
+        ``size``, the product of their lengths. ``T[n]`` is of any dtype that ``types``
+        allows, and the source says ``T``.
     types
         The dtypes that a letter stands for: ``"T: int32 | float64"``, or a mapping to
         their names. One that is not told means ``float32 | float64``.
@@ -428,7 +428,7 @@ class KernelOp(Op):
 
     @classmethod
     def _declare(cls, name: str) -> None:
-        """Read what the class declares, before its name is taken."""
+        """Read the declarations of a class, before its name is taken."""
         if cls.compute not in (Op.compute, _compute):
             raise UsageError(
                 f"{cls.__qualname__}.compute: the value of a kernel is that of its"
@@ -474,7 +474,7 @@ class KernelOp(Op):
 
     @classmethod
     def _is_compiled(cls) -> bool:
-        """Return whether this process has compiled a kernel of it."""
+        """Return whether this process has compiled a kernel of the class."""
         return bool(NATIVES.get(cls))
 
     @classmethod
@@ -559,7 +559,7 @@ class KernelOp(Op):
         return plan_device_call(self, bound, results)
 
     def _bind(self, values: Sequence[Any]) -> Bound:
-        """Return what the letters stand for, cached by shapes and dtypes."""
+        """Return the meaning of the letters, cached by shapes and dtypes."""
         for x in values:
             if not isinstance(x, np.ndarray):
                 return self._signature.bind(values, self._kernel_settings)
@@ -629,7 +629,7 @@ def _differentiate_fallback(cls: type[KernelOp]) -> None:
 
 
 def _gather_operand(x: Any) -> Any:
-    """Return a list, or an array of Tensors, as one operand; anything else as it is."""
+    """Return a list, or an array of Tensors, as one operand; else ``x`` unchanged."""
     if isinstance(x, (list, tuple)) or (
         isinstance(x, np.ndarray) and x.dtype == object
     ):
@@ -643,14 +643,14 @@ def _is_operand(x: Any) -> bool:
 
 
 def _value_or_spec(x: Any) -> Any:
-    """Return the value of a Tensor, or its spec; anything else as it is."""
+    """Return the value of a Tensor, or its spec; else ``x`` unchanged."""
     if not isinstance(x, Tensor):
         return x
     return x.spec if x._value is None else x._value
 
 
 def _cast_number(x: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a Python number in a dtype; anything else as it is."""
+    """Return a Python number in a dtype; else ``x`` unchanged."""
     if types.is_weak(x):
         return dtype.type(x)
     if isinstance(x, Tensor) and types.spec_of(_value_or_spec(x)).weak:

@@ -1,4 +1,4 @@
-"""All arrays of a kernel: what a call binds their letters to, and the outputs' shapes.
+"""All arrays of a kernel: the values of their letters in a call, and output shapes.
 
 It looks at shapes and dtypes alone, so that symbols, whose lengths may be unknown, are
 bound as arrays are.
@@ -65,7 +65,7 @@ class KernelArray:
 
     @classmethod
     def of(cls, op: str, name: object, text: object) -> KernelArray:
-        """Read a pattern, or raise an error that says what is wrong with it."""
+        """Read a pattern, or raise an error that names the fault."""
         if not isinstance(name, str) or not name.isidentifier() or name in RESERVED:
             raise KernelError(
                 f"{op}: {name!r} cannot name an array of a kernel; write a word that C"
@@ -146,7 +146,7 @@ class Bound:
     lengths: dict[str, Any] = field(default_factory=dict)
     #: The dtype of each letter for one.
     types: dict[str, np.dtype[Any]] = field(default_factory=dict)
-    #: The outputs, once somebody has asked for them.
+    #: The outputs, once requested.
     outputs: list[Spec] | None = None
 
 
@@ -179,7 +179,7 @@ class Signature:
         self.outputs = [KernelArray.of(op, k, v) for k, v in outputs.items()]
         self.types = self._expand_types(types)
         self.settings = tuple(settings)
-        #: The letters of lengths, in the order in which the kernel is told them.
+        #: The letters of lengths, in the order of the kernel's parameters.
         self.letters = list(
             dict.fromkeys(
                 letter
@@ -220,7 +220,7 @@ class Signature:
         """Raise an error for names given twice, and letters that no input binds."""
         names = [p.name for p in (*self.inputs, *self.outputs)]
         lengths = [letter for letter in self.letters if letter != "..."]
-        # What the kernel is told of `...` is called so.
+        # The name of the parameter for the size of `...`.
         size = ["size"] * ("..." in self.letters)
         taken = [*names, *lengths, *size, *self.types, *self.settings]
         reserved = sorted(RESERVED.intersection(taken))
@@ -258,7 +258,7 @@ class Signature:
     # What a call binds
 
     def bind(self, values: Sequence[Any], settings: Mapping[str, Any]) -> Bound:
-        """Return what the letters stand for, given arrays, numbers or specs.
+        """Return the meaning of the letters, given arrays, numbers or specs.
 
         Raises
         ------
@@ -377,7 +377,7 @@ class Signature:
                 ) from None
 
     def _axes(self, pattern: KernelArray, spec: Spec) -> list[tuple[str, Any, str]]:
-        """Return each axis of an input: its text, its length, how an error names it."""
+        """Return each axis of an input: its text, its length, its words in errors."""
         shape, dims = spec.shape, pattern.dims
         short = len(shape) - len(dims)
         if "..." in dims:
@@ -457,7 +457,7 @@ def _format_length(n: Any) -> str:
 
 
 def _canonical_name(name: Any) -> str:
-    """Return NumPy's name of a dtype; a text that is none as it is."""
+    """Return NumPy's name of a dtype; else the text unchanged."""
     try:
         return str(np.dtype(name))
     except TypeError:

@@ -1,4 +1,4 @@
-"""Compilers: which there are, how one runs, and what its complaints mean.
+"""Compilers: which ones exist, how one runs, and the meaning of its complaints.
 
 A compiler runs without a shell, under a limit of time, and ends with its children
 when the user interrupts.
@@ -148,7 +148,7 @@ def run(command: Sequence[str], folder: Path, limit: float) -> tuple[int, str]:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a compiler and the processes that it started."""
+    """Kill a compiler and its child processes."""
     with suppress(OSError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
@@ -226,7 +226,7 @@ def cache_folder() -> Path:
 
 
 def _prepare_folder() -> Path:
-    """Return that folder, made private if it is missing, or one of this process."""
+    """Return the cache folder, made private if missing, or a temporary one."""
     try:
         wanted = cache_folder()
     except RuntimeError as error:  # the user has no home

@@ -27,7 +27,7 @@ OURS = "workbench"
 
 @dataclass(frozen=True)
 class Language:
-    """C, C++ or CUDA: how it spells what a kernel needs."""
+    """C, C++ or CUDA: the language's words for the needs of a kernel."""
 
     #: What the class attribute is called that holds the source.
     name: str
@@ -77,7 +77,7 @@ CPP = Language(
     "std::complex<float>",
     "std::complex<double>",
 )
-#: NVRTC has no headers of the system's, so it is told what they would say.
+#: NVRTC lacks the system's headers, so their declarations stand here.
 CUDA = Language(
     "cuda",
     "CUDA",
@@ -174,7 +174,7 @@ def _list_parameters(
 def _write_guard(
     signature: Signature, settings: Mapping[str, type], language: Language, returns: str
 ) -> str:
-    """Return the function that catches what a C++ kernel throws."""
+    """Return the function that catches exceptions of a C++ kernel."""
     kinds = [kind for kind, _ in _list_parameters(signature, settings, language)]
     names = [f"p{i}" for i in range(len(kinds))]
     parameters = [_declare(*pair) for pair in zip(kinds, names, strict=True)]
@@ -245,7 +245,7 @@ class Home(NamedTuple):
 
 
 class Text(NamedTuple):
-    """The source of a kernel, and where it comes from.
+    """The source of a kernel, and its origin.
 
     ``file`` is set where it was read from one.
     """
@@ -255,7 +255,7 @@ class Text(NamedTuple):
     file: Path | None = None
 
     def place(self, line: int) -> str:
-        """Return a line of the source, as an error names it."""
+        """Return a line of the source, in an error's notation."""
         if self.file is not None:
             return f"{self.file.name}:{line}"
         first = self._first()
@@ -264,7 +264,7 @@ class Text(NamedTuple):
         return f"{lines.display_name(self.home.filename)}:{first + line - 1}"
 
     def where(self) -> str:
-        """Return the place of the source as errors quote it; empty if unknown."""
+        """Return the place of the source, quoted for errors; empty if unknown."""
         place = self.place(1)
         return "" if place.startswith("line") else f" (at {place})"
 

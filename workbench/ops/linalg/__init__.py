@@ -1,4 +1,4 @@
-"""Linear algebra: NumPy's; what SciPy adds loads with `workbench.scipy.linalg`.
+"""Linear algebra of NumPy; SciPy's part loads with `workbench.scipy.linalg`.
 
 All work on stacks of matrices, real and complex. Each file says where its
 formulas are from.

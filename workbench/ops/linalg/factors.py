@@ -211,8 +211,8 @@ QR = shared.stacked(
 def qr(a: Array, mode: str = "reduced") -> Array | QRResult:
     """Factor matrices of full rank into ``Q`` and ``R``, as `numpy.linalg.qr` does.
 
-    The columns that ``mode="complete"`` adds are any basis of what is left, and move
-    as the one that turns least. ``mode="raw"`` is refused.
+    The columns that ``mode="complete"`` adds are any basis of the remaining space, and
+    move as the basis that turns least. ``mode="raw"`` is refused.
     """
     a = admit(a)
     if mode == "r":

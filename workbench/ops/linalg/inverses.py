@@ -212,7 +212,7 @@ def cut(a: Array, limit: Callable[[Any], Any]) -> Array:
 
 
 def pseudoinverse(a: Array, rcond: float | None, hermitian: bool) -> Array:
-    """Return the pseudoinverse; of a Hermitian matrix it reads the lower triangle."""
+    """Return the pseudoinverse; of a Hermitian matrix read the lower triangle."""
     params: Params = {} if rcond is None else {"rcond": rcond}
     if hermitian:
         a, params["hermitian"] = complete(a, lower=True), True
@@ -732,7 +732,7 @@ DET = stacked(
 
 @implements(np.linalg.det)
 def det(a: Array) -> Array:
-    """Return determinants, whose derivatives are right for singular matrices too."""
+    """Return determinants; their derivatives are right for singular matrices too."""
     return apply(DET, (admit(a),))
 
 

@@ -148,7 +148,7 @@ def _vector_norm(
 
 
 def _largest(size: Array, axis: Axis, keepdims: bool = False) -> Array:
-    """Return the largest of magnitudes; of none it is 0."""
+    """Return the largest magnitude, 0 for an empty array."""
     choose: Any = np.sum if 0 in shape_of(size) else np.max
     return choose(size, axis=axis, keepdims=keepdims)
 
@@ -242,7 +242,7 @@ RANK.batch = "whole"
 
 
 def matrices_rank(x: Array) -> Spec:
-    """Return what `matrix_rank` gives for matrices like these: a whole number each."""
+    """Return the spec of `matrix_rank`: one integer per matrix."""
     spec = matrices(x)
     return type(spec)(spec.shape[:-2], np.dtype(np.intp))
 
@@ -265,6 +265,6 @@ def matrix_rank(
 
 
 def _plain(limit: Any) -> float:
-    """Return a limit as a setting: it decides the rank and has no derivative."""
+    """Return a limit as a plain setting: the rank has no derivative."""
     limit = value_of(limit)
     return limit if isinstance(limit, (bool, int, float)) else float(limit)

@@ -15,7 +15,7 @@ from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, list_positions, shape_of
 from workbench.ops.elementwise import conjugate
 
-# What sparsity patterns are told
+# Which entries systems of equations read, for sparsity patterns
 
 
 def read_system(a: Array, b: Array, **_: Any) -> Array:
@@ -27,7 +27,7 @@ def read_system(a: Array, b: Array, **_: Any) -> Array:
 
 
 def read_columns_so_far(x: Array) -> tuple[Array, Array, Array]:
-    """Return sums over the columns before each one, and with it; and over each one.
+    """Return sums over the columns before each, with it, and over each column.
 
     Those before are no more than the rows.
     """
@@ -107,7 +107,7 @@ def half_lower(x: Array) -> Array:
 
 
 def mirrored(x: Array) -> Array:
-    """Return the Hermitian matrix whose lower triangle this is; both modes follow."""
+    """Return the Hermitian matrix with this lower triangle; both modes follow."""
     below = np.tril(x, -1)
     kept = np.tril(x) - below
     return below + hermitian(below) + (kept + conjugate(kept)) / 2
@@ -126,7 +126,7 @@ def fold(full: Any, lower: bool) -> Array:
 
 
 def turn_of(seen: Array) -> Array:
-    """Return what a cotangent of vectors says of turns: what is not Hermitian in it."""
+    """Return the anti-Hermitian part of a cotangent of vectors: its rotations."""
     return (seen - hermitian(seen)) / 2
 
 
@@ -175,7 +175,7 @@ def peak(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
 
 
 def noise(x: Array, factor: float = 1000) -> Array:
-    """Return what rounding may leave of a zero in matrices of the size of ``x``."""
+    """Return the rounding error of a zero in matrices of the size of ``x``."""
     n = dims.largest(*shape_of(x)[-2:], 1)
     return largest(x) * (factor * n * float(np.finfo(dtype_of(x)).eps))
 

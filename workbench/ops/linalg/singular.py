@@ -98,7 +98,7 @@ def _values_infer(x: Array, **_: Any) -> Spec:
 
 
 def _zero_at_kinks(weight: Any, s: Array) -> Array:
-    """Set weights to 0 where the singular value is 0: it has a kink there."""
+    """Set weights to 0 at singular values of 0, where the derivative has a kink."""
     limit = noise(s[..., None, :], 8)[..., 0]
     return np.where(s <= limit, 0, weight)
 
@@ -304,7 +304,7 @@ def _svd_pull(g: Parts, y: tuple[Any, ...], x: Array, **_: Any) -> Array:
 def _svd_passed(
     g: Parts, y: tuple[Any, ...], x: Array, seen: _Seen, gaps: Gaps, strict: bool
 ) -> Array:
-    """Return the cotangent; ``strict``: NaN in the place of what is not determined."""
+    """Return the cotangent; with ``strict``, NaN in undetermined places."""
     few = min(shape_of(x)[-2:])
     u, v, floor = y[0][..., :few], hermitian(y[2])[..., :few], seen.floor
     # With the values in play nothing shows what is missing.
@@ -338,7 +338,7 @@ def _svd_limit_pull(
 
 
 def _own_share(moved: Array, s: Array, along: Array | None) -> Array:
-    """Return what is of values without equals; with ``along`` what is of the others."""
+    """Keep the share of distinct values; with ``along``, the share of repeated ones."""
     gaps = _gaps(s)
     shared = np.any(gaps.equal & gaps.apart, axis=-1) | gaps.zero[..., 0, :]
     return np.where(shared if along is not None else ~shared, moved, 0)
@@ -372,7 +372,7 @@ def _svd_push(
 def _svd_moved(
     t: Array, y: tuple[Any, ...], x: Array, gaps: Gaps, strict: bool
 ) -> tuple[Array, Array, Array]:
-    """Return the tangents; ``strict``: NaN in the place of what is not determined."""
+    """Return the tangents; with ``strict``, NaN in undetermined places."""
     few = min(shape_of(x)[-2:])
     whole_u, s, whole_v = y[0], y[1], hermitian(y[2])
     u, v = whole_u[..., :few], whole_v[..., :few]
@@ -469,13 +469,12 @@ def svd(
 ) -> Array | SVDResult:
     """Return ``U``, ``S`` and ``Vh``, or the singular values alone.
 
-    Where a singular value repeats, what is made of values and vectors and is the same
-    for every choice of them has its first derivative, and NaN as its second; what
-    depends on the choice has NaN. A singular value that is
-    0 moves with its vectors as if it could be negative, so that what is made of all
-    three is right there (in `svdvals` it has a kink, and gradient 0). The columns that
-    ``full_matrices`` adds are any basis of what is left, and move as the one that
-    turns least.
+    Where a singular value repeats, a result of values and vectors that is the same for
+    every choice of them has its first derivative, and NaN as its second; what depends
+    on the choice has NaN. A singular value that is 0 moves with its vectors as if it
+    could be negative, so that results of all three are right there (in `svdvals` it has
+    a kink, and gradient 0). The columns that ``full_matrices`` adds are any basis of
+    the remaining space, and move as the basis that turns least.
     """
     a = admit(a)
     if hermitian:

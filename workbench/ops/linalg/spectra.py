@@ -93,7 +93,7 @@ def _open_or_closed(
 def _own_share(
     moved: Array, values: Array, along: Array | None, factor: float = 8
 ) -> Array:
-    """Return what is of values without equals; with ``along`` what is of the others."""
+    """Keep the share of distinct values; with ``along``, the share of repeated ones."""
     _, equal, apart = _differences(values, factor)
     shared = np.any(equal & apart, axis=-1)
     return np.where(shared if along is not None else ~shared, moved, 0)
@@ -332,10 +332,10 @@ def eigh(a: Array, UPLO: Literal["L", "U"] = "L") -> EighResult:
     """Return eigenvalues and eigenvectors; the gradient lies in the triangle read.
 
     Eigenvectors are determined up to a sign, complex ones up to a phase; their
-    derivative is the one without a turn of that phase. Where an eigenvalue repeats,
-    what is made of values and vectors and is the same for every choice of them, as
-    ``(v * np.log(w)) @ v.T``, has its first derivative, and NaN as its second; what
-    depends on the choice has NaN.
+    derivative is the one without a turn of that phase. Where an eigenvalue repeats, a
+    result of values and vectors that is the same for every choice of them, as ``(v *
+    np.log(w)) @ v.T``, has its first derivative, and NaN as its second; what depends on
+    the choice has NaN.
     """
     params: Params = {"UPLO": "L" if _is_lower(UPLO) else "U"}
     return EighResult(*apply_and_split(EIGH, (admit(a),), params))
@@ -448,7 +448,7 @@ def _eig_push(
 
 
 def _keep_length(v: Array, w: Array) -> Array:
-    """Return tangents of vectors of length 1 whose largest entry stays real."""
+    """Return tangents of unit vectors with a real largest entry."""
     moved = w - v * np.real(np.sum(conjugate(v) * w, axis=-2, keepdims=True))
     if v.dtype.kind == "c":
         hit = _largest(v)

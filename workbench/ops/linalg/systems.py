@@ -87,7 +87,7 @@ def _triangular_push(
 
 
 def _read_triangle(a: Array, b: Array, *, lower: bool, unit: bool) -> Array:
-    """Read as x: of the triangle and the right side, what stands before it there.
+    """Return the reads of a solution: the triangle's row and the right side before.
 
     ``∂x[i] = -Σ a⁻¹[i, k] ∂a[k, l] x[l]``, and the inverse is a triangle too.
     """

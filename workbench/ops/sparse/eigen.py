@@ -86,7 +86,7 @@ def _find_border(pattern: SparseStructure) -> SparseStructure:
 def _turn(
     data: Array, y: tuple[Array, Array], right: Array, pattern: SparseStructure
 ) -> Array:
-    """Return what solves ``(λ - A) u = r - v vᵀ r`` with ``vᵀ u = 0``, by columns."""
+    """Return the solution of ``(λ - A) u = r - v vᵀ r``, ``vᵀ u = 0``, by columns."""
     values, vectors = y
     params = {"pattern": _find_border(pattern), "transposed": False}
     made = []
@@ -103,8 +103,8 @@ def _turn(
         except np.linalg.LinAlgError as error:
             raise errors.MatrixError(
                 f"eigsh: the eigenvalue {i} is repeated, and the derivative of its"
-                " vector is not determined. Use what does not depend on the vectors of"
-                " equal eigenvalues, such as the eigenvalues alone."
+                " vector is not determined. Use only results that do not depend on the"
+                " vectors of equal eigenvalues, such as the eigenvalues alone."
             ) from error
     return np.stack(made, axis=1)
 

@@ -113,7 +113,7 @@ def find_extreme(
 def _reduce_groups(
     values: Array, owner: Any, counts: Any, length: int, extreme: Extreme
 ) -> Array:
-    """Reduce the values of each owner, with a zero where it has less than ``length``.
+    """Reduce the values of each owner, with a zero where fewer than ``length``.
 
     Groups of nearly one size are the rows of one array, filled up at the end; so no
     more than twice the values is made, whatever the sizes are.

@@ -180,7 +180,7 @@ def _differentiate(
 
 
 def _take_entries(values: Array, have: SparseStructure, ask: SparseStructure) -> Array:
-    """Return the entries asked for of a matrix; where it has none, zeros."""
+    """Return the requested entries of a matrix; zeros where none is stored."""
     order = np.argsort(have.keys, kind="stable")
     keys = have.keys[order]
     place = np.searchsorted(keys, ask.keys)
@@ -218,7 +218,7 @@ def _sandwich(
         size = wanted.shape[0]
         whole = np.reshape(scatter_values(outer, wanted.keys, size**2), (size, size))
         left = apply(PRODUCT, (middle, whole), {"pattern": between})
-        # Row i of Y by column j of M Y, at the places asked for alone.
+        # Row i of Y by column j of M Y, at the requested places alone.
         return apply(SAMPLE, (whole, left.T), {"pattern": ask})
     y, m = make_sparse(outer, wanted), make_sparse(middle, between)
     values, have = list_entries(arithmetic.matmul(arithmetic.matmul(y, m), y))

@@ -422,7 +422,7 @@ def _product_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) ->
 
 
 def array_text(pattern: SparseStructure) -> tuple[str, Params]:
-    """Return the template of the array whose stored values are the first operand."""
+    """Return the text template of a sparse array with operand 0 as its values."""
     name = pattern.format if pattern.format in ("csr", "csc", "bsr", "dia") else "coo"
     labels = {"dia": ["offsets"], "coo": ["rows", "columns"][: len(pattern.index)]}
     names = labels.get(name, ["indices", "starts"])
@@ -576,7 +576,7 @@ def number_values(values: Array, start: int) -> Any:
 
 
 def restore_values(result: Any, values: list[Any]) -> Any:
-    """Return what a function made of numbers, with the values that they stand for.
+    """Return the result of a function on numbers, with the original values put back.
 
     0 stands for no value.
     """
@@ -596,7 +596,7 @@ def restore_values(result: Any, values: list[Any]) -> Any:
 
 
 def move_entries(function: Callable[..., Any], *operands: Any) -> Any:
-    """Return what a function that only moves entries makes of sparse arrays."""
+    """Apply a function that only moves entries to sparse arrays."""
     values, numbers, start = [], [], 1
     for s in operands:
         data, pattern = sum_duplicates(s)

@@ -1,4 +1,4 @@
-"""`SparseTensor`: a sparse array whose stored values are a Tensor.
+"""`SparseTensor`: a sparse array with a Tensor for its stored values.
 
 It is what a sparse argument is inside a traced function. Its operators and methods
 are SciPy's; what depends on a value other than through the stored entries is not
@@ -202,7 +202,7 @@ class SparseTensor:
         return move_entries(lambda s: s.diagonal(k), self)
 
     def copy(self) -> Any:
-        """Return an array whose stored values are its own, to be written to."""
+        """Return a copy with stored values of its own, for writing."""
         return make_sparse(np.copy(self.data), self.pattern)
 
     # Sums
@@ -425,7 +425,7 @@ METHODS = {
 
 
 def operate(name: str, a: Any, b: Any) -> Any:
-    """Return what an operator answers where a sparse array takes part."""
+    """Apply an operator in which a sparse array takes part."""
     answer = arithmetic.OPERATORS.get(name)
     if answer is None:
         raise TraceError(
@@ -453,7 +453,7 @@ def _refuse_out(name: str, out: object) -> None:
 
 
 def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of a sum, as NumPy and SciPy have it."""
+    """Return the dtype of a sum, by NumPy's and SciPy's rule."""
     found: np.dtype[Any] = np.zeros(0, dtype).sum().dtype  # host array: its dtype
     return found
 
@@ -504,7 +504,7 @@ make_sparse.register(Tensor, SparseTensor)
 
 
 def build(data: Array, pattern: SparseStructure) -> Any:
-    """Return a sparse array of a nest, around what has come for its values.
+    """Return a sparse array of new stored values; values of other shapes stay dense.
 
     What has another shape stays dense: the block of a Jacobian, a batch.
     """

@@ -1,4 +1,4 @@
-"""How the ops behind `scipy.special` are declared, and what their rules share.
+"""Declarations of the ops behind `scipy.special`, and helpers of their rules.
 
 A rule calls SciPy's functions by their names; `Special` finds them where the arrays
 are: `scipy.special` for NumPy's, `cupyx.scipy.special` for CuPy's.
@@ -67,7 +67,7 @@ class Special:
         return self.ufunc(*args)
 
     def template(self, node: Tensor) -> str:
-        """Return how the text of a program calls it."""
+        """Return the template of a call in the text of a program."""
         if not self.__name__.startswith("spherical_") or self.__name__[-2:] != "_d":
             called = {"riemann_zeta": "zeta"}.get(self.__name__, self.__name__)
             return f"special.{called}({{all}})"
@@ -93,7 +93,7 @@ class Special:
 
 
 class _Functions:
-    """Every function of `scipy.special` by its name, as rules call it: ``F.erf``."""
+    """Every function of `scipy.special` by its name, for rules: ``F.erf``."""
 
     def __getattr__(self, name: str) -> Special:
         made = Special(name)
@@ -214,7 +214,7 @@ def special_tuple(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op
 
 @helper
 def below(n: Array) -> Array:
-    """Return the order below ``n``; of 0 it is 0, for a term whose factor is then 0."""
+    """Return the order below ``n``, and 0 for 0: the factor of that term is then 0."""
     return where(n == 0, 0, n - 1)
 
 

@@ -91,7 +91,7 @@ _TYPES = {"l": np.int64, "d": np.float64, "D": np.complex128}
 
 
 class DeviceLoop(NamedTuple):
-    """A loop of a ufunc in double precision: SciPy's letters, and the C++ of it."""
+    """A loop of a ufunc in double precision: SciPy's type letters, and its C++ code."""
 
     inputs: str
     outputs: str
@@ -99,7 +99,7 @@ class DeviceLoop(NamedTuple):
 
 
 class DeviceFunction:
-    """A function of `scipy.special` as kernels; call it with arrays of CuPy's.
+    """A function of `scipy.special` as kernels, to call with arrays of CuPy's.
 
     ``ufunc`` is SciPy's own, whose loops these are.
     """
@@ -130,7 +130,7 @@ class DeviceFunction:
 
     @property
     def preamble(self) -> str:
-        """The text before each kernel: the headers that it needs."""
+        """The text before each kernel: the headers to include."""
         lines = ("xsf_begin.h", self.header, "xsf_end.h")
         return "\n".join(f"#include <{line}>" for line in lines)
 
@@ -205,7 +205,7 @@ def list_options(headers: Path = HEADERS) -> tuple[str, ...]:
 
 
 def _ensure_stack(cuda: Any, name: str) -> None:
-    """Raise the stack's limit of the current device, once, if it is below `STACK`.
+    """Raise the stack limit of the current device, once, where less than `STACK`.
 
     Raises
     ------
@@ -267,5 +267,5 @@ ROWS: dict[str, tuple[str, str, bool, bool]] = dict(_read(TABLE))
 
 @cache
 def find_kernels(name: str, ufunc: np.ufunc) -> DeviceFunction | None:
-    """Return the function of this name as kernels; None where no row has it."""
+    """Return the kernels of a function; None for a name without a row."""
     return DeviceFunction(name, ufunc) if name in ROWS else None

@@ -1,4 +1,4 @@
-"""Elliptic integrals and functions, and what is made of them (DLMF 19 and 22).
+"""Elliptic integrals and functions, and functions of both (DLMF 19 and 22).
 
 By the parameter, the usual formulas divide by ``m``; here Carlson's integrals stand in
 their place, which keep their digits around ``m = 0``.
@@ -29,7 +29,7 @@ def ellipk_slope(m: Array) -> Array:
 
 @helper
 def ellipkm1_slope(p: Array, y: Array) -> Array:
-    """Return the derivative of ellipkm1, whose argument is 1 - m."""
+    """Return the derivative of ellipkm1, a function of 1 - m."""
     near = p > 0.7
     a, b = np.where(near, p, 1), np.where(near, 0.5, p)
     far = (y - F.ellipe(1 - b) / b) / (2 * (1 - b))

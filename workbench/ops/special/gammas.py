@@ -113,7 +113,7 @@ special("betaln", "psi(x0) - psi(x0 + x1)", "psi(x1) - psi(x0 + x1)")
 
 @helper
 def binom_by_n(y: Array, n: Array, k: Array) -> Array:
-    """Return the derivative of binom(n, k) by n, finite where it is 0.
+    """Return the derivative of binom(n, k) by n, finite where binom(n, k) is 0.
 
     That is where n - k + 1 or k + 1 is a pole of gamma. In the first case, by
     reflection (DLMF 5.5.3), binom(n, k) is sin(pi (k - n)) beta(n + 1, k - n) / pi.
@@ -129,7 +129,7 @@ def binom_by_n(y: Array, n: Array, k: Array) -> Array:
 
 @helper
 def binom_by_k(y: Array, n: Array, k: Array) -> Array:
-    """Return the derivative of binom(n, k) by k, finite where it is 0.
+    """Return the derivative of binom(n, k) by k, finite where binom(n, k) is 0.
 
     As `binom_by_n`; where k + 1 is the pole, binom(n, k) is
     -sin(pi k) beta(n + 1, -k) / pi.

@@ -93,7 +93,7 @@ _LOG_RATIO = (
 
 
 def _entropy(inside: str, at_zero: str) -> str:
-    """Return what an entry is inside the domain, at 0, and outside."""
+    """Return the scalar of an entry: inside the domain, at 0, and outside."""
     return (
         f"where((x0 > 0) & (x1 > 0), {inside},"
         f" where((x0 == 0) & (x1 >= 0), {at_zero},"

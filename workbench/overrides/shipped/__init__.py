@@ -5,5 +5,5 @@ from workbench.core import hooks
 
 @hooks.load_rules.set
 def load_rules() -> None:
-    """Load the modules whose rules have names: they register themselves."""
+    """Load the modules of named rules; loading registers the rules."""
     from workbench.overrides.shipped import clipping, fisher, safe  # noqa: F401

@@ -1,4 +1,4 @@
-"""Rules that change what the true rule passes on: texts, left-out entries, noise.
+"""Rules that change the result of the true rule: texts, left-out entries, noise.
 
 ``d`` is what the true rule would pass on to an input, in the shape of that input, and
 ``g`` what arrives at the node, in the shape of its output.
@@ -171,7 +171,7 @@ def normalise(axis: Axis = None) -> str:
 
 
 def stop() -> str:
-    """Stop the gradient: ``zeros_like(d)``. What lies before the node stays as it is.
+    """Stop the gradient: ``zeros_like(d)``. Nodes before stay unchanged.
 
     As ``wb.stop_gradient`` at this place, without a change of the program.
 
@@ -321,7 +321,7 @@ def formula(text: str) -> str:
 
 
 def _write_norm(name: str, axis: Axis) -> str:
-    """Return the norm of ``d`` as the language writes it."""
+    """Return the norm of ``d`` in the language of rules."""
     if axis is None:
         return "norm(d)"
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
@@ -336,7 +336,7 @@ def _write_norm(name: str, axis: Axis) -> str:
 
 
 def _check_number(name: str, what: str, value: object) -> float | int:
-    """Return a finite number as Python has it."""
+    """Return a finite number as a Python number."""
     value = unwrap_scalar(value)
     if (
         isinstance(value, bool)
@@ -393,7 +393,7 @@ def _sanitise_entries(node: Node, *cotangents: Any) -> Any:
 
 
 def _zero_nonfinite(found: list[Any]) -> list[Any]:
-    """Return gradients with 0 for what is not finite."""
+    """Return gradients with 0 in place of values that are not finite."""
     return [
         None
         if c is None
@@ -439,7 +439,7 @@ def _find_finite_entries(
 
 
 def sanitise_entries() -> str:
-    """Take the op's own rule where it is finite; other entries of the result pass 0.
+    """Take the op's own rule where finite; other entries of the result pass 0.
 
     They are left out before they are summed with good ones. An op of one's own that
     gives all distances of two sets of points, or a product with an infinite entry, has
@@ -471,7 +471,7 @@ def sanitise_entries() -> str:
     return "sanitise_entries"
 
 
-# Noise on gradients, the same whenever it is asked for again.
+# Noise on gradients, the same at each request.
 
 _MASK = (1 << 64) - 1
 #: The step of the sequence, and the two factors that mix it (Steele, Lea and Flood).

@@ -1,4 +1,4 @@
-"""Natural gradients of linear layers, whose metric is found from the gradients.
+"""Natural gradients of linear layers, with a metric estimated from the gradients.
 
 At a node that multiplies by a matrix of weights, each example n of a batch has its own
 gradient ``sₙ aₙᵀ``: what went in, ``aₙ``, and what arrives, ``sₙ``. Their second
@@ -205,7 +205,7 @@ def _kfac(
 
 
 def _check_size(name: str, node: Node, entries: int) -> None:
-    """Raise an error if the metric is far larger than what the node reads."""
+    """Raise an error if the metric is far larger than the node's operands."""
     if told := explain_excess(entries, [*node.inputs, *node.outputs]):
         raise OverrideError(
             f"{name}: at {node.op.name} the metric has {told}. Choose a smaller layer,"

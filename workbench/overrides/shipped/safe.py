@@ -142,7 +142,7 @@ def _safe_divide(
 
 
 def safe_divide(eps: float = 1e-12) -> str:
-    """Return a quotient whose gradients are 0 where the divisor is: ``|x₁| < eps``.
+    """Return a quotient with gradients of 0 where the divisor is: ``|x₁| < eps``.
 
     ``g / x₁`` and ``−g · x₀ / x₁²`` elsewhere. For a ratio that may be 0 / 0.
 
@@ -285,7 +285,7 @@ def _safe_exp(node: Node, g: Array, *, limit: float = 1e6) -> Array:
 
 
 def safe_exp(limit: float = 1e6) -> str:
-    """Return an exponential whose slope is at most ``limit``: ``g · min(y, limit)``.
+    """Return an exponential with slope at most ``limit``: ``g · min(y, limit)``.
 
     Where ``exp`` overflows, its slope does too, and one such entry carries every
     parameter away. Second derivatives are 0 where the limit holds. A stable form of

@@ -137,7 +137,7 @@ def odeint(
 def _solve_lsoda(
     function: Function, times: Array, y0: Array, settings: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """Solve by SciPy's `odeint`, whose warnings become errors."""
+    """Solve with SciPy's `odeint`, and turn its warnings into errors."""
     import warnings
 
     integrate = _scipy()
@@ -298,7 +298,7 @@ def _record_rate(rate: Function, t: Array, y0: Array, args: Any, name: str) -> R
 
 
 def _convert_state(y0: ArrayLike) -> Array:
-    """Return a state as SciPy takes it: one axis, float64 or complex."""
+    """Return a state in SciPy's form: one axis, float64 or complex."""
     y0 = admit(y0)
     if not hasattr(y0, "shape"):
         y0 = np.asarray(y0)
@@ -381,7 +381,7 @@ def _convert_limit(x: Any) -> Any:
 
 
 def _choose_middle(a: Any, b: Any) -> float:
-    """Return a point at which a function may be recorded, should it look at x."""
+    """Return a point for recording an integrand that needs a value of x."""
     if a is None or b is None:
         return 0.5
     low, high = max(float(a), -1e3), min(float(b), 1e3)

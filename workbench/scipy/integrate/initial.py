@@ -1,4 +1,4 @@
-"""Initial value problems as an op: its derivatives are such problems again.
+"""Initial value problems as an op; the derivatives are initial value problems too.
 
 ``y' = f(t, y, θ)`` from ``y(t₀) = y₀`` to the times ``t₁, t₂, ...``. Forward mode
 integrates the sensitivity ``s' = ∂f/∂y s + ∂f/∂θ θ̇`` beside y (Hairer, Nørsett and
@@ -25,13 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.batch import run_batch
-from workbench.autodiff.call import (
-    Call,
-    run_and_pull,
-    run_and_push,
-    run_examples,
-)
+from workbench.autodiff.batch import run_batch, run_examples
+from workbench.autodiff.call import Call, run_and_pull, run_and_push
 from workbench.core import blame
 from workbench.core.op import OPS, declare
 from workbench.core.tensor import apply, value_of
@@ -82,7 +77,7 @@ def integrate(
 def _compute(*inputs: Any, problem: RateSystem) -> Array:
     *parameters, times, y0 = inputs
     times = np.asarray(times)
-    # Solvers take no time twice; some rows stand for the same.
+    # Solvers take no time twice; equal times share a row.
     fresh = np.concatenate([[True], times[1:] != times[:-1]])
     row = np.cumsum(fresh) - 1
     distinct = times[fresh]
@@ -135,7 +130,7 @@ def _infer(*inputs: Any, problem: RateSystem) -> Spec:
 
 
 def _hoist(values: Sequence[Any], params: Params) -> Sequence[Any]:
-    """Return the same op, whose rates are compiled, for a backend that compiles."""
+    """Return the same op with its rates compiled, for a backend that compiles."""
     return [apply(FLOW, tuple(values), {"problem": params["problem"].compile()})]
 
 
@@ -365,7 +360,7 @@ def _compute_adjoint(
 def _solve_densely(
     problem: RateSystem, parameters: Sequence[Any], times: Array, y0: Array
 ) -> Any:
-    """Return SciPy's result of one solve, with its steps and what lies between them."""
+    """Return SciPy's result of one solve, with its steps and the dense output."""
     integrators: Any = import_module("scipy.integrate")
     settings = problem.settings
     if problem.name == "odeint":
@@ -453,7 +448,7 @@ def _find_checkpoints(problem: RateSystem, values: Sequence[Any]) -> list[Array]
 
 
 def check_return(returned: ArrayLike, states: Any, settings: dict[str, Any]) -> None:
-    """Refuse an adjoint whose states did not come back to where they had been."""
+    """Refuse an adjoint solve that did not bring the states back to their start."""
     if not states.size:
         return
     allowed = max(1e-2, 1e2 * float(np.max(settings.get("rtol", 0.0) or 0.0)))
@@ -478,7 +473,7 @@ FLOW.calls_back = True
 
 ADJOINT.compute = _compute_adjoint
 ADJOINT.infer = _infer_adjoint
-ADJOINT.batch = None  # example by example, as the op whose adjoint it is
+ADJOINT.batch = None  # example by example, like the op itself
 ADJOINT.hoist = _hoist_adjoint
 ADJOINT.rule = "the derivatives of the adjoint equation, a′ = −(∂f/∂y)ᵀ a"
 ADJOINT.calls_back = True

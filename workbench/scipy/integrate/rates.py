@@ -118,14 +118,14 @@ class RateSystem:
         return self._derived[key]
 
     def record(self, rate: Rate, examples: Sequence[Any]) -> Recorder | Rate:
-        """Return a program; the function itself where it looks at values."""
+        """Return a recorded program, or the function itself where values decide."""
         try:
             return Recorder(lambda *xs: list(rate(xs)), *examples)
         except TraceError:
             return rate
 
     def compile(self) -> RateSystem:
-        """Return the same system, whose rate is compiled: for programs that are."""
+        """Return the same system with a compiled rate, for compiled programs."""
         if self.graph is None or self._is_compiled:
             return self
         if self._compiled is None:
@@ -198,7 +198,7 @@ class RateSystem:
         )
 
     def _find_first_infinite(self, values: Sequence[Any]) -> Tensor | None:
-        """Return a node that makes what is not finite of what is, on the way out."""
+        """Return the first node that turns finite operands into a non-finite value."""
         if self.graph is None:
             return None
         bad: set[int] = set()
@@ -314,7 +314,7 @@ def watch(name: str, function: Function, explain: Callable[..., str]) -> Functio
 def solve(
     name: str, function: Function, explain: Callable[..., str], run: Callable[[], Any]
 ) -> Any:
-    """Return what a solver of a watched function finds; name what it failed for.
+    """Call a solver of a watched function; name the point of failure in errors.
 
     Raises
     ------

@@ -45,7 +45,7 @@ def require_matrix(
 
 
 def require_right_side(b: ArrayLike, check_finite: bool = False) -> tuple[Array, bool]:
-    """Return a right side as a matrix, and whether it was a vector."""
+    """Return a right side as a matrix, and a flag that tells vectors."""
     b = require_floats(b, check_finite)
     vector = len(shape_of(b)) == 1
     return (b[:, None] if vector else b), vector
@@ -56,9 +56,9 @@ def require_value(x: ArrayLike, what: str) -> Array:
     value = value_of(x)
     if value is None:
         raise TraceError(
-            f"{what}{blame.user_line()}: the shape of the result depends on values, and"
-            " this is traced without them. Give the arrays themselves, or select from"
-            " the whole result by index."
+            f"{what}{blame.user_line()}: the shape of the result depends on values,"
+            " which this trace does not have. Give the arrays themselves, or select"
+            " from the whole result by index."
         )
     return value
 

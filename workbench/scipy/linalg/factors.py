@@ -87,7 +87,7 @@ def cho_factor(
     overwrite_a: bool = False,
     check_finite: bool = True,
 ) -> tuple[Array, bool]:
-    """Return the Cholesky factor for `cho_solve`, and which triangle it is in.
+    """Return the Cholesky factor for `cho_solve`, and the flag of its triangle.
 
     The other triangle holds the entries of ``a``, as in SciPy.
     """
@@ -315,7 +315,7 @@ def orthogonal_procrustes(
 
 
 def _reduce_pencil(a: ArrayLike, b: ArrayLike | None, check_finite: bool) -> Array:
-    """Return the matrix whose eigenvalues are those of ``a v = w b v``."""
+    """Return a matrix with the eigenvalues of the pencil ``a v = w b v``."""
     a = require_matrix(a, check_finite, square=True)
     if b is None:
         return a

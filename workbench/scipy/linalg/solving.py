@@ -366,7 +366,7 @@ def solveh_banded(
     lower: bool = False,
     check_finite: bool = True,
 ) -> Array:
-    """Solve a Hermitian banded system; by LU, so that it need not be definite."""
+    """Solve a Hermitian banded system by LU, indefinite systems included."""
     ab = require_matrix(ab, check_finite)
     width = shape_of(ab)[-2] - 1
     rows = []

@@ -138,7 +138,7 @@ def khatri_rao(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
-    """Return the matrix whose product with a vector of length ``n`` convolves it.
+    """Return the matrix that convolves a vector of length ``n`` as a product.
 
     Parameters
     ----------

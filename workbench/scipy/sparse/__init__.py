@@ -142,12 +142,12 @@ def diags(
 
 
 def tril(A: Any, k: int = 0, format: str | None = None) -> Any:
-    """Return the entries on the ``k``-th diagonal and below it."""
+    """Return the entries on the ``k``-th diagonal and below."""
     return _select_triangle("tril", A, k, format)
 
 
 def triu(A: Any, k: int = 0, format: str | None = None) -> Any:
-    """Return the entries on the ``k``-th diagonal and above it."""
+    """Return the entries on the ``k``-th diagonal and above."""
     return _select_triangle("triu", A, k, format)
 
 

@@ -118,7 +118,7 @@ def splu(A: Any, *args: Any, **settings: Any) -> Any:
         made = _scipy().splu(A, *args, **settings)
         if not is_sparse(A):
             A = import_module("scipy.sparse").csc_array(A)
-        # As it is now: who changes it later does not change the factors.
+        # A copy of the matrix: later changes to it do not change the factors.
         return solving.Factors(A.copy(), made)
     return solving.Factors(A)
 

@@ -1,4 +1,4 @@
-"""A family of distributions of one number: what all have in common.
+"""A family of distributions of one number: the part common to all families.
 
 A family is written down in its standard form; here that becomes SciPy's methods, with
 ``loc`` and ``scale``, support, limits and parameters that are not allowed. Outside the
@@ -80,7 +80,7 @@ def is_certain(condition: ArrayLike) -> bool:
 
 
 def unwrap_scalar(y: Any) -> Any:
-    """Return an array of no axes as a number, as SciPy returns it."""
+    """Return an array without axes as a number, as SciPy does."""
     return y[()] if isinstance(y, np.ndarray) and y.ndim == 0 else y
 
 
@@ -310,7 +310,7 @@ class Frozen:
 
 
 def _log_like(scale: Array, like: Array) -> Array:
-    """Return the logarithm; of a Python number in the dtype of what it is added to."""
+    """Return the logarithm; a Python number takes the dtype of ``like``."""
     y = np.log(scale)
     return y.astype(dtype_of(like)) if is_numeral(scale) else y
 
@@ -348,7 +348,7 @@ class Continuous(Family):
     def _standardise(
         self, x: ArrayLike, density: bool, args: tuple[Any, ...], kwds: dict[str, Any]
     ) -> tuple[Any, ...]:
-        """Standardise x, and move it inside the support where it lies outside."""
+        """Standardise x, moving points outside the support to a point inside."""
         x = admit(x)
         valid, parameters = self.check_parameters(self.bind_parameters(args, kwds), x)
         *shapes, loc, scale = parameters

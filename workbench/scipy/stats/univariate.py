@@ -38,7 +38,7 @@ def mask_inf(condition: ArrayLike, value: ArrayLike) -> Array:
 
 
 def mask_one(condition: ArrayLike, value: ArrayLike) -> Array:
-    """Return what is divided by, 1 where the condition fails."""
+    """Return the divisor, with 1 where the condition fails."""
     return np.where(condition, value, 1)
 
 
@@ -538,7 +538,7 @@ rayleigh = Continuous(
 
 
 def _detach_infinite(x: Array) -> Array:
-    """Return an end of the interval; an infinite one stays, whatever scale divides it.
+    """Return an end of the interval; detach an infinite end from the scale.
 
     Its tangent, as of ``(inf - loc) / scale``, is infinite, and 0 times that no number.
     """
@@ -549,7 +549,7 @@ def _detach_infinite(x: Array) -> Array:
 
 
 class _Truncated(Continuous):
-    """`truncnorm`, whose ends may be infinite."""
+    """`truncnorm`, with ends that may be infinite."""
 
     def bind_parameters(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> list[Any]:
         a, b, *settings = super().bind_parameters(args, kwds)
@@ -557,7 +557,7 @@ class _Truncated(Continuous):
 
 
 def _log_mass(a: Array, b: Array) -> Array:
-    """Return log(ndtr(b) - ndtr(a)), by the tail on whose side the interval lies."""
+    """Return log(ndtr(b) - ndtr(a)), computed in the tail nearer to the interval."""
     right = np.greater(a, 0)
     low, high = np.where(right, -b, a), np.where(right, -a, b)
     low = np.where(np.isinf(low), -1e18, low)  # no mass beyond, and a finite slope

@@ -9,8 +9,9 @@ about one node, `inner_program.py` about the program in it, `timeline.py` and
 """
 
 from workbench.session.wire.columns import (
-    Patch,
+    Picture,
     Snapshot,
+    encode_picture,
     find_changes,
     take_failed_snapshot,
     take_snapshot,
@@ -18,14 +19,11 @@ from workbench.session.wire.columns import (
 from workbench.session.wire.detail import (
     encode_preview,
     gather_details,
-    read_steps,
-    read_target,
 )
 from workbench.session.wire.inner_program import take_inside
 from workbench.session.wire.moments import (
     encode_moments,
     list_peers,
-    list_runs,
     take_moment,
     take_peer,
 )
@@ -38,21 +36,19 @@ from workbench.session.wire.timeline import list_norms, merge_points
 __all__ = [
     "MIME_TYPE",
     "SCHEMA",
-    "Patch",
+    "Picture",
     "Snapshot",
     "cut_state",
     "encode_moments",
+    "encode_picture",
     "encode_preview",
     "find_changes",
     "gather_details",
     "list_norms",
     "list_peers",
     "list_rewrites",
-    "list_runs",
     "merge_points",
     "read_saved",
-    "read_steps",
-    "read_target",
     "save_snapshot",
     "take_failed_snapshot",
     "take_inside",

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -88,12 +87,47 @@ class Snapshot:
         return [pack_column(c["name"], self.columns) for c in self.header["columns"]]
 
 
-class Patch(NamedTuple):
-    """What turns one snapshot into the next."""
+Extra = TypeVar("Extra")
 
+
+class Picture(NamedTuple, Generic[Extra]):
+    """A graph as it travels: whole, or what changes another one into it.
+
+    Attributes
+    ----------
+    of
+        The number of the message whose picture it changes, 0 for the one that the page
+        shows; None for a whole one.
+    header, columns, buffers
+        The fields of the header, its columns and their bytes: all, or what changed.
+    extra
+        What its message says besides.
+    """
+
+    of: int | None
     header: dict[str, Any]
     columns: list[PatchColumn]
     buffers: list[Array]
+    extra: Extra
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The fields of the message that carries it, beside its buffers."""
+        told = {"of": self.of, "header": self.header, "columns": self.columns}
+        return {**told, **cast(dict[str, Any], self.extra)}
+
+
+def encode_picture(
+    header: Mapping[str, Any],
+    columns: Mapping[str, Array],
+    extra: Extra,
+    of: int | None = None,
+) -> Picture[Extra]:
+    """Return a picture: a whole one by default, with ``of`` what it changes."""
+    listed = cast(list[PatchColumn], list_columns(columns))
+    fields = {key: value for key, value in header.items() if key != "columns"}
+    buffers = [pack_column(one["name"], columns) for one in listed]
+    return Picture(of, fields, listed, buffers, extra)
 
 
 def pack_column(name: str, columns: Mapping[str, Array]) -> Array:
@@ -254,7 +288,9 @@ def list_holders(graph: Graph) -> list[int]:
     return [i for i, node in enumerate(graph.nodes) if is_holder(node)]
 
 
-def find_changes(old: Snapshot, new: Snapshot) -> Patch | None:
+def find_changes(
+    old: Snapshot, new: Snapshot, of: int = 0
+) -> Picture[dict[str, Any]] | None:
     """Return what turns a picture of ``old`` into one of ``new``; None: nothing.
 
     Of a long column that has changed in a few places it holds these alone.
@@ -294,7 +330,7 @@ def find_changes(old: Snapshot, new: Snapshot) -> Patch | None:
         more: dict[str, Any] = {} if base is None else {"base": base, "parts": spans}
         listed.append(cast(PatchColumn, {**entry, **more}))
         buffers.append(pack_column(name, {name: column}))
-    return Patch(fields, listed, buffers)
+    return Picture(of, fields, listed, buffers, {})
 
 
 def find_parts(
@@ -350,14 +386,11 @@ class Structure(NamedTuple):
     around: list[list[int]]
 
 
-_structures: WeakKeyDictionary[Nodes, Structure] = WeakKeyDictionary()
-
-
 def find_structure(nodes: Nodes, graph: Graph) -> Structure:
     """Return the structure of a session's program, computed once."""
-    found = _structures.get(nodes)
-    if found is None:
-        found = _structures[nodes] = describe_structure(graph)
+    if nodes.structure is None:
+        nodes.structure = describe_structure(graph)
+    found: Structure = nodes.structure
     return found
 
 
@@ -504,15 +537,12 @@ def find_version() -> str:
 
 # The columns of numbers: statistics, once for each stage, and what overrides do
 
-_values: WeakKeyDictionary[Values, Array] = WeakKeyDictionary()
-_gradients: WeakKeyDictionary[Backward, Array] = WeakKeyDictionary()
-
 
 def value_statistics(forward: Values) -> Array:
     """Return the column `value_stats`."""
-    if forward not in _values:
-        _values[forward] = forward.measure(statistics.summarize_arrays).ravel()
-    return _values[forward]
+    if forward.statistics is None:
+        forward.statistics = forward.measure(statistics.summarize_arrays).ravel()
+    return forward.statistics
 
 
 def gradient_statistics(
@@ -522,9 +552,9 @@ def gradient_statistics(
 
     Of arrays that are those of the ``truth``, its numbers are taken if they are known.
     """
-    if backward not in _gradients:
+    if backward.statistics is None:
         found = [*map(backward.cotangents.get, range(count))]
-        known = None if truth is None else _gradients.get(truth)
+        known = None if truth is None else truth.statistics
         if known is None or truth is None:
             table = statistics.summarize_arrays(found)
         else:
@@ -533,8 +563,8 @@ def gradient_statistics(
                      if g is not t]  # fmt: skip
             table = known.reshape(count, -1).copy()
             table[other] = statistics.summarize_arrays([found[i] for i in other])
-        _gradients[backward] = table.ravel()
-    return _gradients[backward]
+        backward.statistics = table.ravel()
+    return backward.statistics
 
 
 def relative_changes(

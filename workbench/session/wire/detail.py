@@ -1,10 +1,9 @@
-"""The details of one node, and the targets and steps that the page names."""
+"""The details of one node, as data and in words."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +14,11 @@ from workbench.checks import statistics
 from workbench.checks.statistics import is_on_device
 from workbench.core import blame, source, types, walk
 from workbench.core.graph import Graph
-from workbench.core.schema import clean_text, quote
+from workbench.core.schema import clean_text
 from workbench.core.tensor import Tensor, make_leaf
 from workbench.core.walk import is_leaf
-from workbench.errors import OverrideError, UsageError, WorkbenchError
+from workbench.errors import UsageError, WorkbenchError
 from workbench.ops.define import shape_of
-from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session.inner_program import InnerProgram
 from workbench.session.placement import describe_backend, find_device, list_kernels
 from workbench.session.preview import Preview
@@ -195,48 +193,6 @@ def format_small_array(x: Any) -> str | None:
     if not hasattr(x, "shape") or int(np.prod(shape_of(x))) > MOST_ENTRIES:
         return None
     return clean_text(str(x.get() if is_on_device(x) else x))
-
-
-def read_target(data: Mapping[str, Any]) -> Target:
-    """Return the target that the page names.
-
-    Raises
-    ------
-    OverrideError
-        If the data is no target, or one that only Python can give.
-    """
-    kind = data.get("kind")
-    value = data.get(kind) if kind in ("node", "op", "scope") else None
-    if kind == "node" and type(value) is int:
-        return ByNode(value)
-    if kind == "op" and isinstance(value, str):
-        return ByOp(value)
-    if kind == "scope" and isinstance(value, str):
-        return ByScope(value)
-    raise OverrideError(
-        f"{quote(dict(data))} is no target that the page can give: a node, an op or a"
-        " scope."
-    )
-
-
-def read_steps(text: str) -> int | slice | None:
-    """Return the steps of a loop that a text names as a subscript has them.
-
-    Raises
-    ------
-    UsageError
-        If the text names no steps.
-    """
-    parts = [part.strip() for part in text.split(":")]
-    if parts == [""]:
-        return None
-    if len(parts) > 3 or not all(re.fullmatch(r"(-?[0-9]{1,9})?", x) for x in parts):
-        raise UsageError(
-            f"{clean_text(text, 40)!r} names no steps of a loop: write one, 3, or -1"
-            " for the last, or several, 10:20. An empty field means all."
-        )
-    numbers = [int(part) if part else None for part in parts]
-    return numbers[0] if len(numbers) == 1 else slice(*numbers)
 
 
 # What a node is made of, in words and as code: loops, branches, ops of the user's. All

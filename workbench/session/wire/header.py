@@ -7,11 +7,10 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from workbench.checks.doctor.finding import Finding, Findings, Fix
+from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.report import Comparison, Identity, NodeCheck, Report
 from workbench.checks.statistics import is_on_device
 from workbench.core.schema import clean_text
@@ -157,22 +156,14 @@ class EncodedCheck(NamedTuple):
     data: snapshot.CheckData
 
 
-_checked: WeakKeyDictionary[Session, tuple[Report, EncodedCheck]] = WeakKeyDictionary()
-_diagnosed: WeakKeyDictionary[Session, tuple[Findings, list[snapshot.FindingData]]] = (
-    WeakKeyDictionary()
-)
-
-
 def encode_last_check(session: Session) -> EncodedCheck | None:
     """Return the last check of a session; None before the first."""
     found = session.get_result("report")
     if found is None:
         return None
-    forward, report = found
-    known = _checked.get(session)
-    if known is None or known[0] is not report:
-        known = _checked[session] = report, encode_check(forward, report)
-    made = known[1]
+    if found.data is None:
+        found.data = encode_check(found.state.forward, found.result)
+    made: EncodedCheck = found.data
     stale = "report" in session.stale
     return made._replace(data=snapshot.CheckData(**{**made.data, "stale": stale}))
 
@@ -305,22 +296,20 @@ def real_number(x: complex) -> float | None:
 
 def encode_findings(session: Session) -> snapshot.FindingsData | None:
     """Return the doctor's findings; None before it was asked."""
-    diagnosis = session.get_result("findings")
-    if diagnosis is None:
+    found = session.get_result("findings")
+    if found is None:
         return None
-    forward, findings = diagnosis
-    cached = _diagnosed.get(session)
-    if cached is None or cached[0] is not findings:
-        listed = [
-            encode_finding(forward, one, session.output)
+    findings = found.result
+    if found.data is None:
+        found.data = [
+            encode_finding(found.state.forward, one, session.output)
             for one in findings[:MOST_LINES]
         ]
-        cached = _diagnosed[session] = findings, listed
     return snapshot.FindingsData(
         stale="findings" in session.stale,
         stopped=findings.stopped,
         unchecked=clean_list(findings.describe_unchecked()),
-        list=cached[1],
+        list=found.data,
     )
 
 
@@ -373,17 +362,14 @@ class EncodedProfile(NamedTuple):
     data: snapshot.ProfileData
 
 
-_profiled: WeakKeyDictionary[SessionProfile, EncodedProfile] = WeakKeyDictionary()
-
-
 def encode_last_profile(session: Session) -> EncodedProfile | None:
     """Return the last profile of a session; None before the first."""
     profile = session.last_profile
     if profile is None:
         return None
-    if profile not in _profiled:
-        _profiled[profile] = encode_profile(profile, session.nodes.count)
-    made = _profiled[profile]
+    if profile.data is None:
+        profile.data = encode_profile(profile, session.nodes.count)
+    made: EncodedProfile = profile.data
     stale = "profile" in session.stale
     return made._replace(data=snapshot.ProfileData(**{**made.data, "stale": stale}))
 

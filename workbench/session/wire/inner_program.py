@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from workbench.session.wire.header import (
     encode_override,
     finite_number,
 )
-from workbench.session.wire.protocol.messages import PlaceData
+from workbench.session.wire.protocol.messages import InsideData, PlaceData
 from workbench.session.wire.protocol.snapshot import OverrideData
 
 if TYPE_CHECKING:
@@ -34,28 +34,17 @@ if TYPE_CHECKING:
 LOOPS = 0.2
 
 
-class InsideSnapshot(NamedTuple):
-    """A program inside a node, as the page gets it.
-
-    Attributes
-    ----------
-    snapshot
-        Its nodes, with values and gradients.
-    fields
-        What a message says besides.
-    """
-
-    snapshot: Snapshot
-    fields: dict[str, Any]
-
-
 def read_path(path: Sequence[PlaceData]) -> list[tuple[int, int]]:
     """Return the nodes and steps that lead into a program."""
     return [(place["node"], place["step"]) for place in path]
 
 
-def take_inside(session: Session, path: Sequence[PlaceData]) -> InsideSnapshot:
+def take_inside(
+    session: Session, path: Sequence[PlaceData]
+) -> tuple[Snapshot, InsideData]:
     """Return the program inside a node of a session, at a step of each loop.
+
+    With what its message says besides.
 
     Raises
     ------
@@ -67,8 +56,8 @@ def take_inside(session: Session, path: Sequence[PlaceData]) -> InsideSnapshot:
     >>> import numpy as np, workbench as wb
     >>> graph = wb.trace(lambda w: wb.scan(lambda h: w * h, initial=[w], n_steps=9)[-1])
     >>> session = wb.Session(graph(0.5))
-    >>> found = take_inside(session, [{"node": 1, "step": 3}])
-    >>> found.fields["steps"], found.snapshot.header["nodes"]
+    >>> shown, extra = take_inside(session, [{"node": 1, "step": 3}])
+    >>> extra["steps"], shown.header["nodes"]
     (9, 3)
     """
     with session.lock:
@@ -99,16 +88,14 @@ def take_inside(session: Session, path: Sequence[PlaceData]) -> InsideSnapshot:
     if loops:
         header["loops"] = encode_loops(loops)
     marks, norms = inside.norms
-    fields = {
-        "type": "inside",
-        "path": [PlaceData(node=n, step=t) for n, t in _list_places(path, inside)],
-        "step": inside.step,
-        "steps": inside.steps,
-        "marks": [*marks],
-        "norms": [finite_number(norm) for norm in norms],
-        "header": header,
-    }
-    return InsideSnapshot(snapshot, fields)
+    extra = InsideData(
+        path=[PlaceData(node=n, step=t) for n, t in _list_places(path, inside)],
+        step=inside.step,
+        steps=inside.steps,
+        marks=[*marks],
+        norms=[finite_number(norm) for norm in norms],
+    )
+    return snapshot, extra
 
 
 def _list_places(

@@ -22,19 +22,18 @@ from workbench.session.nodes import Nodes
 from workbench.session.state import State
 from workbench.session.timeline import MISSING, describe_entries
 from workbench.session.wire.columns import (
+    Picture,
+    encode_picture,
     override_column,
-    pack_column,
     take_snapshot,
 )
 from workbench.session.wire.header import encode_override
 from workbench.session.wire.protocol.fields import (
-    COLUMNS,
     MOST_MOMENT_BYTES,
     MOST_MOMENTS,
     STATISTICS,
-    Column,
 )
-from workbench.session.wire.protocol.messages import PeerData
+from workbench.session.wire.protocol.messages import MomentData, PeerData, PeersData
 from workbench.session.wire.protocol.snapshot import MomentsData, OverrideData
 from workbench.session.wire.timeline import to_numbers
 
@@ -56,8 +55,8 @@ NUMBERS = (
 NORM, BAD = STATISTICS.index("norm"), STATISTICS.index("bad")
 
 
-def take_moment(session: Session, step: int) -> tuple[dict[str, Any], list[Array]]:
-    """Return the norms of all nodes at a run, as changes of the picture, with buffers.
+def take_moment(session: Session, step: int) -> Picture[MomentData]:
+    """Return the norms of all nodes at a run, as changes of the picture.
 
     Raises
     ------
@@ -89,20 +88,7 @@ def take_moment(session: Session, step: int) -> tuple[dict[str, Any], list[Array
     }
     if rules is not None:
         header["overrides"], columns["override"] = rules
-    return pack_moment(found.step, header, columns)
-
-
-def pack_moment(
-    step: int, header: dict[str, Any], columns: dict[str, Array]
-) -> tuple[dict[str, Any], list[Array]]:
-    """Return the answer that shows other numbers in the picture, with its buffers."""
-    names = [name for name in COLUMNS if name in columns]
-    listed = [
-        Column(name=name, dtype=COLUMNS[name], length=columns[name].size)
-        for name in names
-    ]
-    answer = {"type": "moment", "step": step, "header": header, "columns": listed}
-    return answer, [pack_column(name, columns) for name in names]
+    return encode_picture(header, columns, MomentData(step=found.step), of=0)
 
 
 def encode_rules(
@@ -124,7 +110,7 @@ def encode_rules(
     return encoded, column
 
 
-def take_peer(session: Session, other: Session) -> tuple[dict[str, Any], list[Array]]:
+def take_peer(session: Session, other: Session) -> Picture[MomentData]:
     """Return another session of the same program, as changes of the picture.
 
     Raises
@@ -144,21 +130,16 @@ def take_peer(session: Session, other: Session) -> tuple[dict[str, Any], list[Ar
         "loops": shown.header.get("loops", []),
     }
     columns = {name: shown.columns[name] for name in NUMBERS if name in shown.columns}
-    return pack_moment(0, header, columns)
+    return encode_picture(header, columns, MomentData(step=0), of=0)
 
 
-def list_runs(session: Session) -> dict[str, Any]:
-    """Return the past runs that a page saves with its picture."""
-    return {"type": "runs", "moments": encode_moments(session)}
-
-
-def list_peers(session: Session, others: Mapping[str, Session]) -> dict[str, Any]:
+def list_peers(session: Session, others: Mapping[str, Session]) -> PeersData:
     """Return other sessions by their names, with why they cannot be compared."""
     peers = [
         PeerData(name=name, refused=clean_text(describe_mismatch(session, other), 300))
         for name, other in others.items()
     ]
-    return {"type": "peers", "peers": peers}
+    return PeersData(peers=peers)
 
 
 def encode_moments(session: Session) -> MomentsData | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 from os.path import basename
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,7 +29,11 @@ from workbench.session.wire.columns import (
     take_blank_snapshot,
 )
 from workbench.session.wire.header import encode_override
-from workbench.session.wire.protocol.messages import RewriteData
+from workbench.session.wire.protocol.messages import (
+    ProgramData,
+    RewriteData,
+    SimplificationData,
+)
 from workbench.session.wire.protocol.snapshot import OverrideData
 
 if TYPE_CHECKING:
@@ -45,22 +49,7 @@ MOST_OPERATIONS, MOST_CODE = 60, 400
 MOST_LABEL, MOST_SIDE = 20, 300
 
 
-class ShownProgram(NamedTuple):
-    """A program at one step, as the page gets it.
-
-    Attributes
-    ----------
-    snapshot
-        Its nodes, and after them what the step took away.
-    fields
-        What a message says besides.
-    """
-
-    snapshot: Snapshot
-    fields: dict[str, Any]
-
-
-def list_rewrites(session: Session, without: Collection[str]) -> dict[str, Any]:
+def list_rewrites(session: Session, without: Collection[str]) -> SimplificationData:
     """Return the steps that simplify the derivative of a session.
 
     Raises
@@ -78,17 +67,17 @@ def list_rewrites(session: Session, without: Collection[str]) -> dict[str, Any]:
     [('one times x', '1 * x', 'x'), ('one times x', 'x * 1', 'x'), ('x plus x', 'x + x', '2 * x')]
     """  # noqa: E501
     steps = _find_rewriting(session, without).result.steps
-    return {
-        "type": "simplification",
-        "steps": [_encode_step(step) for step in steps[:MOST_REWRITES]],
-        "total": len(steps),
-    }
+    return SimplificationData(
+        steps=[_encode_step(step) for step in steps[:MOST_REWRITES]], total=len(steps)
+    )
 
 
 def take_program(
     session: Session, without: Collection[str], number: int
-) -> ShownProgram:
+) -> tuple[Snapshot, ProgramData]:
     """Return the derivative of a session as a program after so many steps.
+
+    Its nodes, and after them what the step took away; and what is said besides.
 
     Raises
     ------
@@ -120,18 +109,16 @@ def take_program(
     header["output_name"] = clean_text(", ".join(names.values()))
     wrt = {session.graph.nodes[i].serial for i in session.wrt}
     header["wrt"] = [i for i, x in enumerate(shown.nodes) if x.serial in wrt]
-    fields = {
-        "type": "program",
-        "step": number,
-        "header": header,
-        "nodes": len(shown.nodes),
-        "keys": [f"{step}.{place}" for step, place in keys],
-        "forward": forward,
-        "came": [i for i, key in enumerate(keys[: len(reached)]) if key not in known],
-        "went": list(range(len(reached), len(keys))),
-        "text": _write_program(session, after),
-    }
-    return ShownProgram(snapshot, fields)
+    extra = ProgramData(
+        step=number,
+        nodes=len(shown.nodes),
+        keys=[f"{step}.{place}" for step, place in keys],
+        forward=forward,
+        came=[i for i, key in enumerate(keys[: len(reached)]) if key not in known],
+        went=list(range(len(reached), len(keys))),
+        text=_write_program(session, after),
+    )
+    return snapshot, extra
 
 
 def _find_rewriting(session: Session, without: Collection[str]) -> Rewriting:
@@ -147,7 +134,7 @@ def _find_rewriting(session: Session, without: Collection[str]) -> Rewriting:
             f"the {what} has {count:,} nodes; the page shows rewrites of up to"
             f" {MOST_PROGRAM_NODES:,}. {cure}"
         )
-    return find_rewriting(session, without=without)
+    return find_rewriting(session._state, without=without)
 
 
 def _encode_step(step: RewriteStep) -> RewriteData:

@@ -10,16 +10,19 @@ from functools import cache
 from typing import Any
 
 from workbench.core.schema import Schema, Schemas
-from workbench.session.wire.protocol.events import PageEvent
+from workbench.session.wire.protocol import requests
 from workbench.session.wire.protocol.fields import MOST_NODES
-from workbench.session.wire.protocol.messages import KernelMessage
 from workbench.session.wire.protocol.snapshot import Saved
 
 
-@cache
 def declare_wire() -> Schemas:
     """Return what travels between the kernel and the page, or is saved."""
-    return Schemas(Saved, KernelMessage, PageEvent)
+    return _declare_wire(*requests.REQUESTS.values())
+
+
+@cache
+def _declare_wire(*asked: requests.RequestKind) -> Schemas:
+    return Schemas(Saved, requests.list_messages(), requests.list_events())
 
 
 def definitions() -> dict[str, Schema]:

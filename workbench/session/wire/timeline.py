@@ -13,6 +13,7 @@ import numpy as np
 
 from workbench.core.schema import clean_text
 from workbench.errors import UsageError
+from workbench.session.wire.protocol.messages import NormsData
 from workbench.session.wire.protocol.snapshot import MarkData, TimelineData
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def merge_points(old: TimelineData | None, new: TimelineData) -> TimelineData:
     )
 
 
-def list_norms(session: Session, node: int) -> dict[str, Any]:
+def list_norms(session: Session, node: int) -> NormsData:
     """Return the norms of a node over the runs, in at most some hundred points.
 
     Raises
@@ -133,13 +134,12 @@ def list_norms(session: Session, node: int) -> dict[str, Any]:
         steps, values, gradients = session.timeline.norms(node)
     peaks = values if np.isnan(gradients).all() else gradients
     chosen = choose_points(steps, peaks)
-    return {
-        "type": "norms",
-        "node": node,
-        "steps": steps[chosen].tolist(),
-        "values": to_numbers(values[chosen]),
-        "gradients": to_numbers(gradients[chosen]),
-    }
+    return NormsData(
+        node=node,
+        steps=steps[chosen].tolist(),
+        values=to_numbers(values[chosen]),
+        gradients=to_numbers(gradients[chosen]),
+    )
 
 
 def to_numbers(numbers: Array) -> list[float | None]:

@@ -9,6 +9,7 @@ import { type Quantity, changeOf, isAsBad, rankChanges } from '../../model/compa
 import type { ComparedView, Graph, Measure } from '../../model/graph';
 import type { Recording, Side } from '../../model/recording';
 import { Button, Segments } from '../../ui/controls';
+import type { Box } from '../../ui/dom';
 import { formatCount, formatPlural } from '../../ui/numbers';
 import { factorText } from '../../ui/words';
 import type { IHost, Reason } from '../host';
@@ -43,7 +44,26 @@ export class CompareBar extends Part {
     this.node.setAttribute('aria-label', 'Comparison');
     // Its keys are its own: a notebook would take them to walk its cells.
     this.node.setAttribute('data-lm-suppress-shortcuts', 'true');
-    this.hide();
+    this.setHidden(true);
+  }
+
+  /** Leave the comparison by Escape, in it or a place of a panel where nothing takes it. */
+  hearEscape(panel: HTMLElement, places: readonly Box[]): void {
+    panel.addEventListener('keydown', event => {
+      const { target } = event;
+      if (
+        event.key === 'Escape' &&
+        !event.defaultPrevented &&
+        !this.isHidden &&
+        target instanceof Node &&
+        [this, ...places].some(({ node }) => node.contains(target))
+      ) {
+        event.preventDefault();
+        event.stopPropagation();
+        this.host.recording.compareWith(null);
+        this.host.focusGraph();
+      }
+    });
   }
 
   override refresh(reason: Reason): void {

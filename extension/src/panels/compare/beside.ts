@@ -4,41 +4,42 @@
  * to in one is so in the other.
  */
 
-import { Widget } from '@lumino/widgets';
-
-import { GraphCanvas } from '../../canvas/canvas';
-import { type Change, GraphState } from '../../model/state';
+import type { GraphCanvas } from '../../canvas/canvas';
+import type { Change, GraphState } from '../../model/state';
 import { element } from '../../ui/dom';
 import type { IHost } from '../host';
-import { stackWidgets } from '../part';
+import { View } from '../view';
 
-export class BesidePane extends Widget {
+export class OtherSide extends View {
   constructor(
     private readonly _host: IHost,
     /** The picture of the graph, on the right. */
     private readonly _right: GraphCanvas
   ) {
-    super();
-    this.addClass('workbench-OtherSide');
-    this.layout = stackWidgets([this.canvas, new Widget({ node: this._caption })]);
+    super(_host.state.settings, { className: 'workbench-OtherSide', list: null });
+    this.append(this._caption);
     this._right.node.append(this._rightCaption);
     const { state } = _host;
-    state.changed.connect((_, change) => this._follow(state, this.state, change));
-    this.state.changed.connect((_, change) => this._follow(this.state, state, change));
+    state.changed.connect((_, change) => this._copy(state, this.state, change));
+    this.state.changed.connect((_, change) => {
+      if (change === 'graph') {
+        this._copy(state, this.state, 'view');
+        this._copy(state, this.state, 'selection');
+      } else {
+        this._copy(this.state, state, change);
+      }
+    });
     this.canvas.activated.connect((_, node) => this._right.activated.emit(node));
     this.canvas.overrideRequested.connect((_, node) => {
       this._right.overrideRequested.emit(node);
     });
     this.canvas.derivativeRequested.connect(() => this._right.derivativeRequested.emit());
     this.canvas.menuRequested.connect((_, at) => this._right.menuRequested.emit(at));
-    this.hide();
+    this.setHidden(true);
   }
 
-  readonly state = new GraphState();
-  readonly canvas = new GraphCanvas({ state: this.state });
-
   /** Show the side that is compared with, or nothing. */
-  refresh(): void {
+  follow(): void {
     const { recording, state } = this._host;
     const { beside, sides } = recording;
     const shown = beside !== null && state.stage !== 'simplified';
@@ -47,23 +48,16 @@ export class BesidePane extends Widget {
     this._rightCaption.hidden = !shown;
     const change = shown === this.isHidden;
     this.setHidden(!shown);
-    this.parent?.toggleClass('workbench-mod-beside', shown);
+    this.node.parentElement?.classList.toggle('workbench-mod-beside', shown);
     if (!shown) {
       if (change) {
         this._link(false);
-        this.state.setGraph(null);
+        this.show(null);
       }
       return;
     }
-    if (beside !== this.state.graph) {
-      const same = this.state.graph?.sameStructure(beside) === true;
-      this._busy = true;
-      this.state.setGraph(beside, same ? 'values' : 'graph');
-      this._busy = false;
-    }
+    this.show(beside);
     if (change) {
-      this._follow(state, this.state, 'view');
-      this._follow(state, this.state, 'selection');
       this._link(true);
     }
   }
@@ -74,7 +68,7 @@ export class BesidePane extends Widget {
   }
 
   /** Do in one picture what was done in the other. */
-  private _follow(from: GraphState, to: GraphState, change: Change): void {
+  private _copy(from: GraphState, to: GraphState, change: Change): void {
     if (this._busy || this.isHidden || to.graph === null) {
       return;
     }
@@ -84,9 +78,6 @@ export class BesidePane extends Widget {
     } else if (change === 'hover') {
       to.hover(from.hovered);
     } else if (change === 'view') {
-      for (const name of ['stage', 'colouring', 'animated', 'tileText'] as const) {
-        to.setView(name, from[name]);
-      }
       to.setFolding(from.folding);
       to.search(from.query);
       to.setStep(from.step);

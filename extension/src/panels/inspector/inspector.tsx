@@ -1,26 +1,25 @@
 /** The panel beside the graph, in tabs: the node, the overrides, the checks. */
 
-import { Widget } from '@lumino/widgets';
 import type { ReactNode } from 'react';
 
 import { Segments } from '../../ui/controls';
-import { element } from '../../ui/dom';
+import { Box, element } from '../../ui/dom';
 import { Checks } from '../checks/checks';
 import { NodeVerdict } from '../checks/findings';
 import type { IHost, Reason } from '../host';
 import { OverrideList } from '../overrides/overrides';
 import { RuleForm } from '../overrides/rule';
-import { Part, stackWidgets } from '../part';
+import { Part } from '../part';
 import { NormsOverRuns } from '../runs/norms';
 import { NodeDetail, NodeNumbers, NodeSummary } from './node';
 import { DerivativeMenu } from './pair';
 
 export type Tab = 'node' | 'overrides' | 'checks';
 
-export class Inspector extends Widget {
+export class Inspector extends Box {
   constructor(host: IHost) {
-    super({ node: element('aside', { attributes: { 'aria-label': 'Inspector' } }) });
-    this.addClass('workbench-Inspector');
+    const attributes = { 'aria-label': 'Inspector' };
+    super('workbench-Inspector', element('aside', { attributes }));
     this._tabs = new Tabs(host, tab => this.showTab(tab));
     this._detail = new NodeDetail(host, () => {
       this._summary.refresh('values');
@@ -29,7 +28,7 @@ export class Inspector extends Widget {
     this._summary = new NodeSummary(host, this._detail);
     this._form = new RuleForm(host);
     this._numbers = new NodeNumbers(host, this._detail);
-    this._node = [
+    const parts = [
       this._summary,
       new NormsOverRuns(host),
       new NodeVerdict(host),
@@ -37,13 +36,14 @@ export class Inspector extends Widget {
       new DerivativeMenu(host),
       this._numbers
     ];
+    this._node = parts;
     this._lists = { overrides: new OverrideList(host), checks: new Checks(host) };
     this._panes = {
-      node: makePane('Node', this._node),
+      node: makePane('Node', parts),
       overrides: makePane('Overrides', [this._lists.overrides]),
       checks: makePane('Checks', [this._lists.checks])
     };
-    this.layout = stackWidgets([this._tabs, ...Object.values(this._panes)]);
+    this.append(this._tabs, ...Object.values(this._panes));
     this.showTab('node');
   }
 
@@ -100,9 +100,9 @@ export class Inspector extends Widget {
   private readonly _summary: NodeSummary;
   private readonly _form: RuleForm;
   private readonly _numbers: NodeNumbers;
-  private readonly _node: readonly Part[];
+  private readonly _node: readonly { refresh(reason: Reason): void }[];
   private readonly _lists: Record<Exclude<Tab, 'node'>, Part>;
-  private readonly _panes: Record<Tab, Widget>;
+  private readonly _panes: Record<Tab, Box>;
 }
 
 /** The tabs, with how many there are of what they show. */
@@ -147,11 +147,8 @@ class Tabs extends Part {
   }
 }
 
-function makePane(label: string, widgets: readonly Widget[]): Widget {
-  const one = new Widget({
-    node: element('div', { role: 'tabpanel', attributes: { 'aria-label': label } })
-  });
-  one.addClass('workbench-Pane');
-  one.layout = stackWidgets(widgets);
-  return one;
+function makePane(label: string, parts: readonly Box[]): Box {
+  const attributes = { 'aria-label': label };
+  const node = element('div', { role: 'tabpanel', attributes });
+  return new Box('workbench-Pane', node).append(...parts);
 }

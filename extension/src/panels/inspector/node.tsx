@@ -16,9 +16,10 @@ import {
   stepText,
   whereText
 } from '../../ui/words';
-import { type IDetail, type IOverride, STATISTICS } from '../../wire/protocol';
+import { type IOverride, STATISTICS } from '../../wire/protocol';
+import type { IDetail } from '../../wire/requests';
 import { Histogram, type IHistogramProps, Oddities } from '../histogram';
-import type { IHost } from '../host';
+import type { INodeHost } from '../host';
 import { SourceLine } from '../links';
 import { Part } from '../part';
 import { NodeQuestion } from '../question';
@@ -29,11 +30,11 @@ const RHYTHM = 400;
 /** What the kernel says about the selected node. */
 export class NodeDetail extends NodeQuestion<IDetail> {
   constructor(
-    host: IHost,
+    host: INodeHost,
     onChange: () => void,
     /** How the kernel is asked about a node. */
     inspect = (connection: GraphConnection, node: number): Promise<IDetail> =>
-      connection.inspect(node)
+      connection.ask('inspect', { node }).answer
   ) {
     super(host, onChange, inspect, RHYTHM);
   }
@@ -44,9 +45,9 @@ export class NodeDetail extends NodeQuestion<IDetail> {
 }
 
 /** Name, line, shape, rule, and how values and gradients are distributed. */
-export class NodeSummary extends Part {
+export class NodeSummary extends Part<INodeHost> {
   constructor(
-    host: IHost,
+    host: INodeHost,
     private readonly _detail: NodeDetail
   ) {
     super(host, 'workbench-NodeSummary');
@@ -122,9 +123,9 @@ function titleOf(what: string, graph: Graph, node: number): string {
 }
 
 /** Statistics as a table, small arrays in full, and what to plot. */
-export class NodeNumbers extends Part {
+export class NodeNumbers extends Part<INodeHost> {
   constructor(
-    host: IHost,
+    host: INodeHost,
     private readonly _detail: NodeDetail
   ) {
     super(host, 'workbench-NodeNumbers');
@@ -162,7 +163,7 @@ export class NodeNumbers extends Part {
   }
 }
 
-function drawPlots(host: IHost, graph: Graph, node: number): JSX.Element {
+function drawPlots(host: INodeHost, graph: Graph, node: number): JSX.Element {
   const label = graph.label(node);
   return (
     <div className="workbench-Links">

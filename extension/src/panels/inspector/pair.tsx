@@ -169,7 +169,7 @@ const OFFERED = 100;
 export class DerivativeMenu extends Part {
   constructor(host: IHost) {
     super(host, 'workbench-DerivativeMenu');
-    this.hide();
+    this.setHidden(true);
   }
 
   override refresh(reason: Reason): void {

@@ -5,13 +5,13 @@
 
 import type { JSX } from 'react';
 
+import { Latest, answerTo } from '../../model/latest';
 import { Button } from '../../ui/controls';
 import { formatNumber, formatPercent } from '../../ui/numbers';
 import { errorText } from '../../ui/words';
 import type { IPassed, IPreviewAnswer, Target } from '../../wire/protocol';
-import type { ILongRequest } from '../../wire/requests';
 import { Histogram, Oddities } from '../histogram';
-import type { IHost } from '../host';
+import type { INodeHost } from '../host';
 
 /** Seconds of both sweeps up to which it is asked for without a click. */
 const QUICK = 0.3;
@@ -36,7 +36,7 @@ export interface IPreviewed {
 
 export class Preview {
   constructor(
-    private readonly _host: IHost,
+    private readonly _host: INodeHost,
     private readonly _changed: () => void
   ) {}
 
@@ -54,19 +54,14 @@ export class Preview {
 
   /** Look again: the values are others. */
   renew(): void {
-    if (this._shown !== null && this._answer !== null) {
-      clearTimeout(this._timer);
-      this._timer = setTimeout(() => {
-        this._ask();
-      }, QUIET);
+    if (this._answer !== null) {
+      this._ask(QUIET);
     }
   }
 
   /** Take no answer any more, and let the kernel stop. */
   close(): void {
-    clearTimeout(this._timer);
-    this._request?.stop();
-    this._request = null;
+    this._latest.drop();
   }
 
   draw(): JSX.Element | null {
@@ -83,7 +78,7 @@ export class Preview {
         {this._answer?.passed
           .slice(0, SHOWN)
           .map(passed => drawPassed(passed, shown.attached))}
-        {this._answer === null && this._request === null && this._failure === '' && (
+        {this._answer === null && !this._latest.isWaiting && this._failure === '' && (
           <Button
             look="link"
             title="Two backward sweeps: without the rule, and with it"
@@ -96,35 +91,35 @@ export class Preview {
     );
   }
 
-  private _ask(): void {
+  /** Ask the kernel, after so many milliseconds of quiet. */
+  private _ask(quiet = 0): void {
     const { connection } = this._host;
     if (this._shown === null || connection === null) {
       return;
     }
-    this.close();
     const { node, target, rule, steps, id } = this._shown;
-    const more = id === undefined ? { steps } : { steps, id };
-    const request = connection.preview(node, target, rule, more);
-    this._request = request;
-    const settle = (answer: IPreviewAnswer | null, failure: string): void => {
-      if (request === this._request) {
-        this._request = null;
-        this._answer = answer;
-        this._failure = failure;
-        this._changed();
-      }
-    };
-    request.answer.then(
-      answer => settle(answer, ''),
-      (error: unknown) => settle(null, errorText(error))
-    );
+    const put = (signal: AbortSignal): Promise<IPreviewAnswer> =>
+      answerTo(connection.ask('preview', { node, target, rule, steps, id }), signal);
+    if (quiet === 0) {
+      this._latest.ask(put);
+    } else {
+      this._latest.askLater(put, quiet);
+    }
+  }
+
+  private _settle(answer: IPreviewAnswer | null, failure: string): void {
+    this._answer = answer;
+    this._failure = failure;
+    this._changed();
   }
 
   private _shown: IPreviewed | null = null;
   private _answer: IPreviewAnswer | null = null;
   private _failure = '';
-  private _request: ILongRequest<IPreviewAnswer> | null = null;
-  private _timer: ReturnType<typeof setTimeout> | undefined;
+  private readonly _latest = new Latest<IPreviewAnswer>({
+    take: answer => this._settle(answer, ''),
+    fail: error => this._settle(null, errorText(error))
+  });
 }
 
 /** What flows to one input: with the rule, and paler behind it without. */

@@ -6,6 +6,7 @@
 import { type JSX, type ReactNode, useLayoutEffect, useRef } from 'react';
 
 import type { Graph } from '../../model/graph';
+import { Latest } from '../../model/latest';
 import { Button, Segments, classes } from '../../ui/controls';
 import { spellNumber } from '../../ui/numbers';
 import {
@@ -16,7 +17,7 @@ import {
   whereText
 } from '../../ui/words';
 import type { IOverride, Target } from '../../wire/protocol';
-import type { IHost, IWithin, Reason } from '../host';
+import type { INodeHost, IWithin, Reason } from '../host';
 import { CopyLink, Pill } from '../links';
 import { Part } from '../part';
 import { Preview } from './preview';
@@ -36,7 +37,7 @@ const PAUSE = 150;
 /** A rule that is being written; the kernel is asked about it, and has the last word. */
 export class Draft {
   constructor(
-    private readonly _host: IHost,
+    private readonly _host: INodeHost,
     private readonly _options: {
       /** What it would apply to; null while that is nothing. */
       target: () => Target | null;
@@ -67,10 +68,7 @@ export class Draft {
   /** Write the rule; what was refused was another text. */
   write(rule: string): void {
     Object.assign(this, { rule, written: true, refused: false });
-    clearTimeout(this._timer);
-    this._timer = setTimeout(() => {
-      this.check();
-    }, PAUSE);
+    this._latest.askLater(() => this._ask(), PAUSE);
     this._options.changed();
   }
 
@@ -81,51 +79,39 @@ export class Draft {
 
   /** Ask the kernel about it; only the last question counts. */
   check(): void {
-    this.close();
-    const { connection } = this._host;
-    const target = this._options.target();
-    const rule = this.rule.trim();
-    if (rule === '') {
-      this._tell('', true);
-    } else if (connection !== null && target !== null) {
-      const asked = connection.checkExpression(target, rule, this._options.id);
-      this._await(asked, ({ ok, message }) => {
-        this._tell(message || (ok ? 'ok' : 'not a rule'), ok);
-        this._options.checked?.(ok ? rule : null);
-      });
-    }
+    this._latest.ask(() => this._ask());
   }
 
   /** Wait until the kernel has taken it. */
   send(taken: Promise<unknown>, onTaken: () => void): void {
-    this.close();
     this.sent = true;
+    this._latest.ask(() => taken.then(() => onTaken));
     this._options.changed();
-    this._await(taken, onTaken);
   }
 
   /** Ask no more, and take no answer to what was asked. */
   close(): void {
-    clearTimeout(this._timer);
-    this._question += 1;
+    this._latest.drop();
     this.sent = false;
   }
 
-  private _await<T>(answer: Promise<T>, onAnswer: (answer: T) => void): void {
-    const question = this._question;
-    answer
-      .then(value => {
-        if (question === this._question) {
-          this.sent = false;
-          onAnswer(value);
-        }
-      })
-      .catch((error: unknown) => {
-        if (question === this._question) {
-          this.sent = false;
-          this._tell(errorText(error), false);
-        }
-      });
+  private _ask(): (() => void) | Promise<() => void> {
+    this.sent = false;
+    const { connection } = this._host;
+    const target = this._options.target();
+    const rule = this.rule.trim();
+    if (rule === '') {
+      return () => this._tell('', true);
+    }
+    if (connection === null || target === null) {
+      return () => undefined;
+    }
+    const { id } = this._options;
+    const asked = connection.ask('check-expression', { target, rule, id });
+    return asked.answer.then(({ ok, message }) => () => {
+      this._tell(message || (ok ? 'ok' : 'not a rule'), ok);
+      this._options.checked?.(ok ? rule : null);
+    });
   }
 
   private _tell(message: string, ok: boolean): void {
@@ -134,8 +120,17 @@ export class Draft {
     this._options.changed();
   }
 
-  private _question = 0;
-  private _timer: ReturnType<typeof setTimeout> | undefined;
+  /** What to do with what the kernel answers. */
+  private readonly _latest = new Latest<() => void>({
+    take: heed => {
+      this.sent = false;
+      heed();
+    },
+    fail: error => {
+      this.sent = false;
+      this._tell(errorText(error), false);
+    }
+  });
 }
 
 /** A form that a rule is written in: Enter applies it, Escape gives it up. */
@@ -286,8 +281,8 @@ function Numbers({ draft }: IDraftProps): JSX.Element {
   );
 }
 
-export class RuleForm extends Part {
-  constructor(host: IHost) {
+export class RuleForm extends Part<INodeHost> {
+  constructor(host: INodeHost) {
     super(host, 'workbench-NodeRule');
   }
 
@@ -564,7 +559,7 @@ export class RuleForm extends Part {
 }
 
 /** The override that is there: what it does, and what can be done with it. */
-function drawCurrent(host: IHost, graph: Graph, override: IOverride): JSX.Element {
+function drawCurrent(host: INodeHost, graph: Graph, override: IOverride): JSX.Element {
   const { label, enabled, code, target } = override;
   return (
     <>

@@ -5,12 +5,12 @@ import type { JSX, ReactNode } from 'react';
 import { Button, Icon, Segments, classes } from '../../ui/controls';
 import { formatCount } from '../../ui/numbers';
 import { forceText } from '../../ui/words';
-import type { IMatrix, IPlotAnswer, PlotKind } from '../../wire/protocol';
+import { type IMatrix, type IPlotAnswer, PLOTS, type PlotKind } from '../../wire/protocol';
 import type { IProgress } from '../../wire/requests';
 import type { IHost } from '../host';
 import { Part } from '../part';
 import { sameWindow } from './cells';
-import { KINDS, type Plot, isMap } from './plot';
+import { type Plot, isMap, needs } from './plot';
 
 /** What is asked of the drawer. */
 export interface ICaptionOwner {
@@ -72,7 +72,7 @@ export class Caption extends Part {
             <Segments<PlotKind>
               label="View"
               look="segments"
-              choices={plot.views.map(value => ({ value, label: KINDS[value].view }))}
+              choices={plot.views.map(value => ({ value, label: PLOTS[value].view }))}
               chosen={plot.kind}
               onChoose={kind => this._owner.view(kind)}
             />
@@ -147,7 +147,7 @@ export class Caption extends Part {
 
   /** Whether what is shown can be asked for with overrides and without. */
   private get _canToggle(): boolean {
-    return typeof this._shown !== 'string' && TOGGLED.has(this._shown.plot.kind);
+    return typeof this._shown !== 'string' && needs(this._shown.plot.kind, 'overrides');
   }
 
   /** What can be done with a heat map, beside what its note says. */
@@ -187,15 +187,6 @@ export class Caption extends Part {
   private _shown: string | { plot: Plot; stale: boolean } = '';
   private _entry = { text: '', hint: '' };
 }
-
-/** The views of a derivative: each is with overrides, or the true one. */
-const TOGGLED: ReadonlySet<PlotKind> = new Set<PlotKind>([
-  'jacobian',
-  'singular',
-  'hessian',
-  'spectrum',
-  'sparsity'
-]);
 
 /** " (30 %, 12 s left)" */
 function progressText(progress: IProgress | null): string {

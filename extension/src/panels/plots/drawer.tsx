@@ -4,24 +4,24 @@
  * zoomed is asked for again, as finely as its part allows.
  */
 
-import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
-import { Widget } from '@lumino/widgets';
 import type { JSX, ReactNode } from 'react';
 
 import type { Graph } from '../../model/graph';
+import { Kept } from '../../model/latest';
 import { Button, type IChoice, IconButton, Segments } from '../../ui/controls';
+import { Box } from '../../ui/dom';
 import { makeSplitter } from '../../ui/splitter';
 import { shapeText } from '../../ui/words';
-import type { IPlotAnswer, IWindow, PlotKind } from '../../wire/protocol';
+import { type IPlotAnswer, type IWindow, PLOTS, type PlotKind } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
-import { Part, stackWidgets } from '../part';
+import { Part } from '../part';
 import { Caption } from './caption';
 import { Explorer } from './explorer';
-import { FigurePicture } from './figure';
+import { type FigureMaker, FigurePicture } from './figure';
 import { HeatMap } from './heatmap';
-import { KINDS, Plot, familyOf } from './plot';
+import { Plot, familyOf } from './plot';
 
-/** So many plots are kept; the oldest goes. */
+/** So many plots are kept. */
 const KEPT = 8;
 
 /** Pixels: the least and the most that a figure is high. */
@@ -30,14 +30,13 @@ const HEIGHT = { least: 160, most: 1200 } as const;
 /** The height that a reader gave figures holds for the next drawer too. */
 let height = 340;
 
-export class Drawer extends Widget {
+export class Drawer extends Box {
   constructor(
     private readonly _host: IHost,
-    rendermime: IRenderMimeRegistry | null
+    makeFigure: FigureMaker
   ) {
-    super();
-    this.addClass('workbench-Drawer');
-    this.hide();
+    super('workbench-Drawer');
+    super.setHidden(true);
     this._caption = new Caption(_host, {
       view: kind => this._askAgain(kind),
       whole: () => this._explorer.showAll(),
@@ -59,8 +58,8 @@ export class Drawer extends Widget {
     });
     this._head = new DrawerHead(_host, {
       tabs: () => ({
-        choices: this._plots.map(({ key, answer, kind }) => {
-          const title = answer?.title ?? KINDS[kind].title;
+        choices: this._plots.values.map(({ key, answer, kind }) => {
+          const title = answer?.title ?? PLOTS[kind].title;
           return { value: key, label: title, title };
         }),
         chosen: this._shown
@@ -68,7 +67,7 @@ export class Drawer extends Widget {
       onChoose: key => this._show(key),
       onClose: () => this._close()
     });
-    this._picture = new FigurePicture(rendermime, {
+    this._picture = new FigurePicture(makeFigure, {
       onZoom: range => this._explorer.zoomTo(range),
       onClick: (row, column) => this._explorer.chooseCell(row, column),
       onKey: key => this._explorer.pressKey(key),
@@ -88,12 +87,7 @@ export class Drawer extends Widget {
         this._setHeight();
       }
     });
-    this.layout = stackWidgets([
-      this._head,
-      this._caption,
-      this._picture,
-      new Widget({ node: sizes })
-    ]);
+    this.append(this._head, this._caption, this._picture, sizes);
     this.node.addEventListener('keydown', event => {
       if (event.key === 'Escape' && !event.defaultPrevented) {
         event.preventDefault();
@@ -111,12 +105,9 @@ export class Drawer extends Widget {
     }
     const family = familyOf(kind, of);
     const key = `${family} ${of ?? ''} ${wrt.join(' ')}`;
-    const known = this._plots.find(plot => plot.key === key);
-    const plot = known ?? new Plot(key, family, kind, of, wrt);
+    const plot = this._plots.get(key) ?? new Plot(key, family, kind, of, wrt);
     this._ask(plot, kind, null);
-    if (known === undefined) {
-      this._add(plot);
-    }
+    this._plots.set(key, plot);
     this._head.choose(kind, of, wrt);
     this._show(plot.key);
   }
@@ -130,7 +121,7 @@ export class Drawer extends Widget {
     const second = kind === 'hessian';
     const plot = new Plot(key, familyOf(kind, of), kind, second ? null : of, wrt);
     plot.receive(answer, this._host.state.graph);
-    this._add(plot);
+    this._plots.set(key, plot);
     this._show(key);
   }
 
@@ -155,16 +146,21 @@ export class Drawer extends Widget {
 
   override dispose(): void {
     this._explorer.rest();
+    this._plots.clear();
     super.dispose();
   }
 
-  protected override onAfterShow(): void {
-    this._head.chooseSelected();
-    this._draw();
+  override setHidden(hidden: boolean): void {
+    const isShown = this.isHidden && !hidden;
+    super.setHidden(hidden);
+    if (isShown) {
+      this._head.chooseSelected();
+      this._draw();
+    }
   }
 
   private get _plot(): Plot | null {
-    return this._plots.find(({ key }) => key === this._shown) ?? null;
+    return (this._shown === null ? null : this._plots.get(this._shown)) ?? null;
   }
 
   private _close(): void {
@@ -174,21 +170,10 @@ export class Drawer extends Widget {
 
   private _forget(): void {
     this._explorer.rest();
-    for (const plot of this._plots) {
-      plot.stop();
-    }
-    this._plots = [];
+    this._plots.clear();
     this._shown = null;
     this._head.refresh('graph');
     this._draw();
-  }
-
-  private _add(plot: Plot): void {
-    const rest = this._plots.filter(({ key }) => key !== plot.key);
-    for (const old of rest.slice(0, Math.max(0, rest.length + 1 - KEPT))) {
-      old.stop();
-    }
-    this._plots = [...rest.slice(1 - KEPT), plot];
   }
 
   /** Ask the kernel for a view, or a part of one. */
@@ -215,9 +200,6 @@ export class Drawer extends Widget {
   }
 
   private _finish(plot: Plot, first: boolean): void {
-    if (!this._plots.includes(plot) || this.isDisposed) {
-      return;
-    }
     this._head.refresh('values');
     if (this._shown === plot.key) {
       if (plot.failure !== null) {
@@ -252,14 +234,11 @@ export class Drawer extends Widget {
     this._showCaption();
     if (answer === null || this.isHidden) {
       this._picture.clear();
-    } else if (!this._picture.canDraw) {
-      this._picture.clear();
+    } else if (!this._picture.draw(answer.figure, onDrawn)) {
       this._caption.say(
         'Figures need the JupyterLab renderer of plotly: ' +
           'pip install plotly, then reload the page.'
       );
-    } else {
-      this._picture.draw(answer.figure, onDrawn);
     }
   }
 
@@ -280,7 +259,7 @@ export class Drawer extends Widget {
   private readonly _caption: Caption;
   private readonly _picture: FigurePicture;
   private readonly _explorer: Explorer;
-  private _plots: Plot[] = [];
+  private readonly _plots = new Kept<string, Plot>(KEPT, plot => plot.drop());
   private _shown: string | null = null;
 }
 
@@ -291,7 +270,7 @@ const OFFERED = 200;
 
 /** What the form offers; the other kinds are views of these. */
 const CHOICES: readonly IOption[] = (['jacobian', 'hessian', 'check'] as const).map(
-  kind => ({ value: kind, label: KINDS[kind].title })
+  kind => ({ value: kind, label: PLOTS[kind].title })
 );
 
 interface IOption {

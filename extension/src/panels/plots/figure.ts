@@ -1,14 +1,9 @@
 /**
- * The figure of a plot: drawn by JupyterLab's renderer, with a ring around one cell
- * of a heat map. The next figure comes up when it is drawn, so nothing flickers.
+ * The figure of a plot, with a ring around one cell of a heat map. JupyterLab's renderer
+ * draws it. The next figure comes up when it is drawn, so nothing flickers.
  */
 
-import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
-import type { JSONObject } from '@lumino/coreutils';
-import { type Message, MessageLoop } from '@lumino/messaging';
-import { PanelLayout, Widget } from '@lumino/widgets';
-
-import { element } from '../../ui/dom';
+import { Box, element } from '../../ui/dom';
 import type { IPlotAnswer } from '../../wire/protocol';
 import { fieldsOf } from '../../wire/schema';
 import type { IRange, Span } from './cells';
@@ -25,6 +20,17 @@ export interface IPictureOwner {
   onFailure(why: string): void;
 }
 
+/** A figure of Plotly that stands on the page. */
+export interface IFigure extends Box {
+  /** Draw it; rejects with why that cannot be. */
+  draw(): Promise<void>;
+  /** Fill its element, which has another size. */
+  fill(): void;
+}
+
+/** Makes a figure of its JSON; null where nothing draws figures. `lab/panel.ts` does. */
+export type FigureMaker = (figure: Record<string, unknown>) => IFigure | null;
+
 /** The ring around a cell: which one, of how many. */
 export interface IRing {
   row: number;
@@ -33,14 +39,12 @@ export interface IRing {
   columns: number;
 }
 
-export class FigurePicture extends Widget {
+export class FigurePicture extends Box {
   constructor(
-    private readonly _rendermime: IRenderMimeRegistry | null,
+    private readonly _make: FigureMaker,
     private readonly _owner: IPictureOwner
   ) {
-    super({ node: element('div', { role: 'group' }) });
-    this.addClass('workbench-Figure');
-    this.layout = this._figures;
+    super('workbench-Figure', element('div', { role: 'group' }));
     // Its keys are its own: arrows walk the cells, not those of the notebook.
     this.node.setAttribute('data-lm-suppress-shortcuts', 'true');
     this.node.addEventListener('keydown', event => {
@@ -51,13 +55,8 @@ export class FigurePicture extends Widget {
       }
     });
     this._ring.hidden = true;
-    this.node.append(this._ring);
-    this.hide();
-  }
-
-  /** Whether there is something that draws figures. */
-  get canDraw(): boolean {
-    return this._rendermime?.mimeTypes.includes(PLOTLY) === true;
+    this.append(this._ring);
+    this.setHidden(true);
   }
 
   /** The figure has cells that can be walked by keys; what they are, in words. */
@@ -70,42 +69,44 @@ export class FigurePicture extends Widget {
     }
   }
 
-  /** Draw a figure in the place of the last; calls back when it is there. */
-  draw(figure: IPlotAnswer['figure'], onDrawn: () => void): void {
-    if (this._rendermime === null) {
-      return;
+  /**
+   * Draw a figure in the place of the last; calls back when it is there. False where
+   * nothing draws figures.
+   */
+  draw(figure: IPlotAnswer['figure'], onDrawn: () => void): boolean {
+    const made = this._make(themedFigure(figure, this.node, this._dragmode));
+    if (made === null) {
+      this.clear();
+      return false;
     }
     const drawing = ++this._drawing;
-    this.show();
+    this.setHidden(false);
     this._range = { x: null, y: null };
-    const renderer = this._rendermime.createRenderer(PLOTLY);
-    const themed = themedFigure(figure, this.node, this._dragmode);
-    const model = this._rendermime.createModel({ data: { [PLOTLY]: themed } });
-    renderer.addClass('workbench-mod-coming');
-    this._figures.addWidget(renderer);
-    renderer.renderModel(model).then(
+    made.node.classList.add('workbench-mod-coming');
+    this._figures = [...this._figures, made];
+    this.append(made);
+    made.draw().then(
       () => {
-        if (drawing === this._drawing && !renderer.isDisposed) {
-          this._comeUp(renderer);
+        if (drawing === this._drawing && !made.isDisposed) {
+          this._comeUp(made);
           onDrawn();
         } else {
-          renderer.dispose();
+          this._dispose(one => one === made);
         }
       },
       (error: unknown) => {
-        renderer.dispose();
+        this._dispose(one => one === made);
         this._owner.onFailure(`The figure could not be drawn: ${String(error)}`);
       }
     );
+    return true;
   }
 
   clear(): void {
     this._drawing += 1;
-    for (const child of [...this._figures.widgets]) {
-      child.dispose();
-    }
+    this._dispose(() => true);
     this.ring(null);
-    this.hide();
+    this.setHidden(true);
   }
 
   /** Put the ring around a cell, or away. */
@@ -114,42 +115,35 @@ export class FigurePicture extends Widget {
     this._placeRing();
   }
 
-  /** The figure has another size. */
-  followSize(): void {
-    for (const child of this._figures.widgets) {
-      MessageLoop.postMessage(child, Widget.ResizeMessage.UnknownSize);
-    }
+  protected override onAttach(): void {
+    this._sizes ??= new ResizeObserver(() => this._followSize());
+    this._sizes.observe(this.node);
+  }
+
+  protected override onDetach(): void {
+    this._sizes?.disconnect();
+  }
+
+  private _followSize(): void {
+    this._figures.forEach(one => one.fill());
     // Plotly draws again by itself, somewhat later.
     setTimeout(() => {
       this._placeRing();
     }, SETTLED);
   }
 
-  protected override onResize(): void {
-    this.followSize();
-  }
-
-  protected override onAfterAttach(message: Message): void {
-    super.onAfterAttach(message);
-    this._sizes ??= new ResizeObserver(() => this.followSize());
-    this._sizes.observe(this.node);
-  }
-
-  protected override onBeforeDetach(message: Message): void {
-    this._sizes?.disconnect();
-    super.onBeforeDetach(message);
-  }
-
-  private _comeUp(renderer: IRenderMime.IRenderer): void {
-    for (const child of [...this._figures.widgets]) {
-      if (child !== renderer) {
-        child.dispose();
-      }
-    }
-    renderer.removeClass('workbench-mod-coming');
-    MessageLoop.postMessage(renderer, Widget.ResizeMessage.UnknownSize);
-    this._listen(renderer.node);
+  private _comeUp(figure: IFigure): void {
+    this._dispose(one => one !== figure);
+    figure.node.classList.remove('workbench-mod-coming');
+    figure.fill();
+    this._listen(figure.node);
     this._placeRing();
+  }
+
+  private _dispose(isGone: (figure: IFigure) => boolean): void {
+    const gone = this._figures.filter(isGone);
+    this._figures = this._figures.filter(one => !gone.includes(one));
+    gone.forEach(one => one.dispose());
   }
 
   private _listen(node: HTMLElement): void {
@@ -199,7 +193,8 @@ export class FigurePicture extends Widget {
     }
   }
 
-  private readonly _figures = new PanelLayout();
+  /** What is shown, and what is to take its place. */
+  private _figures: readonly IFigure[] = [];
   private readonly _ring = element('div', { class: 'workbench-Ring' });
   private _sizes: ResizeObserver | null = null;
   private _range: IRange = { x: null, y: null };
@@ -281,7 +276,7 @@ function themedFigure(
   figure: IPlotAnswer['figure'],
   node: HTMLElement,
   dragmode: string | null = null
-): JSONObject {
+): Record<string, unknown> {
   const style = getComputedStyle(node);
   const colour = (name: string): string => style.getPropertyValue(name).trim();
   const text = colour('--jp-ui-font-color1');
@@ -320,6 +315,5 @@ function themedFigure(
   }
   // Its tips would cover the page; what it does is said in the drawer.
   const config = { displaylogo: false, showSendToCloud: false, showTips: false };
-  // What came over the wire as JSON is JSON.
-  return { data: figure.data, layout, config } as JSONObject;
+  return { data: figure.data, layout, config };
 }

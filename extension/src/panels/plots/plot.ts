@@ -2,40 +2,27 @@
 
 import type { GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
+import { Latest, answerTo } from '../../model/latest';
 import { errorText } from '../../ui/words';
-import type { IPlotAnswer, IWindow, PlotKind } from '../../wire/protocol';
-import type { IPlotRequest, IProgress } from '../../wire/requests';
+import { type IPlotAnswer, type IWindow, PLOTS, type PlotKind } from '../../wire/protocol';
+import type { IProgress } from '../../wire/requests';
 
+/** What belongs together: one tab shows all views of the same nodes. */
 export type Family = 'jacobian' | 'hessian' | 'check' | 'steps';
 
-interface IKind {
-  /** What belongs together: one tab shows all views of the same nodes. */
-  family: Family | null;
-  /** The title until the kernel gives one. */
-  title: string;
-  /** The name among the views, as short as it can be. */
-  view: string;
+/** Whether a kind of plot is made of something: a window, say. */
+export function needs(kind: PlotKind, what: 'overrides' | 'window'): boolean {
+  return (PLOTS[kind].needs as readonly string[]).includes(what);
 }
-
-export const KINDS: Readonly<Record<PlotKind, IKind>> = {
-  jacobian: { family: 'jacobian', title: 'Jacobian', view: 'Jacobian' },
-  singular: { family: 'jacobian', title: 'Jacobian', view: 'singular values' },
-  hessian: { family: 'hessian', title: 'Hessian', view: 'Hessian' },
-  spectrum: { family: 'hessian', title: 'Hessian', view: 'eigenvalues' },
-  // Of whichever it was asked from.
-  sparsity: { family: null, title: 'Sparsity', view: 'sparsity' },
-  check: { family: 'check', title: 'Gradient check', view: 'errors' },
-  steps: { family: 'steps', title: 'Step sizes', view: 'step sizes' }
-};
 
 /** Which family a kind belongs to; of a pattern the node tells: Hessians have none. */
 export function familyOf(kind: PlotKind, of: number | null): Family {
-  return KINDS[kind].family ?? (of === null ? 'hessian' : 'jacobian');
+  return PLOTS[kind].views[0] ?? (of === null ? 'hessian' : 'jacobian');
 }
 
 /** The heat maps: views of a matrix, or of a part of it. */
 export function isMap(kind: PlotKind): boolean {
-  return kind === 'jacobian' || kind === 'hessian' || kind === 'sparsity';
+  return needs(kind, 'window');
 }
 
 /** One tab of the drawer: a question, its views, and how far the kernel is. */
@@ -54,8 +41,7 @@ export class Plot {
   /** Which view `answer` is. */
   answered: PlotKind | null = null;
   failure: string | null = null;
-  /** An answer is missing; how far the kernel is with it, if it says so. */
-  waiting = false;
+  /** How far the kernel is with the answer that is missing, if it says so. */
   progress: IProgress | null = null;
   /** The part that the heat maps show; null: all. */
   window: IWindow | null = null;
@@ -65,6 +51,11 @@ export class Plot {
   entry: { row: number; column: number } | null = null;
   /** The views that the kernel offers of these nodes. */
   views: PlotKind[] = [];
+
+  /** An answer is missing. */
+  get waiting(): boolean {
+    return this._latest.isWaiting;
+  }
 
   /** Whether what is drawn is older than the numbers of a graph. */
   isStale(graph: Graph | null): boolean {
@@ -91,52 +82,30 @@ export class Plot {
     window: IWindow | null,
     { onProgress, onSettled }: { onProgress: () => void; onSettled: () => void }
   ): void {
-    // What was asked before is not wanted any more.
-    this.stop();
-    const asked = ++this._asked;
     this._graph = graph;
     this.kind = kind;
     this.window = window;
     this.failure = null;
-    this.waiting = true;
     this.progress = null;
+    this._onSettled = onSettled;
     const part = isMap(kind) ? window : null;
     const of = this._node(kind);
-    const request = connection.plot(
-      kind,
-      of,
-      this.wrt,
-      part,
-      progress => {
-        if (asked === this._asked) {
+    this._latest.ask(signal => {
+      const tell = (progress: IProgress): void => {
+        if (!signal.aborted) {
           this.progress = progress;
           onProgress();
         }
-      },
-      this.overrides
-    );
-    this._request = request;
-    request.answer.then(
-      answer => {
-        if (asked === this._asked) {
-          this._take(answer, kind);
-          onSettled();
-        }
-      },
-      (error: unknown) => {
-        if (asked === this._asked) {
-          this._refuse(errorText(error));
-          onSettled();
-        }
-      }
-    );
+      };
+      const { wrt, overrides } = this;
+      const fields = { plot: kind, of, wrt, window: part, overrides };
+      return answerTo(connection.ask('plot', fields, tell), signal);
+    });
   }
 
-  /** Stop what the kernel computes for this, if it does. */
-  stop(): void {
-    if (this.waiting) {
-      this._request?.stop();
-    }
+  /** Let the kernel stop what it computes for this; nothing of it is wanted. */
+  drop(): void {
+    this._latest.drop();
   }
 
   /**
@@ -145,8 +114,7 @@ export class Plot {
    */
   cancel(): void {
     if (this.waiting) {
-      this.stop();
-      this._asked += 1;
+      this.drop();
       this._refuse('Stopped.');
     }
   }
@@ -159,8 +127,6 @@ export class Plot {
 
   /** What was drawn before stays, and is what is shown. */
   private _refuse(why: string): void {
-    this.waiting = false;
-    this._request = null;
     this.failure = why;
     if (this.answer !== null) {
       this.kind = this.answered ?? this.kind;
@@ -170,8 +136,6 @@ export class Plot {
   }
 
   private _take(answer: IPlotAnswer, kind: PlotKind): void {
-    this.waiting = false;
-    this._request = null;
     this._drawn = this.window;
     this._shown = this._graph;
     this.answer = answer;
@@ -191,7 +155,6 @@ export class Plot {
       : this.of;
   }
 
-  private _asked = 0;
   /** The graph that was asked about last. */
   private _graph: Graph | null = null;
   /** The graph that `answer` is of. */
@@ -200,5 +163,10 @@ export class Plot {
   private _chosen: number | null = null;
   /** The part that `answer` shows. */
   private _drawn: IWindow | null = null;
-  private _request: IPlotRequest | null = null;
+  private _onSettled: () => void = () => undefined;
+  private readonly _latest = new Latest<IPlotAnswer>({
+    take: answer => this._take(answer, this.kind),
+    fail: error => this._refuse(errorText(error)),
+    settled: () => this._onSettled()
+  });
 }

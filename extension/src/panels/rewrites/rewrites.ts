@@ -3,47 +3,35 @@
  * simplification, drawn by the same means as the graph of the cell.
  */
 
-import { Widget } from '@lumino/widgets';
-
-import { GraphCanvas } from '../../canvas/canvas';
+import type { Graph } from '../../model/graph';
 import { Replay } from '../../model/replay';
-import { type Change, GraphState } from '../../model/state';
+import type { Change, GraphState } from '../../model/state';
 import type { IHost, Reason } from '../host';
-import { stackWidgets } from '../part';
-import { GraphTree } from '../tree';
+import { View } from '../view';
 import { Timeline } from './timeline';
 
-export class Rewrites extends Widget {
+export class Rewrites extends View {
   constructor(private readonly _host: IHost) {
-    super();
-    this.addClass('workbench-Rewrites');
-    this.state.setView('stage', 'traced');
-    this.state.setView('colouring', 'none');
-    this._tree = new GraphTree(
-      {
-        state: this.state,
-        centre: node => this.canvas.centre(node),
-        focusGraph: () => this.focusGraph()
-      },
-      'The derivative at this step as a list'
-    );
-    this.timeline = new Timeline(_host, this.replay);
-    const picture = new Widget();
-    picture.addClass('workbench-RewritesPicture');
-    picture.layout = stackWidgets([this.canvas, this._tree]);
-    this.layout = stackWidgets([picture, this.timeline]);
+    super(_host.state.settings, {
+      className: 'workbench-Rewrites',
+      list: 'The derivative at this step as a list',
+      fixed: { stage: 'traced', colouring: 'none' }
+    });
+    this._timeline = new Timeline(_host, this.replay);
+    this.append(this._timeline);
     this.replay.changed.connect(this._onReplay, this);
     this.state.changed.connect(this._onState, this);
-    this.timeline.drawSteps();
+    this._timeline.drawSteps();
   }
 
   readonly replay = new Replay();
-  readonly state = new GraphState();
-  readonly canvas = new GraphCanvas({ state: this.state });
-  readonly timeline: Timeline;
 
-  focusGraph(): void {
-    this.canvas.node.focus({ preventScroll: true });
+  override get isOpen(): boolean {
+    return this._host.state.stage === 'simplified';
+  }
+
+  override get player(): Timeline {
+    return this._timeline;
   }
 
   /** The node of the session that one of the program belongs to; null for none. */
@@ -52,19 +40,22 @@ export class Rewrites extends Widget {
     return found < 0 ? null : found;
   }
 
-  refresh(reason: Reason): void {
-    const { animated, tileText, bins } = this._host.state;
-    this.state.setView('animated', animated);
-    this.state.setView('tileText', tileText);
-    this.state.setView('bins', bins);
-    this.timeline.refresh(reason);
+  override refresh(reason: Reason): void {
+    this._timeline.refresh(reason);
+  }
+
+  override setHidden(hidden: boolean): void {
+    super.setHidden(hidden);
+    if (hidden) {
+      this._timeline.pause();
+    } else {
+      this.replay.show(this._host.connection, this._host.state.graph);
+    }
   }
 
   override dispose(): void {
-    if (!this.isDisposed) {
-      this.replay.stop();
-      super.dispose();
-    }
+    this.replay.stop();
+    super.dispose();
   }
 
   private _onReplay({ program }: Replay): void {
@@ -73,11 +64,11 @@ export class Rewrites extends Widget {
       this._moveSelection(graph);
       this.state.setGraph(graph, 'graph');
     }
-    this.timeline.drawSteps();
+    this._timeline.drawSteps();
   }
 
   /** What is selected stays so where it is there at the other step too. */
-  private _moveSelection(graph: GraphState['graph']): void {
+  private _moveSelection(graph: Graph | null): void {
     const { graph: before, selected } = this.state;
     const found =
       before === null || graph === null || selected === null
@@ -91,10 +82,12 @@ export class Rewrites extends Widget {
       const selected = this._selected;
       this._selected = null;
       state.selectAlone(selected);
+    } else if (change === 'selection') {
+      const { selected } = state;
+      this._host.state.selectAlone(selected === null ? null : this.forwardOf(selected));
     }
-    this._tree.refresh(change);
   }
 
-  private readonly _tree: GraphTree;
+  private readonly _timeline: Timeline;
   private _selected: number | null = null;
 }

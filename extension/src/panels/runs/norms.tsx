@@ -23,7 +23,7 @@ export class NormsOverRuns extends Part {
     this._question = new NodeQuestion<INormsAnswer>(
       host,
       () => this.draw(),
-      (connection, node) => connection.norms(node),
+      (connection, node) => connection.ask('norms', { node }).answer,
       RHYTHM
     );
     host.recording.changed.connect(() => {

@@ -19,7 +19,7 @@ export class RunStrip extends Player {
     super(host, 'workbench-Runs');
     this.node.setAttribute('role', 'group');
     this.node.setAttribute('aria-label', 'Runs of the session');
-    this.hide();
+    this.setHidden(true);
   }
 
   override refresh(reason: Reason): void {

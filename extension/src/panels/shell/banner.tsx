@@ -82,8 +82,8 @@ export class Banner extends Part {
     const text = told ?? this._note;
     const bad = this._said?.bad ?? this._problem !== null;
     this.setHidden(text === '' && !nonFinite);
-    this.toggleClass('workbench-mod-bad', bad);
-    this.toggleClass('workbench-mod-nonfinite', nonFinite);
+    this.node.classList.toggle('workbench-mod-bad', bad);
+    this.node.classList.toggle('workbench-mod-nonfinite', nonFinite);
     this.node.setAttribute('role', bad ? 'alert' : 'status');
     return (
       <>

@@ -4,24 +4,21 @@
  * of the loop below.
  */
 
-import { Widget } from '@lumino/widgets';
-import { type JSX, type ReactNode } from 'react';
+import type { JSX, ReactNode } from 'react';
 
-import { GraphCanvas } from '../../canvas/canvas';
 import { scaleOf } from '../../canvas/scale';
 import type { GraphConnection, IInside } from '../../model/connection';
 import { spreadNorms } from '../../model/folds';
-import { type Change, GraphState } from '../../model/state';
+import { Latest, answerTo } from '../../model/latest';
 import { Button, IconButton } from '../../ui/controls';
-import { element } from '../../ui/dom';
+import { Box, element } from '../../ui/dom';
 import { errorText } from '../../ui/words';
 import type { IPlace } from '../../wire/protocol';
-import type { ILongRequest } from '../../wire/requests';
-import type { Asking, Format, IHost, IWithin, Reason } from '../host';
+import type { Asking, IHost, INodeHost, IWithin, Reason } from '../host';
 import { NodeDetail, NodeNumbers, NodeSummary } from '../inspector/node';
 import { RuleForm } from '../overrides/rule';
-import { Part, stackWidgets } from '../part';
-import { GraphTree } from '../tree';
+import { Part } from '../part';
+import { View } from '../view';
 import { Bars, IterationStrip } from './iterations';
 
 /** One node on the way inside, with what it is called. */
@@ -29,51 +26,96 @@ interface ICrumb extends IPlace {
   label: string;
 }
 
-export class Inside extends Widget {
+/** It is the host of the parts in it and beside it, which ask the panel through it. */
+export class Inside extends View implements INodeHost {
   constructor(
-    private readonly _outer: IHost,
+    private readonly _panel: IHost,
     private readonly _onChange: () => void
   ) {
-    super();
-    this.addClass('workbench-Inside');
-    const host = new InsideHost(_outer, this);
-    this._crumbs = new Crumbs(host, this);
-    this._steps = new Steps(host, this);
-    this._tree = new GraphTree(host, 'What is inside, as a list');
-    const picture = new Widget();
-    picture.addClass('workbench-InsidePicture');
-    picture.layout = stackWidgets([this.canvas, this._tree]);
-    this.layout = stackWidgets([this._crumbs, picture, this._steps]);
-    this.pane = new Pane(host, this);
-    this.state.changed.connect(this._onState, this);
-    this.canvas.activated.connect((_, node) => {
-      host.lookInside(node);
+    super(_panel.state.settings, {
+      className: 'workbench-Inside',
+      list: 'What is inside, as a list'
     });
+    this._crumbs = new Crumbs(this);
+    this._steps = new Steps(this);
+    this.append(this._crumbs, this.picture, this._steps);
+    this._pane = new Pane(this);
+    this.state.changed.connect((_, change) => {
+      this._pane.draw(change);
+      if (change === 'view') {
+        this._steps.refresh('graph');
+      }
+    });
+    this.canvas.activated.connect((_, node) => this.lookInside(node));
     this.canvas.overrideRequested.connect((_, node) => {
       this.state.select(node);
-      this.pane.startOverride();
+      this._pane.startOverride();
     });
-    this.hide();
-    this.pane.hide();
+    this.setHidden(true);
+    this._pane.setHidden(true);
   }
-
-  readonly state = new GraphState();
-  readonly canvas = new GraphCanvas({ state: this.state });
-  /** What stands beside the picture: the selected node, and a rule for it. */
-  readonly pane: Pane;
 
   /** The way to what is open; empty if nothing is. */
   get path(): readonly ICrumb[] {
     return this._path;
   }
 
-  get isOpen(): boolean {
+  override get isOpen(): boolean {
     return this._path.length > 0;
   }
 
   /** What is shown; null until the kernel has answered. */
   get shown(): IInside | null {
     return this._shown;
+  }
+
+  /** The selected node, and a rule for it. */
+  override get pane(): Box {
+    return this._pane;
+  }
+
+  override get within(): IWithin {
+    return { step: this._shown?.step ?? null, steps: this._shown?.steps ?? null };
+  }
+
+  get connection(): GraphConnection | null {
+    return this._panel.connection;
+  }
+
+  get asking(): Asking {
+    return this._panel.asking;
+  }
+
+  get recording(): IHost['recording'] {
+    return this._panel.recording;
+  }
+
+  /** Its lines are found by the graph of the cell alone. */
+  readonly canReveal = false;
+
+  reveal(): void {
+    // There is no cell to go to, see `canReveal`.
+  }
+
+  lookInside(node: number): boolean {
+    const { graph } = this.state;
+    if (graph?.isHolder(node) !== true) {
+      return false;
+    }
+    this.enter(node, graph.label(node));
+    return true;
+  }
+
+  plot(): void {
+    this.say('Derivatives are drawn of the nodes of the cell.');
+  }
+
+  copy(text: string): Promise<boolean> {
+    return this._panel.copy(text);
+  }
+
+  say(message: string, tone?: 'quiet' | 'error'): void {
+    this._panel.say(message, tone);
   }
 
   /** Look into a node of what is shown, or of the graph of the cell. */
@@ -93,21 +135,17 @@ export class Inside extends Widget {
 
   /** Go back to so many nodes on the way; 0 is the graph of the cell. */
   leave(depth: number): void {
-    this._go(this._path.slice(0, depth));
+    if (depth < this._path.length) {
+      this._go(this._path.slice(0, depth));
+    }
   }
 
-  refresh(reason: Reason): void {
+  override refresh(reason: Reason): void {
     if (!this.isOpen) {
       return;
     }
-    const { graph, animated, colouring, stage, tileText, bins } = this._outer.state;
-    this.state.setView('animated', animated);
-    this.state.setView('tileText', tileText);
-    this.state.setView('bins', bins);
-    this.state.setView('colouring', colouring);
-    this.state.setView('stage', stage === 'traced' ? 'traced' : 'derivative');
-    const gone = graph?.isHolder(this._path[0].node) !== true;
-    if (gone || this._outer.connection === null) {
+    const gone = this._panel.state.graph?.isHolder(this._path[0].node) !== true;
+    if (gone || this.connection === null) {
       this.leave(0);
     } else if (reason === 'values' || reason === 'graph') {
       this._ask();
@@ -115,77 +153,37 @@ export class Inside extends Widget {
   }
 
   override dispose(): void {
-    if (!this.isDisposed) {
-      this._asked?.stop();
-      super.dispose();
-    }
+    this._latest.drop();
+    super.dispose();
   }
 
   private _go(path: readonly ICrumb[]): void {
     const deeper = path.length !== this._path.length;
     this._path = path;
     if (deeper) {
+      this._latest.drop();
       this._shown = null;
-      this.state.setGraph(null);
+      this.show(null);
     }
     if (this.isOpen) {
       this._ask();
-    } else {
-      this._asked?.stop();
-      this._asked = null;
     }
     this._draw();
     this._onChange();
   }
 
-  /** Ask the kernel; what is asked while it answers is asked once it has. */
+  /** Ask the kernel; of what is asked while it answers only the last is asked for. */
   private _ask(): void {
-    const connection: GraphConnection | null = this._outer.connection;
-    if (connection === null) {
-      return;
-    }
-    if (this._asked !== null) {
-      this._again = true;
-      return;
-    }
-    this._again = false;
-    const path = this._path;
-    const asked = connection.inside(path.map(({ node, step }) => ({ node, step })));
-    this._asked = asked;
-    asked.answer.then(
-      answer => {
-        this._settle(asked, () => {
-          if (path.length === this._path.length) {
-            this._take(answer);
-          }
-        });
-      },
-      (error: unknown) => {
-        this._settle(asked, () => {
-          this._outer.say(errorText(error), 'error');
-          this._again = false;
-          this.leave(path.length - 1);
-        });
-      }
-    );
-  }
-
-  private _settle(asked: ILongRequest<IInside>, take: () => void): void {
-    if (this._asked !== asked || this.isDisposed) {
-      return;
-    }
-    this._asked = null;
-    take();
-    if (this._again) {
-      this._ask();
+    const { connection } = this;
+    const path = this._path.map(({ node, step }) => ({ node, step }));
+    if (connection !== null) {
+      this._latest.askNext(signal => answerTo(connection.draw('inside', { path }), signal));
     }
   }
 
   private _take(answer: IInside): void {
     this._shown = answer;
-    const { graph } = answer;
-    const same = this.state.graph?.sameStructure(graph) === true;
-    this.state.setGraph(graph, same ? 'values' : 'graph');
+    this.show(answer.graph);
     this._draw();
     this._onChange();
   }
@@ -195,155 +193,33 @@ export class Inside extends Widget {
     this._steps.refresh('graph');
   }
 
-  private _onState(_: GraphState, change: Change): void {
-    this._tree.refresh(change);
-    this.pane.refresh(change);
-    if (change === 'view') {
-      this._steps.refresh('graph');
-    }
-  }
-
   private _path: readonly ICrumb[] = [];
   private _shown: IInside | null = null;
-  private _asked: ILongRequest<IInside> | null = null;
-  private _again = false;
+  private readonly _latest = new Latest<IInside>({
+    take: answer => this._take(answer),
+    fail: error => {
+      this.say(errorText(error), 'error');
+      this.leave(this._path.length - 1);
+    }
+  });
   private readonly _crumbs: Crumbs;
   private readonly _steps: Steps;
-  private readonly _tree: GraphTree;
-}
-
-/** The panel as the parts inside see it: with the program inside for its graph. */
-class InsideHost implements IHost {
-  constructor(
-    private readonly _outer: IHost,
-    private readonly _inside: Inside
-  ) {}
-
-  get state(): GraphState {
-    return this._inside.state;
-  }
-
-  get shown(): GraphState {
-    return this._inside.state;
-  }
-
-  get within(): IWithin {
-    const { shown } = this._inside;
-    return { step: shown?.step ?? null, steps: shown?.steps ?? null };
-  }
-
-  get connection(): GraphConnection | null {
-    return this._outer.connection;
-  }
-
-  get alone(): boolean {
-    return this._outer.alone;
-  }
-
-  get asking(): Asking {
-    return this._outer.asking;
-  }
-
-  get recording(): IHost['recording'] {
-    return this._outer.recording;
-  }
-
-  readonly openBeside = null;
-
-  get canSavePage(): boolean {
-    return this._outer.canSavePage;
-  }
-
-  save(format: Format): void {
-    this._outer.save(format);
-  }
-
-  get drawerOpen(): boolean {
-    return this._outer.drawerOpen;
-  }
-
-  get inspectorOpen(): boolean {
-    return this._outer.inspectorOpen;
-  }
-
-  readonly unsimplified = null;
-
-  readonly canPlot = false;
-
-  /** Its lines are found by the graph of the cell alone. */
-  readonly canReveal = false;
-  readonly editing = null;
-
-  lookInside(node: number): boolean {
-    const { graph } = this.state;
-    if (graph?.isHolder(node) !== true) {
-      return false;
-    }
-    this._inside.enter(node, graph.label(node));
-    return true;
-  }
-
-  fitGraph(): void {
-    this._inside.canvas.showAll();
-  }
-
-  centre(node: number): void {
-    this._inside.canvas.centre(node);
-  }
-
-  find(node: number): void {
-    this._inside.canvas.find(node);
-  }
-
-  focusGraph(): void {
-    this._inside.canvas.node.focus({ preventScroll: true });
-  }
-
-  reveal(): void {
-    // There is no cell to go to, see `canReveal`.
-  }
-
-  copy(text: string): Promise<boolean> {
-    return this._outer.copy(text);
-  }
-
-  plot(): void {
-    this._outer.say('Derivatives are drawn of the nodes of the cell.');
-  }
-
-  toggleDrawer(): void {
-    this._outer.toggleDrawer();
-  }
-
-  toggleInspector(): void {
-    this._outer.toggleInspector();
-  }
-
-  showChecks(): void {
-    this._outer.showChecks();
-  }
-
-  say(message: string, tone?: 'quiet' | 'error'): void {
-    this._outer.say(message, tone);
-  }
+  private readonly _pane: Pane;
 }
 
 /** The way inside: the output, then each node that was looked into. */
-class Crumbs extends Part {
-  constructor(
-    host: IHost,
-    private readonly _inside: Inside
-  ) {
+class Crumbs extends Part<Inside> {
+  constructor(host: Inside) {
     super(host, 'workbench-Crumbs', element('nav'));
     this.node.setAttribute('aria-label', 'Inside');
   }
 
   protected render(): ReactNode {
-    const { path } = this._inside;
+    const { path } = this.host;
     const last = path.length - 1;
     return (
       <>
-        <Button look="link" onClick={() => this._inside.leave(0)}>
+        <Button look="link" onClick={() => this.host.leave(0)}>
           whole graph
         </Button>
         {path.map(({ label, step }, i) => (
@@ -352,7 +228,7 @@ class Crumbs extends Part {
             {i === last ? (
               <strong aria-current="location">{label}</strong>
             ) : (
-              <Button look="link" onClick={() => this._inside.leave(i + 1)}>
+              <Button look="link" onClick={() => this.host.leave(i + 1)}>
                 {`${label}, step ${step}`}
               </Button>
             )}
@@ -361,7 +237,7 @@ class Crumbs extends Part {
         <IconButton
           icon="close"
           label="Back to the graph around it"
-          onClick={() => this._inside.leave(last)}
+          onClick={() => this.host.leave(last)}
         />
       </>
     );
@@ -369,16 +245,13 @@ class Crumbs extends Part {
 }
 
 /** The steps of the loop that is open. */
-class Steps extends Part {
-  constructor(
-    host: IHost,
-    private readonly _inside: Inside
-  ) {
+class Steps extends Part<Inside> {
+  constructor(host: Inside) {
     super(host, 'workbench-Iterations');
   }
 
   protected render(): ReactNode {
-    const { path, shown } = this._inside;
+    const { path, shown } = this.host;
     const place = path.at(-1);
     const steps = shown?.steps ?? null;
     this.setHidden(steps === null || steps === 0);
@@ -390,8 +263,8 @@ class Steps extends Part {
           name={place.label}
           at={place.step}
           times={steps}
-          onOpen={step => this._inside.goTo(step)}
-          bars={this.host.state.stage === 'derivative' && drawNorms(shown, this._inside)}
+          onOpen={step => this.host.goTo(step)}
+          bars={this.host.state.stage === 'derivative' && drawNorms(shown, this.host)}
         />
       )
     );
@@ -416,10 +289,10 @@ function drawNorms(shown: IInside, inside: Inside): JSX.Element | false {
 }
 
 /** The selected node inside, and a rule for its op. */
-class Pane extends Widget {
-  constructor(host: IHost, inside: Inside) {
-    super({ node: element('aside', { attributes: { 'aria-label': 'Node inside' } }) });
-    this.addClass('workbench-Inspector');
+class Pane extends Box {
+  constructor(host: Inside) {
+    const attributes = { 'aria-label': 'Node inside' };
+    super('workbench-Inspector', element('aside', { attributes }));
     this._detail = new NodeDetail(
       host,
       () => {
@@ -427,21 +300,19 @@ class Pane extends Widget {
         this._numbers.refresh('values');
       },
       (connection, node) =>
-        connection.inspect(
+        connection.ask('inspect-inside', {
           node,
-          inside.path.map(({ node: at, step }) => ({ node: at, step }))
-        )
+          path: host.path.map(({ node: at, step }) => ({ node: at, step }))
+        }).answer
     );
     this._summary = new NodeSummary(host, this._detail);
     this._form = new RuleForm(host);
     this._numbers = new NodeNumbers(host, this._detail);
-    const pane = new Widget();
-    pane.addClass('workbench-Pane');
-    pane.layout = stackWidgets([this._summary, this._form, this._numbers]);
-    this.layout = stackWidgets([pane]);
+    const pane = new Box('workbench-Pane');
+    this.append(pane.append(this._summary, this._form, this._numbers));
   }
 
-  refresh(reason: Reason): void {
+  draw(reason: Reason): void {
     this._detail.refresh(reason);
     for (const part of [this._summary, this._form, this._numbers]) {
       part.refresh(reason);

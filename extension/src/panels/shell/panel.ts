@@ -1,50 +1,47 @@
 /**
- * A graph with its bar, inspector and drawer: one view. It shows a saved picture
- * until it is attached to a connection, and its last live one when that is closed.
+ * A graph with its bar, inspector and drawer. It shows a saved picture until it is
+ * connected to a kernel, and its last live one when that is gone.
  */
 
-import { MessageLoop } from '@lumino/messaging';
-import { type PanelLayout, Widget } from '@lumino/widgets';
-
-import { GraphCanvas } from '../../canvas/canvas';
 import { watchTheme } from '../../canvas/theme';
-import { FOLDED_AT_ONCE, LayoutRunner } from '../../layout/runner';
-import type { ConnectionChange, End, GraphConnection } from '../../model/connection';
+import type { GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
+import { Origin, type OriginChange } from '../../model/origin';
 import { Recording } from '../../model/recording';
 import {
-  BINS,
   type Change,
-  type Colouring,
-  FOLD_FROM,
-  GraphState,
-  type TileText
+  type GraphState,
+  type SettingsChange,
+  ViewSettings
 } from '../../model/state';
-import { copyText, element } from '../../ui/dom';
-import { makeSplitter } from '../../ui/splitter';
+import { Box, copyText, element } from '../../ui/dom';
 import { errorText } from '../../ui/words';
-import type { IPlotAnswer, PlotKind } from '../../wire/protocol';
+import type { PlotKind } from '../../wire/protocol';
 import type { JobKind } from '../../wire/requests';
-import { Asking, type Format, type ICellEditing, type IHost, type Reason } from '../host';
 import { CompareBar } from '../compare/bar';
-import { BesidePane } from '../compare/beside';
+import { OtherSide } from '../compare/beside';
+import { Asking, type Format, type ICellEditing, type IHost, type Reason } from '../host';
 import { Inspector } from '../inspector/inspector';
 import { PairBar, showDerivative } from '../inspector/pair';
-import { stackWidgets } from '../part';
+import type { Player } from '../player';
 import type { Drawer } from '../plots/drawer';
 import { Rewrites } from '../rewrites/rewrites';
 import { RunStrip } from '../runs/strip';
+import { View } from '../view';
 import { Banner, SAVED, SAVED_PAGE, bannerOf } from './banner';
+import { Frame } from './frame';
 import { Inside } from './inside';
 import { Iterations } from './iterations';
 import { Legend } from './legend';
-import { download, fillPage } from './save';
+import { saveFile } from './save';
 import { Stepper } from './stepper';
 import { TopBar } from './topbar';
-import { GraphTree } from '../tree';
 
 export interface IPanelOptions {
-  settings?: IPanelSettings;
+  /** How its pictures are drawn at first; the rest is as `ViewSettings` has it. */
+  view?: SettingsChange;
+  /** Pixels of the graph and inspector, without bar and drawer. */
+  height?: number;
   /** Makes the drawer of plots; without it there are none. */
   makeDrawer?: ((host: IHost) => Drawer) | null;
   /** Gets the empty page in which a picture is saved; without it there is none. */
@@ -63,53 +60,40 @@ export interface IPanelOptions {
 
 const EMPTY = 'No graph yet: run a cell that begins with %%autodiff loss';
 
-export class GraphPanel extends Widget implements IHost {
+export class GraphPanel extends Frame implements IHost {
   constructor(options: IPanelOptions = {}) {
-    super({ node: element('div', { role: 'region' }) });
-    this.addClass('workbench-Panel');
-    this.node.setAttribute('aria-label', 'Graph of the cell');
+    super('Graph of the cell');
+    const { openBeside = null, tall = false, alone = false } = options;
     this._reveal = options.reveal ?? null;
     this._loadPage = options.loadPage ?? null;
     this.editing = options.editing?.(this) ?? null;
-    const { openBeside = null, tall = false, alone = false } = options;
     this.alone = alone;
     this.openBeside = openBeside && (() => openBeside(this));
-    this.toggleClass('workbench-mod-tall', tall);
-    const settings = options.settings ?? STANDARD;
-    this.state.setView('colouring', settings.colouring);
-    this.state.setView('animated', settings.animated);
-    this.state.foldFrom = settings.foldFrom;
-    this.state.setView('tileText', settings.tileText);
-    this.state.setView('bins', settings.bins);
-
+    this.node.classList.toggle('workbench-mod-tall', tall);
+    this.state.settings.set(options.view ?? {});
+    if (options.height !== undefined) {
+      this.setHeight(options.height);
+    }
     this._drawer = options.makeDrawer?.(this) ?? null;
-    this._parts = [
-      this._topBar,
-      this._inspector,
-      ...(this._drawer === null ? [] : [this._drawer]),
-      this._legend,
-      this._pair,
-      this._iterations,
-      this._stepper,
-      this._runs,
-      this._compare,
-      this._tree,
-      this._inside
-    ];
-    this.layout = this._layOut();
-    this.setHeight(settings.height);
+    this._standTogether(this._drawer);
 
     this.state.changed.connect(this._onState, this);
     this.recording.changed.connect(this._showRun, this);
-    this.node.addEventListener('keydown', this._leaveComparison);
+    this._origin.changed.connect(this._onOrigin, this);
+    this._origin.noticed.connect((_, message) => this.say(message, 'error'));
+    this._origin.plotted.connect((_, answer) => {
+      this._openDrawer(true);
+      this._drawer?.receive(answer);
+    });
+    this._compare.hearEscape(this.node, [this.canvas, this._otherSide, this._runs]);
     this.canvas.activated.connect((_, node) => {
       this.state.select(node);
       if (!this.lookInside(node)) {
-        this._openInspector(true);
-        this._inspector.showTab('node');
+        this._showNode();
       }
     });
     this.canvas.overrideRequested.connect((_, node) => this.startOverride(node));
+    this._inside.state.changed.connect(this._onOtherState, this);
     this.canvas.derivativeRequested.connect(() => this.showDerivative());
     if (tall) {
       this._openInspector(false); // it is narrow: the picture first
@@ -120,33 +104,35 @@ export class GraphPanel extends Widget implements IHost {
   readonly openBeside: (() => void) | null;
   readonly alone: boolean;
   readonly editing: ICellEditing | null;
-  readonly state = new GraphState();
+  /** The graph of the cell, which the other views are opened from. */
+  readonly cell = new View(new ViewSettings(), {
+    className: 'workbench-Cell',
+    list: 'Graph as a list; m marks a node for a derivative'
+  });
+  readonly state = this.cell.state;
+  readonly canvas = this.cell.canvas;
   readonly recording = new Recording();
-  readonly canvas = new GraphCanvas({ state: this.state });
-  private _connection: GraphConnection | null = null;
-  /** The graph of which a worker finds out how it is folded; and what calls it off. */
-  private _awaited: Graph | null = null;
-  private _callOff: () => void = () => undefined;
+  private readonly _origin = new Origin(this.recording);
   readonly asking = new Asking(this, () => this._banner.clear());
 
   get connection(): GraphConnection | null {
-    return this._connection;
+    return this._origin.connection;
   }
 
   readonly within = null;
 
+  /** What is shown: of the views that are open the one on top. */
+  get view(): View {
+    return this._views.findLast(({ isOpen }) => isOpen) ?? this.cell;
+  }
+
   get shown(): GraphState {
-    if (this._isInside) {
-      return this._inside.state;
-    }
-    return this._isSimplified && this._rewrites !== null
-      ? this._rewrites.state
-      : this.state;
+    return this.view.state;
   }
 
   get unsimplified(): string | null {
     const { graph } = this.state;
-    if (this._connection === null) {
+    if (this.connection === null) {
       return this._savedText('The simplified derivative is not available in a saved picture');
     }
     return graph === null || graph.header.output < 0
@@ -170,64 +156,31 @@ export class GraphPanel extends Widget implements IHost {
     return this._reveal !== null;
   }
 
-  get canUndo(): boolean {
-    return this._connection !== null && Boolean(this.state.graph?.header.undo);
-  }
-
-  get canRedo(): boolean {
-    return this._connection !== null && Boolean(this.state.graph?.header.redo);
-  }
-
   /** The picture to show while there is no live one; null with a reason why not. */
   setSaved(saved: Graph | null, problem: string | null = null): void {
-    this._savedProblem = problem;
-    // A live picture is brought up to date by the kernel, not by what is saved.
-    if (!this._connection?.graph) {
-      this._ended = null;
-      this._show(saved);
-      this._refresh('connection');
-    }
+    this._origin.setSaved(saved, problem);
   }
 
   /** Show what a connection shows, and let its kernel be asked. */
-  attachTo(connection: GraphConnection): void {
-    if (connection === this._connection) {
-      return;
-    }
-    this._release();
-    this._connection = connection;
-    this._ended = null;
-    connection.changed.connect(this._onConnection, this);
-    connection.noticed.connect(this._onNotice, this);
-    connection.plotted.connect(this._onPlot, this);
-    if (connection.graph !== null) {
-      this._show(connection.graph);
-    }
-    this._refresh('connection');
+  connectTo(connection: GraphConnection): void {
+    this._origin.connectTo(connection);
   }
 
   /** Ask the kernel no more: it is not the one of the notebook any longer. */
-  detach(): void {
-    if (this._connection !== null) {
-      this._end(this._connection, 'kernel');
-    }
-  }
-
-  setHeight(height: number): void {
-    this.node.style.setProperty('--workbench-height', `${Math.round(height)}px`);
-    this._announceSize();
+  disconnect(): void {
+    this._origin.disconnect();
   }
 
   fitGraph(): void {
-    this._shownCanvas.showAll();
+    this.view.fitGraph();
   }
 
   centre(node: number): void {
-    this.canvas.centre(node);
+    this.cell.centre(node);
   }
 
   find(node: number): void {
-    this._shownCanvas.find(node);
+    this.view.find(node);
   }
 
   focusSearch(): void {
@@ -235,35 +188,26 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   focusGraph(): void {
-    this._shownCanvas.node.focus({ preventScroll: true });
+    this.view.focusGraph();
   }
 
-  /** Step the sweeps; the palette and the keyboard come here. */
+  /** Step what is shown; the palette and the keyboard come here. */
   step(by: number): void {
-    if (this._isSimplified) {
-      this._rewrites?.timeline.move(by);
-    } else {
-      this._stepper.pause();
-      this._stepper.move(by);
-    }
+    this._player.move(by);
   }
 
   togglePlay(): void {
-    if (this._isSimplified) {
-      this._rewrites?.timeline.toggle();
-    } else {
-      this._stepper.toggle();
-    }
+    this._player.toggle();
   }
 
   lookInside(node: number): boolean {
     const { graph } = this.state;
-    if (this._connection === null || graph?.isHolder(node) !== true) {
+    if (this.connection === null || graph?.isHolder(node) !== true) {
       return false;
     }
     this._inside.leave(0);
     this._inside.enter(node, graph.label(node));
-    this._inside.canvas.node.focus({ preventScroll: true });
+    this._inside.focusGraph();
     return true;
   }
 
@@ -272,7 +216,7 @@ export class GraphPanel extends Widget implements IHost {
       this.say('Select a node first.');
       return;
     }
-    this._leaveInside();
+    this._inside.leave(0);
     this.state.select(node);
     this._openInspector(true);
     this._inspector.startOverride();
@@ -280,18 +224,15 @@ export class GraphPanel extends Widget implements IHost {
 
   /** Put the selected node aside for a derivative, or take it back. */
   markNode(): void {
-    const { selected, marked } = this.state;
-    if (selected === null) {
+    if (!this.state.markSelected()) {
       this.say('Select a node first.');
-    } else {
-      this.state.mark(selected === marked ? null : selected);
     }
   }
 
   /** Compare what is shown with another moment, or leave the comparison. */
   toggleComparison(): void {
     const { recording } = this;
-    this._leaveInside();
+    this._inside.leave(0);
     if (recording.against !== null) {
       recording.compareWith(null);
     } else if (recording.proposed === null) {
@@ -308,7 +249,7 @@ export class GraphPanel extends Widget implements IHost {
 
   /** Check all gradients, or ask the doctor. */
   run(kind: JobKind): void {
-    if (this._connection === null) {
+    if (this.connection === null) {
       this.say(this.alone ? SAVED_PAGE : SAVED);
       return;
     }
@@ -317,14 +258,14 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   showChecks(): void {
-    this._leaveInside();
+    this._inside.leave(0);
     this._openInspector(true);
     this._inspector.showTab('checks');
   }
 
   /** All overrides, with the keyboard in their list. */
   showOverrides(): void {
-    this._leaveInside();
+    this._inside.leave(0);
     this._openInspector(true);
     this._inspector.showTab('overrides');
     this._inspector.focusTab();
@@ -343,33 +284,15 @@ export class GraphPanel extends Widget implements IHost {
 
   save(format: Format): void {
     const { graph } = this.state;
-    this._makeFile(format).then(
-      content => {
-        if (graph !== null && content !== null) {
-          download(content, graph.header.session, format);
-        }
-      },
-      (error: unknown) => this.say(`It was not saved: ${errorText(error)}`, 'error')
-    );
-  }
-
-  private async _makeFile(format: Format): Promise<Blob | null> {
-    switch (format) {
-      case 'svg':
-        return new Blob([this._shownCanvas.drawSvg()], { type: 'image/svg+xml' });
-      case 'png':
-        return this._shownCanvas.drawPng();
-      case 'html': {
-        const { graph } = this.state;
-        // A live picture has its runs in the kernel; a failed cell has none.
-        const live = graph !== null && graph.header.timeline !== null;
-        const [page = '', runs] = await Promise.all([
-          this._loadPage?.(),
-          live ? this._connection?.runs() : undefined
-        ]);
-        return graph && new Blob([fillPage(page, graph, runs)], { type: 'text/html' });
-      }
-    }
+    // A live picture has its runs in the kernel; a failed cell has none.
+    const live = graph !== null && graph.header.timeline !== null;
+    saveFile(format, graph, this.view.canvas, {
+      loadPage: this._loadPage,
+      loadRuns: async () =>
+        live ? (await this.connection?.ask('runs', {}).answer)?.moments : undefined
+    }).catch((error: unknown) => {
+      this.say(`It was not saved: ${errorText(error)}`, 'error');
+    });
   }
 
   copy(text: string): Promise<boolean> {
@@ -377,7 +300,7 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   plot(kind: PlotKind, of: number | null, wrt: number[]): void {
-    if (this._connection === null || !this.canPlot) {
+    if (this.connection === null || !this.canPlot) {
       return;
     }
     this._openDrawer(true);
@@ -398,17 +321,12 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   override dispose(): void {
-    if (this.isDisposed) {
-      return;
-    }
-    this._callOff();
-    this._release();
-    this.recording.dispose();
+    this._origin.dispose();
     super.dispose();
   }
 
-  protected override onAfterAttach(): void {
-    this._sizes.observe(this.node);
+  protected override onAttach(): void {
+    super.onAttach();
     this._unwatch = watchTheme(this.node, () => {
       // Figures carry colours in their data; the rest follows the theme by itself.
       this._drawer?.redraw();
@@ -417,36 +335,26 @@ export class GraphPanel extends Widget implements IHost {
     this._legend.refresh('view');
   }
 
-  protected override onBeforeDetach(): void {
-    this._sizes.disconnect();
+  protected override onDetach(): void {
+    super.onDetach();
     this._unwatch();
   }
 
   private _onState(_: GraphState, change: Change): void {
     if (change !== 'hover' && change !== 'selection') {
-      this._showStage();
+      this._showView();
     }
     this._refresh(change);
     // What is selected in the picture is to be seen; a list keeps its place.
-    const inPicture = this.canvas.node.contains(document.activeElement);
-    if (change === 'selection' && inPicture && this.state.selected !== null) {
+    if (change === 'selection' && this.view.hasFocus && this.state.selected !== null) {
       this._inspector.showTab('node');
     }
   }
 
-  private _onConnection(sender: GraphConnection, change: ConnectionChange): void {
-    if (sender !== this._connection) {
-      return; // it has been let go of while it told of its end
-    }
+  private _onOrigin(_: Origin, change: OriginChange): void {
     switch (change) {
-      case 'graph':
-      case 'values':
-        if (sender.graph !== null) {
-          this._show(sender.graph);
-        }
-        break;
-      case 'closed':
-        this._end(sender, sender.end);
+      case 'connection':
+        this._refresh('connection');
         break;
       case 'job':
         this._inspector.refreshJob();
@@ -458,28 +366,6 @@ export class GraphPanel extends Widget implements IHost {
     }
   }
 
-  private _end({ graph }: GraphConnection, end: End | null): void {
-    this._release();
-    this._ended = graph === null ? null : end;
-    // The last live graph stays: it is newer than what the notebook holds. What is
-    // drawn may be a past run of it, or compared.
-    this.recording.follow(null, graph ?? this.recording.live);
-    this._refresh('connection');
-  }
-
-  private _onNotice(_: GraphConnection, message: string): void {
-    this.say(message, 'error');
-  }
-
-  private _onPlot(_: GraphConnection, answer: IPlotAnswer): void {
-    this._openDrawer(true);
-    this._drawer?.receive(answer);
-  }
-
-  private _show(graph: Graph | null): void {
-    this.recording.follow(this._connection, graph);
-  }
-
   /** What is not to be had, and how to get it where that can be. */
   private _savedText(what: string): string {
     return this.alone ? `${what}.` : `${what}: run the cell.`;
@@ -487,161 +373,68 @@ export class GraphPanel extends Widget implements IHost {
 
   /** Show the present or a past run, or say that there are more of them. */
   private _showRun(): void {
-    const { graph } = this.recording;
-    if (graph !== null && !this._isFolded(graph)) {
+    const before = this.state.graph;
+    this.cell.show(this.recording.graph);
+    if (this.state.graph === before) {
+      for (const part of [this._runs, this._compare, this._topBar]) {
+        part.refresh('values');
+      }
+    }
+    this._otherSide.follow();
+  }
+
+  private get _player(): Player {
+    return this.view.player ?? this._stepper;
+  }
+
+  protected get side(): Box {
+    return this.view.pane ?? this._inspector;
+  }
+
+  private _showNode(): void {
+    this._openInspector(true);
+    this._inspector.showTab('node');
+  }
+
+  /** Show the view on top. */
+  private _showView(): void {
+    const { settings, stage } = this.state;
+    if (stage === 'simplified' && this.unsimplified !== null) {
+      settings.set({ stage: 'derivative' });
       return;
     }
-    if (graph === null || graph !== this.state.graph) {
-      // Selection and viewport stay where only numbers changed.
-      const same = graph !== null && this.state.graph?.sameStructure(graph) === true;
-      this.state.setGraph(graph, same ? 'values' : 'graph');
-    } else {
-      this._runs.refresh('values');
-      this._compare.refresh('values');
-      this._topBar.refresh('values');
+    if (stage === 'simplified' && !this._views.some(view => view instanceof Rewrites)) {
+      this._views.push(this._makeRewrites());
     }
-    this._beside.refresh();
-  }
-
-  /**
-   * Whether it is known how a graph is folded. Of a large one the worker finds that
-   * out, so that the page does not stand still; the graph is shown then.
-   */
-  private _isFolded(graph: Graph): boolean {
-    const { graph: shown } = this.state;
-    if (graph.isFolded || graph.count <= FOLDED_AT_ONCE) {
-      return true;
-    }
-    if (shown?.isFolded === true && shown.sameStructure(graph)) {
-      graph.shareStructure(shown);
-      return true;
-    }
-    if (this._awaited?.sameStructure(graph) !== true) {
-      this._callOff();
-      this._awaited = graph;
-      this._callOff = LayoutRunner.shared.fold(graph.foldInput(), folded => {
-        this._awaited = null;
-        const { graph: newest } = this.recording;
-        if (newest?.sameStructure(graph) === true) {
-          newest.takeFolds(folded);
-          this._showRun();
-        }
-      });
-    }
-    return false;
-  }
-
-  /** Escape, where nothing else takes it: in the pictures, the bar and the strip. */
-  private readonly _leaveComparison = (event: KeyboardEvent): void => {
-    const { target } = event;
-    const places = [this.canvas, this._beside, this._compare, this._runs];
-    if (
-      event.key === 'Escape' &&
-      !event.defaultPrevented &&
-      !this._compare.isHidden &&
-      target instanceof Node &&
-      places.some(({ node }) => node.contains(target))
-    ) {
-      event.preventDefault();
-      event.stopPropagation();
-      this.recording.compareWith(null);
-      this.focusGraph();
-    }
-  };
-
-  private _release(): void {
-    const connection = this._connection;
-    this._connection = null;
-    if (connection !== null && !connection.isDisposed) {
-      connection.changed.disconnect(this._onConnection, this);
-      connection.noticed.disconnect(this._onNotice, this);
-      connection.plotted.disconnect(this._onPlot, this);
-    }
-  }
-
-  private get _isSimplified(): boolean {
-    return this.state.stage === 'simplified';
-  }
-
-  /** Whether what is inside a node is shown in the place of the graph. */
-  /** Show the graph of the cell, whose inspector has what is asked for. */
-  private _leaveInside(): void {
-    if (this._inside.isOpen) {
-      this._inside.leave(0);
-    }
-  }
-
-  private get _isInside(): boolean {
-    return this._inside.isOpen && !this._isSimplified;
-  }
-
-  private get _shownCanvas(): GraphCanvas {
-    if (this._isInside) {
-      return this._inside.canvas;
-    }
-    return this._isSimplified && this._rewrites !== null
-      ? this._rewrites.canvas
-      : this.canvas;
-  }
-
-  /** Show the graph of the cell, or its derivative simplified. */
-  private _showStage(): void {
-    if (this._isSimplified && this.unsimplified !== null) {
-      this.state.setView('stage', 'derivative');
-      return;
-    }
-    if (this._isSimplified && this._rewrites === null) {
-      this._rewrites = this._makeRewrites();
-    }
-    this._picture.setHidden(this._isSimplified || this._isInside);
-    this._inside.setHidden(!this._isInside);
-    for (const strip of [this._pair, this._iterations]) {
-      strip.toggleClass('workbench-mod-away', this._isSimplified || this._isInside);
-    }
+    const { view } = this;
+    this._views.forEach(one => one.setHidden(one !== view));
     this._openInspector(this._showsInspector);
-    this._beside.refresh();
-    this._rewrites?.setHidden(!this._isSimplified);
-    if (this._isSimplified) {
-      this._rewrites?.replay.show(this._connection, this.state.graph);
-    } else {
-      this._rewrites?.timeline.pause();
-    }
-    this._announceSize();
+    this._otherSide.follow();
   }
 
   /** Made when it is first asked for: many a graph is never looked at so. */
   private _makeRewrites(): Rewrites {
     const made = new Rewrites(this);
-    made.state.changed.connect((state, change) => {
-      if (change === 'selection') {
-        const { selected } = state;
-        this.state.selectAlone(selected === null ? null : made.forwardOf(selected));
-        if (selected !== null && made.canvas.node.contains(document.activeElement)) {
-          this._inspector.showTab('node');
-        }
-      }
-      if (change !== 'hover') {
-        this._topBar.refresh('view');
-      }
-    });
-    made.canvas.activated.connect(() => {
-      this._openInspector(true);
-      this._inspector.showTab('node');
-    });
+    this.place(this.stage, made);
+    made.state.changed.connect(this._onOtherState, this);
+    made.canvas.activated.connect(() => this._showNode());
     made.canvas.overrideRequested.connect((_, node) => {
       this.startOverride(made.forwardOf(node));
     });
-    (this._stage.layout as PanelLayout).insertWidget(0, made);
     return made;
   }
 
-  private _refresh(reason: Reason): void {
-    for (const part of this._parts) {
-      part.refresh(reason);
+  /** The bar tells what is found in the view that is shown. */
+  private _onOtherState(_: GraphState, change: Change): void {
+    if (change !== 'hover') {
+      this._topBar.refresh('view');
     }
-    this._rewrites?.refresh(reason);
+  }
+
+  private _refresh(reason: Reason): void {
+    this.refreshParts(reason);
     if (reason === 'connection' || reason === 'graph') {
-      this._showStage();
+      this._showView();
     }
     if (reason === 'graph' || reason === 'values' || reason === 'connection') {
       this._showBanner();
@@ -649,14 +442,8 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   private _showBanner(): void {
-    const { graph } = this.state;
-    const told = bannerOf(
-      graph,
-      this._connection,
-      this._savedProblem,
-      this._ended,
-      this.alone
-    );
+    const { problem, ended } = this._origin;
+    const told = bannerOf(this.state.graph, this.connection, problem, ended, this.alone);
     this._banner.inform(told);
     this._empty.hidden = !told.empty;
   }
@@ -664,177 +451,49 @@ export class GraphPanel extends Widget implements IHost {
   private _openDrawer(open: boolean): void {
     this._drawer?.setHidden(!open);
     this._topBar.refresh('connection');
-    this._announceSize();
   }
 
   private _openInspector(open: boolean): void {
     this._showsInspector = open;
-    this._inspector.setHidden(!open || this._isInside);
-    this._inside.pane.setHidden(!open || !this._isInside);
-    this.toggleClass('workbench-mod-wide', !open);
+    for (const one of [this._inspector, this._inside.pane]) {
+      one.setHidden(!open || one !== this.side);
+    }
+    this.node.classList.toggle('workbench-mod-wide', !open);
     this._topBar.refresh('connection');
-    this._announceSize();
   }
 
-  /** Where the parts stand; the splitters between them say how large they are. */
-  private _layOut(): PanelLayout {
-    const inspectorWidth = makeSplitter({
-      label: 'Width of the inspector',
-      along: 'x',
-      sign: -1,
-      size: () =>
-        (this._isInside ? this._inside.pane : this._inspector).node.offsetWidth,
-      limits: () => ({
-        least: INSPECTOR.least,
-        most: Math.max(INSPECTOR.least, this.node.offsetWidth - INSPECTOR.spared)
-      }),
-      resize: width => {
-        this.node.style.setProperty('--workbench-inspector', `${width}px`);
-        this._announceSize();
-      }
-    });
-    const picture = [
-      this.canvas,
-      this._beside,
-      new Widget({ node: this._empty }),
-      this._legend,
-      this._tree
-    ];
-    this._picture = makeBox('workbench-Picture', picture);
-    this._stage = makeBox('workbench-Stage', [
-      this._picture,
-      this._inside,
-      this._iterations,
-      this._pair
-    ]);
-    const main = makeBox('workbench-Main', [
-      this._stage,
-      new Widget({ node: inspectorWidth }),
-      this._inspector,
-      this._inside.pane
-    ]);
-    const height = makeSplitter({
-      label: 'Height of the graph',
-      along: 'y',
-      sign: 1,
-      size: () => main.node.offsetHeight,
-      limits: () => HEIGHT,
-      resize: size => this.setHeight(size)
-    });
-    return stackWidgets([
-      this._topBar,
-      this._banner,
-      main,
-      this._compare,
-      this._runs,
-      this._stepper,
-      new Widget({ node: height }),
-      ...(this._drawer === null ? [] : [this._drawer])
-    ]);
+  /**
+   * The parts, each in its box, in the order in which they stand there. One more is one
+   * more word here: it is drawn and hears what happens.
+   */
+  private _standTogether(drawer: Drawer | null): void {
+    this.place(this, this._topBar, this._banner, this.main, this._compare, this._runs);
+    this.place(this, this._stepper, this.heightSplitter, ...(drawer ? [drawer] : []));
+    this.place(this.main, this.stage, this.widthSplitter);
+    this.place(this.main, this._inspector, this._inside.pane);
+    this.place(this.stage, this.cell, this._inside);
+    this.place(this.cell, new Iterations(this), new PairBar(this));
+    this.place(this.cell.picture, this._otherSide, this._empty, this._legend);
   }
 
-  /** Put parts away that a width has no room for. */
-  private _fitWidth(width: number): void {
-    if (width > 0) {
-      this.toggleClass('workbench-mod-roomy', width >= ROOMY);
-      this.toggleClass('workbench-mod-medium', width < MEDIUM);
-      this.toggleClass('workbench-mod-narrow', width < NARROW);
-      this.toggleClass('workbench-mod-slim', width < SLIM);
-      this._announceSize();
-    }
-  }
-
-  /** Lumino tells widgets of windows and tabs, not of what moves inside a view. */
-  private _announceSize(): void {
-    if (this.isAttached) {
-      MessageLoop.postMessage(this._shownCanvas, Widget.ResizeMessage.UnknownSize);
-      if (this._drawer !== null) {
-        MessageLoop.postMessage(this._drawer, Widget.ResizeMessage.UnknownSize);
-      }
-    }
-  }
-
+  private readonly _empty = element('div', { class: 'workbench-Empty', text: EMPTY });
   private readonly _topBar = new TopBar(this);
+  private readonly _banner = new Banner(this);
   private readonly _legend = new Legend(this);
-  private readonly _pair = new PairBar(this);
-  private readonly _iterations = new Iterations(this);
   private readonly _stepper = new Stepper(this);
   private readonly _runs = new RunStrip(this);
   private readonly _compare = new CompareBar(this);
-  private readonly _beside = new BesidePane(this, this.canvas);
-  private readonly _tree = new GraphTree(this);
-  private readonly _drawer: Drawer | null;
-  private readonly _parts: readonly { refresh(reason: Reason): void }[];
   private readonly _inspector = new Inspector(this);
+  private readonly _drawer: Drawer | null;
+  private readonly _otherSide = new OtherSide(this, this.canvas);
   private readonly _inside = new Inside(this, () => {
-    this._showStage();
+    this._showView();
     this._topBar.refresh('view');
   });
+  /** From the bottom to the top; those that are not open are not there to be seen. */
+  private readonly _views: View[] = [this.cell, this._inside];
   private _showsInspector = true;
   private readonly _reveal: IPanelOptions['reveal'] & (object | null);
   private readonly _loadPage: (() => Promise<string>) | null;
-  private readonly _banner = new Banner(this);
-  private readonly _empty = element('div', { class: 'workbench-Empty', text: EMPTY });
-  private _rewrites: Rewrites | null = null;
-  /** The box of the picture, and that around it. */
-  private _picture = new Widget();
-  private _stage = new Widget();
-  private _savedProblem: string | null = null;
-  /** What ended it, if it was live and is not any more. */
-  private _ended: End | null = null;
-  private readonly _sizes = new ResizeObserver(([entry]) => {
-    this._fitWidth(entry.contentRect.width);
-  });
   private _unwatch: () => void = () => undefined;
 }
-
-// Where the parts of a graph panel stand, and how wide and high they are.
-
-/** Below this width the bar leaves out words where it has findings to tell of. */
-const ROOMY = 1260;
-
-/** Below this width the bar leaves out words. */
-const MEDIUM = 1000;
-
-/** Below this width the inspector stands under the graph, as on a page of 1000. */
-const NARROW = 800;
-const SLIM = 500;
-
-/** Pixels: the least and the most that the splitters allow. */
-const HEIGHT = { least: 240, most: 1600 } as const;
-const INSPECTOR = { least: 220, spared: 240 } as const;
-
-function makeBox(className: string, children: readonly Widget[]): Widget {
-  const widget = new Widget();
-  widget.addClass(className);
-  widget.layout = stackWidgets(children);
-  return widget;
-}
-
-// How a graph panel begins, before anybody has touched it.
-
-/** How a view begins; the settings of JupyterLab give it. */
-export interface IPanelSettings {
-  /** Pixels of the graph and inspector, without bar and drawer. */
-  height: number;
-  colouring: Colouring;
-  animated: boolean;
-  /** Changes a second that are drawn at most. */
-  updateRate: number;
-  /** From how many nodes on a graph opens with its scopes folded. */
-  foldFrom: number;
-  /** What the tiles of gradients say. */
-  tileText: TileText;
-  /** How many bars a histogram has at most. */
-  bins: number;
-}
-
-export const STANDARD: IPanelSettings = {
-  height: 560,
-  colouring: 'gradient',
-  animated: true,
-  updateRate: 20,
-  foldFrom: FOLD_FROM,
-  tileText: 'norm',
-  bins: BINS
-};

@@ -2,6 +2,7 @@
 
 import type { JSX } from 'react';
 
+import type { GraphCanvas } from '../../canvas/canvas';
 import type { Graph } from '../../model/graph';
 import type { IMoments } from '../../wire/protocol';
 import { Icon } from '../../ui/controls';
@@ -62,8 +63,45 @@ export function fillPage(
   return page.replace(PLACE, () => PLACE + data);
 }
 
-/** Have the browser save a file, named after a session. */
-export function download(content: Blob, session: string, format: Format): void {
+export interface IPageSources {
+  /** Gets the empty page; null where there is none. */
+  loadPage: (() => Promise<string>) | null;
+  /** The past runs that only the kernel knows. */
+  loadRuns: () => Promise<IMoments | null | undefined>;
+}
+
+/** Have the browser save a picture, in a file that is named after its session. */
+export async function saveFile(
+  format: Format,
+  graph: Graph | null,
+  canvas: GraphCanvas,
+  sources: IPageSources
+): Promise<void> {
+  const content = await makeFile(format, graph, canvas, sources);
+  if (graph !== null && content !== null) {
+    download(content, graph.header.session, format);
+  }
+}
+
+async function makeFile(
+  format: Format,
+  graph: Graph | null,
+  canvas: GraphCanvas,
+  { loadPage, loadRuns }: IPageSources
+): Promise<Blob | null> {
+  switch (format) {
+    case 'svg':
+      return new Blob([canvas.drawSvg()], { type: 'image/svg+xml' });
+    case 'png':
+      return canvas.drawPng();
+    case 'html': {
+      const [page = '', runs] = await Promise.all([loadPage?.(), loadRuns()]);
+      return graph && new Blob([fillPage(page, graph, runs)], { type: 'text/html' });
+    }
+  }
+}
+
+function download(content: Blob, session: string, format: Format): void {
   const name = session.replaceAll(/[^\p{L}\p{N}_-]+/gu, '-') || 'graph';
   const address = URL.createObjectURL(content);
   element('a', { attributes: { href: address, download: `${name}.${format}` } }).click();

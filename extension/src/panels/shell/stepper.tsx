@@ -16,7 +16,7 @@ export class Stepper extends Player {
     super(host, 'workbench-Stepper');
     this.node.setAttribute('role', 'group');
     this.node.setAttribute('aria-label', 'Step through both sweeps');
-    this.hide();
+    this.setHidden(true);
   }
 
   override refresh(reason: Reason): void {

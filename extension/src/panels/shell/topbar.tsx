@@ -98,7 +98,7 @@ export class TopBar extends Part {
             if (stage === 'simplified' && unsimplified !== null) {
               this.host.say(unsimplified);
             } else {
-              state.setView('stage', stage);
+              state.settings.set({ stage });
             }
           }}
         />
@@ -128,7 +128,7 @@ export class TopBar extends Part {
             value={state.colouring}
             onChange={event => {
               const colouring = event.currentTarget.value as Colouring;
-              state.setView('colouring', colouring);
+              state.settings.set({ colouring });
               const known = state.graph?.header.profile?.stale === false;
               if (isCost(colouring) && live && !known && connection.job === null) {
                 asking.run('profile');

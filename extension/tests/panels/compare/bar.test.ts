@@ -57,7 +57,7 @@ describe('CompareBar', () => {
     expect(bar.node.textContent).not.toContain('run 3');
     const { request } = kernel.last('moment');
     const header = { output_value: 9, check: null, findings: null };
-    kernel.tell({ type: 'moment', request, step: 3, header, columns: [] }, []);
+    kernel.tell({ type: 'moment', request, of: 0, step: 3, header, columns: [] }, []);
     await new Promise(resolve => setTimeout(resolve));
     show();
     strip.refresh('values');

@@ -27,7 +27,7 @@ const bell = (changes: Partial<IDistribution> = {}): IDistribution => ({
 });
 
 const answer = (request: number, node: number): Record<string, unknown> => ({
-  type: 'detail',
+  type: 'inspect',
   request,
   node,
   rule: 'g · (1 − y²)',

@@ -201,7 +201,7 @@ describe('the panel of overrides', () => {
     vi.advanceTimersByTime(200);
     const { request, rule, target } = kernel.last('check-expression');
     expect([rule, target]).toEqual(['clip(q, -1, 1)', { kind: 'node', node: H }]);
-    kernel.tell({ type: 'expression', request, ok: false, message: 'q is no name' });
+    kernel.tell({ type: 'check-expression', request, ok: false, message: 'q is no name' });
     await settled();
     expect(rows()[0].textContent).toContain('q is no name');
     key(field, 'Enter');

@@ -46,7 +46,7 @@ function open(overrides: IOverride[] = [], seconds = 0.01) {
     field.dispatchEvent(new Event('input', { bubbles: true }));
     await vi.advanceTimersByTimeAsync(200);
     const { request } = kernel.last('check-expression');
-    kernel.tell({ type: 'expression', request, ok: true, message: 'ok' });
+    kernel.tell({ type: 'check-expression', request, ok: true, message: 'ok' });
     await vi.advanceTimersByTimeAsync(0);
   };
   const answer = async (one = passed()): Promise<void> => {

@@ -126,10 +126,10 @@ describe('RuleForm', () => {
     type('2 * d');
     vi.advanceTimersByTime(160);
     const second = kernel.last('check-expression').request;
-    kernel.tell({ type: 'expression', request: second, ok: true, message: 'ok' });
+    kernel.tell({ type: 'check-expression', request: second, ok: true, message: 'ok' });
     await vi.advanceTimersByTimeAsync(0);
     kernel.tell({
-      type: 'expression',
+      type: 'check-expression',
       request: first,
       ok: false,
       message: 'no name dd'
@@ -145,7 +145,7 @@ describe('RuleForm', () => {
     type('2 * dd');
     vi.advanceTimersByTime(160);
     const { request } = kernel.last('check-expression');
-    kernel.tell({ type: 'expression', request, ok: false, message: 'no dd' });
+    kernel.tell({ type: 'check-expression', request, ok: false, message: 'no dd' });
     await vi.advanceTimersByTimeAsync(0);
     expect(apply.disabled).toBe(true);
     type('2 * d');
@@ -159,7 +159,7 @@ describe('RuleForm', () => {
     vi.advanceTimersByTime(160);
     const message = 'unknown name “dd” <b>; use g, d, x, y';
     const { request } = kernel.last('check-expression');
-    kernel.tell({ type: 'expression', request, ok: false, message });
+    kernel.tell({ type: 'check-expression', request, ok: false, message });
     await vi.advanceTimersByTimeAsync(0);
     expect(find('.workbench-Message').textContent).toBe(message);
     expect(find('.workbench-Message').children).toHaveLength(0);

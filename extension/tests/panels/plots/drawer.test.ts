@@ -81,8 +81,8 @@ describe('Drawer', () => {
     kernel = new TestKernel();
     host = new RecordingHost(kernel.connect());
     figures = new Figures();
-    drawer = new Drawer(host, figures.registry);
-    drawer.show();
+    drawer = new Drawer(host, figures.make);
+    drawer.setHidden(false);
     drawer.refresh('graph');
   });
 
@@ -216,8 +216,8 @@ describe('Drawer', () => {
   });
 
   it('says what is missing where figures cannot be drawn', async () => {
-    drawer = new Drawer(host, null);
-    drawer.show();
+    drawer = new Drawer(host, () => null);
+    drawer.setHidden(false);
     drawer.plot('check', null, []);
     await answer('B');
     expect(caption()).toContain('plotly');
@@ -377,8 +377,8 @@ describe('Drawer', () => {
 
   it('draws figures that tell nothing', async () => {
     figures = new Figures(false);
-    drawer = new Drawer(host, figures.registry);
-    drawer.show();
+    drawer = new Drawer(host, figures.make);
+    drawer.setHidden(false);
     drawer.plot('jacobian', H, [W]);
     await answer('A', { matrix: matrixOf(), figure: figureOf(10, 6) });
     expect(figures.drawn).toHaveLength(1);

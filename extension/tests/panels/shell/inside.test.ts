@@ -4,6 +4,7 @@ import '../../helpers/browser';
 import { describe, expect, test } from 'vitest';
 
 import { checkMessage } from '../../../src/wire/guards';
+import { whole } from '../../helpers/channel';
 import { network } from '../../helpers/network';
 
 describe('what the kernel says of the inside of a node', () => {
@@ -16,7 +17,7 @@ describe('what the kernel says of the inside of a node', () => {
     steps: 500,
     marks: [0, 250],
     norms: [1.5, null],
-    header: network().header,
+    ...whole(network().header),
     ...fields
   });
 

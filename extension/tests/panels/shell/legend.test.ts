@@ -84,7 +84,7 @@ describe('the legend and the choice of colours', () => {
 
   it('measures again after a change of overrides', () => {
     show(measuredNetwork({ stale: true }));
-    host.state.setView('colouring', 'bytes');
+    host.state.settings.set({ colouring: 'bytes' });
     legend.refresh('view');
     expect(legend.node.textContent).toContain('before the last change');
     choose('time');

@@ -179,9 +179,9 @@ def examined(made: wb.Session) -> wb.Session:
         ),
         "session 'model'",
     )
-    made._checked = made._state, report
-    made._diagnosed = made._state, findings
-    made._profiled = made._state.key, profiled(made, node, ops)
+    made._keep("report", report, made._state)
+    made._keep("findings", findings, made._state)
+    made._keep("profile", profiled(made, node, ops), made._state)
     return made
 
 

@@ -1,4 +1,4 @@
-"""`theano.sandbox`: of it, the random streams."""
+"""`theano.sandbox`: the random streams."""
 
 from __future__ import annotations
 

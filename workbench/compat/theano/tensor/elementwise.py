@@ -99,7 +99,7 @@ def cast(x: ArrayLike, dtype: npt.DTypeLike | None) -> Array:
 
 
 def switch(condition: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
-    """Choose as `numpy.where` does; a number is a true condition if it is not 0."""
+    """Choose as `numpy.where` does; a number other than 0 is a true condition."""
     condition = as_tensor_variable(condition)
     if condition.dtype != bool:
         condition = np.not_equal(condition, 0)

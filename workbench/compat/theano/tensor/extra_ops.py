@@ -55,7 +55,7 @@ def diff(x: ArrayLike, n: int = 1, axis: int = -1) -> Array:
 
 
 class _Counted(Op):
-    """Functions of values whose results have lengths that only values tell."""
+    """Functions with results whose lengths depend on values."""
 
     __props__ = ("function", "dtypes", "settings")
 
@@ -102,7 +102,7 @@ def bincount(
 
 
 def to_one_hot(y: Any, nb_class: int, dtype: npt.DTypeLike | None = None) -> Array:
-    """Return one row per entry of ``y``: 1 in the column that it names, else 0."""
+    """Return one row per entry of ``y``: 1 in the column of that number, else 0."""
     y = as_tensor_variable(y)
     columns = np.arange(nb_class)
     return lift(np.equal(y[:, None], columns)).astype(dtype_name(dtype))

@@ -40,7 +40,7 @@ def lift(found: Any, operands: Iterable[Any] = ()) -> Any:
 
 
 def documented(function: Function, name: str, like: str) -> Function:
-    """Return a function that bears a name of Theano's and says which of ours it is."""
+    """Name a function as Theano does; its docstring names the library's function."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`{like}`."
     return function
@@ -57,7 +57,7 @@ def lifted(function: Function, name: str) -> Function:
 
 
 def special(ours: str, name: str) -> Function:
-    """Return a function of `scipy.special`, which loads when it is first used."""
+    """Return a function of `scipy.special`, loaded at its first call."""
 
     def call(*operands: Any) -> Any:
         from workbench.scipy import special
@@ -81,7 +81,7 @@ def axes(axis: Any) -> int | tuple[int, ...] | None:
 
 
 def as_length(n: Any) -> Any:
-    """Return one length: an integer, or what stands for one until the program runs."""
+    """Return one length: an integer, or a symbolic length of the program."""
     return as_integer(n)
 
 

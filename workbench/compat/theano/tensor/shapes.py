@@ -70,7 +70,7 @@ def dimshuffle(x: ArrayLike, *pattern: Any) -> Array:
 
 
 def reshape(x: ArrayLike, newshape: Any, ndim: int | None = None) -> Array:
-    """Give an array another shape, whose lengths may be variables."""
+    """Give an array another shape; its lengths may be variables."""
     shape = as_lengths(newshape, ndim)
     return lift(np.reshape(as_tensor_variable(x), shape))
 
@@ -122,7 +122,7 @@ def patternbroadcast(x: Any, broadcastable: Any) -> Any:
 
 
 def specify_shape(x: Any, shape: Any) -> Array:
-    """Return the same array, whose shape is declared, and checked when it runs."""
+    """Return the same array with a declared shape, checked at run time."""
     return lift(shaping.specify_shape(as_tensor_variable(x), _resolve_shape(shape)))
 
 
@@ -298,7 +298,7 @@ TABLE["rebroadcast"] = patternbroadcast
 
 
 def alloc(value: Any, *shape: Any) -> Array:
-    """Broadcast ``value`` to a shape whose lengths may be variables."""
+    """Broadcast ``value`` to a shape; its lengths may be variables."""
     if len(shape) == 1 and isinstance(shape[0], (list, tuple)):
         shape = tuple(shape[0])
     if type(value) is float:
@@ -415,9 +415,9 @@ class Assert(Op):
         return [shapes[0]]
 
     def grad(self, inputs: Sequence[Any], output_grads: Sequence[Any]) -> list[Any]:
-        """Return what arrives, to the first input."""
+        """Return the output gradient for the first input, None for the others."""
         return [output_grads[0], *[None] * (len(inputs) - 1)]
 
     def R_op(self, inputs: Sequence[Any], eval_points: Sequence[Any]) -> list[Any]:
-        """Return what moves."""
+        """Return the tangent of the first input."""
         return [eval_points[0]]

@@ -34,7 +34,7 @@ class RandomState(Stream):
         self.bit_generator.state = np.random.default_rng(seed).bit_generator.state
 
     def get_state(self) -> Any:
-        """Return where it is in its stream."""
+        """Return the state of the generator, its place in the stream."""
         return self.bit_generator.state
 
     def set_state(self, state: Any) -> None:
@@ -52,7 +52,7 @@ class RandomState(Stream):
 
 
 class Drawn(Op):
-    """A draw of whole numbers: it has no gradient by the parameters of its law."""
+    """A draw of whole numbers, without a gradient by the parameters of its law."""
 
     __props__ = ()
 
@@ -118,11 +118,11 @@ class RandomStreams:
         self.state_updates: list[tuple[Shared, Shared]] = []
 
     def updates(self) -> list[tuple[Shared, Shared]]:
-        """Return each generator with itself: it moves on when a draw is made."""
+        """Return each generator paired with itself: draws advance the state."""
         return list(self.state_updates)
 
     def seed(self, seed: int | None = None) -> None:
-        """Seed all generators anew, each as when it was first made."""
+        """Seed all generators again, each as at its creation."""
         if seed is None:
             seed = self.default_instance_seed
         seeds = np.random.default_rng(seed)
@@ -234,7 +234,7 @@ class RandomStreams:
         ndim: int | None = None,
         dtype: npt.DTypeLike | None = "int64",
     ) -> Array:
-        """Draw entries of ``a``, or integers below it."""
+        """Draw entries of ``a``, or integers below ``a``."""
         stream = self._stream()
         made = stream.choice(a, size=as_lengths(size), replace=replace, p=_cut(p))
         made = _drawn_from(lift(made), [p])

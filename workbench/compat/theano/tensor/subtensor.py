@@ -29,15 +29,15 @@ def _place(x: ArrayLike, what: str) -> Any:
         return at(whole)[(*(slice(None),) * axis, part)]
     if not (isinstance(x, Tensor) and x.op is GETITEM):
         raise UsageError(
-            f"{what}{blame.user_line()}: the first argument is what an index takes,"
-            f" such as {what}(x[2:], y), and not"
+            f"{what}{blame.user_line()}: the first argument must be an indexed"
+            f" variable, as in {what}(x[2:], y), not"
             f" {blame.describe(as_tensor_variable(x))}."
         )
     whole, *arrays = x.inputs
     if isinstance(whole, Tensor) and whole.op is SPAN:
         raise UsageError(
             f"{what}{blame.user_line()}: the index has a slice that ends at a variable,"
-            f" and more. Write one after the other: {what}(part[i], y), and"
+            f" and further parts. Write one after the other: {what}(part[i], y), and"
             " set_subtensor(x[a:b], ...) of that."
         )
     return at(whole)[as_index(x.params["key"], tuple(arrays))]

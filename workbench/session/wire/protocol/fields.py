@@ -28,24 +28,9 @@ STATISTICS = ("min", "max", "mean", "std", "norm", "bad")
 KINDS = ("input", "constant", "op")
 #: What a check says of a node's rule: its code in the column `check`.
 STATUSES = ("unchecked", "right", "wrong", "kink", "unsure", "overridden")
-#: What a check says of gradients; "changed" is on purpose. Older pictures of schema 2
-#: say only whether they are wrong.
+#: What a check says of gradients; "changed" is on purpose.
 Outcome = Literal["right", "wrong", "changed"]
 OUTCOMES: tuple[Outcome, ...] = ("right", "wrong", "changed")
-#: What the page can have drawn of derivatives: heat maps of a Jacobian and of the
-#: output's Hessian, singular values of the one and eigenvalues of the other, which
-#: entries are not zero, the errors of gradients, and the error of differences against
-#: their step.
-PLOT_KINDS = (
-    "jacobian",
-    "hessian",
-    "singular",
-    "spectrum",
-    "sparsity",
-    "check",
-    "steps",
-)
-
 Dtype = Literal["uint8", "int32", "float64"]
 
 
@@ -141,7 +126,6 @@ Around = Annotated[
 ]
 Span = Annotated[list[int], Meta(minItems=2, maxItems=2)]
 Status = Annotated[str, Meta(title="Status", enum=STATUSES)]
-PlotKind = Annotated[str, Meta(title="PlotKind", enum=PLOT_KINDS)]
 ColumnName = Annotated[str, Meta(title="ColumnName", enum=tuple(COLUMNS))]
 Verdict = Annotated[
     Outcome, Meta(title="Outcome"), Meta(choose=("ok", "right", "wrong"))

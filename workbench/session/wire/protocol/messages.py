@@ -4,34 +4,31 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from workbench.checks.statistics import Distribution
 from workbench.session.wire.protocol import fields
-from workbench.session.wire.protocol.snapshot import Header, MomentsData
+from workbench.session.wire.protocol.snapshot import MomentsData
 
 
-class SnapshotMessage(TypedDict):
-    """Everything."""
+class PictureData(TypedDict):
+    """A graph as it travels, with its columns as buffers: whole, or what changed."""
 
-    type: Literal["snapshot"]
-    seq: int
-    #: The ``first`` of the pieces in which its buffers have come before it.
-    pieces: NotRequired[int]
-    header: Header
-
-
-class PatchMessage(TypedDict):
-    """The fields and the columns that changed; columns whole, or in parts."""
-
-    type: Literal["patch"]
-    seq: int
-    #: The ``first`` of the pieces in which its buffers have come before it.
-    pieces: NotRequired[int]
-    #: The ``seq`` of the state that it changes: to a page that shows another one it
-    #: says nothing.
-    of: int
-    #: The last command that it includes, by its ``request``, of one page; 0 for none.
-    #: None if it answers commands of several pages: all that wait are done.
-    answers: int | None
+    #: The ``seq`` of the picture that it changes, 0 for the one that is drawn; None for
+    #: a whole one. To a page that shows another one it says nothing.
+    of: int | None
+    #: All of the header but its columns, or the fields that changed.
     header: Annotated[dict[str, Any], fields.Meta(part="Header")]
+    #: All columns, or those that changed: whole, or in parts.
     columns: fields.PatchColumnList
+
+
+class PictureMessage(PictureData):
+    """The session as it is, or what has changed since the picture before."""
+
+    type: Literal["picture"]
+    seq: int
+    #: The ``first`` of the pieces in which its buffers have come before it.
+    pieces: NotRequired[int]
+    #: The last command that it includes, by its ``request``, of one page; 0 for none.
+    #: None if it answers commands of several pages, or is whole: all are done then.
+    answers: int | None
 
 
 class PieceMessage(TypedDict):
@@ -84,39 +81,23 @@ class DetailBody(TypedDict):
     kernels: NotRequired[Annotated[list[DeviceKernelData], fields.Meta(maxItems=2)]]
 
 
-class Detail(DetailBody):
-    """The answer to `inspect`."""
+class ExpressionData(TypedDict):
+    """Whether a rule would do, and why not."""
 
-    type: Literal["detail"]
-    seq: int
-    request: int
-
-
-class ExpressionAnswer(TypedDict):
-    """The answer to `check-expression`."""
-
-    type: Literal["expression"]
-    seq: int
-    request: int
     ok: bool
     message: fields.Text
 
 
-class MomentAnswer(TypedDict):
-    """A run of the past, or another session: what to change in the picture to show it.
+class MomentData(TypedDict):
+    """A run of the past, or another session, as changes of the picture.
 
     Of the statistics of a run only norms are there; ``bad`` is 1 where one is not
     finite. Overrides are told where they are not those of the picture.
     """
 
-    type: Literal["moment"]
-    seq: int
-    request: int
     #: The run whose norms are kept that is nearest to the one that was asked for; 0 for
     #: another session.
     step: fields.Count
-    header: Annotated[dict[str, Any], fields.Meta(part="Header")]
-    columns: fields.ColumnList
 
 
 class PeerData(TypedDict):
@@ -127,90 +108,25 @@ class PeerData(TypedDict):
     refused: fields.Text
 
 
-class PeersAnswer(TypedDict):
+class PeersData(TypedDict):
     """The other sessions of the notebook that have been shown."""
 
-    type: Literal["peers"]
-    seq: int
-    request: int
     peers: list[PeerData]
 
 
-class RunsAnswer(TypedDict):
+class RunsData(TypedDict):
     """The past runs that are saved with a picture; None where there are none."""
 
-    type: Literal["runs"]
-    seq: int
-    request: int
     moments: MomentsData | None
 
 
-class NormsAnswer(TypedDict):
+class NormsData(TypedDict):
     """The norms of a node over the runs; None where there is none."""
 
-    type: Literal["norms"]
-    seq: int
-    request: int
     node: fields.Node
     steps: list[fields.Count]
     values: list[float | None]
     gradients: list[float | None]
-
-
-class WindowData(TypedDict):
-    """A part of a matrix: rows and columns, each from and to (excluded)."""
-
-    rows: fields.Span
-    columns: fields.Span
-
-
-class MatrixData(TypedDict):
-    """The matrix of a heat map; each cell stands for ``block`` entries each way."""
-
-    kind: fields.PlotKind
-    of: fields.Node
-    wrt: fields.NodeList
-    #: The nodes between the two, both included.
-    path: fields.NodeList
-    mode: Literal["forward", "reverse", ""]
-    rows: fields.Count
-    columns: fields.Count
-    window: WindowData
-    block: fields.Span
-    #: Of a pattern that follows from the program: how many colours the numbers of its
-    #: cells are; 0 where they are shares of a block. Absent from one of values.
-    colours: NotRequired[fields.Count]
-
-
-class FigureData(TypedDict):
-    """A Plotly figure: the data of application/vnd.plotly.v1+json."""
-
-    data: Annotated[list[Any], fields.Meta(maxItems=fields.MOST_STRINGS)]
-    layout: dict[str, Any]
-
-
-class PlotAnswer(TypedDict):
-    """A figure, with the other plots of the same nodes."""
-
-    type: Literal["plot"]
-    seq: int
-    request: int
-    title: fields.Text
-    note: fields.Text
-    figure: FigureData
-    matrix: Annotated[MatrixData | None, fields.Meta(default=None)]
-    views: Annotated[
-        list[fields.PlotKind], fields.Meta(maxItems=len(fields.PLOT_KINDS), default=[])
-    ]
-    #: The overrides in force, "stop at h"; those left out if it is the true one.
-    overrides: Annotated[list[fields.Text], fields.Meta(default=[])]
-    #: Whether it is the true derivative of a program with overrides.
-    is_true: Annotated[bool, fields.Meta(default=False)]
-    #: Of a gradient check what it says; "changed" where overrides are in force; None
-    #: where nothing was checked.
-    verdict: Annotated[fields.Outcome | None, fields.Meta(default=None)]
-    #: Why all entries are zero; empty where they are not.
-    zero: Annotated[fields.Text, fields.Meta(default="")]
 
 
 class PassedData(TypedDict):
@@ -226,12 +142,9 @@ class PassedData(TypedDict):
     change: float | None
 
 
-class PreviewAnswer(TypedDict):
+class PreviewData(TypedDict):
     """What a node would pass on with a rule that is not attached yet."""
 
-    type: Literal["preview"]
-    seq: int
-    request: int
     node: fields.Node
     passed: list[PassedData]
 
@@ -251,29 +164,22 @@ class RewriteData(TypedDict):
     site: fields.Text
 
 
-class SimplificationAnswer(TypedDict):
+class SimplificationData(TypedDict):
     """The steps that simplify the derivative, without the rules that are off."""
 
-    type: Literal["simplification"]
-    seq: int
-    request: int
     steps: list[RewriteData]
     #: How many steps there are in all; of very many only the first are listed.
     total: fields.Count
 
 
-class ProgramAnswer(TypedDict):
-    """The derivative as a program after so many steps; its columns are the buffers.
+class ProgramData(TypedDict):
+    """The derivative as a program after so many steps.
 
     What the last step took away stands in it too, after all that is there, and is read
     by nothing else.
     """
 
-    type: Literal["program"]
-    seq: int
-    request: int
     step: fields.Count
-    header: Header
     nodes: Annotated[fields.NodeCount, fields.Meta(sizes="nodes")]
     #: What tells each node from all others, at all steps.
     keys: Annotated[list[fields.Key], fields.Meta(most="nodes")]
@@ -296,12 +202,9 @@ class PlaceData(TypedDict):
 Path = Annotated[list[PlaceData], fields.Meta(minItems=1, maxItems=16)]
 
 
-class InsideAnswer(TypedDict):
-    """The program inside a node, at one step of a loop; its columns are the buffers."""
+class InsideData(TypedDict):
+    """The program inside a node, at one step of a loop."""
 
-    type: Literal["inside"]
-    seq: int
-    request: int
     #: From a node of the session to the one that is open, with the step that is shown.
     path: Path
     #: The step of a loop, and how many there are; None for no loop.
@@ -311,7 +214,6 @@ class InsideAnswer(TypedDict):
     #: each of them; None where it is not finite.
     marks: list[fields.Count]
     norms: list[float | None]
-    header: Header
 
 
 class ProgressMessage(TypedDict):
@@ -340,25 +242,3 @@ class FailureMessage(TypedDict):
     seq: int
     request: int | None
     message: fields.Text
-
-
-KernelMessage = Annotated[
-    SnapshotMessage
-    | PatchMessage
-    | PieceMessage
-    | Detail
-    | ExpressionAnswer
-    | MomentAnswer
-    | PeersAnswer
-    | RunsAnswer
-    | NormsAnswer
-    | PlotAnswer
-    | PreviewAnswer
-    | SimplificationAnswer
-    | ProgramAnswer
-    | InsideAnswer
-    | ProgressMessage
-    | DoneMessage
-    | FailureMessage,
-    fields.Meta(title="KernelMessage"),
-]

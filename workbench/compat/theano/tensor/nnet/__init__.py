@@ -1,4 +1,4 @@
-"""`theano.tensor.nnet`: what layers of networks are made of."""
+"""`theano.tensor.nnet`: the functions in layers of networks."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def softsign(x: ArrayLike) -> Array:
 
 
 def _to_rows(c: ArrayLike) -> Array:
-    """Return a matrix; a vector is one row, and stays one row in what comes out."""
+    """Return a matrix; a vector becomes one row."""
     c = as_tensor_variable(c)
     if c.ndim == 0:
         raise ShapeError("softmax of a number: it runs along the last axis.")
