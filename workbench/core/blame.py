@@ -274,7 +274,7 @@ def _find_module(name: str) -> Any:
 
 
 def find_similar(
-    name: str, known: Iterable[str], most: int = 2, alike: float = 0.5
+    name: str, known: Iterable[str], most: int = 3, alike: float = 0.5
 ) -> list[str]:
     """Return the known names that are most like another, at most so many.
 
@@ -288,7 +288,7 @@ def find_similar(
     return get_close_matches(name, list(known), most, alike)
 
 
-def suggest(name: str, known: Iterable[str], most: int = 2) -> str:
+def suggest(name: str, known: Iterable[str]) -> str:
     """Return a sentence with the known names that are like another, or nothing.
 
     Of a mapping it says what each name stands for.
@@ -297,7 +297,7 @@ def suggest(name: str, known: Iterable[str], most: int = 2) -> str:
     (' Did you mean tanh?', ' Did you mean the node lgo?')
     """
     words = known if isinstance(known, Mapping) else {}
-    close = [words.get(one, one) for one in find_similar(name, known, most)]
+    close = [words.get(one, one) for one in find_similar(name, known)]
     return f" Did you mean {' or '.join(close)}?" if close else ""
 
 

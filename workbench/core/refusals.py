@@ -90,7 +90,7 @@ def unsupported_error(function: object, part: str = "") -> TraceError:
             f"{name}{part}{blame.user_line()} takes no Tensors: {why}. Write {instead}."
         )
     short = {full.rpartition(".")[2]: full for full in sorted(supported_functions())}
-    near = blame.find_similar(name.rpartition(".")[2], short, 3, 0.6)
+    near = blame.find_similar(name.rpartition(".")[2], short, alike=0.6)
     close = ", ".join(short[n] for n in near if short[n] != name)
     if isinstance(function, np.ufunc):
         add = (
