@@ -5,7 +5,7 @@ As code a loop is a function with a ``for`` around the lines of its step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -86,7 +86,6 @@ def _write_loop(
     made = [text.format_head(name, arguments)]
     ends = len(outputs) - loop.until
     seen = loop.carries + loop.visible
-    stop = outputs[-1] if loop.until else None
     stored = ends if loop.keep and not piece else seen
     stacks = {i: fresh("rows") for i in range(loop.carries, stored)}
     marks = [fresh("kept") for _ in loop.marks] if loop.keep else []
@@ -102,10 +101,7 @@ def _write_loop(
     made += [f"{pad}{steps} += 1"] if steps else []
     made += [f"{text.INDENT}{line}" for line in lines.lines]
     made += [f"{pad}{stack}.append({outputs[i]})" for i, stack in stacks.items()]
-    if stop is not None and not stop.isidentifier():
-        stop, code = fresh("stop"), stop
-        made.append(f"{pad}{stop} = {code}")
-    made += _write_moves(loop, carries, outputs, stop)
+    made += _write_moves(loop, carries, outputs, fresh)
     if made[-1].endswith(":"):
         made.append(f"{pad}pass")
     # Who tells the lengths of rows where there is none.
@@ -147,15 +143,22 @@ def _write_head(loop: Loop, rows: list[str], seqs: list[str], count: list[str]) 
 
 
 def _write_moves(
-    loop: Loop, carries: list[str], outputs: list[str], stop: str | None
+    loop: Loop, carries: list[str], outputs: list[str], fresh: Callable[[str], str]
 ) -> list[str]:
-    """Return the lines that end a step: carries are handed on, and it may stop."""
+    """Return the lines that end a step: carries are handed on, and it may stop.
+
+    Whether it does is told before they are.
+    """
     made = []
+    stop = outputs[-1]
+    if loop.until and not stop.isidentifier():
+        stop = fresh("stop")
+        made.append(f"{stop} = {outputs[-1]}")
     moved = [i for i in range(loop.carries) if outputs[i] != carries[i]]
     if moved:
         left = ", ".join(carries[i] for i in moved)
         made.append(f"{left} = {', '.join(outputs[i] for i in moved)}")
-    if stop is not None:
+    if loop.until:
         made += [f"if {stop}:", f"{text.INDENT}break"]
     return [f"{text.INDENT * 2}{line}" for line in made]
 

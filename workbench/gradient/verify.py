@@ -405,22 +405,7 @@ def verify_grad(
     """
     check_function(fun, "verify_grad")
     check_mode(mode, "verify_grad")
-    if not isinstance(pt, (list, tuple)):
-        raise UsageError(
-            "verify_grad: pt is a list or tuple with one array per argument of the"
-            f" function; a {type(pt).__name__} was given. Write [x]."
-        )
-    if not pt:
-        raise UsageError("verify_grad: pt is empty. Give one array per argument.")
-    check_arguments(fun, pt, "verify_grad", "verify_grad(f, [{}])")
-    fun, given_values = run_from_host(fun, [value_of(x) for x in pt])
-    arrays = [np.array(x) for x in given_values]
-    for i, x in enumerate(arrays):
-        if x.dtype.kind not in "fc":
-            raise DtypeError(
-                f"verify_grad: pt[{i}] is of dtype {x.dtype}, and only floats have"
-                " derivatives. Pass it as .astype(float)."
-            )
+    fun, arrays = _read_point(fun, pt)
     seed = None
     if rng is None:
         seed = int(np.random.SeedSequence().generate_state(1)[0])
@@ -436,20 +421,9 @@ def verify_grad(
     y, pullback = vjp(fun, *arrays)
     outputs, structure = tree.flatten(y)
     outputs = [np.asarray(as_array(part)) for part in outputs]
-    complex_output = any(y.dtype.kind == "c" for y in outputs)
+    is_complex = any(y.dtype.kind == "c" for y in outputs)
     for _ in range(n_tests):
         weights = [_draw_projection(rng, y, cast_to_output_type) for y in outputs]
-
-        def projected(*moved: Array, weights: list[Any] = weights) -> Any:
-            # As the gradient runs it: on Tensors, whose derivatives it may take.
-            made = record(lambda leaves: fun(*leaves), list(moved), owns=True)
-            total: Any = 0.0
-            for u, part in zip(weights, made.outputs, strict=True):
-                value = value_of(part)  # None where it reads a symbol or a shared value
-                value = as_array(part if value is None else value)
-                total = total + np.sum(u * np.asarray(value))
-            return np.real(total) if complex_output else total
-
         # vjp takes a cotangent in the dtype of the output.
         seeds = [
             u.astype(y.dtype) if y.dtype.kind in "fc" else u
@@ -459,6 +433,7 @@ def verify_grad(
             np.zeros_like(x) if g is None else np.asarray(as_array(g))
             for g, x in zip(pullback(structure(seeds)), arrays, strict=True)
         ]
+        projected = _project(fun, weights, is_complex)
         truth = numeric_grad(projected, arrays, eps, budget=budget)
         if truth.unchecked:
             warnings.warn(
@@ -474,6 +449,53 @@ def verify_grad(
             for g, done in zip(claimed, truth.measured, strict=True)
         ]
         _compare(truth, claimed, tolerances, seed)
+
+
+def _read_point(
+    fun: Callable[..., Any], pt: Sequence[Any]
+) -> tuple[Callable[..., Any], list[Array]]:
+    """Return a function, and its arguments, as they run on the host.
+
+    Raises
+    ------
+    UsageError, DtypeError
+        If it is no list of float arrays.
+    """
+    if not isinstance(pt, (list, tuple)):
+        raise UsageError(
+            "verify_grad: pt is a list or tuple with one array per argument of the"
+            f" function; a {type(pt).__name__} was given. Write [x]."
+        )
+    if not pt:
+        raise UsageError("verify_grad: pt is empty. Give one array per argument.")
+    check_arguments(fun, pt, "verify_grad", "verify_grad(f, [{}])")
+    fun, values = run_from_host(fun, [value_of(x) for x in pt])
+    arrays = [np.array(x) for x in values]
+    for i, x in enumerate(arrays):
+        if x.dtype.kind not in "fc":
+            raise DtypeError(
+                f"verify_grad: pt[{i}] is of dtype {x.dtype}, and only floats have"
+                " derivatives. Pass it as .astype(float)."
+            )
+    return fun, arrays
+
+
+def _project(
+    fun: Callable[..., Any], weights: Sequence[Any], is_complex: bool
+) -> Callable[..., Any]:
+    """Return the function whose value is one number: the weighted sum of outputs."""
+
+    def projected(*moved: Array) -> Any:
+        # As the gradient runs it: on Tensors, whose derivatives it may take.
+        made = record(lambda leaves: fun(*leaves), list(moved), owns=True)
+        total: Any = 0.0
+        for u, part in zip(weights, made.outputs, strict=True):
+            value = value_of(part)  # None where it reads a symbol or a shared value
+            value = as_array(part if value is None else value)
+            total = total + np.sum(u * np.asarray(value))
+        return np.real(total) if is_complex else total
+
+    return projected
 
 
 def _draw_projection(rng: Any, y: Array, narrow: bool) -> Array:

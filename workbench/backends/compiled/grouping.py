@@ -1,5 +1,7 @@
 """`Groups`: which nodes of a program are computed together, and in which order.
 
+`Joins` says what kernels write to where it is to lie beside others.
+
 Nodes are cut into levels, so that no two kernels wait for each other: a node stands on
 the level of an operand that its own kernel computes, and on the next one where it must
 wait for an operand. Nodes of one level and one domain are one kernel. An update of
@@ -9,14 +11,21 @@ entries comes after what reads the old ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from workbench.backends.compiled.kernel import View
 from workbench.backends.compiled.roles import Roles
-from workbench.backends.compiled.steps import find_domain, is_number, read_spec
+from workbench.backends.compiled.steps import (
+    find_domain,
+    is_number,
+    pack_strides,
+    read_spec,
+)
 from workbench.core.deferred import base_op
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
+from workbench.ops.joining import CONCATENATE, STACK
 from workbench.ops.shaping import RESHAPE
 
 #: What a kernel computes, and of this what has a value for each entry of the domain.
@@ -204,3 +213,143 @@ class Groups:
             if isinstance(y, Tensor):
                 kept.add(self.find_root(y))
         return kept
+
+
+class Joins:
+    """Arrays that kernels lay side by side: who writes which part, and where.
+
+    What a kernel computes it writes to where a join has it, so that nothing is copied.
+
+    Attributes
+    ----------
+    placed
+        The operands that their kernels write to where they belong: the serial of the
+        join, and which operand.
+    inside
+        The joins that lie in the memory of another one, and in which operand of it.
+    windows
+        Where these lie there.
+    targets
+        Where else a kernel writes a value that it computes.
+    beside
+        Inputs and constants that the kernel of a value writes too, and where.
+    """
+
+    def __init__(self, graph: Graph, nodes: Sequence[Tensor], roles: Roles) -> None:
+        self.nodes, self.roles = nodes, roles
+        self.placed: set[tuple[int, int]] = set()
+        self.inside: dict[int, tuple[Tensor, int]] = {}
+        self.windows: dict[int, View] = {}
+        self.targets: dict[int, list[View]] = {}
+        self.beside: dict[int, list[tuple[Any, View]]] = {}
+        self._find_placed(graph)
+
+    def _find_placed(self, graph: Graph) -> None:
+        """Find what kernels write to where a join has it, and joins inside of joins."""
+        readers: dict[int, int] = {}
+        for x in (x for node in self.nodes for x in node.inputs):
+            if isinstance(x, Tensor):
+                readers[x.serial] = readers.get(x.serial, 0) + 1
+        for y in graph.outputs:
+            if isinstance(y, Tensor):
+                readers[y.serial] = 2
+        for node in self.nodes:
+            if not self._is_join(node):
+                continue
+            for k, x in enumerate(node.inputs):
+                if not isinstance(x, Tensor) or read_spec(x).dtype != node.dtype:
+                    continue
+                if self.roles.of.get(x.serial) in IN_REGISTERS:
+                    self.placed.add((node.serial, k))
+                    continue
+                while (
+                    self.roles.of.get(x.serial) == "view"
+                    and base_op(x) is RESHAPE
+                    and readers[x.serial] == 1
+                ):
+                    x = x.inputs[0]
+                contiguous = node.op is CONCATENATE and node.params["axis"] == 0
+                if contiguous and self._is_join(x) and readers[x.serial] == 1:
+                    self.inside[x.serial] = node, k
+                    self.placed.add((node.serial, k))
+
+    def _is_join(self, x: Any) -> bool:
+        """Return whether kernels lay arrays side by side."""
+        return (
+            isinstance(x, Tensor)
+            and self.roles.of.get(x.serial) == "move"
+            and x.op.kind == "join"
+        )
+
+    def place_operands(
+        self,
+        groups: Collection[int],
+        own_view: Callable[[Tensor], View],
+        places: dict[int, int],
+    ) -> None:
+        """Give each operand of a join that its kernel writes its place there.
+
+        Parameters
+        ----------
+        groups
+            The serials of the nodes that are parts of kernels.
+        own_view
+            Where a node lies that has memory of its own, or a window.
+        places
+            The buffer of each node; that of a join inside of another one is added.
+        """
+        for node in reversed(self.nodes):
+            if not self._is_join(node):
+                continue
+            if node.serial in self.inside:
+                outer, k = self.inside[node.serial]
+                place = self.locate_operands(outer, own_view(outer))[k]
+                spec = read_spec(node)
+                window = place._replace(shape=spec.shape, strides=pack_strides(spec))
+                self.windows[node.serial] = window
+                places[node.serial] = place.buffer
+            writer = None
+            views = self.locate_operands(node, own_view(node))
+            for k, x in enumerate(node.inputs):
+                if (node.serial, k) in self.placed and x.serial in groups:
+                    if self.roles.of[x.serial] in IN_REGISTERS:
+                        self.targets.setdefault(x.serial, []).append(views[k])
+                        writer = x if writer is None else writer
+            if writer is None:
+                continue
+            for k, x in enumerate(node.inputs):
+                spec = read_spec(x)
+                if (
+                    (node.serial, k) not in self.placed
+                    and views[k].shape == spec.shape == read_spec(writer).shape
+                    and spec.dtype == node.dtype
+                    and self._is_given(x)
+                ):
+                    self.placed.add((node.serial, k))
+                    beside = self.beside.setdefault(writer.serial, [])
+                    beside.append((x, views[k]))
+
+    def _is_given(self, x: Any) -> bool:
+        """Return whether an operand is an input, a constant, or a view of one."""
+        if isinstance(x, Tensor) and self.roles.of.get(x.serial) == "view":
+            root = self.roles.layouts[x.serial].root
+            return root not in self.roles.of
+        return not isinstance(x, Tensor) or x.serial not in self.roles.of
+
+    def locate_operands(self, node: Tensor, out: View) -> list[View]:
+        """Return where a join that lies at ``out`` has each of its operands."""
+        axis = node.params["axis"] % len(out.shape)
+        step, start, views = out.strides[axis], 0, []
+        for x in node.inputs:
+            shape, strides = list(out.shape), list(out.strides)
+            offset = out.offset + start * step
+            if node.op is STACK:
+                del shape[axis], strides[axis]
+                start += 1
+            else:
+                shape[axis] = read_spec(x).shape[axis]
+                start += shape[axis]
+            views.append(
+                out._replace(offset=offset, shape=tuple(shape), strides=tuple(strides))
+            )
+        return views

@@ -75,6 +75,131 @@ MOST_SIDE_BY_SIDE = 8
 BLOCK = 32
 
 
+class _AddressWriter:
+    """What a kernel loads and stores at index values, while it is being written.
+
+    Attributes
+    ----------
+    rows
+        The addresses whose place an innermost loop begins at, by place.
+    active
+        How many lanes the mask leaves.
+    flag
+        The pointer to the word that says whether an index is out of bounds.
+    """
+
+    def __init__(self, b: Builder, rows: dict[int, Address]) -> None:
+        self.b, self.rows = b, rows
+        self.active = b.lanes
+        self.flag = ""
+
+    def find_offset(self, index: Entry, axis: IndexAxis, mask: Value | None) -> Value:
+        """Return how many bytes an index value moves; one out of bounds is as 0."""
+        b = self.b
+        i = b.convert(index, "i8")
+        assert isinstance(i, Value)
+        length, zero, stride = (
+            Value(x.text, "i8")
+            for n in (axis.length, 0, axis.stride)
+            if isinstance(x := b.literal(n, "i8"), Value)
+        )
+        if not axis.checked:
+            below = b.compare("lt", i, zero)
+            i = b.choose(below, b.operate("add", i, length), i)
+            unsigned = Value(i.text, "u8")
+            good = b.compare("lt", unsigned, Value(length.text, "u8"))
+            i = b.choose(good, i, zero)
+            if mask is not None:
+                good = b.operate("or", good, _invert(b, mask))
+            self._raise_flag(good)
+        return b.operate("mul", i, stride)
+
+    def _raise_flag(self, good: Value) -> None:
+        """Set the flag unless a condition holds in all lanes."""
+        b = self.b
+        text = good.text
+        if b.lanes > 1:
+            name = f"llvm.vector.reduce.and.v{b.lanes}i1"
+            b.declared.add(f"declare i1 @{name}({b.type('b1')})")
+            text = b.emit(f"call i1 @{name}({b.type('b1')} {text})", "b1").text
+        wrong, after = b.label(), b.label()
+        b.line(f"br i1 {text}, label %{after}, label %{wrong}")
+        b.begin(wrong)
+        b.line(f"store i64 1, ptr {self.flag}, align 8")
+        b.line(f"br label %{after}")
+        b.begin(after)
+
+    def _find_offsets(
+        self, address: Address, values: dict[int, Entry], mask: Value | None
+    ) -> Value:
+        """Return how many bytes the index values of an address move, in each lane."""
+        offsets = [
+            self.find_offset(values[axis.operand], axis, mask) for axis in address.axes
+        ]
+        total = offsets[0]
+        for other in offsets[1:]:
+            total = self.b.operate("add", total, other)
+        return total
+
+    def gather(
+        self, address: Address, place: int, at: tuple[str, int],
+        values: dict[int, Entry], mask: Value | None,
+    ) -> Entry:  # fmt: skip
+        """Load the entries at an address."""
+        b, (pointer, step) = self.b, at
+        kind = address.view.kind
+        if place in self.rows:
+            return b.load(pointer, kind, step, mask)
+        offsets = self._add_lanes(self._find_offsets(address, values, mask), step)
+        return b.gather(pointer, kind, offsets, self.active)
+
+    def _add_lanes(self, offsets: Value, step: int) -> Value:
+        """Return offsets with that of each lane of a view added."""
+        b = self.b
+        if not step or b.lanes == 1:
+            return offsets
+        lanes = ", ".join(f"i64 {step * i}" for i in range(b.lanes))
+        return b.operate("add", offsets, Value(f"<{lanes}>", "i8"))
+
+    def scatter(
+        self, one: Scatter, place: int, at: tuple[str, int], values: dict[int, Entry],
+        mask: Value | None,
+    ) -> None:  # fmt: skip
+        """Combine a value with what lies at its address, lane by lane.
+
+        Where the innermost loop stays in a row of entries apart, all lanes at once.
+        """
+        b, (pointer, step) = self.b, at
+        kind = one.address.view.kind
+        entry = b.convert(values[one.source], kind)
+        if place in self.rows and step:
+            self._combine(one, pointer, entry, step, mask)
+            return
+        offsets = None
+        if place not in self.rows:
+            offsets = self._find_offsets(one.address, values, mask)
+            offsets = self._add_lanes(offsets, step)
+        lanes = b.lanes
+        for lane in range(self.active):
+            part = _map_parts(entry, lambda x: b.take_lane(x, lane))  # noqa: B023
+            moved = pointer
+            if offsets is not None:
+                moved = b.move(pointer, b.take_lane(offsets, lane).text)
+            b.lanes = 1
+            self._combine(one, moved, part, 0, None)
+            b.lanes = lanes
+
+    def _combine(
+        self, one: Scatter, pointer: str, entry: Entry, step: int, mask: Value | None
+    ) -> None:
+        b, combine = self.b, one.combine
+        if combine is not None:
+            kept = b.load(pointer, entry.kind, step, mask)
+            pairs = zip(split_parts(kept), split_parts(entry), strict=True)
+            entry = join_parts([combine(b, x, y) for x, y in pairs], entry.kind)
+        b.store(pointer, entry, step, mask)
+
+
 class _KernelWriter:
     """The text of one kernel, during its construction."""
 
@@ -90,8 +215,6 @@ class _KernelWriter:
         self.function = name
         #: The pointer of each view, at the innermost loop that has begun.
         self.pointers: list[str] = []
-        #: How many lanes the mask leaves.
-        self._active = self.b.lanes
         #: How many rounds of the loop around the innermost one run at a time.
         self.count = 1
         first = len(kernel.loads)
@@ -106,12 +229,8 @@ class _KernelWriter:
         }
         first += len(kernel.gathers)
         self.scatter_places = range(first, first + len(kernel.scatters))
-        #: The addresses whose place an innermost loop begins at, by place.
-        self.rows = {
-            place: address
-            for place, address in self._list_addresses()
-            if kernel.is_row(address)
-        }
+        rows = {k: x for k, x in self._list_addresses() if kernel.is_row(x)}
+        self.addresses = _AddressWriter(self.b, rows)
 
     def _group_stores(self) -> list[list[int]]:
         """Return groups of stores: the entries of a lane lie side by side in memory."""
@@ -159,7 +278,7 @@ class _KernelWriter:
         self.pointers = [
             b.move(bases[view.buffer], view.offset) for view in kernel.views
         ]
-        self.flag = bases.get(kernel.flag, "")
+        self.addresses.flag = bases.get(kernel.flag, "")
         if kernel.chunk:
             self._move_to_chunk()
         if math.prod(self.lengths):
@@ -302,50 +421,14 @@ class _KernelWriter:
         b.lanes = 1
         self.pointers = list(self.pointers)
         places = list(self.kernel.loads)
-        for place, address in self.rows.items():
+        for place, address in self.addresses.rows.items():
             for axis in address.axes:
                 at = places.index(axis.operand)
                 kind = self.kernel.loads[axis.operand].kind
                 index = b.load(self.pointers[at], kind, 0, None)
-                offset = self._find_offset(index, axis, None).text
+                offset = self.addresses.find_offset(index, axis, None).text
                 self.pointers[place] = b.move(self.pointers[place], offset)
         b.lanes = lanes
-
-    def _find_offset(self, index: Entry, axis: IndexAxis, mask: Value | None) -> Value:
-        """Return how many bytes an index value moves; one out of bounds is as 0."""
-        b = self.b
-        i = b.convert(index, "i8")
-        assert isinstance(i, Value)
-        length, zero, stride = (
-            Value(x.text, "i8")
-            for n in (axis.length, 0, axis.stride)
-            if isinstance(x := b.literal(n, "i8"), Value)
-        )
-        if not axis.checked:
-            below = b.compare("lt", i, zero)
-            i = b.choose(below, b.operate("add", i, length), i)
-            unsigned = Value(i.text, "u8")
-            good = b.compare("lt", unsigned, Value(length.text, "u8"))
-            i = b.choose(good, i, zero)
-            if mask is not None:
-                good = b.operate("or", good, _invert(b, mask))
-            self._raise_flag(good)
-        return b.operate("mul", i, stride)
-
-    def _raise_flag(self, good: Value) -> None:
-        """Set the flag unless a condition holds in all lanes."""
-        b = self.b
-        text = good.text
-        if b.lanes > 1:
-            name = f"llvm.vector.reduce.and.v{b.lanes}i1"
-            b.declared.add(f"declare i1 @{name}({b.type('b1')})")
-            text = b.emit(f"call i1 @{name}({b.type('b1')} {text})", "b1").text
-        wrong, after = b.label(), b.label()
-        b.line(f"br i1 {text}, label %{after}, label %{wrong}")
-        b.begin(wrong)
-        b.line(f"store i64 1, ptr {self.flag}, align 8")
-        b.line(f"br label %{after}")
-        b.begin(after)
 
     def _start_all_totals(self) -> list[Any]:
         reductions = zip(self.reduction_places, self.kernel.reductions, strict=True)
@@ -461,7 +544,8 @@ class _KernelWriter:
     def _compute(self, i: str, totals: list[Any], mask: Value | None) -> list[Any]:
         """Write one round of the innermost loop; return the new totals."""
         b, kernel = self.b, self.kernel
-        self._active = b.lanes if mask is None else self.lengths[-1] % b.lanes
+        active = b.lanes if mask is None else self.lengths[-1] % b.lanes
+        self.addresses.active = active
         rows = []
         for row in range(self.count):
             at = [
@@ -533,8 +617,9 @@ class _KernelWriter:
             if node.serial in kernel.gathers:
                 address = kernel.gathers[node.serial]
                 place = self.gather_places[node.serial]
-                found = self._gather(address, place, at[place], values, mask)
-                values[node.serial] = found
+                values[node.serial] = self.addresses.gather(
+                    address, place, at[place], values, mask
+                )
                 continue
             operands, specs = [], []
             for x in node.inputs:
@@ -554,7 +639,7 @@ class _KernelWriter:
             for (pointer, step), entry in zip(places, entries, strict=True):
                 b.store(pointer, entry, step, mask)
         for scatter, place in zip(kernel.scatters, self.scatter_places, strict=True):
-            self._scatter(scatter, place, at[place], values, mask)
+            self.addresses.scatter(scatter, place, at[place], values, mask)
         return values
 
     def _write_running(
@@ -579,76 +664,6 @@ class _KernelWriter:
         b.loop(
             0, one.length, 1, write_round, [first] * (2 if target.kind in PARTS else 1)
         )
-
-    def _find_offsets(
-        self, address: Address, values: dict[int, Entry], mask: Value | None
-    ) -> Value:
-        """Return how many bytes the index values of an address move, in each lane."""
-        offsets = [
-            self._find_offset(values[axis.operand], axis, mask) for axis in address.axes
-        ]
-        total = offsets[0]
-        for other in offsets[1:]:
-            total = self.b.operate("add", total, other)
-        return total
-
-    def _gather(
-        self, address: Address, place: int, at: tuple[str, int],
-        values: dict[int, Entry], mask: Value | None,
-    ) -> Entry:  # fmt: skip
-        """Load the entries at an address."""
-        b, (pointer, step) = self.b, at
-        kind = address.view.kind
-        if place in self.rows:
-            return b.load(pointer, kind, step, mask)
-        offsets = self._add_lanes(self._find_offsets(address, values, mask), step)
-        return b.gather(pointer, kind, offsets, self._active)
-
-    def _add_lanes(self, offsets: Value, step: int) -> Value:
-        """Return offsets with that of each lane of a view added."""
-        b = self.b
-        if not step or b.lanes == 1:
-            return offsets
-        lanes = ", ".join(f"i64 {step * i}" for i in range(b.lanes))
-        return b.operate("add", offsets, Value(f"<{lanes}>", "i8"))
-
-    def _scatter(
-        self, one: Scatter, place: int, at: tuple[str, int], values: dict[int, Entry],
-        mask: Value | None,
-    ) -> None:  # fmt: skip
-        """Combine a value with the entry at its address, lane by lane.
-
-        Where the innermost loop stays in a row of entries apart, all lanes at once.
-        """
-        b, (pointer, step) = self.b, at
-        kind = one.address.view.kind
-        entry = b.convert(values[one.source], kind)
-        if place in self.rows and step:
-            self._combine(one, pointer, entry, step, mask)
-            return
-        offsets = None
-        if place not in self.rows:
-            offsets = self._find_offsets(one.address, values, mask)
-            offsets = self._add_lanes(offsets, step)
-        lanes = b.lanes
-        for lane in range(self._active):
-            part = _map_parts(entry, lambda x: b.take_lane(x, lane))  # noqa: B023
-            moved = pointer
-            if offsets is not None:
-                moved = b.move(pointer, b.take_lane(offsets, lane).text)
-            b.lanes = 1
-            self._combine(one, moved, part, 0, None)
-            b.lanes = lanes
-
-    def _combine(
-        self, one: Scatter, pointer: str, entry: Entry, step: int, mask: Value | None
-    ) -> None:
-        b, combine = self.b, one.combine
-        if combine is not None:
-            kept = b.load(pointer, entry.kind, step, mask)
-            pairs = zip(split_parts(kept), split_parts(entry), strict=True)
-            entry = join_parts([combine(b, x, y) for x, y in pairs], entry.kind)
-        b.store(pointer, entry, step, mask)
 
     def _operand(self, x: Any, values: dict[int, Entry]) -> tuple[Entry, Spec]:
         """Return an operand of a node, and its spec."""

@@ -18,6 +18,7 @@ from workbench.backends.compiled.grouping import (
     ALIASES,
     IN_REGISTERS,
     Groups,
+    Joins,
 )
 from workbench.backends.compiled.kernel import (
     Address,
@@ -67,7 +68,6 @@ from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 from workbench.errors import CompilerError
 from workbench.ops.indexing import ARRAY, SCATTER, as_index
-from workbench.ops.joining import CONCATENATE, STACK
 from workbench.ops.shaping import RESHAPE
 
 
@@ -93,14 +93,6 @@ class _Lowering(Plan):
         self._places: dict[int, int] = {}
         self._constants: dict[int, int] = {}
         self._held: list[Any] = []
-        #: Where a join lies in the memory of another one, and in which operand of it.
-        self._windows: dict[int, View] = {}
-        self._inside: dict[int, tuple[Tensor, int]] = {}
-        #: Operands of joins that their kernels write to where they belong, and where;
-        #: inputs and constants beside them, which the same kernels write.
-        self._placed: set[tuple[int, int]] = set()
-        self._targets: dict[int, list[View]] = {}
-        self._beside: dict[int, list[tuple[Any, View]]] = {}
         for i, x in enumerate(graph.leaves):
             self._places[x.serial] = self._add(Buffer("input", read_spec(x), i))
         self._target = target
@@ -110,113 +102,17 @@ class _Lowering(Plan):
             lambda graph, strides: _Lowering(graph, target, True, strides),
         )  # fmt: skip
         self._order = Groups(graph, self.nodes, self.roles)
+        self._joins = Joins(graph, self.nodes, self.roles)
         self._write_steps()
         self.outputs = [self._read(y) for y in graph.outputs]
         if nested:
             self._own_outputs()
         self._find_lifetimes()
 
-    def _find_placed(self) -> None:
-        """Find the kernels that write straight into a join, nested joins included."""
-        readers: dict[int, int] = {}
-        for x in (x for node in self.nodes for x in node.inputs):
-            if isinstance(x, Tensor):
-                readers[x.serial] = readers.get(x.serial, 0) + 1
-        for y in self.graph.outputs:
-            if isinstance(y, Tensor):
-                readers[y.serial] = 2
-        for node in self.nodes:
-            if not self._is_join(node):
-                continue
-            for k, x in enumerate(node.inputs):
-                if not isinstance(x, Tensor) or read_spec(x).dtype != node.dtype:
-                    continue
-                if self.roles.of.get(x.serial) in IN_REGISTERS:
-                    self._placed.add((node.serial, k))
-                    continue
-                while (
-                    self.roles.of.get(x.serial) == "view"
-                    and base_op(x) is RESHAPE
-                    and readers[x.serial] == 1
-                ):
-                    x = x.inputs[0]
-                contiguous = node.op is CONCATENATE and node.params["axis"] == 0
-                if contiguous and self._is_join(x) and readers[x.serial] == 1:
-                    self._inside[x.serial] = node, k
-                    self._placed.add((node.serial, k))
-
-    def _is_join(self, x: Any) -> bool:
-        """Return whether kernels lay arrays side by side."""
-        return (
-            isinstance(x, Tensor)
-            and self.roles.of.get(x.serial) == "move"
-            and x.op.kind == "join"
-        )
-
-    def _place_operands(self) -> None:
-        """Give each operand of a join that its kernel writes its place there."""
-        for node in reversed(self.nodes):
-            if not self._is_join(node):
-                continue
-            if node.serial in self._inside:
-                outer, k = self._inside[node.serial]
-                place = self._locate_operands(outer)[k]
-                spec = read_spec(node)
-                window = place._replace(shape=spec.shape, strides=pack_strides(spec))
-                self._windows[node.serial] = window
-                self._places[node.serial] = place.buffer
-            writer = None
-            views = self._locate_operands(node)
-            for k, x in enumerate(node.inputs):
-                if (node.serial, k) in self._placed and x.serial in self._order.groups:
-                    if self.roles.of[x.serial] in IN_REGISTERS:
-                        self._targets.setdefault(x.serial, []).append(views[k])
-                        writer = x if writer is None else writer
-            if writer is None:
-                continue
-            for k, x in enumerate(node.inputs):
-                spec = read_spec(x)
-                if (
-                    (node.serial, k) not in self._placed
-                    and views[k].shape == spec.shape == read_spec(writer).shape
-                    and spec.dtype == node.dtype
-                    and self._is_given(x)
-                ):
-                    self._placed.add((node.serial, k))
-                    beside = self._beside.setdefault(writer.serial, [])
-                    beside.append((x, views[k]))
-
-    def _is_given(self, x: Any) -> bool:
-        """Return whether an operand is an input, a constant, or a view of one."""
-        if isinstance(x, Tensor) and self.roles.of.get(x.serial) == "view":
-            root = self.roles.layouts[x.serial].root
-            return root not in self.roles.of
-        return not isinstance(x, Tensor) or x.serial not in self.roles.of
-
-    def _locate_operands(self, node: Tensor) -> list[View]:
-        """Return where a join has each of its operands."""
-        out = self._own_view(node)
-        axis = node.params["axis"] % len(out.shape)
-        step, start, views = out.strides[axis], 0, []
-        for x in node.inputs:
-            shape, strides = list(out.shape), list(out.strides)
-            offset = out.offset + start * step
-            if node.op is STACK:
-                del shape[axis], strides[axis]
-                start += 1
-            else:
-                shape[axis] = read_spec(x).shape[axis]
-                start += shape[axis]
-            views.append(
-                out._replace(offset=offset, shape=tuple(shape), strides=tuple(strides))
-            )
-        return views
-
     # Steps
 
     def _write_steps(self) -> None:
-        self._find_placed()
-        kept = self._order.find_kept(self._placed)
+        kept = self._order.find_kept(self._joins.placed)
         outputs: dict[int, int] = {}
         for i, y in enumerate(self.graph.outputs):
             if isinstance(y, Tensor):
@@ -228,7 +124,7 @@ class _Lowering(Plan):
                 parts.setdefault(node.params["index"], []).append(node.serial)
         for node in self.nodes:
             role = self.roles.of[node.serial]
-            if role in ALIASES or node.serial in self._inside:
+            if role in ALIASES or node.serial in self._joins.inside:
                 continue
             if role == "nested":
                 self._add_results(node, items.get(node.serial, {}), outputs)
@@ -251,7 +147,7 @@ class _Lowering(Plan):
                 self._places[node.serial] = (
                     self._places[x.serial] + node.params["index"]
                 )
-        self._place_operands()
+        self._joins.place_operands(self._order.groups, self._own_view, self._places)
         for _, _, group in self._order.ordered:
             if type(group) is list:
                 self.steps.append(KernelStep(self._make_kernel(group)))
@@ -296,9 +192,9 @@ class _Lowering(Plan):
                 entries.append(node)
                 if node.serial in self._places:
                     stores.append((node.serial, self._own_view(node)))
-                for target in self._targets.get(node.serial, ()):
+                for target in self._joins.targets.get(node.serial, ()):
                     stores.append((node.serial, target))
-                for x, target in self._beside.get(node.serial, ()):
+                for x, target in self._joins.beside.get(node.serial, ()):
                     key = x.serial if isinstance(x, Tensor) else -id(x)
                     loads[key] = self._view(x).broadcast(domain)
                     stores.append((key, target))
@@ -423,12 +319,11 @@ class _Lowering(Plan):
             ending = () if any(part is ... for part in index) else (...,)
             places = [whole[(*index, *ending)]]
         else:
+            views = self._joins.locate_operands(node, out)
             parts = [
                 self._make_copy(x, view)
-                for k, (x, view) in enumerate(
-                    zip(node.inputs, self._locate_operands(node), strict=True)
-                )
-                if (node.serial, k) not in self._placed and 0 not in view.shape
+                for k, (x, view) in enumerate(zip(node.inputs, views, strict=True))
+                if (node.serial, k) not in self._joins.placed and 0 not in view.shape
             ]
             return MoveStep(node, -1, tuple(parts))
         for x, place in zip(moved, places, strict=True):
@@ -532,8 +427,8 @@ class _Lowering(Plan):
         return len(self.buffers) - 1
 
     def _own_view(self, node: Tensor) -> View:
-        if node.serial in self._windows:
-            return self._windows[node.serial]
+        if node.serial in self._joins.windows:
+            return self._joins.windows[node.serial]
         spec = read_spec(node)
         strides = self._strides.get(node.serial, pack_strides(spec))
         place = self._places[node.serial]
