@@ -224,7 +224,10 @@ def describe_node(node: Tensor, numbers: Collection[complex]) -> Description:
     op = node.op
     written = describe_operands(op.name, node.inputs, numbers)
     spelling = op.traits.spelling
-    if spelling is None or (read := spelling.read(*node.inputs)) is None:
+    if spelling is None:
+        return written, None
+    read = spelling.read(*map(skip_identities, node.inputs))
+    if read is None:
         return written, None
     return written, describe_operands(spelling.op, read, numbers)
 
