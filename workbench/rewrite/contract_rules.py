@@ -466,7 +466,7 @@ def _is_small_factor(bound: Any) -> bool:
     full = dims.broadcast_shapes(_shape_of(c), _shape_of(x))
     # Of complex numbers an infinite part beside a zero has a NaN.
     is_real = all(_dtype_of(y).kind != "c" for y in (c, x))
-    is_exact = _is_float(c) or _are_factors_of(x, c)
+    is_exact = _are_factors_of(x, c) or (isinstance(c, Tensor) and _is_float(c))
     return is_real and is_exact and _is_shorter(_shape_of(c), full)
 
 
