@@ -90,7 +90,7 @@ class PatternForm:
 
 
     @cached_property
-    def details(self) -> list[tuple[Op, Mapping[str, Any], list[tuple[int, Any]]]]:
+    def details(self) -> Sequence[tuple[Op, Mapping[str, Any], list[tuple[int, Any]]]]:
         """What the structure leaves open of each op: which, settings, constants.
 
         Constants stand with the number of the operand.
