@@ -9,6 +9,7 @@ import pytest
 
 from workbench.core import hooks
 from workbench.core.op import OPS, Op, load_all_ops
+from workbench.core.tensor import make_leaf, value_of
 from workbench.core.traits import UNKNOWN
 from workbench.overrides.named import RULES
 
@@ -46,6 +47,34 @@ def test_no_op_of_two_operands_commutes_and_does_not_say_so() -> None:
         if op.compute.nin == 2 and "dd->d" in op.compute.types:
             turned = np.array_equal(run(op, A, B), run(op, B, A), equal_nan=True)
             assert turned == op.traits.commutative, name
+
+
+#: Operands of which an op is another one: by its name.
+SPELT = {
+    "add": [(A, -1.5), (-2, A), (A, -make_leaf(B)), (-make_leaf(A), B)],
+    "power": [(A, 2), (A, 2.0)],
+    "reciprocal": [(A,)],
+    "square": [(A,)],
+}
+#: Operands of which the same ops are nothing else.
+PLAIN = {"add": [(A, B), (A, 1.5), (A, 0.0)], "power": [(A, 3), (A, B)]}
+
+
+def test_an_op_computes_the_same_in_its_other_spelling() -> None:
+    spelt = {name for name, op in OPS.items() if op.traits.spelling is not None}
+    assert spelt == SPELT.keys()
+    for name, samples in SPELT.items():
+        spelling = OPS[name].traits.spelling
+        assert spelling is not None
+        for operands in samples:
+            read = spelling.read(*operands)
+            assert read is not None
+            truth = run(OPS[name], *map(value_of, operands))
+            found = run(OPS[spelling.op], *map(value_of, read))
+            np.testing.assert_array_equal(found, truth)
+            assert np.array_equal(np.signbit(found), np.signbit(truth))
+        for operands in PLAIN.get(name, ()):
+            assert spelling.read(*operands) is None
 
 
 @pytest.mark.parametrize("name", named(flat="comparison") + named(flat="rounding"))

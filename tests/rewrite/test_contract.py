@@ -313,3 +313,19 @@ def test_fast_multiplies_in_another_order() -> None:
     graph = wb.Graph([x], [2 * (3 * x)])
     assert names(wb.simplify(graph)) == []
     assert names(wb.simplify(graph, fast=True)) == ["small factors first", "constants"]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "bool", "float32"])
+def test_small_factors_of_another_dtype_keep_their_values(dtype: str) -> None:
+    """Integers wrap around where their product with floats does not."""
+    x = wb.matrix("x", shape=(2, 3))
+    c = wb.tensor("c", dtype=dtype, shape=(3,))
+    d = wb.tensor("d", dtype=dtype, shape=(1,))
+    number = np.dtype(dtype).type(1)
+    outputs = [-(c * x), c * (d * x), -(number * x), 2 * (c * x), number * (number * x)]
+    graph = wb.simplify(wb.Graph([x, c, d], outputs), fast=True)
+    a = np.array([[0.5, -1.0, 2.0], [3.0, 0.25, 1.0]])
+    b, e = np.array([1, 100, 127]).astype(dtype), np.array([100]).astype(dtype)
+    truth = [-(b * a), b * (e * a), -a, 2 * (b * a), a]
+    for found, y in zip(graph.run([a, b, e]), truth, strict=True):
+        np.testing.assert_allclose(found, y, rtol=1e-14)

@@ -16,6 +16,8 @@ from workbench.core.op import OPS
 from workbench.errors import OverrideError
 from workbench.overrides.patterns import ByPattern
 from workbench.rewrite import forms, patterns
+from workbench.rewrite.forms import PatternForm
+from workbench.rewrite.patterns import Matcher
 
 V = wb.Spec((3,), float)
 M = wb.Spec((3, 3), float)
@@ -394,3 +396,58 @@ def test_a_python_number_is_a_value_like_any_other() -> None:
     assert wb.grad(lambda x: np.multiply(x, x), overrides=twice)(0.7) == 0.7
     with pytest.raises(OverrideError, match="computes nothing"):
         wb.pattern(lambda x: np.asarray(x))
+
+
+def lay_in_all_orders(
+    form: PatternForm, p: Any, x: Any, known: dict[int, Any]
+) -> list[dict[int, Any]]:
+    """Return the ways to lay a part of a form over a value, each order tried."""
+    if p.serial in known:
+        return [known] if known[p.serial] is x else []
+    known = {**known, p.serial: x}
+    if any(p is leaf for leaf in form.leaves):
+        return [known]
+    if not isinstance(x, wb.Tensor) or x.op is not p.op:
+        return []
+    found = []
+    for order in (x.inputs, x.inputs[::-1]) if p.op.traits.commutative else (x.inputs,):
+        ways = [known]
+        for a, b in zip(p.inputs, order, strict=True):
+            ways = [more for way in ways for more in lay_in_all_orders(form, a, b, way)]
+        found += ways
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_all_ways_to_lay_are_found(seed: int) -> None:
+    """Random programs, against a search that tries every order of all operands."""
+    rng = np.random.default_rng(seed)
+    patterns = [
+        lambda a, b, c: a * b + c,
+        lambda a, b: (a + b) * (a - b) + a * b,
+        lambda a, b, c: (a * b + b * c) * (a + np.sin(c)),
+    ]
+
+    def program(x: Any, y: Any) -> Any:
+        known = [x, y, np.sin(x)]
+        for _ in range(40):
+            a, b, c = (known[-1 - i] for i in rng.integers(6, size=3) % len(known))
+            whole = (a * b + b * c) * (a + np.sin(c))
+            made = (a * b + c, c + a * b, a * b, a + b, a - b, np.sin(a), whole)
+            known.append(made[rng.integers(7)])
+        return np.sum(known[-1])
+
+    nodes = wb.trace(program)(V, V).interior
+    for pattern in patterns:
+        (form,) = wb.pattern(pattern).forms.forms_for([(1, "f")])
+        matcher = Matcher(form, "it")
+        for node in nodes:
+            ways = [
+                tuple(id(values[x.serial]) for x in (*form.leaves, *form.nodes))
+                for values in lay_in_all_orders(form, form.root, node, {})
+            ]
+            found = [
+                tuple(id(one.values[x.serial]) for x in (*form.leaves, *form.nodes))
+                for one in matcher.lay(node)
+            ]
+            assert set(found) == set(ways), f"seed {seed}, {node}"

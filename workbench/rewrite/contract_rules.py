@@ -22,7 +22,7 @@ from workbench.ops.contraction import parse_subscripts, swap, tensordot_subscrip
 from workbench.ops.reductions import reduced_axes
 from workbench.rewrite.contraction import ContractionPlan, Factor, contract
 from workbench.rewrite.forms import is_value, own_inputs, skip_identities
-from workbench.rewrite.rule import Replacement, Uses, node_rule
+from workbench.rewrite.rule import Replacement, Uses, node_rule, rule
 
 DIGITS = "The last digits may change."
 INFINITE = " Beside an infinity a NaN may become infinite, and the reverse."
@@ -432,36 +432,42 @@ def _read_letters(x: Tensor) -> tuple[str, str, str] | None:
 # Products of small factors first
 
 
-@node_rule("small factors first", "multiply", "c * (d * x)", "(c * d) * x",
-    group="fast", note=PRODUCTS_DIFFER)  # fmt: skip
-def multiply_small_first(node: Tensor) -> Replacement | None:
-    """Multiply numbers and small arrays before the large one."""
-    a, b = own_inputs(node)
-    full = _shape_of(node)
-    if not _is_float(node):
-        return None
-    for small, product in ((a, b), (b, a)):
-        if not isinstance(product, Tensor) or product.op.name != "multiply":
-            continue
-        if _dtype_of(product) != _dtype_of(node) or not _is_shorter(
-            _shape_of(small), full
-        ):
-            continue
-        for x, large in (own_inputs(product), own_inputs(product)[::-1]):
-            try:
-                both = dims.broadcast_shapes(_shape_of(small), _shape_of(x))
-            except ValueError:
-                continue
-            if not _is_shorter(both, full) or _is_shorter(_shape_of(large), full):
-                continue
-            if not _can_multiply(small, x, _dtype_of(node)):
-                continue
-            return Replacement((small, x, large), _multiply_in_order)
-    return None
+def _are_factors_of(x: Any, *small: Any) -> bool:
+    """Return whether factors can be multiplied first, or negated, in the dtype of x.
+
+    They are of it, or numbers: integers would wrap around, as none of x's does.
+    """
+    return _is_float(x) and all(
+        _dtype_of(c) == _dtype_of(x)
+        or (not isinstance(c, Tensor) and c.shape == () and c.dtype.char in "fdFDl")
+        for c in small
+    )
 
 
-def _multiply_in_order(a: Any, b: Any, x: Any) -> Any:
-    return (a * b) * x
+def _is_large_last(bound: Any) -> bool:
+    """Return whether c and d are smaller together than their product with x."""
+    c, d, x = bound["c"], bound["d"], bound["x"]
+    try:
+        both = dims.broadcast_shapes(_shape_of(c), _shape_of(d))
+        full = dims.broadcast_shapes(both, _shape_of(x))
+    except ValueError:
+        return False
+    return (
+        _are_factors_of(x, c, d)
+        and _is_shorter(both, full)
+        and not _is_shorter(_shape_of(x), full)
+        and _can_multiply(c, d, _dtype_of(x))
+    )
+
+
+def _is_small_factor(bound: Any) -> bool:
+    """Return whether c is smaller than its product with x, of real floats."""
+    c, x = bound["c"], bound["x"]
+    full = dims.broadcast_shapes(_shape_of(c), _shape_of(x))
+    # Of complex numbers an infinite part beside a zero has a NaN.
+    is_real = all(_dtype_of(y).kind != "c" for y in (c, x))
+    is_exact = _are_factors_of(x, c) or (isinstance(c, Tensor) and _is_float(c))
+    return is_real and is_exact and _is_shorter(_shape_of(c), full)
 
 
 def _can_multiply(a: Any, b: Any, dtype: np.dtype[Any]) -> bool:
@@ -475,20 +481,10 @@ def _can_multiply(a: Any, b: Any, dtype: np.dtype[Any]) -> bool:
     return bool(np.all((size <= limits.max) & ((size >= limits.tiny) | ~given)))
 
 
-@node_rule("negative of a product", "negative", "-(c * x)", "(-c) * x",
-    group="contract")  # fmt: skip
-def negate_small(node: Tensor) -> Replacement | None:
-    """Change the sign of the smaller factor."""
-    x = skip_identities(node.inputs[0])
-    if not isinstance(x, Tensor) or x.op.name != "multiply" or not _is_float(node):
-        return None
-    if node.dtype.kind == "c":  # an infinite part beside a zero has a NaN
-        return None
-    full = _shape_of(node)
-    for small, large in (own_inputs(x), own_inputs(x)[::-1]):
-        if _is_shorter(_shape_of(small), full):
-            return Replacement((small, large), lambda c, x: -c * x)
-    return None
+rule("small factors first", "c * (d * x)", "(c * d) * x", group="fast",
+    when=_is_large_last, note=PRODUCTS_DIFFER)  # fmt: skip
+rule("negative of a product", "-(c * x)", "(-c) * x", group="contract",
+    when=_is_small_factor)  # fmt: skip
 
 
 # Chains of matrices

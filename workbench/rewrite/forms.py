@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.core import deferred, types, walk
-from workbench.core.op import declare
+from workbench.core.op import Op, declare
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import record
 from workbench.core.types import Spec
@@ -89,6 +89,24 @@ class PatternForm:
         )
 
 
+    @cached_property
+    def details(self) -> Sequence[tuple[Op, Mapping[str, Any], list[tuple[int, Any]]]]:
+        """What the structure leaves open of each op: which, settings, constants.
+
+        Constants stand with the number of the operand.
+        """
+        made = []
+        for n in self.nodes:
+            op, inputs, params = deferred.unwrap_deferred(n)
+            constants = [
+                (i, x)
+                for i, x in enumerate(map(skip_identities, inputs))
+                if not isinstance(x, Tensor) or x.serial not in self.own
+            ]
+            made.append((op, params, constants))
+        return made
+
+
 class Forms:
     """A pattern's function, and the forms that it has been recorded in.
 
@@ -112,8 +130,6 @@ class Forms:
         self.text = text
         self.names = find_wildcards(function)
         self.exact: dict[Any, PatternForm | None] = {}
-        #: The same by shape and dtype of arrays and the class of Python numbers.
-        self.usual_exact: dict[Any, PatternForm | None] = {}
         self.known: dict[Any, list[PatternForm]] = {}
         self.failed: Exception | None = None
         #: The structures that it has for arrays of one rank.
@@ -203,24 +219,14 @@ class Forms:
 
     def form_at(self, bound: Sequence[Any]) -> PatternForm | None:
         """Return the form for the exact shapes and dtypes of the wildcards' values."""
-        held = [x._value if isinstance(x, Tensor) else x for x in bound]
-        usual = tuple(
-            [(x.shape, x.dtype) if type(x) is np.ndarray else type(x) for x in held]
-        )
-        if usual in self.usual_exact:
-            return self.usual_exact[usual]
         specs = [types.spec_of(x) for x in bound]
-        key = tuple([(s.shape, s.dtype, s.weak) for s in specs])
         if not all(isinstance(n, int) for s in specs for n in s.shape):
             return self.record_form(specs)  # an unknown length is that of one array
+        key = tuple([(s.shape, s.dtype, s.weak) for s in specs])
         if key not in self.exact:
             if len(self.exact) >= MOST_EXACT:
                 self.exact.clear()
             self.exact[key] = self.record_form(specs)
-        if all(type(x) is np.ndarray or types.is_weak(x) for x in held):
-            if len(self.usual_exact) >= MOST_EXACT:
-                self.usual_exact.clear()
-            self.usual_exact[usual] = self.exact[key]
         return self.exact[key]
 
     def refuse(self, what: str, cure: str) -> NoReturn:

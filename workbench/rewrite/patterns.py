@@ -21,7 +21,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from workbench.core import types
@@ -145,7 +145,6 @@ def find_matches(
         by_op[node.op.name].append(node)
     allowed = {node.serial for node in nodes}
     known = forms.forms_for(kinds_of(nodes, allowed))
-    exact = ExactForms(forms, allowed)
     for form in known:
         matcher = Matcher(form, forms.text, allowed, settings=False, constants=False)
         for root in by_op.get(form.root.op.name, ()):
@@ -154,11 +153,11 @@ def find_matches(
             ways = matcher.find_ways(root)
             for binding in matcher.lay(root, ways):
                 bound = matcher.list_bound(binding)
-                match = exact.match(root, bound)
-                if match is None:
-                    unlike.setdefault(root.serial, (root, forms.form_at(bound) or form))
+                exact = forms.form_at(bound)
+                if exact is None or not matcher.has_details(binding, exact):
+                    unlike.setdefault(root.serial, (root, exact or form))
                 elif accepts(root, bound):
-                    found[root.serial] = match
+                    found[root.serial] = matcher.make_match(root, binding)
                     break
             if root.serial in found and matcher.may_turn(ways):
                 first = found[root.serial]
@@ -166,10 +165,14 @@ def find_matches(
                 for binding in matcher.lay(root, ways, most=MOST_SECOND):
                     # Of a product of two wildcards each is what stands in its place:
                     # the other order is no reading of its own.
-                    if {binding[p.serial].serial for p in form.nodes} == inside:
+                    values = binding.values
+                    if {values[p.serial].serial for p in form.nodes} == inside:
                         continue
                     bound = matcher.list_bound(binding)
-                    if exact.match(root, bound) is not None and accepts(root, bound):
+                    exact = forms.form_at(bound)
+                    if exact is None or not matcher.has_details(binding, exact):
+                        continue
+                    if accepts(root, bound):
                         found[root.serial] = first._replace(other=bound)
                         break
     return Matches(
@@ -187,31 +190,6 @@ def fit_ranks(names: Sequence[str], bound: Sequence[Any], ranks: Ranks | None) -
         name not in ranks or len(types.spec_of(x).shape) in ranks[name]
         for name, x in zip(names, bound, strict=True)
     )
-
-
-class ExactForms:
-    """A pattern in the very forms of what its wildcards stand for.
-
-    Which settings and constants a function records may depend on the shapes.
-    """
-
-    def __init__(self, forms: Forms, allowed: Collection[int] | None = None) -> None:
-        self.forms = forms
-        self.allowed = allowed
-        self.matchers: dict[int, Matcher] = {}
-
-    def match(self, root: Tensor, bound: tuple[Any, ...]) -> Match | None:
-        """Return the match in which the wildcards stand for some values, or None."""
-        form = self.forms.form_at(bound)
-        if form is None:
-            return None
-        matcher = self.matchers.get(id(form))
-        if matcher is None:
-            matcher = Matcher(form, self.forms.text, self.allowed)
-            self.matchers[id(form)] = matcher
-        fixed = {x.serial: y for x, y in zip(form.leaves, bound, strict=True)}
-        binding = next(matcher.lay(root, fixed=fixed), None)
-        return None if binding is None else matcher.make_match(root, binding)
 
 
 #: What an operand is, told without what it is computed from: its op by name, a number
@@ -246,7 +224,10 @@ def describe_node(node: Tensor, numbers: Collection[complex]) -> Description:
     op = node.op
     written = describe_operands(op.name, node.inputs, numbers)
     spelling = op.traits.spelling
-    if spelling is None or (read := spelling.read(*node.inputs)) is None:
+    if spelling is None:
+        return written, None
+    read = spelling.read(*map(skip_identities, node.inputs))
+    if read is None:
         return written, None
     return written, describe_operands(spelling.op, read, numbers)
 
@@ -286,6 +267,23 @@ def _relate(a: Any, b: Any) -> int:
 #: The orders of a node's operands in which each may stand for one of a part, by the
 #: serials of part and node.
 Ways = dict[tuple[int, int], list[Pairs]]
+
+
+class Binding(NamedTuple):
+    """One way to lay a form over a node.
+
+    Attributes
+    ----------
+    values
+        What stands for each wildcard and part, by its serial.
+    orders
+        The operands of each part with those that stand for them.
+    """
+
+    values: dict[int, Any]
+    orders: dict[int, Pairs]
+
+
 #: A part as it is compared: its op, operands and settings.
 Reading = tuple[Op, tuple[Any, ...], Mapping[str, Any]]
 
@@ -348,6 +346,11 @@ class Matcher:
             ]
             for serial, (_, inputs, _) in self.parts.items()
         }  # fmt: skip
+        #: The parts with operands that may stand in either order.
+        self.turning = {
+            serial for serial, (op, inputs, _) in self.parts.items()
+            if len(inputs) == 2 and op.traits.commutative and not is_same_value(*inputs)
+        }  # fmt: skip
         #: How the last two operands of the whole relate at least.
         self.relation = self._find_relation(*self.parts[form.root.serial][1][-2:])
         #: The names of the ops that may stand for each part.
@@ -381,24 +384,24 @@ class Matcher:
 
     def may_stand(self, p: Any, x: Any) -> bool:
         """Return whether a value may stand for a part, whatever it is computed from."""
-        is_op = isinstance(p, Tensor) and p.serial in self.parts
-        if is_op:
+        if not isinstance(p, Tensor) or p.serial not in self.form.own:
             x = self.skip(x)
-            if not isinstance(x, Tensor):
-                return False
-            if self.allowed is not None and x.serial not in self.allowed:
-                return False
-            if x.op.name not in self.names[p.serial]:
-                return False
-            return not self.is_canonical or self._is_read_as(x, p)
-        if isinstance(p, Tensor) and p.serial in self.wild:
+            if isinstance(p, Tensor) or isinstance(x, Tensor):
+                return p is x
+            if self.constants:
+                return is_equal_constant(p, x)
+            return is_value(p) == is_value(x)
+        names = self.names.get(p.serial)
+        if names is None:  # a wildcard
             if self.wild[p.serial] and number_of(x) is None:
                 return False
             return is_value(x)
-        if isinstance(p, Tensor) or isinstance(x, Tensor):
-            return p is x
+        x = self.skip(x)
         return (
-            is_equal_constant(p, x) if self.constants else is_value(p) == is_value(x)
+            isinstance(x, Tensor)
+            and x.op.name in names
+            and (self.allowed is None or x.serial in self.allowed)
+            and (not self.is_canonical or self._is_read_as(x, p))
         )
 
     def list_orders(self, p: Tensor, x: Tensor) -> list[Pairs]:
@@ -411,23 +414,24 @@ class Matcher:
         if len(inputs) != len(operands):
             return []
         if self.settings and not (
-            (op is other or (op.maker == other.maker and not op.custom))
-            and has_same_settings(params, settings)
+            is_same_op(op, other) and has_same_settings(params, settings)
         ):
             return []
-        orders = [operands]
-        # The other order of one value, in either of the two, is the same again.
-        if (
-            len(inputs) == 2
-            and op.traits.commutative
-            and not (is_same_value(*inputs) or is_same_value(*operands))
-        ):
-            orders.append(operands[::-1])
-        return [
-            tuple(zip(inputs, order, strict=True))
-            for order in orders
-            if all(map(self.may_stand, inputs, order))
-        ]
+        found = []
+        if self._may_stand_all(inputs, operands):
+            found.append(tuple(zip(inputs, operands, strict=True)))
+        if p.serial in self.turning:
+            turned = operands[::-1]
+            # The other order of one value is the same again.
+            if self._may_stand_all(inputs, turned) and not is_same_value(*operands):
+                found.append(tuple(zip(inputs, turned, strict=True)))
+        return found
+
+    def _may_stand_all(self, parts: Sequence[Any], values: Sequence[Any]) -> bool:
+        for p, x in zip(parts, values, strict=True):
+            if not self.may_stand(p, x):
+                return False
+        return True
 
     def may_start(self, described: Description) -> bool:
         """Return whether the form may stand at a node of such an op and operands."""
@@ -467,7 +471,8 @@ class Matcher:
                 for i in self.below[p.serial]
             ]
         for key in sorted(ways):  # operands before what reads them
-            if below := self.below[key[0]]:
+            below = self.below[key[0]]
+            if below and ways[key]:
                 ways[key] = [
                     pairs
                     for pairs in ways[key]
@@ -483,14 +488,9 @@ class Matcher:
         return any(len(ways[key]) > 1 and self.below[key[0]] for key in ways)
 
     def lay(
-        self,
-        root: Tensor,
-        ways: Ways | None = None,
-        *,
-        fixed: Mapping[int, Any] | None = None,
-        most: int | None = None,
-    ) -> Iterator[dict[int, Any]]:
-        """Yield each way to lay the form over a node: values of its parts by serial.
+        self, root: Tensor, ways: Ways | None = None, most: int | None = None
+    ) -> Iterator[Binding]:
+        """Yield each way to lay the form over a node.
 
         Parameters
         ----------
@@ -498,22 +498,20 @@ class Matcher:
             The node.
         ways
             What `find_ways` has found there.
-        fixed
-            What wildcards stand for, where that is known.
         most
             End after so many steps, without an error.
         """
         ways = self.find_ways(root) if ways is None else ways
         if not ways.get((self.form.root.serial, root.serial)):
             return
-        bound: dict[int, Any] = dict(fixed or {})
+        values: dict[int, Any] = {}
+        orders: dict[int, Pairs] = {}
         trail: list[int] = []
-        choices: list[tuple[Todo, int]] = [((self.form.root, root, None), 0)]
+        todo: Todo = (self.form.root, root, None)
+        #: Other orders of some parts: what is left then, and how many values are known.
+        choices: list[tuple[int, Pairs, Todo, int]] = []
         steps = 0
-        while choices:
-            todo, size = choices.pop()
-            while len(trail) > size:
-                del bound[trail.pop()]
+        while True:
             while todo is not None:
                 steps += 1
                 if steps > (most or MOST_STEPS):
@@ -529,23 +527,29 @@ class Matcher:
                 is_op = p.serial in self.parts
                 if is_op:
                     x = self.skip(x)
-                known = bound.get(p.serial, MISSING)
+                known = values.get(p.serial, MISSING)
                 if known is not MISSING:
                     if self.is_same(known, x):
                         continue
                     break
-                bound[p.serial] = x
+                values[p.serial] = x
                 trail.append(p.serial)
                 if not is_op:
                     continue
                 first, *others = ways[p.serial, x.serial]
-                choices += [
-                    (self._add_pairs(pairs, todo), len(trail))
-                    for pairs in reversed(others)
-                ]
+                for pairs in reversed(others):
+                    choices.append((p.serial, pairs, todo, len(trail)))
+                orders[p.serial] = first
                 todo = self._add_pairs(first, todo)
             else:
-                yield dict(bound)
+                yield Binding(dict(values), dict(orders))
+            if not choices:
+                return
+            serial, pairs, todo, size = choices.pop()
+            while len(trail) > size:
+                del values[trail.pop()]
+            orders[serial] = pairs
+            todo = self._add_pairs(pairs, todo)
 
     def _add_pairs(self, pairs: Pairs, todo: Todo) -> Todo:
         """Return what is left to compare, with the wildcards and parts of pairs."""
@@ -554,31 +558,57 @@ class Matcher:
                 todo = (a, b, todo)
         return todo
 
-    def list_bound(self, binding: Mapping[int, Any]) -> tuple[Any, ...]:
+    def list_bound(self, binding: Binding) -> tuple[Any, ...]:
         """Return what the wildcards stand for, in their order."""
-        return tuple([binding[x.serial] for x in self.form.leaves])
+        return tuple([binding.values[x.serial] for x in self.form.leaves])
 
-    def make_match(self, root: Tensor, binding: Mapping[int, Any]) -> Match:
+    def has_details(self, binding: Binding, exact: PatternForm) -> bool:
+        """Return whether what stands for the parts has the settings and constants.
+
+        They are those of ``exact``, the form for the very shapes and dtypes of what the
+        wildcards stand for: a function may record others for others.
+        """
+        if exact.structure != self.form.structure:
+            return False
+        values, orders = binding
+        for p, (op, params, constants) in zip(
+            self.form.nodes, exact.details, strict=True
+        ):
+            other, _, settings = unwrap_deferred(values[p.serial])
+            if not (is_same_op(op, other) and has_same_settings(params, settings)):
+                return False
+            for i, a in constants:
+                x = self.skip(orders[p.serial][i][1])
+                if not (a is x if isinstance(a, Tensor) else is_equal_constant(a, x)):
+                    return False
+        return True
+
+    def make_match(self, root: Tensor, binding: Binding) -> Match:
         """Return the match that values of all parts are."""
-
-        def agrees(p: Any, x: Any) -> bool:
-            if not isinstance(p, Tensor) or p.serial not in self.form.own:
-                return self.may_stand(p, x)
-            return is_same_value(
-                binding[p.serial], self.skip(x) if p.serial in self.parts else x
-            )
-
-        numbers = [*self.form.leaves, *self.form.nodes]
-        place = {x.serial: i for i, x in enumerate(numbers)}
+        values, orders = binding
         nodes, sources = [], []
         for p in self.form.nodes:
-            node = binding[p.serial]
-            _, inputs, _ = self.parts[p.serial]
-            if not all(map(agrees, inputs, unwrap_deferred(node)[1])):
-                inputs = inputs[::-1]
-            read = [place.get(getattr(a, "serial", -1), -1) for a in inputs]
-            # Operands beyond the op's own are read for their lengths alone.
-            read += [-1] * (len(node.inputs) - len(read))
+            node, pairs = values[p.serial], orders[p.serial]
+            read = self.sources[p.serial]
+            if len(read) == 2 and pairs[0][1] is not unwrap_deferred(node)[1][0]:
+                read = read[::-1]
+            if len(node.inputs) > len(read):  # others are read for their lengths alone
+                read += (-1,) * (len(node.inputs) - len(read))
             nodes.append(node)
-            sources.append(tuple(read))
+            sources.append(read)
         return Match(root, self.list_bound(binding), tuple(nodes), tuple(sources))
+
+    @cached_property
+    def sources(self) -> dict[int, tuple[int, ...]]:
+        """Where the operands of each part come from, as in `Match`."""
+        numbers = [*self.form.leaves, *self.form.nodes]
+        place = {x.serial: i for i, x in enumerate(numbers)}
+        return {
+            serial: tuple([place.get(getattr(a, "serial", -1), -1) for a in inputs])
+            for serial, (_, inputs, _) in self.parts.items()
+        }
+
+
+def is_same_op(a: Op, b: Op) -> bool:
+    """Return whether two ops are one, or made alike for each node."""
+    return a is b or (a.maker == b.maker and not a.custom)

@@ -14,7 +14,6 @@ from collections import Counter, defaultdict
 from collections.abc import (
     Callable,
     Hashable,
-    Iterator,
     Mapping,
     Sequence,
 )
@@ -41,7 +40,7 @@ from workbench.rewrite.forms import (
     number_of,
     own_inputs,
 )
-from workbench.rewrite.patterns import Description, ExactForms, Matcher
+from workbench.rewrite.patterns import Description, Matcher
 
 #: The groups of rules, in the order in which their rules are tried at a node.
 GROUPS = ("stabilise", "simplify", "contract")
@@ -315,24 +314,17 @@ class PairRule(Rule):
 
     def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
         """Return what may take the place of a node, or None."""
-        for bound in self._list_bound(node, matchers):
-            if self.holds(bound):
-                return Replacement(bound, self.right)
-        return None
-
-    def _list_bound(
-        self, node: Tensor, matchers: dict[Any, Any]
-    ) -> Iterator[tuple[Any, ...]]:
-        """Yield what the wildcards stand for in each way that a side stands there."""
-        for i, (pattern, known) in enumerate(self.matchers):
+        for pattern, known in self.matchers:
             for matcher in known:
                 for binding in matcher.lay(node):
                     bound = matcher.list_bound(binding)
                     if not self.is_trusted:
-                        exact = matchers.setdefault((self, i), ExactForms(pattern))
-                        if exact.match(node, bound) is None:
+                        exact = pattern.form_at(bound)
+                        if exact is None or not matcher.has_details(binding, exact):
                             continue
-                    yield bound
+                    if self.holds(bound):
+                        return Replacement(bound, self.right)
+        return None
 
     def holds(self, bound: Sequence[Any]) -> bool:
         """Return whether the condition holds for what the wildcards stand for."""

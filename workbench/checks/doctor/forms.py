@@ -25,7 +25,7 @@ from workbench.checks.doctor.spelling import LEFT_OUT, quote_operand
 from workbench.core import walk
 from workbench.core.tensor import Tensor, value_of
 from workbench.ops.indexing import GETITEM
-from workbench.rewrite.patterns import Matcher
+from workbench.rewrite.patterns import Binding, Matcher
 from workbench.rewrite.rule import (
     AXES,
     RULES,
@@ -183,14 +183,14 @@ def _find_readings(
     """Yield the ways in which the left side of a row stands at a root, a node in it."""
     for matcher in _list_matchers(rule):
         for binding in matcher.lay(root):
-            if any(binding.get(serial) is node for serial in matcher.parts):
+            if any(binding.values.get(serial) is node for serial in matcher.parts):
                 found = _read_binding(rule, matcher, binding, o)
                 if found is not None:
                     yield found
 
 
 def _read_binding(
-    rule: PairRule, matcher: Matcher, binding: Mapping[int, Any], o: Operands
+    rule: PairRule, matcher: Matcher, binding: Binding, o: Operands
 ) -> _Reading | None:
     """Return what a binding says; None where a wildcard stands for no operand."""
     reductions = rule.reductions if isinstance(rule, ReductionRule) else ()
@@ -202,7 +202,7 @@ def _read_binding(
     seen: set[int] = set()
     while waiting:
         p, indices = waiting.pop()
-        node = binding[p.serial]
+        node = binding.values[p.serial]
         if node.op.name in reductions:
             indices = ""  # what takes entries of a sum takes none of its terms
             axes = node.params
@@ -215,7 +215,7 @@ def _read_binding(
             found = next(
                 (
                     (reader, k)
-                    for reader, k in _find_operands(node, binding[a.serial])
+                    for reader, k in _find_operands(node, binding.values[a.serial])
                     if (reader.serial, k) not in used
                 ),
                 None,
