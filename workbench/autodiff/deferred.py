@@ -156,7 +156,7 @@ class Nest(NamedTuple):
 
 def _as_setting(x: Any, operands: list[Any]) -> Any:
     """Return an argument as a setting; its Tensors and arrays become operands."""
-    if isinstance(x, Tensor) or type(x) is np.ndarray:
+    if isinstance(x, Tensor) or type(x) is np.ndarray or types.is_device_array(x):
         operands.append(x)
         return Hole(len(operands) - 1)
     kind = type(x)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.dims import has_dim
 from workbench.core.op import implements
 from workbench.core.tensor import admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Axis, Spec
@@ -149,6 +150,8 @@ def _vector_norm(
 
 def _largest(size: Array, axis: Axis, keepdims: bool = False) -> Array:
     """Return the largest of magnitudes; of none it is 0."""
+    if has_dim(shape_of(size)):  # a magnitude that ties with this 0 has no slope
+        return np.max(size, axis=axis, keepdims=keepdims, initial=0.0)
     choose: Any = np.sum if 0 in shape_of(size) else np.max
     return choose(size, axis=axis, keepdims=keepdims)
 
@@ -165,7 +168,9 @@ def _matrix_norm(
         return y if keepdims else np.squeeze(y, axes)
     if ord in (2, -2, "nuc"):
         values = singular_values(moveaxis(x, axes, (-2, -1)))
-        choose = np.sum if ord == "nuc" else _largest if ord == 2 else np.min
+        choose = np.min if ord == -2 else np.max
+        if ord == "nuc" or (ord == 2 and 0 in shape_of(values)):
+            choose = np.sum
         y = choose(values, axis=-1)
         return np.expand_dims(y, axes) if keepdims else y
     raise ValueError(f"Invalid norm order {ord!r} for matrices.")
