@@ -14,7 +14,7 @@ from typing import Any
 from workbench.backends import text
 from workbench.backends.text import Form
 from workbench.core import blame, dims
-from workbench.core.deferred import DeferredOp
+from workbench.core.deferred import base_op
 from workbench.core.dims import Dim, Length
 from workbench.core.graph import Graph, inline
 from workbench.core.schedule import Observer, Schedule, compute_node
@@ -83,7 +83,7 @@ def find_checks(graph: Graph, nodes: Sequence[Tensor]) -> Checks | None:
     steps = {}
     needed = _find_needed_lengths(nodes)
     for node in nodes:
-        op = node.op.base if isinstance(node.op, DeferredOp) else node.op
+        op = base_op(node)
         has_rule = op.lengths is not None or op.infer is not None
         trusted = op.elementwise or (has_rule and not op.custom)
         looks = _plan_looks(node, told, trusted=trusted)
