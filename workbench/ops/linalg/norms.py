@@ -9,7 +9,7 @@ import numpy as np
 from workbench.core.dims import has_dim
 from workbench.core.op import implements
 from workbench.core.tensor import admit, apply, value_of
-from workbench.core.types import Array, ArrayLike, Axis, Spec
+from workbench.core.types import Array, ArrayLike, Axis, Params, Spec
 from workbench.ops.define import dtype_of, op, shape_of
 from workbench.ops.elementwise import conjugate, divide_by_length
 from workbench.ops.linalg.shared import eye_like, matrices
@@ -151,7 +151,8 @@ def _vector_norm(
 def _largest(size: Array, axis: Axis, keepdims: bool = False) -> Array:
     """Return the largest of magnitudes; of none it is 0."""
     if has_dim(shape_of(size)):  # a magnitude that ties with this 0 has no slope
-        return np.max(size, axis=axis, keepdims=keepdims, initial=0.0)
+        of: Params = {"axis": axis, "keepdims": keepdims}
+        return np.max(size, initial=0.0, **of)  # a Tensor: of unknown length
     choose: Any = np.sum if 0 in shape_of(size) else np.max
     return choose(size, axis=axis, keepdims=keepdims)
 
