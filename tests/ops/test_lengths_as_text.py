@@ -29,6 +29,17 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "fft2": (lambda x: np.imag(np.fft.fft2(x)), TABLES),
     "svdvals": (lambda x: np.linalg.svd(x, compute_uv=False), TABLES),
     "nuclear norm": (lambda x: np.linalg.norm(x, "nuc"), TABLES),
+    "norm of a vector": (lambda x: np.linalg.norm(x, np.inf), [*LINES, ((0,),)]),
+    "norm of a matrix": (lambda x: np.linalg.norm(x, 1), [*TABLES, ((0, 2),)]),
+    "correlate": (
+        lambda x, y: np.correlate(x, y, "full"),
+        [((6,), (3,)), ((1,), (1,)), ((2,), (5,))],
+    ),
+    "take_along_axis": (
+        lambda x: np.take_along_axis(x, np.argsort(x, axis=1)[:, :1], 1),
+        TABLES,
+    ),
+    "std of some": (lambda x: np.std(x, axis=1, where=np.array(True)), TABLES),
     "qr": (lambda x: np.linalg.qr(x)[1], TABLES),
     "qr complete": (
         lambda x: np.abs(np.linalg.qr(x, mode="complete")[1]),

@@ -9,16 +9,16 @@ they run, so every order works.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.autodiff import batch as batching
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.call import Call
-from workbench.autodiff.steps import KIND, Settings
+from workbench.autodiff.steps import Sealed
 from workbench.core import dims, hooks, types
 from workbench.core.op import LENGTHS, OPS, Op
 from workbench.core.refusals import name_of
@@ -28,16 +28,6 @@ from workbench.core.types import Batched, Params, Spec
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.ops import define
 from workbench.ops.define import dtype_of, shape_of
-
-
-@contextmanager
-def _keep_kind() -> Iterator[None]:
-    """Leave `KIND` as it was after the block, also where the block fails."""
-    token = KIND.set(None)
-    try:
-        yield
-    finally:
-        KIND.reset(token)
 
 
 def declare_run(
@@ -51,8 +41,10 @@ def declare_run(
     def compute(*arrays: Any, **params: Any) -> tuple[Any, ...]:
         outputs = tuple(run(arrays, **params))
         if any(isinstance(y, Tensor) and y._value is None for y in outputs):
+            of = next(iter(params.get("args", ())), None)
+            what = of if isinstance(of, Op) else params.get("function")
             raise TraceError(
-                f"{name} of {params.get('function', params.get('of'))} reads a symbol"
+                f"{name} of {what} reads a symbol"
                 " besides its arguments, which has no value when it runs. Give it as an"
                 " argument."
             )
@@ -69,43 +61,23 @@ def _require_lengths(operands: Sequence[Any]) -> None:
         raise UnknownLengthError("a rule that runs when lengths are known")
 
 
-def _infer_by_tracing(
-    run: Callable[..., Sequence[Any]],
-) -> Callable[..., tuple[Spec, ...]]:
-    """Return the specs of the outputs of a flat function, at known lengths."""
-
-    def infer(*operands: Any, **params: Any) -> tuple[Spec, ...]:
-        made = record(
-            lambda leaves: list(run(leaves, **params)), _check_known(operands)
-        )
-        return tuple(types.spec_of(y) for y in made.outputs)
-
-    return infer
+# The rules of an op, as functions of all that they read
 
 
-def _check_known(operands: Sequence[Any]) -> list[Any]:
-    if any(isinstance(x, Spec) and dims.has_dim(x.shape) for x in operands):
-        raise UnknownLengthError("asked at stand-ins")
-    return list(operands)
-
-
-# A reverse rule
-
-
-def _run_pull(
-    arrays: Sequence[Any],
-    *,
+def pull_later(
     of: Op,
     rule: define.Rule | None,
     mask: int,
-    given: tuple[bool, ...] | None,
-    settings: Settings,
+    g: Any,
+    y: Any,
+    inputs: tuple[Any, ...],
+    settings: Sealed,
 ) -> list[Any]:
     """Return what a rule (None: the op's) passes on, for inputs whose bit is set."""
-    g, y, inputs = _split_operands(arrays, given)
     pull = rule or of.pull
     assert pull is not None
-    passed = list(pull(mask, g, y, inputs, dict(settings)))
+    g = define.Parts(g) if isinstance(y, tuple) else g
+    passed = list(pull(mask, g, y, inputs, dict(settings.items)))
     cotangents = []
     for i, x in enumerate(inputs):
         if mask >> i & 1:
@@ -115,113 +87,58 @@ def _run_pull(
     return cotangents
 
 
-def _split_operands(
-    arrays: Sequence[Any], given: tuple[bool, ...] | None
-) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Return the cotangents, the outputs and the inputs among the operands.
-
-    ``given`` says of each output whether it has a cotangent; None for a single one.
-    """
-    rest = iter(arrays)
-    if given is None:
-        return next(rest), next(rest), tuple(rest)
-    g = define.Parts(next(rest) if there else None for there in given)
-    y = tuple(next(rest) for _ in given)
-    return g, y, tuple(rest)
-
-
 def _cotangent_specs(
-    *operands: Any,
-    of: Op,
-    rule: object,
-    mask: int,
-    given: tuple[bool, ...] | None,
-    settings: Settings,
-) -> tuple[Spec, ...]:
-    _, _, inputs = _split_operands(operands, given)
-    return tuple(
+    of: Op, rule: Any, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], *_: Any
+) -> list[Spec]:
+    return [
         Spec(shape_of(x), dtype_of(x)) for i, x in enumerate(inputs) if mask >> i & 1
-    )
+    ]
 
 
-declare_run(
-    "vjp", _run_pull, _cotangent_specs, "the rule of the op, as the program runs"
-)
-
-
-# A forward rule
-
-
-def _run_push(
-    arrays: Sequence[Any],
-    *,
+def push_later(
     of: Op,
     rule: define.Rule | None,
-    moving: tuple[bool, ...],
-    count: int | None,
-    settings: Settings,
+    tangents: tuple[Any, ...],
+    y: Any,
+    inputs: tuple[Any, ...],
+    settings: Sealed,
 ) -> list[Any]:
-    """Return the tangents of the outputs of an op; ``count`` is None for one output."""
-    rest = iter(arrays)
-    tangents = tuple(next(rest) if there else None for there in moving)
-    y: Any = next(rest) if count is None else tuple(next(rest) for _ in range(count))
-    inputs = tuple(rest)
+    """Return the tangents of the outputs of an op, by a rule (None: the op's)."""
     push = rule or forward.push_of(of)
     assert push is not None
-    pushed = push(tangents, y, inputs, dict(settings))
-    parts = (y,) if count is None else y
-    tangents_out = (pushed,) if count is None else pushed
-    if pushed is None:
-        tangents_out = (None,) * len(parts)
+    pushed = push(tangents, y, inputs, dict(settings.items))
+    parts = y if isinstance(y, tuple) else (y,)
+    moved = (None,) * len(parts) if pushed is None else pushed
     return [
         np.zeros_like(part) if t is None else forward.fit_tangent(t, part)
-        for t, part in zip(tangents_out, parts, strict=True)
+        for t, part in zip(
+            moved if isinstance(moved, tuple) else (moved,), parts, strict=True
+        )
     ]
 
 
 def _tangent_specs(
-    *operands: Any,
-    of: Op,
-    rule: object,
-    moving: tuple[bool, ...],
-    count: int | None,
-    settings: Settings,
-) -> tuple[Spec, ...]:
-    first = sum(moving)
-    outputs = operands[first : first + (1 if count is None else count)]
-    return tuple(Spec(shape_of(y), dtype_of(y)) for y in outputs)
+    of: Op, rule: object, tangents: object, y: Any, inputs: object, settings: object
+) -> list[Spec]:
+    parts = y if isinstance(y, tuple) else (y,)
+    return [Spec(shape_of(part), dtype_of(part)) for part in parts]
 
 
-declare_run(
-    "jvp", _run_push, _tangent_specs, "the rule of the op, as the program runs"
-)
-
-
-# A rule for batches
-
-
-def _run_batch(
-    arrays: Sequence[Any], *, of: Op, batched: Batched, settings: Settings
-) -> Sequence[Any]:
+def batch_later(
+    of: Op, inputs: tuple[Any, ...], batched: Batched, settings: Sealed
+) -> Any:
     """Return the outputs of an op for many examples."""
-    first = next(x for x, b in zip(arrays, batched, strict=True) if b)
-    with _keep_kind():
-        outputs = batching.apply_to_examples(
-            of, tuple(arrays), batched, dict(settings), shape_of(first)[0]
-        )
-        if isinstance(outputs, Tensor):
-            outputs = define.split_outputs(outputs)
-    KIND.set(outputs)
-    return outputs if isinstance(outputs, tuple) else (outputs,)
+    first = next(x for x, b in zip(inputs, batched, strict=True) if b)
+    made = batching.apply_to_examples(
+        of, inputs, batched, dict(settings.items), shape_of(first)[0]
+    )
+    return define.split_outputs(made) if isinstance(made, Tensor) else made
 
 
-BATCH = declare_run(
-    "batch", _run_batch, None, "the rule of the op, as the program runs"
-)
-BATCH.infer = _infer_by_tracing(_run_batch)
+LENGTHS[pull_later], LENGTHS[push_later] = _cotangent_specs, _tangent_specs
 
 
-# A function
+# The arguments of a call, as operands and settings
 
 
 class Hole(int):
@@ -230,53 +147,45 @@ class Hole(int):
     __slots__ = ()
 
 
-class ListSetting(tuple[Any, ...]):
-    """A list among the arguments of a call, as a setting holds it."""
+class Nest(NamedTuple):
+    """A list, dict or slice among the arguments of a call, as a setting holds it."""
 
-    __slots__ = ()
-
-
-class SliceSetting(tuple[Any, ...]):
-    """A slice among the arguments of a call, as a setting holds it."""
-
-    __slots__ = ()
+    kind: Any
+    parts: tuple[Any, ...]
 
 
-class DictSetting(tuple[Any, ...]):
-    """A dict among the arguments of a call, as a setting holds it."""
-
-    __slots__ = ()
-
-
-def _as_setting(x: object, operands: list[Any]) -> object:
+def _as_setting(x: Any, operands: list[Any]) -> Any:
     """Return an argument as a setting; its Tensors and arrays become operands."""
-    if isinstance(x, Tensor) or type(x) is np.ndarray:
+    if isinstance(x, Tensor) or type(x) is np.ndarray or types.is_device_array(x):
         operands.append(x)
         return Hole(len(operands) - 1)
-    if type(x) is tuple:
-        return tuple(_as_setting(y, operands) for y in x)
-    if type(x) is list:
-        return ListSetting(_as_setting(y, operands) for y in x)
-    if type(x) is slice:
-        return SliceSetting(_as_setting(y, operands) for y in (x.start, x.stop, x.step))
-    if type(x) is dict:
-        return DictSetting((k, _as_setting(v, operands)) for k, v in x.items())
-    return x
+    kind = type(x)
+    if kind is slice:
+        x = (x.start, x.stop, x.step)
+    elif kind is dict:
+        x = x.items()
+    elif kind is not tuple and kind is not list:
+        return x
+    parts = tuple(_as_setting(y, operands) for y in x)
+    return parts if kind is tuple else Nest(kind, parts)
 
 
-def _fill_operands(x: object, operands: Sequence[Any]) -> Any:
+def _fill_operands(x: Any, operands: Sequence[Any]) -> Any:
     """Return the argument again, with other operands."""
     if type(x) is Hole:
         return operands[x]
-    if type(x) is ListSetting:
-        return [_fill_operands(y, operands) for y in x]
-    if type(x) is SliceSetting:
-        return slice(*[_fill_operands(y, operands) for y in x])
-    if type(x) is DictSetting:
-        return {k: _fill_operands(v, operands) for k, v in x}
     if type(x) is tuple:
         return tuple(_fill_operands(y, operands) for y in x)
+    if type(x) is Nest:
+        parts = [_fill_operands(y, operands) for y in x.parts]
+        return slice(*parts) if x.kind is slice else x.kind(parts)
     return x
+
+
+# The node of a call
+
+#: What the last call returned, for how it nests.
+KIND: ContextVar[Any] = ContextVar("kind", default=None)
 
 
 def _run_call(
@@ -284,35 +193,55 @@ def _run_call(
     *,
     function: Callable[..., object],
     args: tuple[object, ...],
-    settings: DictSetting,
+    settings: Nest,
     single: bool = False,
 ) -> Sequence[Any]:
     """Return the results of a function, flat; ``single`` says it returns no list."""
-    with _keep_kind():
+    token = KIND.set(None)  # of the calls inside, also where one of them fails
+    try:
         made = function(
             *_fill_operands(args, arrays), **_fill_operands(settings, arrays)
         )
+    finally:
+        KIND.reset(token)
     KIND.set(made)
     return list(made) if isinstance(made, (tuple, list)) else [made]
 
 
-def _infer_call(
+def _tell_lengths(
     *operands: Any,
     function: Callable[..., object],
     args: tuple[object, ...],
-    settings: DictSetting,
+    settings: Nest,
     single: bool = False,
 ) -> tuple[Any, ...]:
-    """Return the shapes of the results, where the function has a rule of them."""
+    """Return the shapes or specs of the results, if the function has a rule of them."""
     rule = LENGTHS.get(function)
     if rule is None:
         raise UnknownLengthError("measured when it runs")
     made = rule(*_fill_operands(args, operands), **_fill_operands(settings, operands))
+    KIND.set(made if isinstance(made, list) else None)
     return tuple(made) if isinstance(made, list) else (made,)
 
 
-CALL = declare_run("call", _run_call, None, "the derivative of the function")
-CALL.infer, CALL.lengths = _infer_by_tracing(_run_call), _infer_call
+def _infer(*operands: Any, **params: Any) -> tuple[Any, ...]:
+    """Return the specs of the results, at known lengths; a rule may tell them."""
+    if LENGTHS.get(params["function"]) in (_cotangent_specs, _tangent_specs):
+        return _tell_lengths(*operands, **params)
+    made = record(lambda leaves: _run_call(leaves, **params), operands)
+    return tuple(types.spec_of(y) for y in made.outputs)
+
+
+def _declare_call(name: str, rule: str) -> Op:
+    made = declare_run(name, _run_call, _infer, rule)
+    made.lengths = _tell_lengths
+    return made
+
+
+CALL = _declare_call("call", "the derivative of the function")
+BATCH = _declare_call("batch", "the rule of the op, as the program runs")
+for _name in ("vjp", "jvp"):
+    _declare_call(_name, "the rule of the op, as the program runs")
 
 
 def _spell_call(node: Tensor) -> tuple[str, dict[str, Any]] | None:
@@ -324,24 +253,19 @@ def _spell_call(node: Tensor) -> tuple[str, dict[str, Any]] | None:
     def code(x: Any) -> str:
         if type(x) is Hole:
             return f"{{{x}}}"
-        if type(x) is DictSetting:
-            return f"dict([{', '.join(f'({code(k)}, {code(v)})' for k, v in x)}])"
-        if type(x) in (ListSetting, SliceSetting, tuple):
-            inside = ", ".join(map(code, x)) + "," * (type(x) is tuple and len(x) == 1)
-            return _AROUND[type(x)].format(inside)
+        if type(x) is tuple:
+            return f"({', '.join(map(code, x))}{',' * (len(x) == 1)})"
+        if type(x) is Nest:
+            return _AROUND[x.kind].format(", ".join(map(code, x.parts)))
         named[f"v{len(named)}"] = x
         return f"{{v{len(named) - 1}}}"
 
     given = [*map(code, params["args"])]
-    given += [f"{k}={code(v)}" for k, v in params["settings"]]
+    given += [f"{k}={code(v)}" for k, v in params["settings"].parts]
     return f"{name_of(params['function'])}({', '.join(given)})", named
 
 
-_AROUND: dict[type, str] = {
-    ListSetting: "[{}]",
-    SliceSetting: "slice({})",
-    tuple: "({})",
-}
+_AROUND: dict[type, str] = {list: "[{}]", slice: "slice({})", dict: "dict([{}])"}
 CALL.template = _spell_call
 
 
@@ -359,17 +283,26 @@ def is_single(node: object) -> bool:
     )
 
 
+#: What runs a rule of an op, by the name of the node.
+_RULES: dict[str, Callable[..., Any]] = {
+    "vjp": pull_later,
+    "jvp": push_later,
+    "batch": batch_later,
+}
+
+
 def _call_deferred(
-    function: Callable[..., object], args: Iterable[object], settings: Params
+    function: Callable[..., object] | str, args: Iterable[object], settings: Params
 ) -> Any:
-    """Return a call of a function as one node, which runs it on arrays."""
+    """Return a call of a function, or rule, as one node that runs it on arrays."""
+    name = function if isinstance(function, str) else "call"
     operands: list[Any] = []
     params = {
-        "function": function,
+        "function": _RULES.get(name, function),
         "args": _as_setting(tuple(args), operands),
         "settings": _as_setting(dict(settings), operands),
     }
-    parts = define.apply_and_split(CALL, tuple(operands), params)
+    parts = define.apply_and_split(OPS[name], tuple(operands), params)
     result_kind = KIND.get()
     if isinstance(result_kind, list):
         return list(parts)

@@ -8,14 +8,13 @@ of overrides that reach into them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
-from workbench.core import blame, deferred, traces, types, walk
+from workbench.core import blame, deferred, hooks, traces, types, walk
 from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
 from workbench.core.memory import replace_handles
-from workbench.core.op import SINGULAR, Op, declare
+from workbench.core.op import SINGULAR, Op
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import is_live
 from workbench.core.types import Array, Params, Tangent
@@ -397,25 +396,30 @@ def _describe_escape(y: Tensor) -> TraceError:
 
 #: The settings of an op that a node runs, hashable.
 Settings = tuple[tuple[str, Any], ...]
-#: What the last call (or batch) returned, for how it nests.
-KIND: ContextVar[Any] = ContextVar("kind", default=None)
+
+
+class Sealed(NamedTuple):
+    """The settings of an op among the arguments of a call, which hold none of them."""
+
+    items: Settings
+
 
 
 def _rule_of(
     node: Tensor, rule: define.Rule, inside: tuple[Any, ...]
-) -> tuple[Op, Any, tuple[Any, ...], Params]:
+) -> tuple[Op, Any, tuple[Any, ...], Sealed]:
     """Return the op, the rule of an override (or None), operands and settings.
 
     ``inside`` is what the rule is given besides: rules of overrides for nodes inside.
     """
     if not inside:
         of, inputs, settings = deferred.unwrap_deferred(node)
-        return of, None, inputs, settings
+        return of, None, inputs, Sealed(tuple(settings.items()))
 
     def run(*arguments: Any) -> object:
         return rule(*arguments, *inside)
 
-    return node.op, run, node.inputs, node.params
+    return node.op, run, node.inputs, Sealed(tuple(node.params.items()))
 
 
 def defer_pull(
@@ -428,22 +432,10 @@ def defer_pull(
         for i, x in enumerate(inputs)
         if mask >> i & 1 and types.is_differentiable(dtype_of(x))
     )
-    y = outputs_of(node)
-    given = None
-    operands: list[Any] = [g, y]
-    if isinstance(y, tuple):
-        given = tuple(part is not None for part in g)
-        operands = [*(part for part in g if part is not None), *y]
-    params = {
-        "of": of,
-        "rule": rule,
-        "mask": mask,
-        "given": given,
-        "settings": tuple(settings.items()),
-    }
-    made = define.apply_and_split(declare("vjp"), (*operands, *inputs), params)
-    cotangents = iter(made)
-    return [next(cotangents) if mask >> i & 1 else None for i in range(len(inputs))]
+    g = tuple(g) if isinstance(g, tuple) else g
+    rest = (of, rule, mask, g, outputs_of(node), inputs, settings)
+    made = iter(hooks.call_deferred("vjp", rest, {}))
+    return [next(made) if mask >> i & 1 else None for i in range(len(inputs))]
 
 
 def defer_push(
@@ -455,27 +447,16 @@ def defer_push(
     if all(t is None for t in tangents):
         return None
     y = outputs_of(node)
-    many = isinstance(y, tuple)
-    params = {
-        "of": of,
-        "rule": rule,
-        "moving": tuple(t is not None for t in tangents),
-        "count": len(y) if many else None,
-        "settings": tuple(settings.items()),
-    }
-    moved = [t for t in tangents if t is not None]
-    operands = (*moved, *(y if many else (y,)), *inputs)
-    made = define.apply_and_split(declare("jvp"), operands, params)
-    return tuple(made) if many else made[0]
+    rest = (of, rule, tangents, y, inputs, settings)
+    made = hooks.call_deferred("jvp", rest, {})
+    return tuple(made) if isinstance(y, tuple) else made[0]
 
 
 def defer_batch(
     of: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
 ) -> Array | tuple[Array, ...]:
     """Return an op on a batch, by a node that runs its rule for batches."""
-    outputs = define.apply_and_split(
-        declare("batch"),
-        inputs,
-        {"of": of, "batched": batched, "settings": tuple(params.items())},
+    made: Array | tuple[Array, ...] = hooks.call_deferred(
+        "batch", (of, inputs, batched, Sealed(tuple(params.items()))), {}
     )
-    return outputs if isinstance(KIND.get(), tuple) else outputs[0]
+    return made

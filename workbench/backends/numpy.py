@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from workbench.backends import text
 from workbench.backends.text import Form
 from workbench.core import blame, dims
-from workbench.core.deferred import DeferredOp
+from workbench.core.deferred import base_op
 from workbench.core.dims import Dim, Length
 from workbench.core.graph import Graph, inline
 from workbench.core.schedule import Observer, Schedule, compute_node
@@ -70,10 +71,8 @@ class Checks:
 
 def find_checks(graph: Graph, nodes: Sequence[Tensor]) -> Checks | None:
     """Return the checks of a program; None if all lengths are known."""
-    if not (
-        any(map(_has_unknown_length, graph.leaves))
-        or any(map(_has_unknown_length, nodes))
-    ):
+    every = chain(graph.leaves, nodes)
+    if not any(dims.has_dim(spec.shape) for x in every for spec in _specs(x)):
         return None
     told: set[Any] = set()
     inputs = []
@@ -84,48 +83,32 @@ def find_checks(graph: Graph, nodes: Sequence[Tensor]) -> Checks | None:
     steps = {}
     needed = _find_needed_lengths(nodes)
     for node in nodes:
-        op = node.op.base if isinstance(node.op, DeferredOp) else node.op
+        op = base_op(node)
         has_rule = op.lengths is not None or op.infer is not None
         trusted = op.elementwise or (has_rule and not op.custom)
         looks = _plan_looks(node, told, trusted=trusted)
         # What nobody compares with need not be measured.
-        looks = [x for x in looks if not _gives_length(x) or _length_key(x) in needed]
+        looks = [x for x in looks if not isinstance(x[2], tuple) or x[2] in needed]
         if looks:
             steps[node.serial] = looks
     return Checks(inputs, steps) if inputs or steps else None
-
-
-def _has_unknown_length(node: Tensor) -> bool:
-    if node._value is not None:
-        return False
-    spec: Any = node.spec
-    specs = spec if type(spec) is tuple else (spec,)
-    return any(dims.has_dim(x.shape) for x in specs)
-
-
-def _gives_length(look: Look) -> bool:
-    return isinstance(look[2], tuple)
-
-
-def _length_key(look: Look) -> Any:
-    return look[2]
 
 
 def _find_needed_lengths(nodes: Sequence[Tensor]) -> set[Any]:
     """Return the lengths of nodes that shapes of other nodes name."""
     found: set[Any] = set()
     for node in nodes:
-        for spec in _specs(node):
-            for n in spec.shape:
-                if isinstance(n, Dim):
-                    alone = n.atom
-                    own = isinstance(alone, Length) and alone.tensor is node
-                    if not own:
-                        found.update(a.key for p in n.terms for a in p)
+        for n in chain.from_iterable(spec.shape for spec in _specs(node)):
+            alone = n.atom if isinstance(n, Dim) else None
+            if isinstance(n, Dim) and not (
+                isinstance(alone, Length) and alone.tensor is node
+            ):
+                found.update(a.key for p in n.terms for a in p)
     return found
 
 
 def _specs(node: Tensor) -> tuple[Any, ...]:
+    """Return the specs of a node's outputs; none if it has a value."""
     spec: Any = node.spec if node._value is None else ()
     return spec if isinstance(spec, tuple) else (spec,)
 

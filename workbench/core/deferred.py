@@ -51,6 +51,14 @@ def operand_shape(x: Any) -> tuple[Any, ...]:
     return shape
 
 
+#: What a deferred op has in common with its base. Not ``joins``: lengths may come from
+#: further operands, which are no parts.
+_SHARED = (
+    "carries", "combines", "cure", "custom", "graphs", "inner_sources", "kind", "lower",
+    "passes", "pattern", "reads", "repeats", "rule", "traits", "view",
+)  # fmt: skip
+
+
 class DeferredOp(Op):
     """An op on ``count`` operands, with settings that name places of its operands."""
 
@@ -61,24 +69,13 @@ class DeferredOp(Op):
         self.base = base
         self.count = count
         self.compute = self._compute
-        self.cure, self.custom = base.cure, base.custom
+        for fact in _SHARED:
+            setattr(self, fact, getattr(base, fact))
         self.masked = None if base.masked is None else deferred_op(base.masked, count)
         self.pull = None if base.pull is None else self._pull
         self.push = None if base.push is None else self._push
-        self.view, self.traits = base.view, base.traits
-        self.kind, self.combines = base.kind, base.combines
-        # Not ``joins``: lengths may come from further operands, which are no parts.
-        self.carries, self.passes, self.pattern = (
-            base.carries,
-            base.passes,
-            base.pattern,
-        )
         self.unfold = None if base.unfold is None else self._unfold
         self.pairs = None if base.pairs is None else self._pairs
-        self.rule, self.reads = base.rule, base.reads
-        self.graphs, self.inner_sources = base.graphs, base.inner_sources
-        self.repeats = base.repeats
-        self.lower = base.lower
 
     def __reduce__(self) -> Any:
         return deferred_op, (self.base, self.count)

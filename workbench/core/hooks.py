@@ -204,10 +204,11 @@ load_rules: Hook[[], None] = Hook(
 
 # What runs a rule or a function once lengths are known
 
-#: Set by `autodiff.deferred`; called where a function looks at an unknown length.
+#: Set by `autodiff.deferred`; called where a function, or a rule of an op (``"vjp"``,
+#: ``"jvp"``, ``"batch"``), looks at an unknown length.
 call_deferred: Hook[[Any, Any, dict[str, Any]], Any] = Hook(
     "call_deferred",
-    "Return the node that calls a function once lengths are known.",
+    "Return the node that calls a function, or rule, once lengths are known.",
     "workbench.autodiff.deferred",
 )
 #: Set by `autodiff.limits`; called by `autodiff.reverse`.

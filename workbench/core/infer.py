@@ -340,7 +340,7 @@ MOST_ENTRIES = 4**8
 
 
 def _infer_at_stand_ins(
-    op: Op, specs: list[Any], params: dict[str, Any], often: int = 8
+    op: Op, specs: list[Any], params: dict[str, Any], often: int = 4
 ) -> Specs:
     """Return what an op makes at lengths that it accepts; axes and dtypes are right.
 
@@ -394,8 +394,9 @@ def _stand_ins(specs: list[Any], count: int) -> tuple[Iterable[Any], Iterable[An
     far = [4**k for k in range(2, 9) if 4 ** (k * most) <= MOST_ENTRIES]
     equal = [(n,) * count for n in (*known, *range(8, 0, -1), 16, 32, *far)]
     uneven = islice(product((*known, 3, 2, 1), repeat=count), MOST_TRIES)
-    usual = chain([(3,) * count, (2,) * count], product((3, 2), repeat=count))
-    return islice(usual, 8), chain(equal, uneven)
+    # Equal ones, and lengths of which one is more than the next.
+    usual = [((m, n) * count)[:count] for m, n in ((3, 3), (2, 2), (3, 2), (2, 3))]
+    return dict.fromkeys(usual), chain(equal, uneven)
 
 
 def _shapes(x: object) -> list[Any]:

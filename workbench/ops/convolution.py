@@ -30,6 +30,8 @@ from workbench.ops.shaping import lay_out
 
 
 def _compute(a: Array, b: Array, *, mode: str, method: str, batch: int) -> Array:
+    if mode == "valid":  # NumPy would slide the longer one
+        _refuse_larger(shape_of(a)[batch:], shape_of(b)[batch:])
     if method == "fft":
         return _convolve_by_fft(a, b, mode, batch)
     if batch == 0 and len(shape_of(a)) == 1:
@@ -37,6 +39,10 @@ def _compute(a: Array, b: Array, *, mode: str, method: str, batch: int) -> Array
     if mode == "full":
         return _convolve_full(a, b, batch)
     return _convolve_valid(a, b, batch)
+
+
+def _convolve_lines(a: Array, b: Array, *, mode: str) -> Array:
+    return _compute(a, b, mode=mode, method="direct", batch=0)
 
 
 def _as_mode(mode: str) -> Any:
@@ -51,10 +57,14 @@ def _lengths(mode: str, a: Shape, b: Shape, batch: int) -> Shape:
     if mode == "full":
         spatial = [n + m - 1 for n, m in zip(a[batch:], b[batch:], strict=True)]
     else:
+        _refuse_larger(a[batch:], b[batch:])
         spatial = [n - m + 1 for n, m in zip(a[batch:], b[batch:], strict=True)]
-        if any(dims.is_always_less(n, 1) for n in spatial):
-            raise ValueError(f"mode 'valid': {b} is larger than {a} along an axis")
     return (*a[:batch], *spatial)
+
+
+def _refuse_larger(a: Shape, b: Shape) -> None:
+    if any(map(dims.is_always_less, a, b)):
+        raise ValueError(f"mode 'valid': {b} is larger than {a} along an axis")
 
 
 def _index_window(
@@ -305,7 +315,7 @@ def _declare_convolution(name: str, compute: Compute) -> Op:
     )
 
 
-CONVOLVE = _declare_convolution("convolve", np.convolve)
+CONVOLVE = _declare_convolution("convolve", _convolve_lines)
 CONVOLVE_ND = _declare_convolution("convolve_nd", _compute)
 
 
@@ -420,7 +430,7 @@ def correlate(a: Array, v: Array, mode: str = "valid") -> Array:
     """Correlate two vectors, the second conjugated, as `numpy.correlate` does."""
     a, v = _check_line(a, "correlate", "a"), _check_line(v, "correlate", "v")
     mode = _check_mode(mode, "correlate")
-    if shape_of(v)[0] <= shape_of(a)[0]:
+    if mode == "full" or shape_of(v)[0] <= shape_of(a)[0]:
         return convolve_arrays(a, np.flip(conjugate(v)), mode)
     # NumPy slides the shorter one, and turns the result round.
     return lay_out(np.flip(convolve_arrays(conjugate(v), np.flip(a), mode)), "C")

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from workbench.core import blame, dims, hooks, types, walk
 from workbench.core.dims import Dim
-from workbench.core.op import SINGULAR, UFUNCS, Op, Root, declare
+from workbench.core.op import FUNCTIONS, SINGULAR, UFUNCS, Op, Root, declare
 from workbench.core.tensor import (
     NO_PARAMS,
     ON_HOST,
@@ -863,9 +863,18 @@ def convert_like(array: types.ArrayLike | None, like: object) -> Any:
 
 def list_positions(*ends: Any, like: types.Array) -> types.Array:
     """Return `numpy.arange` of these ends as an array of the library of ``like``."""
-    arange: Any = np.arange
+    # Of a length that is not known yet NumPy would ask for the number.
+    arange: Any = FUNCTIONS[np.arange] if dims.has_dim(ends) else np.arange
     made: types.Array = arange(*ends, like=like)
     return made
+
+
+def list_indices(*ends: Any) -> Any:
+    """Return `numpy.arange` of these ends as an index, on the host where known."""
+    return list_positions(*ends, like=_HOST)
+
+
+_HOST = np.empty(0)  # host array: which library an index is of
 
 
 def require_value(x: object, what: str, cure: str) -> Any:

@@ -21,6 +21,7 @@ from workbench.core.dims import largest
 from workbench.core.op import Op, Root, implements, note_traits
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Array, ArrayLike, Axis, Params, Spec
+from workbench.ops import shaping
 from workbench.ops.define import (
     Compute,
     convert_dtype,
@@ -314,7 +315,7 @@ def mean(
 def count_chosen(a: Array, where: Array | bool, axis: Axis, keepdims: bool) -> Array:
     """Count the entries that ``where`` lets through, in the real dtype of ``a``."""
     dtype = np.finfo(a.dtype).dtype if a.dtype.kind in "fc" else float
-    chosen = np.broadcast_to(where, shape_of(a))
+    chosen = shaping.broadcast_to(admit(where), shape_of(a))
     return np.sum(chosen, axis=axis, keepdims=keepdims, dtype=dtype)
 
 

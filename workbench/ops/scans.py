@@ -15,7 +15,13 @@ from workbench.core.types import Array, ArrayLike, Axis
 from workbench.ops import define
 from workbench.ops.define import op
 from workbench.ops.elementwise import stop_gradient
-from workbench.ops.shaping import lay_like, moveaxis, normal_axes, normal_axis
+from workbench.ops.shaping import (
+    broadcast_to,
+    lay_like,
+    moveaxis,
+    normal_axes,
+    normal_axis,
+)
 from workbench.ops.taking import take
 
 
@@ -176,7 +182,7 @@ def diff(
     axis = normal_axis(axis, rank)
     one = tuple(1 if i == axis else k for i, k in enumerate(define.shape_of(a)))
     ends = [
-        x if x is None or define.shape_of(x) else np.broadcast_to(_as_array(x, a), one)
+        x if x is None or define.shape_of(x) else broadcast_to(_as_array(x, a), one)
         for x in (prepend, append)
     ]
     parts = [x for x in (ends[0], a, ends[1]) if x is not None]

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core import blame
+from workbench.core.dims import is_zero_length
 from workbench.core.tensor import Tensor, admit, value_of
 from workbench.core.types import Array, ArrayLike
 from workbench.errors import TraceError
@@ -123,7 +124,7 @@ def _filter(
     dtype = np.dtype(output) if output is not None else dtype_of(x)
     if complex_ and output is None:
         dtype = np.promote_types(dtype_of(x), np.complex64)
-    if 0 in shape_of(x):
+    if any(map(is_zero_length, shape_of(x))):
         return x if dtype_of(x) == dtype else x.astype(dtype)
     if dtype_of(x).kind in "biu":
         x = x.astype(float)

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.dims import has_dim
 from workbench.core.op import implements
 from workbench.core.tensor import admit, apply, value_of
-from workbench.core.types import Array, ArrayLike, Axis, Spec
+from workbench.core.types import Array, ArrayLike, Axis, Params, Spec
 from workbench.ops.define import dtype_of, op, shape_of
 from workbench.ops.elementwise import conjugate, divide_by_length
 from workbench.ops.linalg.shared import eye_like, matrices
@@ -149,6 +150,9 @@ def _vector_norm(
 
 def _largest(size: Array, axis: Axis, keepdims: bool = False) -> Array:
     """Return the largest magnitude, 0 for an empty array."""
+    if has_dim(shape_of(size)):  # a magnitude that ties with this 0 has no slope
+        of: Params = {"axis": axis, "keepdims": keepdims}
+        return np.max(size, initial=0.0, **of)  # a Tensor: of unknown length
     choose: Any = np.sum if 0 in shape_of(size) else np.max
     return choose(size, axis=axis, keepdims=keepdims)
 
@@ -165,7 +169,9 @@ def _matrix_norm(
         return y if keepdims else np.squeeze(y, axes)
     if ord in (2, -2, "nuc"):
         values = singular_values(moveaxis(x, axes, (-2, -1)))
-        choose = np.sum if ord == "nuc" else _largest if ord == 2 else np.min
+        choose = np.min if ord == -2 else np.max
+        if ord == "nuc" or (ord == 2 and 0 in shape_of(values)):
+            choose = np.sum
         y = choose(values, axis=-1)
         return np.expand_dims(y, axes) if keepdims else y
     raise ValueError(f"Invalid norm order {ord!r} for matrices.")

@@ -14,7 +14,7 @@ import scipy.linalg as _scipy
 
 from workbench.core.blame import suggest
 from workbench.core.deferred import operand_shape
-from workbench.core.dims import largest, smallest
+from workbench.core.dims import smallest
 from workbench.core.op import LENGTHS
 from workbench.core.types import Array, Shape
 from workbench.errors import UnknownLengthError
@@ -109,33 +109,6 @@ def __dir__() -> list[str]:
 # Shapes of what runs when lengths are known, from those of the arguments
 
 
-def _toeplitz_lengths(c: Array, r: Array | None = None) -> Shape:
-    shape, other = (
-        operand_shape(c) or (1,),
-        operand_shape(c if r is None else r) or (1,),
-    )
-    return (*shape, other[-1])
-
-
-def _companion_lengths(a: Array) -> Shape:
-    (*loop, n) = operand_shape(a)
-    return (*loop, n - 1, n - 1)
-
-
-def _convolution_lengths(a: Array, n: int, mode: str = "full") -> Shape:
-    (*loop, m) = operand_shape(a) or (1,)
-    if mode == "full":
-        return (*loop, m + n - 1, n)
-    return (*loop, largest(m, n) - (smallest(m, n) - 1 if mode == "valid" else 0), n)
-
-
-def _block_lengths(*arrs: Any) -> Shape:
-    shapes = [(1, 1)[len(operand_shape(x)) :] + operand_shape(x) for x in arrs]
-    if any(len(shape) > 2 for shape in shapes):
-        raise UnknownLengthError("measured when it runs")
-    return tuple(map(sum, zip(*shapes, strict=True)))
-
-
 def _factor_lengths(a: Array, *settings: Any, **more: Any) -> list[Shape]:
     shape = operand_shape(a)
     return [shape, (*shape[:-2], smallest(*shape[-2:]))]
@@ -149,15 +122,6 @@ def _lstsq_lengths(a: Array, b: Array, *settings: Any, **more: Any) -> Any:
     return LENGTHS[np.linalg.lstsq](a, b)
 
 
-def _right_lengths(
-    a: Array | tuple[Array, Array], b: Array, *settings: Any, **more: Any
-) -> Shape:
-    """Return the shape of a solution for one matrix: that of its right side."""
-    if len(operand_shape(a[0] if isinstance(a, tuple) else a)) > 1:
-        raise UnknownLengthError("measured when it runs")
-    return operand_shape(b)
-
-
 def _pinv_lengths(a: Array, *, return_rank: bool = False, **settings: Any) -> Shape:
     if return_rank:
         raise UnknownLengthError("measured when it runs")
@@ -169,18 +133,10 @@ defer_functions(
     globals(),
     __all__,
     {
-        "block_diag": _block_lengths,
-        "circulant": _toeplitz_lengths,
-        "companion": _companion_lengths,
-        "convolution_matrix": _convolution_lengths,
-        "hankel": _toeplitz_lengths,
         "lstsq": _lstsq_lengths,
         "lu_factor": _factor_lengths,
         "pinv": _pinv_lengths,
-        "solve_circulant": _right_lengths,
         "solve_discrete_lyapunov": shape_of_first,
-        "solve_toeplitz": _right_lengths,
         "solveh_banded": lambda ab, b, *settings, **more: operand_shape(b),
-        "toeplitz": _toeplitz_lengths,
     },
 )

@@ -6,11 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.dims import broadcast_shapes
+from workbench.core.dims import (
+    broadcast_shapes,
+    is_always_less,
+    is_zero_length,
+    largest,
+    smallest,
+)
 from workbench.core.tensor import admit
 from workbench.core.types import Array, ArrayLike
-from workbench.ops.define import admit_all, dtype_of, shape_of
+from workbench.ops.define import admit_all, dtype_of, list_indices, shape_of
 from workbench.ops.elementwise import conjugate
+from workbench.ops.shaping import broadcast_to
 
 __all__ = [
     "block_diag",
@@ -32,18 +39,17 @@ def _to_line(x: ArrayLike, name: str) -> Array:
     shape = shape_of(x)
     if not shape:
         x = np.reshape(x, (1,)) if hasattr(x, "dtype") else np.atleast_1d(x)
-    elif shape[-1] == 0:
+    elif is_zero_length(shape[-1]):
         raise ValueError(f"{name} of shape {shape} has no entries")
     return x
 
 
 def _gather_entries(
-    values: Array, rows: int, columns: int, first: int, step: int
+    values: Array, rows: int, columns: int, first: int, down: int, across: int = 1
 ) -> Array:
-    """Return a matrix with the entries ``values[first + step * i + j]``."""
-    down = np.arange(rows)[:, None]  # host array: an index
-    across = np.arange(columns)  # host array: an index
-    return values[..., first + step * down + across]
+    """Return a matrix with the entries ``values[first + down * i + across * j]``."""
+    i, j = list_indices(rows)[:, None], list_indices(columns)
+    return values[..., first + down * i + across * j]
 
 
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
@@ -89,13 +95,12 @@ def companion(a: ArrayLike) -> Array:
     """Return the companion matrix of a polynomial's coefficients, the highest first."""
     a = _to_line(a, "a")
     n = shape_of(a)[-1]
-    if n < 2:
+    if is_always_less(n, 2):
         raise ValueError(f"the length of a must be 2 or more, not {n}")
-    row = -a[..., None, 1:] / a[..., None, :1]
-    below = np.broadcast_to(
-        np.identity(n - 1, dtype=row.dtype, like=row)[:-1],
-        (*shape_of(a)[:-1], n - 2, n - 1),
-    )
+    loop = shape_of(a)[:-1]
+    row = np.reshape(-a[..., 1:] / a[..., 0][..., None], (*loop, 1, n - 1))
+    below = np.identity(n - 1, dtype=row.dtype, like=row)[:-1]
+    below = np.broadcast_to(below, (*loop, n - 2, n - 1))
     return np.concatenate([row, below], axis=-2)
 
 
@@ -115,13 +120,15 @@ def block_diag(*arrs: Any) -> Array:
     loop = broadcast_shapes(*(shape_of(x)[:-2] for x in blocks))
     dtype = np.result_type(*(dtype_of(x) for x in blocks))
     width = sum(shape_of(x)[-1] for x in blocks)
+    zero = np.zeros_like(blocks[0], dtype=dtype, shape=(1, 1))
     rows, before = [], 0
     for x in blocks:
         shape = shape_of(x)
-        x = np.broadcast_to(x, (*loop, *shape[-2:]))
-        left = np.zeros_like(x, dtype=dtype, shape=(*loop, shape[-2], before))
+        x = broadcast_to(x, (*loop, *shape[-2:]))
         after = width - before - shape[-1]
-        right = np.zeros_like(x, dtype=dtype, shape=(*loop, shape[-2], after))
+        left, right = (
+            broadcast_to(zero, (*loop, shape[-2], n)) for n in (before, after)
+        )
         rows.append(np.concatenate([left, x, right], axis=-1))
         before += shape[-1]
     return np.concatenate(rows, axis=-2)
@@ -158,16 +165,12 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     rest = np.zeros_like(a[..., :1], shape=(*shape_of(a)[:-1], n - 1))
     padded = np.concatenate([rest, a, rest], axis=-1)
     # Entry i, j of the full matrix is a[i - j].
-    down = np.arange(m + n - 1)[:, None]  # host array: an index
-    across = np.arange(n)  # host array: an index
-    index = n - 1 + down - across
+    first, count = 0, m + n - 1
     if mode == "same":
-        first = (min(n, m) - 1) // 2
-        index = index[first : first + max(n, m)]
+        first, count = (smallest(n, m) - 1) // 2, largest(n, m)
     elif mode == "valid":
-        first = min(n, m) - 1
-        index = index[first : first + max(n, m) - min(n, m) + 1]
-    return padded[..., index]
+        first, count = smallest(n, m) - 1, largest(n, m) - smallest(n, m) + 1
+    return _gather_entries(padded, count, n, n - 1 + first, 1, -1)
 
 
 def matmul_toeplitz(

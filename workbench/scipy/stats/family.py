@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.dims import broadcast_shapes
+from workbench.core.dims import broadcast_shapes, is_same_shape
 from workbench.core.tensor import Tensor, admit
 from workbench.core.types import Array, ArrayLike, is_weak
 from workbench.errors import NotDifferentiableError
@@ -248,7 +248,7 @@ class Family:
 
     def _finish_result(self, valid: Any, y: Array, *like: Any) -> Array:
         shape = broadcast_shapes(np.shape(y), *map(np.shape, like))
-        if np.shape(y) != shape:
+        if not is_same_shape(np.shape(y), shape):
             y = np.broadcast_to(y, shape)
         return unwrap_scalar(y if valid is True else np.where(valid, y, np.nan))
 
