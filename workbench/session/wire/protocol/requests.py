@@ -122,41 +122,32 @@ class RequestKind:
         return self.handler(session, **given, **more)
 
 
-def _declare(request: RequestKind) -> None:
-    REQUESTS[request.name] = request
-    SCHEMAS.clear()
+def _declare(
+    name: str, kind: Literal["question", "job", "command"], **more: Any
+) -> Callable[[F], F]:
+    def declare(handler: F) -> F:
+        REQUESTS[name] = RequestKind(name, kind, handler, **more)
+        SCHEMAS.clear()
+        return handler
+
+    return declare
 
 
 def question(name: str) -> Callable[[F], F]:
     """Declare what a question of a page is answered with, at once."""
-
-    def declare(handler: F) -> F:
-        _declare(RequestKind(name, "question", handler))
-        return handler
-
-    return declare
+    return _declare(name, "question")
 
 
 def command(name: str) -> Callable[[F], F]:
     """Declare how a page changes the session; the next picture answers."""
-
-    def declare(handler: F) -> F:
-        _declare(RequestKind(name, "command", handler))
-        return handler
-
-    return declare
+    return _declare(name, "command")
 
 
 def job(
     name: str, *, keeps: str | None = None, title: str = "A plot"
 ) -> Callable[[F], F]:
     """Declare long work: its answer, or what the session ``keeps`` of it."""
-
-    def declare(handler: F) -> F:
-        _declare(RequestKind(name, "job", handler, keeps, title))
-        return handler
-
-    return declare
+    return _declare(name, "job", keeps=keeps, title=title)
 
 
 def list_events() -> Any:
