@@ -120,36 +120,31 @@ class RequestKind:
         return self.handler(session, **given, **more)
 
 
-def question(name: str) -> Callable[[F], F]:
-    """Declare what a question of a page is answered with, at once."""
-
+def _declare(
+    name: str, kind: Literal["question", "job", "command"], **more: Any
+) -> Callable[[F], F]:
     def declare(handler: F) -> F:
-        REQUESTS[name] = RequestKind(name, "question", handler)
+        REQUESTS[name] = RequestKind(name, kind, handler, **more)
         return handler
 
     return declare
+
+
+def question(name: str) -> Callable[[F], F]:
+    """Declare what a question of a page is answered with, at once."""
+    return _declare(name, "question")
 
 
 def command(name: str) -> Callable[[F], F]:
     """Declare how a page changes the session; the next picture answers."""
-
-    def declare(handler: F) -> F:
-        REQUESTS[name] = RequestKind(name, "command", handler)
-        return handler
-
-    return declare
+    return _declare(name, "command")
 
 
 def job(
     name: str, *, keeps: str | None = None, title: str = "A plot"
 ) -> Callable[[F], F]:
     """Declare long work: its answer, or what the session ``keeps`` of it."""
-
-    def declare(handler: F) -> F:
-        REQUESTS[name] = RequestKind(name, "job", handler, keeps, title)
-        return handler
-
-    return declare
+    return _declare(name, "job", keeps=keeps, title=title)
 
 
 def list_events() -> Any:
