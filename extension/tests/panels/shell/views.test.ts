@@ -4,7 +4,7 @@ import '../../helpers/browser';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { GraphPanel } from '../../../src/panels/shell/panel';
-import { TestKernel } from '../../helpers/channel';
+import { TestKernel, whole } from '../../helpers/channel';
 import { type INetwork, network } from '../../helpers/network';
 import { Program, clip } from '../../helpers/programs';
 import { tellProgram, tellSteps } from '../../helpers/rewrites';
@@ -47,7 +47,7 @@ describe('the views of a panel', () => {
     const { request, path } = kernel.last('inside');
     const { header, buffers } = step();
     const place = { path, step: path.at(-1)!.step, steps: 5, marks: [], norms: [] };
-    kernel.tell({ type: 'inside', request, ...place, header }, buffers);
+    kernel.tell({ type: 'inside', request, ...place, ...whole(header) }, buffers);
     await settled();
   };
   const crumbs = (): string[] =>
