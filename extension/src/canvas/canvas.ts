@@ -454,7 +454,7 @@ interface ILaidOut {
   layout: ILayout;
 }
 
-/** Lay a graph out: at once, or where it is large in parts between which the page lives. */
+/** Lay a graph out: at once, or a large one in parts between which the page answers. */
 function layOut(
   graph: Graph,
   { folded, open }: Folding,
@@ -482,7 +482,7 @@ async function layOutInParts(
   return { graph, items, layout };
 }
 
-/** Wait until the page has done what waits; throws where it was called off meanwhile. */
+/** Wait until the page has done what waits; throws if it was called off meanwhile. */
 async function nextTask(signal: AbortSignal): Promise<void> {
   await new Promise(resolve => {
     setTimeout(resolve);

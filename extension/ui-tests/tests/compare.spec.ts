@@ -70,7 +70,7 @@ test('two runs, both variants and two sessions are compared', async ({ page }) =
     await print(page, 'print("%.4g %.4g" % net.compare()["w"].gradients)')
   ).split(' ');
   await expect(table).toContainText(`‖gradient‖${before}${after}`);
-  const line = graph.panel.locator('.workbench-Cell > .workbench-Picture > .workbench-Tree [data-node]');
+  const line = graph.panel.locator('.workbench-Cell > * > .workbench-Tree [data-node]');
   await expect(line.filter({ hasText: /^w\b/ }).first()).toContainText(
     /gradient norm \S+ without overrides, \S+ now: × 0\.\d+/
   );

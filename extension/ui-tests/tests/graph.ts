@@ -34,7 +34,7 @@ export class GraphOnPage {
     selector = '.workbench-Panel'
   ) {
     this.panel = page.locator(selector).first();
-    this.canvas = this.panel.locator('.workbench-Cell > .workbench-Picture > .workbench-Canvas');
+    this.canvas = this.panel.locator('.workbench-Cell > * > .workbench-Canvas');
     this.field = this.panel.locator('.workbench-Expression');
     this.effect = this.panel.locator('.workbench-Effect');
     this.banner = this.panel.locator('.workbench-Banner');
@@ -55,7 +55,7 @@ export class GraphOnPage {
   /** The id of the node that begins with this name and op, "h, tanh". */
   async node(sentence: string): Promise<number> {
     const line = this.panel
-      .locator('.workbench-Cell > .workbench-Picture > .workbench-Tree [data-node]')
+      .locator('.workbench-Cell > * > .workbench-Tree [data-node]')
       .filter({ hasText: new RegExp(`^${sentence}\\b`) });
     return Number(await line.first().getAttribute('data-node'));
   }

@@ -58,7 +58,9 @@ interface IView {
 
 async function look(graph: GraphOnPage): Promise<IView> {
   return graph.panel.evaluate(panel => {
-    const canvas = panel.querySelector<Probed>('.workbench-Cell > .workbench-Picture > .workbench-Canvas')!;
+    const canvas = panel.querySelector<Probed>(
+      '.workbench-Cell > * > .workbench-Canvas'
+    )!;
     const probe = canvas.workbenchCanvas;
     const origin = canvas.getBoundingClientRect();
     const cards = new Map<string, IRect>();
@@ -236,7 +238,7 @@ test('a graph of very many nodes opens folded', async ({ page }) => {
     await show(page, cell);
     await graph.ready();
     const cards = graph.panel.locator(
-      '.workbench-Cell > .workbench-Picture > .workbench-Tree [role=treeitem]'
+      '.workbench-Cell > * > .workbench-Tree [role=treeitem]'
     );
     await graph.screenshotAsIs(`large-many-${name.replace('a ', '')}`);
     // The tree of cards is made once the worker has folded the graph.

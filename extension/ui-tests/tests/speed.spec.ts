@@ -139,7 +139,7 @@ class Bench {
         await frame();
       }
       // What comes after the picture may keep the page from answering as well.
-      const tree = '.workbench-Cell > .workbench-Picture > .workbench-Tree [role=treeitem]';
+      const tree = '.workbench-Cell > * > .workbench-Tree [role=treeitem]';
       while (document.querySelector(tree) === null) {
         await frame();
       }
@@ -219,7 +219,7 @@ class Bench {
   async unfold(): Promise<void> {
     await this.graph.panel.evaluate(async panel => {
       const pause = (): Promise<void> => new Promise(resolve => setTimeout(resolve, 900));
-      const tree = panel.querySelector('.workbench-Cell > .workbench-Picture > .workbench-Tree')!;
+      const tree = panel.querySelector('.workbench-Cell > * > .workbench-Tree')!;
       for (let i = 0; i < 400; i++) {
         const all = panel.querySelector<HTMLElement>('[title="Show the nodes of all steps"]');
         const folded = tree.querySelector<HTMLElement>('[aria-expanded=false]');

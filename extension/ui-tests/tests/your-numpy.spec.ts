@@ -75,7 +75,7 @@ test('the stores of a loop are one card, which opens', async ({ page, tmpPath })
   const graph = new GraphOnPage(page, panelOf('smoothing'));
   await graph.ready();
   await graph.live();
-  const tree = graph.panel.locator('.workbench-Cell > .workbench-Picture > .workbench-Tree');
+  const tree = graph.panel.locator('.workbench-Cell > * > .workbench-Tree');
   await expect(tree).toContainText('loop ×39 · line 5');
   await graph.screenshot('light-stores');
 
