@@ -262,8 +262,8 @@ def hold_on_host(nodes: Iterable[Tensor]) -> Iterator[None]:
 
     nodes = [*nodes]
     given = [x for node in nodes for x in (node, *node.inputs) if is_leaf(x)]
-    kinds = {type(x._value if isinstance(x, Tensor) else x) for x in given}
-    if not any(types.is_device_type(kind) for kind in kinds):
+    values = (x._value if isinstance(x, Tensor) else x for x in given)
+    if not any(map(types.is_device_array, values)):
         yield
         return
     kept = [(node, node._value, node.args, node.inputs) for node in nodes]
