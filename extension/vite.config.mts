@@ -17,11 +17,38 @@ const LOADER = 'src/standalone/loader.js';
 /** The path of a file beside this one. */
 const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
+interface IPackage {
+  name: string;
+  version: string;
+  identifier: string;
+  text?: string;
+}
+
+/** The notices of packages, each text once; Jupyter's come without one. */
+function writeNotices(packages: readonly IPackage[]): string {
+  const [, terms] = readFileSync(at(OWN_LICENCE), 'utf8').split(/^Copyright.*$/m);
+  const named = new Map<string, string[]>();
+  for (const { name, version, identifier, text } of packages) {
+    const isJupyter = name.startsWith('@lumino/') && identifier === 'BSD-3-Clause';
+    if (text === undefined && !isJupyter) {
+      throw new Error(`The licence of ${name} comes without its text: add it here.`);
+    }
+    const notice = text ?? `Copyright (c) Jupyter Development Team.\n\n${terms.trim()}`;
+    named.set(notice, [
+      ...(named.get(notice) ?? []),
+      `## ${name} - ${version} (${identifier})`
+    ]);
+  }
+  const parts = [...named].map(([notice, heads]) => `${heads.join('\n')}\n\n${notice}`);
+  return ['This page holds code of these packages.', ...parts].join('\n\n');
+}
+
 const hashOf = (script: string): string =>
   createHash('sha256').update(script).digest('base64');
 
 /** A file of the bundle for a moment, until it stands in the page. */
-const LICENCES = 'licences.md';
+const LICENCES = 'licences.json';
+const OWN_LICENCE = '../LICENSE';
 
 /**
  * Puts the bundle into the page, compressed, and the script that unpacks it, with the
@@ -48,13 +75,14 @@ function wholePage(): Plugin {
         const loader = readFileSync(at(LOADER), 'utf8');
         const packed = deflateSync(code, { level: 9 }).toString('base64');
         const page = readFileSync(at(PAGE), 'utf8');
-        const notices = String(licences.source).replaceAll('--', '- -');
+        const packages = JSON.parse(String(licences.source)) as IPackage[];
+        const notices = writeNotices(packages).replaceAll('--', '- -');
         delete bundle[fileName];
         this.emitFile({
           type: 'asset',
           fileName: 'page.html',
           source: page
-            .replace('%LICENCES%', () => notices.trim())
+            .replace('%LICENCES%', () => notices)
             .replace('%LOADER_HASH%', hashOf(loader))
             .replace('%HASH%', hashOf(code))
             .replace('%LOADER%', () => loader)
