@@ -109,7 +109,7 @@ def test_another_output_is_refused() -> None:
         wb.Session(graph, graph.outputs[k], name=name)
         for k, name in enumerate(("one", "other"))
     )
-    assert describe_mismatch(one, other) == (
+    assert describe_mismatch(one._state, other._state) == (
         "other differentiates exp 3, and one differentiates sum 2."
     )
 

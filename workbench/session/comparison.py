@@ -10,18 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from workbench.checks import statistics
 from workbench.core.walk import is_leaf
-from workbench.errors import UsageError
 from workbench.session.nodes import Nodes
-from workbench.session.timeline import MISSING, find_loss, measure_norms
+from workbench.session.timeline import MISSING, Timeline, find_loss, measure_norms
 
 if TYPE_CHECKING:
-    from workbench.session.session import Session
+    from workbench.session.state import State
 
 Array = np.ndarray[Any, Any]
 #: So many rows are printed.
@@ -170,65 +169,17 @@ class NormChanges(Sequence[NormChange]):
         return "\n".join([head, *lines])
 
 
-def compare_sides(
-    session: Session,
-    before: int | Session | Literal["true"] = "true",
-    after: int | Session | None = None,
-) -> NormChanges:
-    """Compare the norms of all nodes at two moments, or in two sessions.
-
-    See `Session.compare`.
-    """
-    sides = measure_side(session, before), measure_side(session, after)
-    return NormChanges(*sides, session.nodes)
-
-
-def measure_side(
-    session: Session, which: int | Session | Literal["true"] | None
-) -> Side:
-    """Return one side of a comparison with a session.
+def measure_present(state: State, label: str) -> Side:
+    """Return a session as its state shows it.
 
     Raises
     ------
-    UnknownNodeError
-        If the norms of a run are not kept.
     UsageError
-        If it is no side, or a session of another program.
+        If it has no gradients.
     """
-    if which is None:
-        return measure_present(session, "now")
-    if is_session(which):
-        if which is session:
-            return measure_present(session, "now")
-        reason = describe_mismatch(session, which)
-        if reason:
-            raise UsageError(f"{session.name}.compare: {reason}")
-        return measure_present(which, f"session {which.name}")
-    if which == "true":
-        return measure_truth(session)
-    if isinstance(which, (int, np.integer)) and not isinstance(which, bool):
-        with session.lock:
-            found = session.timeline.read_norms(session.timeline[int(which)].step)
-        label = f"run {found.step}"
-        return Side(label, found.loss, found.values, found.gradients)
-    raise UsageError(
-        f"{session.name}.compare({which!r}): a side is a run (12, or -1 for the last),"
-        ' another session, "true" for what the true rules give, or None for now.'
-    )
-
-
-def is_session(which: object) -> TypeGuard[Session]:
-    """Return whether something is a session; its class stands above this module."""
-    return hasattr(which, "_state")
-
-
-def measure_present(session: Session, label: str) -> Side:
-    """Return a session as it is now."""
-    with session.lock:
-        session.require_backward()
-        state = session._state
-        count, row = session.nodes.count, measure_norms(state)
-        loss = find_loss(state.value)
+    state.require_backward()
+    count, row = state.objective.nodes.count, measure_norms(state)
+    loss = find_loss(state.value)
     return Side(
         label,
         math.nan if loss is None else loss,
@@ -237,33 +188,44 @@ def measure_present(session: Session, label: str) -> Side:
     )
 
 
-def measure_truth(session: Session) -> Side:
-    """Return a session as it is now, with the gradients of the true rules."""
-    with session.lock:
-        present = measure_present(session, "without overrides")
-        truth = session.truth
-        assert truth is not None  # it has gradients
-        found = [*map(truth.cotangents.get, range(session.nodes.count))]
-        norms = statistics.compute_norms(found, MISSING)
+def measure_truth(state: State) -> Side:
+    """Return the same with the gradients of the true rules."""
+    present, truth = measure_present(state, "without overrides"), state.truth
+    assert truth is not None  # it has gradients
+    found = map(truth.cotangents.get, range(state.objective.nodes.count))
+    norms = statistics.compute_norms([*found], MISSING)
     return present._replace(gradients=np.array(norms))
 
 
-def describe_mismatch(session: Session, other: Session) -> str:
+def measure_run(timeline: Timeline, which: int) -> Side:
+    """Return a run of the past.
+
+    Raises
+    ------
+    UnknownNodeError
+        If its norms are not kept.
+    """
+    found = timeline.read_norms(timeline[which].step)
+    return Side(f"run {found.step}", found.loss, found.values, found.gradients)
+
+
+def describe_mismatch(one: State, other: State) -> str:
     """Return where two programs differ, in words; empty if they are the same.
 
     They are the same if their ops, what each reads, and what is differentiated are: the
     shapes, names and values may be others.
     """
-    here, there = session.nodes, other.nodes
-    name = other.name
+    here, there = one.objective.nodes, other.objective.nodes
+    name = there.session
     if here.count != there.count:
         return (
             f"{name} is another program: it has {there.count} nodes, and"
-            f" {session.name} has {here.count}."
+            f" {here.session} has {here.count}."
         )
-    one, two = session.forward, other.forward
+    forward, second = one.forward, other.forward
     labels, others = here.labels, there.labels
-    for i, (x, y) in enumerate(zip(one.graph.nodes, two.graph.nodes, strict=True)):
+    pairs = zip(forward.graph.nodes, second.graph.nodes, strict=True)
+    for i, (x, y) in enumerate(pairs):
         kinds = ["an input" if is_leaf(node) else node.op.name for node in (x, y)]
         if kinds[0] != kinds[1]:
             return (
@@ -272,7 +234,7 @@ def describe_mismatch(session: Session, other: Session) -> str:
             )
         reads = [
             [values.ids[node.inputs[k].serial] for k in values.slots[i]]
-            for values, node in ((one, x), (two, y))
+            for values, node in ((forward, x), (second, y))
         ]
         if reads[0] != reads[1]:
             texts = [
@@ -283,10 +245,11 @@ def describe_mismatch(session: Session, other: Session) -> str:
                 f"{name} is another program: its {others[i]} reads {texts[1]}, and here"
                 f" {labels[i]} reads {texts[0]}."
             )
-    if session.output != other.output:
+    output, second_output = one.objective.output, other.objective.output
+    if output != second_output:
         return (
-            f"{name} differentiates {others[other.output]}, and {session.name}"
-            f" differentiates {labels[session.output]}."
+            f"{name} differentiates {others[second_output]}, and {here.session}"
+            f" differentiates {labels[output]}."
         )
     return ""
 

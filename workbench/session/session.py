@@ -29,7 +29,7 @@ from workbench.core.arguments import check_graph
 from workbench.core.blame import format_count
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
-from workbench.errors import UnknownNodeError
+from workbench.errors import UnknownNodeError, UsageError
 from workbench.ops.define import shape_of
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
@@ -42,7 +42,14 @@ from workbench.session.applied_override import (
     check_rule,
     join_lines,
 )
-from workbench.session.comparison import NormChanges, compare_sides
+from workbench.session.comparison import (
+    NormChanges,
+    Side,
+    describe_mismatch,
+    measure_present,
+    measure_run,
+    measure_truth,
+)
 from workbench.session.derivative import Derivative
 from workbench.session.history import History
 from workbench.session.inner_program import InnerProgram, open_inside
@@ -1161,8 +1168,10 @@ class Session:
         rules, without, fast
             As for :func:`workbench.simplify`.
 
-        Returns ------- A :class:`workbench.Graph`, with an output for each ``wrt``; its
-        ``steps`` say what was done.
+        Returns
+        -------
+        A :class:`workbench.Graph`, with an output for each ``wrt``; its ``steps`` say
+        what was done.
 
         Raises
         ------
@@ -1222,8 +1231,10 @@ class Session:
             ``order``: 1 leaves out the derivatives of the rules. Of a large program
             fewer entries are checked by default, and all along a direction.
 
-        Returns ------- A report, with or without errors; ``report.raise_if_wrong()``
-        raises. It is kept as `report`, and shown in the picture.
+        Returns
+        -------
+        A report, with or without errors; ``report.raise_if_wrong()`` raises. It is
+        kept as `report`, and shown in the picture.
 
         Raises
         ------
@@ -1331,8 +1342,10 @@ class Session:
             one as it is now, without its overrides; None, by default for ``after``, for
             this one as it is now.
 
-        Returns ------- One row for each node, the largest change first. Print it,
-        iterate over it, or ask for a node by its name.
+        Returns
+        -------
+        One row for each node, the largest change first. Print it, iterate over it, or
+        ask for a node by its name.
 
         Raises
         ------
@@ -1358,7 +1371,28 @@ class Session:
         >>> changes[0], changes["tanh 1"].value_ratio < 1
         (<power 2: gradient 1.414 → 1.414, value 0.8203 → 0.4079>, True)
         """
-        return compare_sides(self, before, after)
+        return NormChanges(
+            self._measure_side(before), self._measure_side(after), self.nodes
+        )
+
+    def _measure_side(self, which: int | Session | Literal["true"] | None) -> Side:
+        """Return one side of a comparison."""
+        if isinstance(which, Session) and which is not self:
+            if reason := describe_mismatch(self._state, which._state):
+                raise UsageError(f"{self.name}.compare: {reason}")
+            with which.lock:  # alone: a comparison the other way would wait for ever
+                return measure_present(which._state, f"session {which.name}")
+        with self.lock:
+            if which is None or which is self:
+                return measure_present(self._state, "now")
+            if which == "true":
+                return measure_truth(self._state)
+            if isinstance(which, (int, np.integer)) and not isinstance(which, bool):
+                return measure_run(self.timeline, int(which))
+        raise UsageError(
+            f"{self.name}.compare({which!r}): a side is a run (12, or -1 for the last),"
+            ' another session, "true" for what the true rules give, or None for now.'
+        )
 
     def fix(self, which: Finding | int) -> AppliedOverride | str:
         """Attach the fix of a finding, as an override on the node to blame.

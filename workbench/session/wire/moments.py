@@ -118,7 +118,7 @@ def take_peer(session: Session, other: Session) -> Picture[MomentData]:
     UsageError
         If it has another program; the text says where they differ.
     """
-    reason = describe_mismatch(session, other)
+    reason = describe_mismatch(session._state, other._state)
     if reason:
         raise UsageError(reason)
     shown = take_snapshot(other, seconds=0.0, least=0)
@@ -135,8 +135,12 @@ def take_peer(session: Session, other: Session) -> Picture[MomentData]:
 
 def list_peers(session: Session, others: Mapping[str, Session]) -> PeersData:
     """Return other sessions by their names, with why they cannot be compared."""
+    state = session._state
     peers = [
-        PeerData(name=name, refused=clean_text(describe_mismatch(session, other), 300))
+        PeerData(
+            name=name,
+            refused=clean_text(describe_mismatch(state, other._state), 300),
+        )
         for name, other in others.items()
     ]
     return PeersData(peers=peers)
