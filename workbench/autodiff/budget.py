@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.core.formatting import format_bytes
 from workbench.core.graph import Graph
 from workbench.core.infer import WATCHING
-from workbench.core.numbers import format_bytes
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record

@@ -30,7 +30,7 @@ from workbench.backends.compiled.steps import (
 from workbench.backends.compiled.systems import SystemStep
 from workbench.backends.cupy.actions import Action
 from workbench.backends.cupy.program import Program as DeviceProgram
-from workbench.core.numbers import format_bytes, format_seconds
+from workbench.core.formatting import format_bytes, format_seconds
 from workbench.core.pickling import NodeText
 from workbench.core.schedule import compute_node
 from workbench.core.source import Site

@@ -45,7 +45,7 @@ from workbench.checks.report import (
     make_identity_overrides,
 )
 from workbench.core import blame, types, walk
-from workbench.core.numbers import format_number
+from workbench.core.formatting import format_number
 from workbench.core.tensor import IDENTITY, Tensor, make_leaf
 from workbench.errors import (
     GradNotImplementedError,

@@ -13,7 +13,7 @@ import numpy as np
 from workbench.autodiff.steps import with_inner_nodes
 from workbench.checks.progress import ProgressMeter, Unchecked, describe_unchecked
 from workbench.core.blame import format_count
-from workbench.core.numbers import format_percent
+from workbench.core.formatting import format_percent
 from workbench.core.op import OPS
 from workbench.core.pickling import NodeText
 from workbench.core.tensor import Tensor

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import source, traces, types
-from workbench.core.numbers import format_bytes
+from workbench.core.formatting import format_bytes
 from workbench.core.op import Op
 from workbench.errors import (
     ConvergenceError,

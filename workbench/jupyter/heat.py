@@ -12,7 +12,7 @@ from plotly import graph_objects as go
 from workbench.autodiff.linear_map import Span
 from workbench.checks.progress import Progress
 from workbench.core.blame import shorten
-from workbench.core.numbers import format_share
+from workbench.core.formatting import format_share
 from workbench.jupyter.figure import BAD, Figure, Plot, escape_text, make_layout
 from workbench.session.derivative import Derivative, SecondDerivative
 from workbench.session.matrix import Matrix, Part, PooledView, find_cell_starts

@@ -8,7 +8,7 @@ import numpy as np
 from plotly import graph_objects as go
 
 from workbench.checks.progress import Progress
-from workbench.core.numbers import format_number
+from workbench.core.formatting import format_number
 from workbench.jupyter.figure import GRID, INK, Figure, Plot, make_layout
 from workbench.session.derivative import SecondDerivative
 from workbench.session.matrix import Matrix

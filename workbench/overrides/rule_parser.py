@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import Any
 
 from workbench.core import blame, hooks
-from workbench.core.numbers import spell_number
+from workbench.core.formatting import spell_number
 from workbench.core.tensor import Tensor
 from workbench.errors import ExpressionError, OverrideError
 from workbench.overrides.allowed_ops import find_function, list_functions

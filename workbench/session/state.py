@@ -28,8 +28,8 @@ from workbench.autodiff.linear_map import LinearMap
 from workbench.autodiff.steps import parts_among
 from workbench.checks.statistics import angles, relative_changes
 from workbench.core.float_warnings import warn_at_lines
+from workbench.core.formatting import format_percent
 from workbench.core.graph import Graph
-from workbench.core.numbers import format_percent
 from workbench.core.tensor import Tensor, make_leaf
 from workbench.core.walk import is_leaf
 from workbench.errors import (

@@ -19,8 +19,8 @@ from workbench.backends.cupy.devices import check_places, find_runtime
 from workbench.backends.cupy.launches import Device
 from workbench.backends.cupy.program import Program
 from workbench.backends.cupy.runtime import Runtime
+from workbench.core.formatting import format_bytes
 from workbench.core.graph import Graph
-from workbench.core.numbers import format_bytes
 from workbench.core.schedule import Observer
 from workbench.errors import DeviceMemoryError
 

@@ -24,8 +24,8 @@ from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import Device, Launch, compile_unit
 from workbench.backends.cupy.obstacles import explain_call
 from workbench.core.blame import format_count, shorten
+from workbench.core.formatting import format_bytes
 from workbench.core.graph import Graph, inline
-from workbench.core.numbers import format_bytes
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec, spec_of
 from workbench.errors import TraceError, UsageError

@@ -22,7 +22,7 @@ from workbench.backends.compiled.steps import Plan
 from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import OPTIONS, Device, Launch, list_units
 from workbench.backends.cupy.matrices import WORKSPACE, Cublas, Gemm
-from workbench.core.numbers import format_bytes
+from workbench.core.formatting import format_bytes
 from workbench.core.op import CUDA_OPTIONS, CudaCall
 from workbench.errors import CompilerError, DeviceError, DeviceMemoryError
 

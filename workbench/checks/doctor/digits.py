@@ -32,7 +32,7 @@ from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import CAUSE, find_form
 from workbench.checks.doctor.vectors import WRONG
 from workbench.core import walk
-from workbench.core.numbers import format_number
+from workbench.core.formatting import format_number
 from workbench.core.tensor import Tensor, value_of
 
 ROOTS = 30.0

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import dims, types
-from workbench.core.numbers import spell_number
+from workbench.core.formatting import spell_number
 from workbench.core.tensor import Tensor, array_of, mask_cotangent, value_of
 from workbench.core.types import Array
 from workbench.errors import OverrideError, WorkbenchError

@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.autodiff.budget import explain_excess
 from workbench.core import dims
-from workbench.core.numbers import spell_number
+from workbench.core.formatting import spell_number
 from workbench.core.tensor import array_of
 from workbench.core.types import Array
 from workbench.errors import DtypeError, OverrideError

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.numbers import spell_number
+from workbench.core.formatting import spell_number
 from workbench.core.types import Array, Cotangent
 from workbench.errors import OverrideError
 from workbench.overrides.named import named_rule, unwrap_scalar
