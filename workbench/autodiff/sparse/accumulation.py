@@ -162,7 +162,7 @@ def _is_zero(x: Known) -> bool:
 def _weigh_operand(
     node: Tensor, place: int, tangent: SparseTangent, operands: Sequence[Known]
 ) -> SparseTangent:
-    """Return what a sum has of an operand: it, times what the op makes of 1.
+    """Return an operand's term of a sum: its tangent times the op's value at 1.
 
     Other operands are tangents too, or 0. Where its dtype changes, it is cast.
     """

@@ -152,9 +152,9 @@ def try_accumulation(
 def choose_colouring(
     linear: LinearMap, pattern: SparsityPattern, settings: Settings, is_late: bool
 ) -> Callable[[], Colouring]:
-    """Return what gives the colouring that was asked for.
+    """Return a function that gives the requested colouring.
 
-    Where nothing was, and an override or an op that a user has made has no forward
+    Where none was, and an override or an op that a user has made has no forward
     rule, rows are coloured: that takes reverse mode alone.
 
     Parameters
@@ -236,7 +236,7 @@ ACCUMULATED = 2
 def estimate_costs(
     linear: LinearMap, pattern: SparsityPattern, colouring: Colouring | None
 ) -> Costs:
-    """Return what a derivative costs as a dense and as a sparse matrix.
+    """Return the costs of a derivative as a dense and as a sparse matrix.
 
     A product runs through all entries of the program, one with the transpose twice.
     """

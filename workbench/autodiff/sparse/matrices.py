@@ -193,7 +193,7 @@ def are_equal(one: Any, other: Any) -> bool:
 
 
 def _find_memcmp() -> Callable[..., int] | None:
-    """Return C's function that compares memory, if the process has it by name."""
+    """Return C's function that compares memory, if the process exports the name."""
     try:
         function = ctypes.CDLL(None).memcmp
     except (AttributeError, OSError, TypeError):  # as on Windows

@@ -110,7 +110,7 @@ class NodeFacts:
         return found is not None and not found.reaches_all()
 
     def name_operands(self) -> list[Any]:
-        """Return the value of each operand where it is known, else its spec."""
+        """Return the value of each operand if known, else its spec."""
         return [
             spec if varies or value is None else value
             for spec, varies, value in zip(
