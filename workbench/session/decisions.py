@@ -182,7 +182,7 @@ def _copy_constant(constant: Any) -> Any:
 
 
 def _convert(kind: str, value: Any) -> Any:
-    """Return what Python gets of a value."""
+    """Return a value in the Python type of a decision's kind."""
     if kind in ("bool", "cond"):
         return bool(value)
     if kind in ("int", "index"):
@@ -199,7 +199,7 @@ def _is_equal(new: Any, old: Any) -> bool:
 
 
 def _describe_change(made: Decision, new: Any) -> str:
-    """Return what an error says of a decision that would be another one."""
+    """Return the error text for a decision that would change."""
     again = "Run the cell again with these values (elsewhere wb.trace)"
     place = blame.quote_site(source.decode(made.code, made.lasti))
     call = SPELLINGS.get(made.kind, f"{made.kind}(x)")

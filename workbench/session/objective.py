@@ -150,7 +150,7 @@ def find_wrt(
 
 
 def check_seed(seed: Any, node: Tensor, wrt: Iterable[Tensor]) -> Any:
-    """Return the seed in the output's shape and dtype; None if it needs none.
+    """Return the seed in the output's shape and dtype; None if none is needed.
 
     Raises
     ------

@@ -52,7 +52,7 @@ def preview_override(
     steps: int | slice | None = None,
     replacing: int | AppliedOverride | None = None,
 ) -> Preview:
-    """Return what a node would pass on with an override; nothing is attached.
+    """Return a node's cotangents with and without an override; nothing is attached.
 
     See `Session.preview`.
     """
@@ -82,7 +82,7 @@ class _Reached(Exception):
 
 
 def _sweep_to(state: State, node: int, entries: list[NumberedOverride]) -> Passed:
-    """Return what a node passes on to its inputs under some overrides."""
+    """Return the cotangents that a node passes to its inputs under some overrides."""
     forward, objective = state.forward, state.objective
     nodes, passed = forward.graph.nodes, Passed()
     resolution: Resolution | None = None

@@ -49,7 +49,7 @@ class ProfiledNode(NamedTuple):
 def find_place(
     node: Tensor, ids: Mapping[int, int], has_origins: bool
 ) -> ProfiledNode | None:
-    """Return what a node computes; None if that is unknown.
+    """Return the node of the program that a node computes; None if unknown.
 
     Origins lead to the nodes of ``ids``; with ``has_origins`` those of the values too.
     """
@@ -70,7 +70,7 @@ def add_costs(one: Cost | None, other: Cost) -> Cost:
 
 
 def measure_profile(state: State) -> SessionProfile:
-    """Return what each step of a run costs, and what falls to each node; print it.
+    """Return the cost of each step of a run, and each node's share; print these.
 
     See `Session.profile`.
     """
