@@ -50,7 +50,7 @@ def find_failed_cell(
     first: int,
     filename: str,
 ) -> FailedCell | None:
-    """Return what a cell has traced before an error; None if that is no op at all.
+    """Return the program that a cell traced before an error; None if without ops.
 
     Parameters
     ----------
