@@ -145,7 +145,7 @@ def _apply_deferred(
     batched: tuple[bool, ...],
     params: dict[str, Any],
 ) -> Any:
-    """Apply an op with settings that name axes of operands, now one axis longer."""
+    """Apply an op with lengths of operands in its settings, past the batch axis."""
 
     def length(atom: Atom) -> Any:
         if isinstance(atom, OperandLength):

@@ -305,7 +305,7 @@ class Roots:
     def _keep_used(
         self, steps: Sequence[tuple[Tensor, int]], outputs: Sequence[Any]
     ) -> None:
-        """Drop carriers that no even function reads; find nodes with whole tangents."""
+        """Keep used carriers alone; find the nodes that need whole tangents."""
         carriers, evens = self.carriers, self.evens
         used: set[int] = set()
         whole = {x.serial for x in outputs if isinstance(x, Tensor)}

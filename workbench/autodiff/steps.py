@@ -81,7 +81,7 @@ class Rule(Protocol):
 
     @property
     def steps(self) -> int | slice | None:
-        """The iterations of the loop around the node with this rule; None: all."""
+        """The iterations of the loop around in which the rule holds; None: all."""
 
     @property
     def otherwise(self) -> Rule | None:

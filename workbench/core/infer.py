@@ -232,7 +232,7 @@ def has_unknown_length(specs: Sequence[Any], params: dict[str, Any]) -> bool:
 def _infer_unknown(
     op: Op, specs: list[Any], params: dict[str, Any]
 ) -> tuple[Any, Facts]:
-    """Return the spec of a result (a tuple for several), and the facts behind.
+    """Return the spec (a tuple for several results), and the facts behind the spec.
 
     A length is None if only the result itself can tell.
 

@@ -140,7 +140,7 @@ def cell_name(filename: str) -> str | None:
 
 
 def make_displayable(error: BaseException, shell: Any, filename: str) -> BaseException:
-    """Return the exception to raise from the magic, with a display cut for IPython.
+    """Return the exception to raise from the magic, displayed with user frames alone.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ def _find_ids(session: Session, wrt: Wrt) -> list[int]:
 
 
 def _reuse(session: Session, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-    """Return the derivative of the same nodes, values and overrides, old or new."""
+    """Return the kept derivative of a key and the present overrides; else make one."""
     known, resolution = session.forward.derivatives, session.resolution
     found = known.pop(key, None)
     if found is None or found[0] is not resolution:

@@ -661,7 +661,7 @@ def prepare_replay(
     without: str | Collection[str] = (),
     fast: bool = False,
 ) -> Replay:
-    """Return a `Replay` of rules on a program, to any number of steps."""
+    """Return a `Replay` of rules on a program; see `simplify`."""
     if not isinstance(graph, Graph):
         raise UsageError(
             f"simplify takes a Graph, not {type(graph).__name__}. Write"

@@ -389,7 +389,7 @@ def write_target(
     nodes: Nodes,
     user_functions: list[str],
 ) -> str:
-    """Return a target as code; add its functions of the user to ``user_functions``."""
+    """Return a target as code; collect its user functions in ``user_functions``."""
     if isinstance(target, targets.ByNode):
         i = nodes.find(target.node)
         name = nodes.find_name(i)

@@ -70,7 +70,7 @@ def add_costs(one: Cost | None, other: Cost) -> Cost:
 
 
 def measure_profile(state: State) -> SessionProfile:
-    """Return the cost of each step of a run, and each node's share; print these.
+    """Return the costs of a run, by steps and by nodes; print the result.
 
     See `Session.profile`.
     """

@@ -1289,7 +1289,7 @@ class Session:
         return found
 
     def profile(self) -> SessionProfile:
-        """Return the cost of each step of a run, and each node's share; print these.
+        """Return the costs of a run, by steps and by nodes; print the result.
 
         The output and the gradients are computed a few times, on the present inputs,
         with a clock around each step: each kernel of compiled code, which is waited
