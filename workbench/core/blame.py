@@ -336,7 +336,7 @@ def describe(x: Any) -> str:
 
 
 def describe_operands(operands: Iterable[Any]) -> str:
-    """Return how an error writes what an op was given, arrays as dtype and shape.
+    """Return the operands of an op for an error text, arrays as dtype and shape.
 
     >>> describe_operands((np.ones(2), 3))
     'float64[2], 3'
