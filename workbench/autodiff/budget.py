@@ -1,4 +1,4 @@
-"""What a gradient rule that is data may use: memory and work, beside its program's.
+"""The budget of a gradient rule that is data: memory and work beside its program.
 
 Such a rule comes from a file or a page, perhaps a stranger's. Before each of its steps
 runs, it is recorded on shapes alone, and what its ops will make is added up; what is
@@ -48,7 +48,7 @@ MOST_OPS = 10_000
 
 
 class Demand(NamedTuple):
-    """What a step will make, at most.
+    """The memory and work that a step takes, at most.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Demand(NamedTuple):
 
 
 class Budget:
-    """What rules that are data may use: together while one is open, else apart.
+    """The budget of rules that are data: shared while one is open, else one each.
 
     A text is a rule of its own at every node; the nodes of a `workbench.graph_rule`
     share one.
@@ -170,7 +170,7 @@ def budget_for(arrays: Iterable[Any]) -> Iterator[Budget]:
 
 
 class Weighed(NamedTuple):
-    """A function, recorded on the shapes of operands, and what it will make.
+    """A function, recorded on the shapes of operands, and its demand.
 
     There is no graph of numbers alone, which stay Python's, nor where lengths are those
     of another program: the function itself runs.
@@ -399,11 +399,11 @@ def _iterate_arrays(x: Any) -> Iterator[Any]:
 
 
 class BudgetError(UsageError):
-    """What is recorded is beyond a budget; the message is what it would make."""
+    """A recorded program is beyond a budget; the message tells the demand."""
 
 
 class _Sum:
-    """What the ops make that are recorded, each by itself, and the work of all."""
+    """The sum of recorded ops: the entries of each alone, and the work of all."""
 
     def __init__(self, budget: Budget, itemsize: int) -> None:
         self.budget, self.itemsize = budget, itemsize

@@ -148,7 +148,7 @@ class Hole(int):
 
 
 class Nest(NamedTuple):
-    """A list, dict or slice among the arguments of a call, as a setting holds it."""
+    """A list, dict or slice among the arguments of a call, in the form of a setting."""
 
     kind: Any
     parts: tuple[Any, ...]

@@ -319,7 +319,7 @@ def _are_alike(a: Spec, b: Spec) -> bool:
 
 
 class Nested(NamedTuple):
-    """Tensors out of a nest, and how results go back into one like it."""
+    """Tensors out of a nest, and the way of results back into the same nest."""
 
     tensors: list[Tensor]
     tree: tree.Tree

@@ -1,4 +1,4 @@
-"""What is asked of expressions: gradients, products, Jacobians, Hessians.
+"""Derivatives of expressions on request: gradients, products, Jacobians, Hessians.
 
 Each of them asks an `Expressions`, the linear map of some Tensors by others, and puts
 what it gives back into nests; `derivatives.py` says what is connected, what may start a
@@ -195,7 +195,7 @@ BLOCKS.reads = None
 
 
 class GradientOptions(TypedDict, total=False):
-    """What derivatives of expressions take besides; see `workbench.gradient`."""
+    """Options of derivatives of expressions; see `workbench.gradient`."""
 
     consider_constant: Iterable[Tensor] | None
     disconnected_inputs: str

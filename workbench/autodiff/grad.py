@@ -61,7 +61,7 @@ def is_number_of_any_value(x: object) -> bool:
 
 
 class RecordedCall:
-    """One call of a function to differentiate: which leaves vary, what came out.
+    """One call of a function to differentiate: its varying leaves, and its results.
 
     ``code`` is the user's function where ``f`` is a derivative of it.
 

@@ -135,7 +135,7 @@ class Key(NamedTuple):
 
 
 class Derived(NamedTuple):
-    """A derivative of a Graph as a Graph, and which arrays it takes and gives."""
+    """A derivative of a Graph as a Graph, with the places of its arrays."""
 
     graph: Graph
     #: The places of what it reads, among the leaves and what arrives.
@@ -322,7 +322,7 @@ def is_masked(x: object) -> bool:
 
 
 class _DerivativeNames:
-    """The names of tangents and cotangents, by what they are of."""
+    """The names of tangents and cotangents, by their primals."""
 
     def __getitem__(self, x: object) -> str | None:
         name = getattr(x, "name", None)

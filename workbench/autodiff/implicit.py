@@ -124,7 +124,7 @@ def split_inputs(inputs: Sequence[Any], count: int) -> tuple[list[Any], list[Any
 
 
 class System:
-    """A linear system: its product as a flat program, and who solves it.
+    """A linear system: its product as a flat program, and its solver.
 
     ``product([*parameters, *x])`` gives the leaves of ``A x``.
     """

@@ -124,7 +124,7 @@ def _with_values(limit: Limit, parts: Sequence[Any], of_values: Any) -> Parts:
 
 @dataclass(frozen=True, slots=True)
 class _OpenPull:
-    """The reverse rule of an op without what goes through equal values."""
+    """The reverse rule of an op without the part that goes through equal values."""
 
     limit: Limit
 

@@ -77,7 +77,7 @@ Visit = Callable[[Tensor, Any, list[Any]], None]
 
 @dataclass
 class Earlier:
-    """What an earlier sweep of the same program has found.
+    """The results of an earlier sweep of the same program.
 
     A sweep that is given it runs again only the steps that a change of rules reaches.
     What it finds is that of a whole sweep, bit for bit, as all that is summed is

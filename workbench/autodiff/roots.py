@@ -93,7 +93,7 @@ def multiply(a: Any, factor: Any) -> Any:
 
 
 class Carrier:
-    """A node that is a root, entries of one, or such times a smooth factor.
+    """A node that is a root, entries of a root, or these times a smooth factor.
 
     Attributes
     ----------
@@ -234,7 +234,7 @@ def is_one(x: Any) -> bool:
 
 
 class Roots:
-    """The roots of a program that even functions read, for one sweep over it.
+    """The roots of a program that even functions read, for one sweep.
 
     Attributes
     ----------

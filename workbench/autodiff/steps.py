@@ -65,7 +65,7 @@ class Part(Tensor):
 
 
 class Rule(Protocol):
-    """What stands in for the rules of the op at a node, or of a part.
+    """The rule that replaces the rules of the op at a node, or of a part.
 
     ``pull`` and ``push`` are called as those of an op that holds graphs: the rules of
     the sweep come last, for nodes inside. None: the true one.

@@ -106,7 +106,7 @@ def pull_version(node: Any, mask: int, g: Any, own: bool) -> Sequence[Any]:
 
 
 class Totals:
-    """What a recorded sweep adds up of arrays that are read and set entry by entry."""
+    """The totals of a recorded sweep, for arrays that are read and set by entries."""
 
     __slots__ = ("begun", "by_serial")
 

@@ -40,7 +40,7 @@ MOST_STACKED = 16_384
 
 
 class AlikeNodes:
-    """The elementwise nodes of a program, each with those that are checked with it.
+    """The elementwise nodes of a program, each with those checked in the same stack.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a gradient check found, and what changes a gradient on purpose."""
+"""The report of a gradient check, and the ops that change a gradient on purpose."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Outcome = Literal["right", "wrong", "changed"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of one gradient: the result, and what differences give.
+    """One entry of one gradient: the result, and the value by differences.
 
     ``left`` and ``right`` are one-sided; at a kink they disagree, and any value
     between them is a subgradient. ``output`` is the entry of a node's output,
@@ -184,7 +184,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeCheck:
-    """One node whose rule was checked at the values that it had in the run.
+    """One node, with its rule checked at the values of the run.
 
     Attributes
     ----------

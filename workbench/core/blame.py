@@ -1,4 +1,4 @@
-"""What errors say of a Tensor: the op, the shapes, the user's line, the cure.
+"""Descriptions of a Tensor for errors: the op, the shapes, the user's line, the cure.
 
 `tensor.py` raises these, so a Tensor is `Any` here.
 """

@@ -1,4 +1,4 @@
-"""Ops whose settings hold lengths that are measured when the program runs.
+"""Ops with settings that hold lengths, measured when the program runs.
 
 ``np.reshape(x, (n, 2))`` with an unknown ``n`` becomes a node of the op
 ``DeferredOp(reshape)``. In its settings a length is an `OperandLength`, "axis 0 of

@@ -45,7 +45,7 @@ INF = float("inf")
 
 
 class Atom:
-    """What a Dim is a polynomial of: a length that nothing simpler gives."""
+    """A length that nothing simpler gives: a variable of the polynomial of a Dim."""
 
     __slots__ = ("key",)
 

@@ -1,4 +1,4 @@
-"""What an op's result looks like before there is one: its spec, from the operands'.
+"""The spec of an op's result before there is a result, from the operands' specs.
 
 An op may say so by itself (`Op.infer`); otherwise it runs on examples. Where lengths
 are unknown, an elementwise op broadcasts and an op may have a rule (`Op.lengths`). What

@@ -1,4 +1,4 @@
-"""What a page may ask of a session: plots, questions, commands, and long work.
+"""The requests of a page to a session: plots, questions, commands, and long work.
 
 Each request is a function with a decorator, which gives its name on the wire; the
 parameters are the fields that the page sends, and what is returned is the answer

@@ -436,7 +436,7 @@ RUNTIME = Runtime()
 
 
 class CellTrace(trace.ProgramTrace):
-    """The trace of a cell, whose inputs are variables of the notebook."""
+    """The trace of a cell, with variables of the notebook as inputs."""
 
     fills = True
     given = (

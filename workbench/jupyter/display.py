@@ -205,7 +205,7 @@ _kept: list[Session] = []
 
 
 class Picture:
-    """What `workbench.show` has shown, to write it into a file too.
+    """The session or program that `workbench.show` has shown, for a file too.
 
     As the last value of a cell it shows nothing a second time; but in marimo, where a
     cell shows its last value alone, it is what is drawn.

@@ -39,7 +39,7 @@ class Figure(go.Figure):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with the texts that the page writes above it.
+    """A figure with the texts that the page writes above.
 
     Attributes
     ----------

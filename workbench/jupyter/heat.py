@@ -163,7 +163,7 @@ ROBUST = 0.98
 
 
 class NamedMatrix(Protocol):
-    """What axes read of a matrix: its size, and the names of its entries."""
+    """The facts of a matrix that axes read: its size, and the names of its entries."""
 
     @property
     def rows(self) -> int:

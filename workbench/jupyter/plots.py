@@ -268,7 +268,7 @@ def steps_plot(session: Session, of: Node | None = None) -> Plot:
 
 @dataclass(frozen=True)
 class PlotKind:
-    """One kind of plot, as users and the page ask for it.
+    """One kind of plot, by the name that users and the page ask for.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ Send = Callable[[Message, list[Any]], object]
 
 
 class Outbox:
-    """What goes out to the pages of a session, one state at a time.
+    """The states that go out to the pages of a session, one at a time.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def _discard(message: Message, buffers: list[Any]) -> None:
 
 
 class Pacer:
-    """When the next state may go out, and when loops may be measured for it.
+    """The times when the next state may go out, and when loops may be measured.
 
     Parameters
     ----------

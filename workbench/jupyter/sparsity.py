@@ -57,7 +57,7 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class GivenPattern:
-    """A pattern without a session: what a figure reads of a matrix.
+    """A pattern without a session, with the facts of a matrix that a figure reads.
 
     >>> import numpy as np
     >>> GivenPattern(SparsityPattern.from_scipy(np.eye(3))).row_parts

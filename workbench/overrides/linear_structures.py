@@ -239,7 +239,7 @@ def check_data(data: object) -> list[Any]:
 
 
 class Analysis:
-    """What the values of a program depend on, and its products of two operands."""
+    """The dependences of a program's values, and its products of two operands."""
 
     def __init__(
         self, nodes: Nodes, wrt: Nodes, data: Sequence[Any] | None = None

@@ -146,7 +146,7 @@ class NodeRunner(Runner):
 
 
 class NodeRule:
-    """What an override puts in the place of the rules of an op, at one node.
+    """The rules that an override puts in the place of an op's rules, at one node.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ Key = tuple[int, int]
 
 
 class RewriteStep(NamedTuple):
-    """One rewrite: which rule, what stood there, and what stands there now.
+    """One rewrite: the rule, the node before, and the value after.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class Rewrites(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """A program and the rules that were applied to it."""
+    """A program and the rules to apply."""
 
     program: Graph
     rewrites: Rewrites
@@ -169,7 +169,7 @@ class Replay(NamedTuple):
 
 
 class _Frame:
-    """A replacement whose nodes are settled one after the other."""
+    """A replacement with nodes that are settled one after the other."""
 
     def __init__(
         self, rule: Rule, before: Tensor, nodes: Sequence[Tensor], after: Any

@@ -1,4 +1,4 @@
-"""A pattern as graphs: a function of wildcards, recorded for what they may stand for.
+"""A pattern as graphs: a function of wildcards, recorded for their possible values.
 
 NumPy's functions may record other ops for other ranks and kinds of numbers. So a
 pattern is recorded for those that a program has, once each; forms of the same
@@ -108,7 +108,7 @@ class PatternForm:
 
 
 class Forms:
-    """A pattern's function, and the forms that it has been recorded in.
+    """A pattern's function, and its recorded forms.
 
     It is tried with arrays of the given ranks first.
 

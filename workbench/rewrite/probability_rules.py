@@ -44,7 +44,7 @@ Part = Callable[[Sequence[Any]], Any]
 
 
 class _Parts:
-    """What values of a program are times a share: parts of a replacement.
+    """Products of values of a program with a share: parts of a replacement.
 
     A rule reads a factor through sums and products down to the quotients by which the
     share cancels.
@@ -181,7 +181,7 @@ def _axes_of(total: Tensor) -> tuple[int, ...]:
 
 
 class _QuotientsBySum(_Parts):
-    """Quotients by the sum of an exponential: times it they are terms of a softmax."""
+    """Quotients by an exponential's sum; the exponential times one is a softmax."""
 
     def __init__(self, exp: Tensor) -> None:
         super().__init__(exp.inputs[0])
@@ -288,7 +288,7 @@ def _spread(x: Any, like: Tensor) -> Any:
 
 
 class _QuotientsByShare(_Parts):
-    """Quotients by a softmax or sigmoid: times it they are what it divides."""
+    """Quotients by a softmax or sigmoid; the share times one is the numerator."""
 
     def __init__(self, share: Tensor) -> None:
         super().__init__(share)

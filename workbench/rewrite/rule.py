@@ -1,4 +1,4 @@
-"""A rewrite rule: what stands in a program, and what computes the same in its place.
+"""A rewrite rule: a pattern in a program, and code that computes the same instead.
 
 A rule is a pair of expressions in the same wildcards, or a function of a node. Both are
 recorded for the shapes and dtypes at hand; the matcher is that of patterns
@@ -54,7 +54,7 @@ KINDS = ((1, "f"), (2, "f"), (3, "f"), (0, "f"), (1, "b"), (1, "i"))
 
 
 class Replacement(NamedTuple):
-    """What takes the place of a node: a function of some operands.
+    """The replacement of a node: a function of some operands.
 
     Attributes
     ----------
@@ -359,7 +359,7 @@ def name_settings(axes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 class ReductionRule(PairRule):
-    """A pair of expressions whose reductions run over the same axes, any ones.
+    """A pair of expressions with reductions over the same axes, any ones.
 
     Both sides, and the condition, get these by the names in `SETTINGS`.
     """

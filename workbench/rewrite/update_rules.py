@@ -29,7 +29,7 @@ Place = tuple[int, ...]
 
 
 class Version(NamedTuple):
-    """An array as it is after so many updates of another one."""
+    """An array after a number of updates of another array."""
 
     array: Updated
     number: int
@@ -69,7 +69,7 @@ class Updated:
 
 
 class Entries:
-    """What entries of the arrays of one program hold, as far as updates tell."""
+    """The known entries of the arrays of one program, as far as updates tell."""
 
     def __init__(self) -> None:
         self.versions: dict[int, Version] = {}

@@ -1,4 +1,4 @@
-"""What Python decided by values while a program was recorded.
+"""Decisions by values that Python took while a program was recorded.
 
 ``if q > 0`` sees a number, and only the branch that was taken becomes nodes. Each such
 number is remembered (`traces.Decision`), and computed again with the inputs of a later
@@ -96,7 +96,7 @@ class Decisions:
 
 
 class _Plan:
-    """The decisions that depend on some leaves, and what computes them."""
+    """The decisions that depend on some leaves, and the program that computes these."""
 
     def __init__(
         self,

@@ -311,7 +311,7 @@ def _shift_rule(rule: Any, start: int, stop: int, count: int) -> Any:
 
 
 class LoopRun:
-    """A loop that has run: its states before some steps, and what arrives at them.
+    """A loop that has run: its states before some steps, and their cotangents.
 
     Steps are counted as the entries of its sequences are; ``order`` says how it goes.
     """
@@ -399,7 +399,7 @@ class LoopRun:
 
 
 class LoopSweep:
-    """What arrives at the kept states of a loop in one backward sweep."""
+    """The cotangents of the kept states of a loop in one backward sweep."""
 
     def __init__(self, run: LoopRun, g: Sequence[Any], rules: Rules) -> None:
         carries = run.loop.carries

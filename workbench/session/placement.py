@@ -1,4 +1,4 @@
-"""Where a session computes: by what, on which GPU, and by which of its kernels."""
+"""The place of a session's computation: the backend, the GPU, and the kernels."""
 
 from __future__ import annotations
 

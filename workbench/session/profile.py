@@ -1,4 +1,4 @@
-"""`SessionProfile`: what a run of a session costs, by steps and by nodes."""
+"""`SessionProfile`: the costs of a run of a session, by steps and by nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.session.state import State
 
 
 class SessionProfile(Profile):
-    """What a run of a session costs: print it, or iterate over its rows.
+    """The costs of a run of a session: print them, or iterate over the rows.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class SessionProfile(Profile):
 
 
 class ProfiledNode(NamedTuple):
-    """What a node of a program computes: the value or the rule of which node."""
+    """The node with the value or the rule that a node of a program computes."""
 
     id: int
     backward: bool

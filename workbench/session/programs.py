@@ -1,4 +1,4 @@
-"""`Programs`: what a session computes again and again, compiled.
+"""`Programs`: the programs that a session runs again and again, compiled.
 
 A session with a backend records the output and its gradients as one program of its
 inputs, without values, once for the overrides that hold. NumPy runs it until compiled

@@ -339,7 +339,7 @@ class Backward:
 
 
 class Recorder:
-    """Keeps the cotangents of a sweep, and the norms of what flows along edges.
+    """Keeps the cotangents of a sweep, and the norms of the cotangents along edges.
 
     Norms of small arrays are computed many at once, when `finish` is called or enough
     of them wait. Those of arrays on a device stay there until `finish`.

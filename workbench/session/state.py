@@ -47,7 +47,7 @@ from workbench.session.stages import Backward, Recorder, Values, to_array
 
 
 class Results(NamedTuple):
-    """What a program of a session has computed, and in which time."""
+    """The results of a program of a session, and the time taken."""
 
     value: Any
     #: By ``wrt``, by id.
@@ -617,7 +617,7 @@ R = TypeVar("R")
 
 @dataclass
 class Found(Generic[R]):
-    """What a check or the doctor has found.
+    """The result of a check or of the doctor.
 
     Attributes
     ----------
@@ -681,7 +681,7 @@ class FairLock:
 
 
 class LoopView(NamedTuple):
-    """What a loop reads of a session from one run to the next.
+    """The view that a loop has of a session from one run to the next.
 
     A step of a loop is several calls: ``run``, then ``grads``. A change that the page
     makes in between would give it the value of before and gradients of after. So the

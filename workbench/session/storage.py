@@ -55,7 +55,7 @@ Many = Meta(minItems=1, maxItems=MOST_PLACES)
 
 
 class NodeData(TypedDict):
-    """A node: by its name, else by its id, with what it must be."""
+    """A node: by its name, else by its id, with the op and shape to expect."""
 
     kind: Literal["node"]
     node: int

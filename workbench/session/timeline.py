@@ -1,4 +1,4 @@
-"""`Timeline`: what a session remembers of each of its runs.
+"""`Timeline`: the record of a session's runs.
 
 Of each run the loss and the size of the gradient; of as many as memory and time allow,
 the norm of every node's value and gradient. What is remembered is bounded: when the

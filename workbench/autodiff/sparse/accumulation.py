@@ -1,4 +1,4 @@
-"""Sparse Jacobians entry by entry: forward mode whose tangents are sparse matrices.
+"""Sparse Jacobians entry by entry: forward mode with sparse matrices as tangents.
 
 Where a program is elementwise but for ops that move entries and sum them, the entries
 of its Jacobian are few products of partial derivatives, and which ones follows from
@@ -34,7 +34,7 @@ MOST_PARTS, MOST_ENTRIES = 64, 16
 
 
 class NotAccumulatedError(WorkbenchError):
-    """An op whose derivative is no sum of a few entries, each times a number."""
+    """An op with a derivative that is no sum of a few entries times numbers."""
 
 
 class EntryPropagation(Propagation):

@@ -1,4 +1,4 @@
-"""How a sparse derivative is asked for, and what is the better way to compute it.
+"""The settings of a sparse derivative, and the choice of a way to compute the matrix.
 
 A matrix is dense or sparse by what a call of either costs, and finding the pattern. A
 sparse one has its entries computed one by one where every op allows it, and else read
@@ -211,7 +211,7 @@ def _keep(colouring: Colouring) -> Colouring:
 
 
 class Costs(NamedTuple):
-    """What a matrix costs, in entries of the program that are computed.
+    """The costs of a matrix, in entries of the program that are computed.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ MOST_WAITING = 2**23
 
 
 class Value(Generic[TangentT]):
-    """A value of the program: its shape, what it depends on, what depends on it.
+    """A value of the program: its shape, its dependence, and its marked entries.
 
     Attributes
     ----------

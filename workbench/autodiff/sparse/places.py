@@ -1,4 +1,4 @@
-"""The index arrays of a sparsity pattern, and which ops made it as full as it is.
+"""The index arrays of a sparsity pattern, and the ops that made the pattern dense.
 
 What colours and the formats of SciPy need is here; how patterns are made, joined and
 told of is in `pattern.py`, which is above the colourings.

@@ -65,13 +65,13 @@ Known = Any
 
 
 class Constant(NamedTuple):
-    """A value that does not depend on the inputs; None where it is not known."""
+    """A value that does not depend on the inputs; None where the value is unknown."""
 
     value: Any
 
 
 class Unmeasured(NamedTuple):
-    """A value whose length only the run tells: an error for who reads it."""
+    """A value with a length that only the run tells: an error if the value is read."""
 
     shape: tuple[Any, ...]
     node: Tensor

@@ -1,4 +1,4 @@
-"""Patterns of what is defined by an equation, a differential equation or an integral.
+"""Patterns of solutions of equations, of differential equations, and of integrals.
 
 Where ``f(x, p) = 0`` has a square matrix ``∂f/∂x``, the derivative of the root is
 ``-(∂f/∂x)⁻¹ ∂f/∂p``, and the structure of the inverse follows from that of the matrix

@@ -120,7 +120,7 @@ def _rules_by_root() -> dict[str, list[PairRule]]:
 
 
 class _Place(NamedTuple):
-    """What a wildcard stands for: an operand, and the code of the indices after it."""
+    """The operand that a wildcard stands for, and the code of the indices after."""
 
     reader: Tensor
     k: int

@@ -1,4 +1,4 @@
-"""A session as a header and flat buffers; what changed between two of them.
+"""A session as a header and flat buffers; the changes between two of them.
 
 Ids are positions in the traced program, so columns of one session can be
 compared from change to change. What belongs to a stage (statistics of values, of
@@ -70,7 +70,7 @@ TWINS |= {other: name for name, other in TWINS.items()}
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A session at one moment: a JSON header and the columns it announces.
+    """A session at one moment: a JSON header, and the columns named in the header.
 
     ``unmeasured`` are the overrides whose effects have been left out, by number;
     ``loops_left`` the loops whose gradients have been, by the id of their node.
@@ -91,7 +91,7 @@ Extra = TypeVar("Extra")
 
 
 class Picture(NamedTuple, Generic[Extra]):
-    """A graph as it travels: whole, or what changes another one into it.
+    """A graph in the form that travels: whole, or the changes of another one.
 
     Attributes
     ----------
@@ -375,7 +375,7 @@ def equal_columns(a: Array, b: Array) -> bool:
 
 
 class Structure(NamedTuple):
-    """The columns that say what the nodes are and how they are connected.
+    """The columns that describe the nodes and their connections.
 
     ``around`` tells for each loop the one around it, and the iteration there; it is
     empty if no loop is in another.
