@@ -223,7 +223,7 @@ def is_session(which: object) -> TypeGuard[Session]:
 
 
 def measure_present(session: Session, label: str) -> Side:
-    """Return the loss and the norms of a session now."""
+    """Return a session as it is now."""
     with session.lock:
         session.require_backward()
         state = session._state
@@ -238,7 +238,7 @@ def measure_present(session: Session, label: str) -> Side:
 
 
 def measure_truth(session: Session) -> Side:
-    """Return the loss and the norms of a session now, with gradients of true rules."""
+    """Return a session as it is now, with the gradients of the true rules."""
     with session.lock:
         present = measure_present(session, "without overrides")
         truth = session.truth
