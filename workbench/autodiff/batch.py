@@ -145,7 +145,7 @@ def _apply_deferred(
     batched: tuple[bool, ...],
     params: dict[str, Any],
 ) -> Any:
-    """Apply an op whose settings name places of operands, which have one axis more."""
+    """Apply an op with lengths of operands in its settings, past the batch axis."""
 
     def length(atom: Atom) -> Any:
         if isinstance(atom, OperandLength):
@@ -249,7 +249,7 @@ def _count_value_bytes(x: Tensor) -> int:
 
 
 def example_spec(x: Array, axis: int) -> Spec:
-    """Return what one example looks like."""
+    """Return the spec of one example."""
     shape = shape_of(x)
     return Spec(shape[:axis] + shape[axis + 1 :], np.dtype(x.dtype))
 
@@ -315,9 +315,9 @@ def count_examples(values: Sequence[Any], batched: Sequence[bool]) -> Any:
 def call_each(
     call: Callable[..., Any], values: Sequence[Any], batched: Sequence[bool]
 ) -> Any:
-    """Return what a function of one example gives for each of many, stacked.
+    """Return the results of a function on each example, stacked.
 
-    A tuple of outputs stays one.
+    A tuple of outputs stays a tuple.
     """
     rows = [
         call(

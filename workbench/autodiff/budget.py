@@ -1,4 +1,4 @@
-"""What a gradient rule that is data may use: memory and work, beside its program's.
+"""The budget of a gradient rule that is data: memory and work beside its program.
 
 Such a rule comes from a file or a page, perhaps a stranger's. Before each of its steps
 runs, it is recorded on shapes alone, and what its ops will make is added up; what is
@@ -48,7 +48,7 @@ MOST_OPS = 10_000
 
 
 class Demand(NamedTuple):
-    """What a step will make, at most.
+    """The memory and work that a step takes, at most.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Demand(NamedTuple):
 
 
 class Budget:
-    """What rules that are data may use: together while one is open, else apart.
+    """The budget of rules that are data: shared while one is open, else one each.
 
     A text is a rule of its own at every node; the nodes of a `workbench.graph_rule`
     share one.
@@ -105,7 +105,7 @@ class Budget:
         return FREE_WORK + WORK_EACH * entries + WORK_PRODUCT * product
 
     def refusal(self, demand: Demand, itemsize: int = 8) -> str:
-        """Return why a step is beyond the budget, in words; empty if it is not."""
+        """Return the reason why a step exceeds the budget; empty if the step fits."""
         size = demand.entries * itemsize
         if (
             self.used_bytes + size <= 8 * MOST_FREE
@@ -132,12 +132,12 @@ class Budget:
         return ""
 
     def take(self, size: int, work: float) -> None:
-        """Count what a step has made, and what it took."""
+        """Count the bytes and the work of a step."""
         self.used_bytes += size
         self.worked += work
 
     def give_back(self, size: int) -> None:
-        """Count what is let go of."""
+        """Subtract bytes that are released."""
         self.used_bytes -= size
 
 
@@ -170,7 +170,7 @@ def budget_for(arrays: Iterable[Any]) -> Iterator[Budget]:
 
 
 class Weighed(NamedTuple):
-    """A function, recorded on the shapes of operands, and what it will make.
+    """A function, recorded on the shapes of operands, and its demand.
 
     There is no graph of numbers alone, which stay Python's, nor where lengths are those
     of another program: the function itself runs.
@@ -218,12 +218,12 @@ class WeighedFunction:
     def weigh(
         self, operands: Sequence[Any], settings: dict[str, Any], budget: Budget
     ) -> Weighed:
-        """Return the program for such operands, and what it will make.
+        """Return the program for these operands, and its demand.
 
         Raises
         ------
         BudgetError
-            If that is beyond the budget.
+            If the demand is beyond the budget.
         TraceError
             If the shape of a result depends on values.
         """
@@ -264,7 +264,7 @@ class WeighedFunction:
 
 
 def _describe(x: Any, varies: bool = False) -> Any:
-    """Return what operands are beside their values, to find them again by.
+    """Return a key of operands: shape and dtype of arrays, type or value of others.
 
     Numbers are what they look like, unless they vary: 0.0 and -0.0, 1 and True are
     equal to Python.
@@ -294,7 +294,7 @@ def weigh(
     budget: Budget,
     varies: bool = False,
 ) -> Weighed:
-    """Record a function on the shapes of operands, and add up what its ops make.
+    """Record a function on the shapes of operands, and sum the demands of its ops.
 
     Raises
     ------
@@ -347,9 +347,9 @@ def weigh(
 
 
 def _count_peak(graph: Graph) -> float:
-    """Return the most entries that what a graph computes takes at any time.
+    """Return the most entries that the values of a graph take at any time.
 
-    A view takes none of its own, and keeps what it is a view of.
+    A view takes none of its own, and keeps its base.
     """
     nodes = graph.interior
     owner: dict[int, int] = {}
@@ -399,11 +399,11 @@ def _iterate_arrays(x: Any) -> Iterator[Any]:
 
 
 class BudgetError(UsageError):
-    """What is recorded is beyond a budget; the message is what it would make."""
+    """A recorded program is beyond a budget; the message tells the demand."""
 
 
 class _Sum:
-    """What the ops make that are recorded, each by itself, and the work of all."""
+    """The sum of recorded ops: the entries of each alone, and the work of all."""
 
     def __init__(self, budget: Budget, itemsize: int) -> None:
         self.budget, self.itemsize = budget, itemsize
@@ -412,7 +412,7 @@ class _Sum:
     def add(
         self, op: Op, operands: Sequence[Any], params: dict[str, Any], made: Any
     ) -> None:
-        """Add what an op takes, and refuse it if it makes or takes too much."""
+        """Add an op's entries and work, and refuse an op beyond the budget."""
         read, size = count_entries(list(operands)), count_entries(made)
         self.itemsize = max(self.itemsize, _itemsize(made))  # of floats made complex
         self.count += 1
@@ -455,7 +455,7 @@ def _count_work(
 
 
 def operand_lengths(x: object) -> tuple[int, ...]:
-    """Return the shape of an operand; of a list that of the array that it makes.
+    """Return the shape of an operand, or of the array that a list makes.
 
     A length that nobody knows before the program runs counts as 1, and an empty one
     too: what is summed over it has all the others.
@@ -482,7 +482,7 @@ def count_bytes(x: object) -> int:
 
 
 def explain_excess(entries: float, arrays: Iterable[Any]) -> str:
-    """Return why making so many entries is refused; empty if it is not.
+    """Return the reason to refuse this many entries; empty if they are allowed.
 
     >>> explain_excess(10**6, []), explain_excess(10**9, [])[:28]
     ('', '1,000,000,000 entries (8 GB)')

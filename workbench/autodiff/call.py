@@ -71,7 +71,7 @@ def run_and_pull(
     cotangents: Sequence[Any],
     rules: Rules = None,
 ) -> tuple[list[Any], list[Any]]:
-    """Return the outputs, and what `pull_through` gives, of one run.
+    """Return the outputs, and the cotangents of `pull_through`, from one run.
 
     >>> import numpy as np
     >>> run_and_pull(lambda xs: [xs[0] ** 2], [3.0], [np.float64(1)])
@@ -97,7 +97,7 @@ def push_through(
 def run_and_push(
     run: Run, values: Sequence[Any], tangents: Sequence[Any], rules: Rules = None
 ) -> tuple[list[Any], list[Any]]:
-    """Return the outputs, and what `push_through` gives, of one run.
+    """Return the outputs, and the tangents of `push_through`, from one run.
 
     >>> import numpy as np
     >>> run_and_push(lambda xs: [xs[0] ** 2], [3.0], [np.float64(1)])
@@ -114,7 +114,7 @@ def run_and_push(
 
 
 def record_once(run: Run, *examples: Any) -> Run:
-    """Return a flat function as the program it records, itself if it looks at values.
+    """Return a flat function as its recorded program, or unchanged if values are read.
 
     ``examples`` are arrays, Tensors or specs.
     """
@@ -130,7 +130,7 @@ def apply_valued(
     params: Params,
     find: Callable[[tuple[Any, ...]], Any],
 ) -> Any:
-    """Apply an op whose value ``find(args)`` knows: nothing is computed twice.
+    """Apply an op with a value that ``find(args)`` knows: nothing is computed twice.
 
     Where an input has no value, or has left a mask, the op is applied as any other.
     """
@@ -166,7 +166,7 @@ class BodyError(NotDifferentiableError):
 def run_body(
     op: Op, body: Callable[..., Any], values: Sequence[Any], params: Params
 ) -> Sequence[Any]:
-    """Return what the body of an op gives, one output or several, in a list."""
+    """Return the outputs of an op's body in a list, whether one or several."""
     made = body(*values, **params)
     if made is None:
         raise BodyError(
@@ -368,7 +368,7 @@ class Call(Op):
         return outputs[0] if self.single else tuple(outputs)
 
     def _infer(self, *specs: Any) -> Any:
-        """Return the specs of the outputs, in the lengths of what is given."""
+        """Return the specs of the outputs, in the lengths of the given specs."""
         return self._nest(outer_specs(self.graph, specs, noted=self._fact_nodes))
 
     def _runs_again(self, inputs: Sequence[Any], rules: Rules) -> bool:
@@ -406,7 +406,7 @@ class Call(Op):
     def apply_known(
         self, inputs: tuple[Any, ...], outputs: Sequence[Any]
     ) -> Sequence[Any]:
-        """Return the outputs as nodes, whose values are known already, in a list."""
+        """Return the outputs as nodes with the known values, in a list."""
         value = self._nest(outputs)
         made: Any = define.split_outputs(
             apply_valued(self, inputs, {}, lambda _: value)
@@ -419,7 +419,7 @@ class Call(Op):
         return [x for x in self.graph.interior if x.facts]
 
     def differentiated_op(self, inputs: Sequence[Any]) -> Call | None:
-        """Return the op whose derivatives are recorded for these inputs, if any are."""
+        """Return the op to record derivatives of for these inputs, or None."""
         return self if self.holds_graph and not self.again else None
 
     def specialize(self, values: Sequence[Any]) -> Call:
@@ -445,7 +445,7 @@ class Call(Op):
     # Derivatives
 
     def derivative(self, key: Key, rules: Rules = None) -> tuple[Call, Derived]:
-        """Return a derivative as an op, recorded when it is first asked for.
+        """Return a derivative as an op, recorded on the first request.
 
         Those of the ops inside come first, from the innermost on: however deep ops
         lie in each other, recording one never waits for another. One with ``rules``
@@ -575,7 +575,7 @@ class Call(Op):
         return apply(many, inputs)
 
     def _follow_example(self, of: Op) -> None:
-        """Take over from an op what it says of one example."""
+        """Take over the facts of the op that runs on one example."""
         self.custom, self.maker, self.connection = of.custom, of.maker, of.connection
         self.cure, self.rule, self.pattern = of.cure, of.rule, "examples"
         self.compute, self.infer = self._compute_examples, self._infer_examples
@@ -584,7 +584,7 @@ class Call(Op):
 
     @property
     def has_own_rule(self) -> bool:
-        """True if a rule of its own stands in for those of what it holds."""
+        """True if a rule of the op's own replaces the rules of the ops inside."""
         return self.of is not None and self.of.has_own_rule
 
     def list_examples(self, values: Sequence[Any]) -> list[Spec]:
@@ -715,7 +715,7 @@ def apply_to_batch(
     params: Params,
     run: Run | None = None,
 ) -> Any:
-    """Apply an op with rules of its own to many examples: one node, a `Call` of it."""
+    """Apply an op with its own rules to many examples: one node, a `Call` of the op."""
     return apply(Call(op.name, run=run, of=op, batched=batched), inputs, params)
 
 
@@ -725,10 +725,10 @@ def _as_tuple(made: Any) -> tuple[Any, ...]:
 
 
 def key_of(values: Sequence[Any]) -> tuple[Any, ...] | None:
-    """Return what tells values of other shapes or dtypes apart.
+    """Return a key of the shapes and dtypes of values; None if a length is unknown.
 
-    They need other programs. None if a length is unknown: one program then serves all
-    lengths.
+    Values with another key need another program. With an unknown length one program
+    serves all lengths.
     """
     key = []
     for x in values:

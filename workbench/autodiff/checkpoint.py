@@ -26,7 +26,7 @@ Function = Callable[..., Any]
 
 
 def checkpoint(f: Function) -> Function:
-    """Return the same function, whose inner values are not kept for the backward pass.
+    """Return the same function, without keeping inner values for the backward pass.
 
     Parameters
     ----------

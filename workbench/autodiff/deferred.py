@@ -56,7 +56,7 @@ def declare_run(
 
 
 def _require_lengths(operands: Sequence[Any]) -> None:
-    """Leave it to the run, where lengths are not known."""
+    """Defer to the run if a length of an operand is unknown."""
     if any(dims.has_dim(shape_of(x)) for x in operands if hasattr(x, "shape")):
         raise UnknownLengthError("a rule that runs when lengths are known")
 
@@ -73,7 +73,7 @@ def pull_later(
     inputs: tuple[Any, ...],
     settings: Sealed,
 ) -> list[Any]:
-    """Return what a rule (None: the op's) passes on, for inputs whose bit is set."""
+    """Return a rule's cotangents (None: the op's rule), for inputs with a bit set."""
     pull = rule or of.pull
     assert pull is not None
     g = define.Parts(g) if isinstance(y, tuple) else g
@@ -148,7 +148,7 @@ class Hole(int):
 
 
 class Nest(NamedTuple):
-    """A list, dict or slice among the arguments of a call, as a setting holds it."""
+    """A list, dict or slice among the arguments of a call, in the form of a setting."""
 
     kind: Any
     parts: tuple[Any, ...]
@@ -196,7 +196,7 @@ def _run_call(
     settings: Nest,
     single: bool = False,
 ) -> Sequence[Any]:
-    """Return the results of a function, flat; ``single`` says it returns no list."""
+    """Return a function's results, flat; ``single``: the function returns no list."""
     token = KIND.set(None)  # of the calls inside, also where one of them fails
     try:
         made = function(
@@ -294,7 +294,7 @@ _RULES: dict[str, Callable[..., Any]] = {
 def _call_deferred(
     function: Callable[..., object] | str, args: Iterable[object], settings: Params
 ) -> Any:
-    """Return a call of a function, or rule, as one node that runs it on arrays."""
+    """Return a call of a function, or rule, as one node that runs on arrays."""
     name = function if isinstance(function, str) else "call"
     operands: list[Any] = []
     params = {

@@ -37,7 +37,7 @@ from workbench.ops.gradients import DisconnectedType
 
 
 def quote_name(x: Tensor) -> str:
-    """Return how a sentence calls a Tensor: by its name where it has one."""
+    """Return the words for a Tensor in a message: its name where there is one."""
     return repr(x.name) if x.name else f"{blame.describe(x)}{blame.quote_site(x.site)}"
 
 
@@ -66,7 +66,7 @@ def report_unmoved(y: Tensor, wrt: Sequence[Tensor], policy: str, name: str) -> 
 
 
 def report(message: str, policy: str) -> None:
-    """Raise, warn or be silent about what is disconnected."""
+    """Raise, warn or stay silent about a disconnected input, as the policy says."""
     if policy == "raise":
         raise errors.DisconnectedInputError(message)
     if policy == "warn":
@@ -103,10 +103,10 @@ def check_options(name: str, **options: object) -> None:
 def link_results(
     results: Sequence[Any], sources: Sequence[Tensor], before: int
 ) -> list[Any]:
-    """Return derivatives that know what they are derivatives of; None stays None.
+    """Return derivatives with a note of their sources in ``origin``; None stays None.
 
     What was there ``before`` (a serial), such as the other factor of a product, is
-    handed on: it is no derivative itself.
+    handed on: that factor is no derivative itself.
     """
     linked = []
     for g in results:
@@ -120,7 +120,7 @@ def link_results(
 
 
 def forward_nodes(nodes: Sequence[Tensor]) -> list[Tensor]:
-    """Return all nodes of what derivatives among these nodes are derivatives of."""
+    """Return the nodes of the programs that derivatives among these nodes belong to."""
     origins = [x.origin for x in nodes if x.origin is not None]
     return walk.order_nodes([y for one in origins for y in (one.forward, *one.of)])
 
@@ -255,7 +255,7 @@ def fold_unit_seed(
 
 
 def _fill_like(node: Tensor, fill: Any) -> bool:
-    """Make a repeated number an array like that whose gradient it is part of."""
+    """Make a repeated number an array like the Tensor that the gradient belongs to."""
     if fill is None or np.shape(fill) != () or node.origin is None:
         return False
     for x in node.origin.forward.inputs:
@@ -286,7 +286,7 @@ def _find_early(x: Tensor) -> Tensor:
 def _other_factor(
     node: Tensor, inputs: tuple[Any, ...], ones: set[int]
 ) -> Tensor | None:
-    """Return the other factor of a product with 1, if it is all of the product."""
+    """Return the other factor of a product with 1, if alike in shape and dtype."""
     for factor, other in (inputs, inputs[::-1]):
         if (
             isinstance(factor, Tensor)
@@ -299,7 +299,7 @@ def _other_factor(
 
 
 def _fold_constant(node: Tensor) -> bool:
-    """Compute what depends on constants alone."""
+    """Compute a node that depends on constants alone."""
     values = tuple(map(value_of, node.inputs))
     if any(x is None for x in values):
         return False
@@ -319,7 +319,7 @@ def _are_alike(a: Spec, b: Spec) -> bool:
 
 
 class Nested(NamedTuple):
-    """Tensors out of a nest, and how results go back into one like it."""
+    """Tensors out of a nest, and the way of results back into the same nest."""
 
     tensors: list[Tensor]
     tree: tree.Tree
@@ -351,7 +351,7 @@ def _as_dicts(nest: Any) -> Any:
 
 
 def check_expression(x: object, name: str, what: str) -> Tensor:
-    """Return an expression, or the error that says what stands in its place."""
+    """Return an expression, or raise an error that shows the value in its place."""
     if not isinstance(x, Tensor):
         shown = "None" if isinstance(x, DisconnectedType) else repr(x)
         raise errors.UsageError(
@@ -369,7 +369,7 @@ def check_expression(x: object, name: str, what: str) -> Tensor:
 def list_constants(
     constants: Iterable[Tensor] | Tensor | None, name: str
 ) -> list[Tensor]:
-    """Return what is held constant: a list of expressions, or one of them."""
+    """Return a list of the expressions to hold constant, given as one or several."""
     if isinstance(constants, Tensor):
         constants = [constants]
     return [check_expression(x, name, "consider_constant") for x in constants or ()]
@@ -379,7 +379,7 @@ def list_constants(
 
 
 def check_scalar(cost: object, name: str) -> Tensor:
-    """Return the cost, if it is one number; its shape may be ``(1,)`` or longer."""
+    """Return the cost, if one number; its shape may be ``(1,)`` or longer."""
     y = check_expression(cost, name, "the cost")
     if not types.is_one_number(shape_of(y)):
         raise errors.NonScalarOutputError(
@@ -471,7 +471,7 @@ def fill_zeros(made: Sequence[Any], wrt: Sequence[Tensor]) -> list[Any]:
 
 
 def fill_absent(made: Sequence[Any], wrt: Sequence[Tensor], how: str) -> list[Any]:
-    """Return derivatives with what ``return_disconnected`` wants in place of None."""
+    """Return derivatives with None replaced as ``return_disconnected`` asks."""
     if how == "Disconnected":
         pairs = zip(wrt, made, strict=True)
         return [DisconnectedType(x) if g is None else g for x, g in pairs]

@@ -1,4 +1,4 @@
-"""What is asked of expressions: gradients, products, Jacobians, Hessians.
+"""Derivatives of expressions on request: gradients, products, Jacobians, Hessians.
 
 Each of them asks an `Expressions`, the linear map of some Tensors by others, and puts
 what it gives back into nests; `derivatives.py` says what is connected, what may start a
@@ -57,7 +57,7 @@ class Expressions(LinearMap):
     def pull_from(
         self, starts: Sequence[Any], closed: Collection[int] = frozenset()
     ) -> list[Any]:
-        """Return what arrives at each of ``wrt``, as expressions; None for nothing.
+        """Return the cotangents of ``wrt`` as expressions; None where none arrives.
 
         A walk starts with `derivatives.ONE`, which is not seen in what comes out, with
         an expression, or with None. ``closed`` is that of `reverse.pull_back`.
@@ -79,14 +79,14 @@ class Expressions(LinearMap):
         closed: Collection[int] = (),
         cut: Collection[tuple[int, int, int]] = (),
     ) -> set[int]:
-        """Return the serials of what the outputs depend on by their values."""
+        """Return the serials of the nodes that the outputs' values depend on."""
         stops = {x.serial for x in self.constant}
         rules = {} if self.rules is None else self.rules.rules
         kept = drop_cut_parts(rules, self.wrt, stops.union(closed))
         return derivatives.find_connected(self.outputs, stops, closed, kept, cut)
 
     def make_rows(self, mode: Mode | None) -> Blocks:
-        """Return the blocks, a row for each output and in it one for each ``wrt``."""
+        """Return the blocks: a row per output, and in each row a block per ``wrt``."""
         if self.rules is None and (mode or self.choose_mode()) == "forward":
             rows = self.blocks("forward", optional=mode is None)
         else:
@@ -177,7 +177,7 @@ class Expressions(LinearMap):
 
 
 def _find_operand_length(n: int | Dim, own_atoms: set[Atom]) -> int | Dim | None:
-    """Return a length of operands; None for one of what was computed on the way."""
+    """Return a length that operands give; None if the program computes the length."""
     inner = any(a not in own_atoms for a in atoms_of(n) if isinstance(a, Length))
     return None if inner else n
 
@@ -195,7 +195,7 @@ BLOCKS.reads = None
 
 
 class GradientOptions(TypedDict, total=False):
-    """What derivatives of expressions take besides; see `workbench.gradient`."""
+    """Options of derivatives of expressions; see `workbench.gradient`."""
 
     consider_constant: Iterable[Tensor] | None
     disconnected_inputs: str
@@ -317,7 +317,7 @@ class DerivativeRequest:
         return made
 
     def find_gradient(self, wrt: Sequence[Tensor] | None = None) -> list[Tensor]:
-        """Return the gradient of the one number, zeros where it is disconnected."""
+        """Return the gradient of the one number, with zeros where disconnected."""
         wrt = self.sources.tensors if wrt is None else wrt
         cost = self.targets.tensors[0]
         made = self.pull({cost: derivatives.seed_of(cost)}, wrt)
@@ -378,7 +378,7 @@ def gradient(
     name: str = "grad",
     **settings: Unpack[GradientOptions],
 ) -> Any:
-    """Return what `workbench.gradient.grad` does; ``name`` is what errors call it."""
+    """Return the result of `workbench.gradient.grad`; ``name`` is for error texts."""
     derivatives.check_options(name, null_gradients=null_gradients)
     known = [
         derivatives.check_expression(x, name, "known_grads") for x in known_grads or ()
@@ -421,7 +421,7 @@ def pull_cotangents(
     name: str,
     **settings: Unpack[GradientOptions],
 ) -> Any:
-    """Return the gradients by ``wrt``, nested as it, for one cotangent per output."""
+    """Return the gradients, nested as ``wrt``, for one cotangent per output."""
     request = DerivativeRequest(f, wrt, name, **settings)
     given = request.match_values(
         request.targets, cotangents, "eval_points", "f", "the cotangent"
@@ -451,7 +451,7 @@ def push_tangents(
 
 
 def write_chain_rule(cost: object, wrt: object, mode: str = "reverse") -> Graph:
-    """Return the derivative of one number as the chain rule writes it.
+    """Return the derivative of one number, written out by the chain rule.
 
     With every product with 1, and in forward mode every 0 of a constant in a sum: what
     a walk gives before anything is simplified. :func:`workbench.simplify` goes on
@@ -515,7 +515,7 @@ def write_chain_rule(cost: object, wrt: object, mode: str = "reverse") -> Graph:
 
 
 def _make_one(x: Tensor) -> Tensor:
-    """Return the 1 that a chain rule begins with; an array of it where x is one."""
+    """Return the 1 that starts a chain rule; an array of ones if x is an array."""
     if shape_of(x) == ():
         return make_leaf(x.dtype.type(1))
     return derivatives.unit_seed(x)
@@ -579,7 +579,7 @@ def hessian_product(
     name: str,
     **settings: Unpack[GradientOptions],
 ) -> Any:
-    """Return the Hessian times a vector, by pushing it through the gradient."""
+    """Return the Hessian times a vector, by pushing the vector through the gradient."""
     cost = derivatives.check_scalar(cost, name)
     request = DerivativeRequest(cost, wrt, name, **settings)
     along = request.match_values(request.sources, p, "p", "wrt", "the vector")

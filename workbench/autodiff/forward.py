@@ -194,7 +194,7 @@ def _add_limit(
     moved: list[Any],
     record: bool,
 ) -> None:
-    """Add what equal values of a node contribute to the tangents of outputs."""
+    """Add the contribution of a node's equal values to the tangents of outputs."""
     places = [k for k, t in enumerate(moved) if t is not None]
     before = next_serial()
     made = hooks.push_limit(node, incoming, [outputs[k] for k in places], record)
@@ -207,7 +207,7 @@ def _add_limit(
 def choose_push(
     node: Tensor, rule: Rule | None, rules: Rules
 ) -> tuple[Any, tuple[Rules, ...]]:
-    """Return the rule that holds at a node, and what it is given besides.
+    """Return the rule in force at a node, and its additional arguments.
 
     ``rule`` stands in for that of the op, if it has one for forward mode.
     """
@@ -219,7 +219,7 @@ def choose_push(
 def record_push(
     push: PushRule, incoming: tuple[Any, ...], node: Tensor, *inside: Any
 ) -> Any:
-    """Return what a rule makes; where it needs a length, a node that runs it later."""
+    """Return a rule's tangents; a node runs the rule later if a length is unknown."""
     try:
         return push(incoming, outputs_of(node), node.inputs, node.params, *inside)
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:

@@ -61,7 +61,7 @@ def is_number_of_any_value(x: object) -> bool:
 
 
 class RecordedCall:
-    """One call of a function to differentiate: which leaves vary, what came out.
+    """One call of a function to differentiate: its varying leaves, and its results.
 
     ``code`` is the user's function where ``f`` is a derivative of it.
 
@@ -144,7 +144,7 @@ class RecordedCall:
             check_complex_outputs(self.outputs, name)
 
     def _choose_leaves(self, name: str, allow_int: bool) -> ArgumentNames:
-        """Take what is differentiated by apart, and give the names of its leaves."""
+        """Separate the differentiated arguments; return the names of their leaves."""
         chosen = []
         for place in self.places:
             x = self.args[place] if isinstance(place, int) else self.kwargs[place]
@@ -174,7 +174,7 @@ class RecordedCall:
         args: Sequence[Any] | None = None,
         kwargs: Mapping[str, Any] | None = None,
     ) -> object:
-        """Call the function, with Tensors for what is differentiated by.
+        """Call the function with Tensors in place of the differentiated arguments.
 
         Its other arguments are those of the call, unless others are given.
         """
@@ -200,7 +200,7 @@ class RecordedCall:
         return self._keep_aux(made) if self.has_aux else made
 
     def trace_structure(self) -> Graph | None:
-        """Trace the function again, of shapes alone; None if it needs values.
+        """Trace the function again, on shapes alone; None if values are needed.
 
         What it decides by values where it can, the place of a median, is then a part
         of the program, whose leaves come first and stand in the same order. Real and
@@ -229,7 +229,7 @@ class RecordedCall:
             self.aux = aux
 
     def _keep_aux(self, pair: object) -> object:
-        """Return the first of what the function returned; the second is kept."""
+        """Return the first part of the function's result, and keep the second."""
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise errors.UsageError(
                 "has_aux=True: the function must return a pair, what is"
@@ -241,7 +241,7 @@ class RecordedCall:
         return y
 
     def _wrap_other(self, place: int | str, x: object) -> object:
-        """Return what the function gets for an argument that is not differentiated by.
+        """Return an argument that is not differentiated, in the form the function gets.
 
         A structure is seen where each step of it is, also those that the leaves take no
         part in: where an override means one, the arrays of the other arguments are
@@ -260,7 +260,7 @@ class RecordedCall:
         return leaves
 
     def nest(self, gradients: Sequence[Any]) -> Any:
-        """Return what belongs to the leaves that vary, nested as the arguments are."""
+        """Return the results for the varying leaves, nested as the arguments are."""
         if self.varying is not None:
             gradients = self._fill_leaves(gradients, [None] * len(self.flat))
         return self.tree(gradients)
@@ -299,7 +299,7 @@ class RecordedCall:
         return check
 
     def result(self, *, saved: bool = False) -> Any:
-        """Return what the function returned, plain where no outer trace takes part.
+        """Return the function's result, plain arrays where no outer trace takes part.
 
         ``saved``: a pullback still reads the values, so the caller gets copies.
         """
@@ -308,7 +308,7 @@ class RecordedCall:
         return self.recording.tree(ensure_owned(outputs, inputs, self.first))
 
     def with_aux(self, *results: Any, saved: bool = False) -> Any:
-        """Return the results, and after them what was kept aside, if anything was.
+        """Return the results, followed by the auxiliary value if there is one.
 
         ``saved``: a pullback still reads its values, so the caller gets copies.
         """
@@ -360,15 +360,15 @@ def wrap_arrays(f: Function, place: int | str, x: object) -> object:
 
 
 def is_plain(x: object) -> bool:
-    """Return whether it is an array of floats (a Python number may be a setting)."""
+    """Return whether ``x`` is an array of floats (a Python number may be a setting)."""
     return not isinstance(x, Tensor) and hasattr(x, "dtype") and has_derivative(x)
 
 
 def record_argument(x: Any) -> object:
-    """Return an argument as a function that is traced is to have it.
+    """Return an argument in the form that a traced function needs.
 
-    A generator of NumPy's is one whose draws are nodes. Both share one stream, so the
-    function draws what it would have drawn. An array is one that the function can fill,
+    A generator of NumPy's becomes one that draws nodes. Both share one stream, so the
+    function draws the same numbers. An array becomes one that the function can fill,
     if its code fills arrays.
     """
     if type(x) is np.ndarray:
@@ -403,7 +403,7 @@ def check_complex_outputs(outputs: Sequence[Any], name: str) -> None:
 
 
 def check_outputs(outputs: Sequence[Any], name: str) -> None:
-    """Refuse what a function returned and no derivative can be of: None, a text."""
+    """Refuse results that no derivative can be taken of: None, a text."""
     for y in outputs:
         if isinstance(y, Tensor):
             continue
@@ -509,7 +509,7 @@ def copy_arrays(primals: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def copy_with_layout(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return a copy of which NumPy makes views wherever it makes views of ``x``.
+    """Return a copy that allows NumPy the same views as ``x`` does.
 
     Its axes lie in memory in the same order and direction, with a gap of one entry
     wherever ``x`` has any.
@@ -622,9 +622,9 @@ OPTIONS["value_and_grad"] = OPTIONS["grad"]
 
 
 def wrt_of(name: str, wrt: object, options: dict[str, Any]) -> object:
-    """Return what an expression is to be differentiated by, given by place or by name.
+    """Return ``wrt`` of an expression, given by position or by keyword.
 
-    Takes ``wrt`` out of the options, and refuses those that there are not.
+    Takes ``wrt`` out of the options, and refuses unknown options.
     """
     if wrt is None:
         wrt = options.pop("wrt", None)
@@ -695,7 +695,7 @@ def check_real(call: RecordedCall) -> None:
 
 
 def check_target(argnums: object, name: str) -> None:
-    """Refuse what is differentiated at in the place of what by: ``grad(f, x)``."""
+    """Refuse ``grad(f, x)``: the point stands where ``argnums`` belongs."""
     if isinstance(argnums, Tensor):
         raise errors.UsageError(
             f"{name}: {blame.describe(argnums)} is what to differentiate by, and what"

@@ -35,9 +35,9 @@ def make_bitmask(places: Iterable[int]) -> int:
 
 
 def smooth_reads(graph: Graph, rules: Rules, mode: steps.Mode) -> Sequence[int]:
-    """Return for each output a mask of the leaves it depends on through derivatives.
+    """Return for each output a mask of the leaves that reach the output by derivatives.
 
-    An override may give one to a node whose op has none.
+    An override may give a derivative to a node whose op has none.
     """
     rough = [x for x in graph.interior if x.op.pull is None]
     given = {x.serial for x in rough if steps.is_ruled(x.serial, rules, mode)}
@@ -135,7 +135,7 @@ class Key(NamedTuple):
 
 
 class Derived(NamedTuple):
-    """A derivative of a Graph as a Graph, and which arrays it takes and gives."""
+    """A derivative of a Graph as a Graph, with the places of its arrays."""
 
     graph: Graph
     #: The places of what it reads, among the leaves and what arrives.
@@ -150,7 +150,7 @@ class Derived(NamedTuple):
         arriving: Sequence[Any],
         count: int,
     ) -> list[Any]:
-        """Return what ``run`` makes of what it reads, at its places among ``count``."""
+        """Return the results of ``run``, at their places in a list of ``count``."""
         passed: list[Any] = [None] * count
         if self.places:
             given = (*inputs, *[c for c in arriving if c is not None])
@@ -292,7 +292,7 @@ def outer_specs(
 
 
 def is_draw(x: object) -> bool:
-    """Return whether a node draws random numbers when it runs, each time anew."""
+    """Return whether a node draws random numbers anew in each run."""
     return (
         isinstance(x, Tensor) and "draw" in x.params and x.op.name.startswith("random_")
     )
@@ -322,7 +322,7 @@ def is_masked(x: object) -> bool:
 
 
 class _DerivativeNames:
-    """The names of tangents and cotangents, by what they are of."""
+    """The names of tangents and cotangents, by their primals."""
 
     def __getitem__(self, x: object) -> str | None:
         name = getattr(x, "name", None)

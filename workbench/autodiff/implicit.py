@@ -124,7 +124,7 @@ def split_inputs(inputs: Sequence[Any], count: int) -> tuple[list[Any], list[Any
 
 
 class System:
-    """A linear system: its product as a flat program, and who solves it.
+    """A linear system: its product as a flat program, and its solver.
 
     ``product([*parameters, *x])`` gives the leaves of ``A x``.
     """
@@ -212,9 +212,9 @@ def _norm(arrays: Sequence[Any]) -> float:
 
 
 def make_correcting(solve: Function) -> Function:
-    """Return a solver that solves once more for what the given one leaves over.
+    """Return a solver that solves again for the residual that the given one leaves.
 
-    Each time its tolerance is a part of what was left the last time.
+    Each time its tolerance is a part of the last residual.
     """
 
     def correct(matvec: Function, b: object) -> Any:
@@ -282,7 +282,7 @@ def _solve_pull(
 def apply_solve(
     system: System, parameters: Sequence[Any], b: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """Return the flat solution of a system, recorded where it must be."""
+    """Return the flat solution of a system, recorded where a trace needs a node."""
     return define.apply_and_split(SOLVE, (*parameters, *b), {"system": system})
 
 
@@ -304,14 +304,14 @@ SOLVE.calls_back = True
 
 
 def check_solution(solve: Function, f: Function, start: object, what: str) -> Any:
-    """Return what a user's solver found: plain arrays, nested and shaped as its start.
+    """Return the solution of a user's solver: plain arrays, nested as the start.
 
     Raises
     ------
     ShapeError
-        If it is nested or shaped otherwise.
+        If the nesting or the shapes differ from those of the start.
     TraceError
-        If the solver reads what is traced without a value.
+        If the solver reads a Tensor that is traced without a value.
     """
     solved = solve(f, start)
     if solved is None:
@@ -331,7 +331,7 @@ def check_solution(solve: Function, f: Function, start: object, what: str) -> An
 
 
 def _cast(solution: object, specs: Sequence[Spec]) -> list[Any]:
-    """Return what was found, flat, in the dtypes of some specs."""
+    """Return the leaves of a solution, cast to the dtypes of some specs."""
     return [
         (
             x if hasattr(x, "dtype") else np.asarray(x)  # host array: a number
@@ -432,7 +432,7 @@ def root(
     name: str,
     beside: Function | None = None,
 ) -> Any:
-    """Return a root as `custom_root` does; ``name`` is what errors call it.
+    """Return a root as `custom_root` does; ``name`` is for error texts.
 
     With ``beside`` the solver gets a function that returns a pair: what is to
     vanish, and ``beside(x)``, which has no part in the derivative.
@@ -458,7 +458,7 @@ def root(
 
 
 def _find_root(solve: Function, f: Function, start: object, name: str) -> Any:
-    """Return what a solver found; what is not finite is no root."""
+    """Return the solution of a solver; raise an error if a value is not finite."""
     found = check_solution(solve, f, start, f"{name}: solve")
     if not _is_finite(tree.flatten(found)[0]):
         raise errors.ConvergenceError(
@@ -495,7 +495,7 @@ class Equation:
         return f"<an equation in {', '.join(map(repr, self.specs))}>"
 
     def tighten(self) -> Equation:
-        """Return the same equation, whose root is found to the last digits."""
+        """Return the same equation, with the root found to the last digits."""
         other = self.tangent_solve
         made = Equation(
             self.closed, self.structure, self.specs, self.solve,
@@ -505,7 +505,7 @@ class Equation:
         return made
 
     def residual(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return what vanishes at a root, flat."""
+        """Return the residual, flat; zero at a root."""
         return self.closed.run(inputs)[: len(self.specs)]
 
     def linear(

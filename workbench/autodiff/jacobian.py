@@ -152,7 +152,7 @@ def jvp(
     has_aux: bool = False,
     overrides: Sequence[Override] | None = None,
 ) -> tuple[Any, ...]:
-    """Return the value at the primals, and how it moves along the tangents.
+    """Return the value at the primals, and the tangent of the outputs.
 
     Parameters
     ----------
@@ -505,7 +505,7 @@ def _sparse_maker(
     options: dict[str, Any],
     mode: str = "auto",
 ) -> Function:
-    """Take those settings for an expression, and return what makes its matrix."""
+    """Return the function that makes an expression's matrix, with these settings."""
     from workbench.autodiff.sparse.evaluation import make_expression
 
     return partial(
@@ -514,7 +514,7 @@ def _sparse_maker(
 
 
 def refuse_aux(name: str, has_aux: bool) -> None:
-    """Refuse what a sparse derivative cannot return besides."""
+    """Refuse ``has_aux=True`` for a sparse derivative, which returns entries alone."""
     if has_aux:
         raise UsageError(
             f"{name}: sparse= and has_aux=True do not go together: what is prepared"

@@ -60,9 +60,9 @@ PUSHED = declare("limit_of_jvp")
 def _capture_readers(
     node: Tensor, results: Sequence[Any]
 ) -> tuple[Graph, list[Tensor], tuple[Tensor, ...]]:
-    """Return what computes results from the outputs of a node, as a graph of these.
+    """Return the program from the outputs of a node to some results, as a graph.
 
-    With it what it reads besides, and the outputs.
+    Also return the Tensors that the graph captures, and the outputs.
     """
     outputs = outputs_of(node)
     assert isinstance(outputs, tuple)
@@ -124,7 +124,7 @@ def _with_values(limit: Limit, parts: Sequence[Any], of_values: Any) -> Parts:
 
 @dataclass(frozen=True, slots=True)
 class _OpenPull:
-    """The reverse rule of an op without what goes through equal values."""
+    """The reverse rule of an op without the part that goes through equal values."""
 
     limit: Limit
 
@@ -135,7 +135,7 @@ class _OpenPull:
 
 
 def _pull_limit(node: Tensor, mask: int, g: Any) -> list[Any] | None:
-    """Return what a node passes on, with its limit; None if it cannot be recorded."""
+    """Return the cotangents from a node, with its limit; None if not recordable."""
     of, inputs, settings = deferred.unwrap_deferred(node)
     try:
         graph, captured, y = _capture_readers(node, [c for c in g if c is not None])
@@ -201,7 +201,7 @@ def _pulled_compute(
 
 
 def _like(found: Array, x: Array) -> Array:
-    """Return a derivative in the dtype of what it is of."""
+    """Return a derivative in the dtype of its primal."""
     if dtype_of(x).kind != "c" and dtype_of(found).kind == "c":
         found = np.real(found)
     return convert_dtype(found, dtype_of(x))
@@ -254,9 +254,9 @@ PULLED.rule = "NaN where values are equal: this derivative is not known; else 0"
 def _push_limit(
     node: Tensor, tangents: tuple[Any, ...], outputs: Sequence[Any], recorded: bool
 ) -> list[Any] | None:
-    """Return what the limit adds to the tangents of ``outputs``, which follow a node.
+    """Return the limit's part of the tangents of ``outputs``, which follow a node.
 
-    None if it cannot be recorded.
+    None if the limit cannot be recorded.
     """
     of, inputs, settings = deferred.unwrap_deferred(node)
     place = _limit_of(of).values

@@ -376,7 +376,7 @@ class LinearMap:
         )
 
     def choose_window_mode(self, rows: Span, columns: Span) -> Mode:
-        """Return the cheaper mode for a window, by what its sweeps would compute."""
+        """Return the cheaper mode for a window, by the cost of its sweeps."""
         modes: list[Mode] = ["reverse", "forward"]
         if self.prefer == "forward":
             modes.reverse()
@@ -541,7 +541,7 @@ class Sweep:
             self.graph = Graph(seeds, found)
 
     def _walk(self, seeds: Sequence[Array]) -> list[Any]:
-        """Return what arrives at the ends for one seed at each start."""
+        """Return the derivatives at the ends, for one seed at each start."""
         filled: list[Any] = [None] * self.count
         for k, seed in zip(self.places, seeds, strict=True):
             filled[k] = seed
@@ -551,7 +551,7 @@ class Sweep:
         return self.linear.push(filled, ends)
 
     def _run_vector(self, vectors: Sequence[Any], i: int) -> list[Any]:
-        """Return what arrives at the ends for one of some vectors."""
+        """Return the derivatives at the ends, for one of several vectors."""
         with np.errstate(all="ignore"):  # the program itself has warned already
             return self._walk([_as_array(x)[i] for x in vectors])
 
@@ -590,7 +590,7 @@ class Sweep:
         return made
 
     def _run_vectors(self, vectors: Sequence[Any], count: Any) -> list[Any]:
-        """Return what arrives at the ends, of complex vectors the real part alone."""
+        """Return the derivatives at the ends; for complex vectors the real part."""
         if self.one_by_one:
             return self._run_one_by_one(vectors, count)
         if self.graph is None:
@@ -620,7 +620,7 @@ class Sweep:
     def run_all(
         self, make_vectors: Callable[[int, Any], Sequence[Any]], count: Any
     ) -> list[Any]:
-        """Return what arrives for all vectors, a batch after the other.
+        """Return the derivatives for all vectors, one batch after the other.
 
         ``make_vectors(begin, end)`` gives some of them, as `run` takes them.
         """
@@ -668,7 +668,7 @@ class Sweep:
         return [units if len(shape) == 1 else np.reshape(units, (end, *shape))]
 
     def flat(self, begin: int, end: int) -> Array:
-        """Return what arrives at all ends side by side, a row for each unit vector."""
+        """Return the derivatives at all ends side by side, one row per unit vector."""
         count = end - begin
         made: Sequence[Any] = self.derivatives
         if self.one_by_one or self.graph is not None:
@@ -689,7 +689,7 @@ class Sweep:
         ]
 
     def _shape_block(self, part: Any, end: Tensor) -> Any:
-        """Return what arrives at an end as a block."""
+        """Return the derivatives at an end as a block."""
         y, x = (self.start, end) if self.is_reverse else (end, self.start)
         tall, wide = shape_of(y), x.shape
         if part is not None:
@@ -724,7 +724,7 @@ def _scale(vectors: Any, unit: complex) -> Any:
 
 
 def count_entries(x: object) -> Any:
-    """Return the number of entries; a `Dim` where it is unknown."""
+    """Return the number of entries; a `Dim` where unknown."""
     return prod(shape_of(x))
 
 
@@ -741,7 +741,7 @@ def is_varying(y: object) -> bool:
 
 
 def is_symbolic(x: object) -> bool:
-    """Return whether it is an array that has no value yet."""
+    """Return whether an object is a Tensor of one array, without a value yet."""
     return isinstance(x, Tensor) and x._value is None and not isinstance(x.spec, tuple)
 
 
@@ -752,7 +752,7 @@ def dtype_between(y: Tensor, x: Tensor) -> np.dtype[Any]:
 
 
 def spans_in(edges: Sequence[int], window: Span) -> dict[int, Span]:
-    """Return what a window holds of each group, counted from the group's first entry.
+    """Return the part of a window in each group, counted from the group's first entry.
 
     >>> spans_in([0, 5, 8], (3, 8))
     {0: (3, 5), 1: (0, 3)}

@@ -77,7 +77,7 @@ Visit = Callable[[Tensor, Any, list[Any]], None]
 
 @dataclass
 class Earlier:
-    """What an earlier sweep of the same program has found.
+    """The results of an earlier sweep of the same program.
 
     A sweep that is given it runs again only the steps that a change of rules reaches.
     What it finds is that of a whole sweep, bit for bit, as all that is summed is
@@ -223,9 +223,9 @@ def _detach_visit(visit: Visit) -> Visit:
 def _keep_steps(
     steps: list[tuple[Tensor, int]], arrived: dict[int, Any], earlier: Earlier
 ) -> tuple[list[tuple[Tensor, int]], set[int]]:
-    """Return the steps that must run again after a change, and what is closed to them.
+    """Return the steps to run again after a change, and the serials that are closed.
 
-    These are all that pass something on to what is affected. Those that are not
+    These steps are all that pass something on to affected nodes. Those that are not
     affected themselves start with what they had, which is put into ``arrived``.
     """
     changed = earlier.changed
@@ -252,7 +252,7 @@ def _keep_steps(
 def find_affected(
     steps: Sequence[tuple[Tensor, int]], changed: Collection[int]
 ) -> set[int]:
-    """Return the serials of all that the nodes whose rules changed depend on."""
+    """Return the serials of all nodes that the nodes with changed rules depend on."""
     affected: set[int] = set()
     for node, mask in reversed(steps):
         if node.serial in affected or node.serial in changed:
@@ -265,7 +265,7 @@ def find_affected(
 
 
 def _seed(outputs: Sequence[Any], cotangents: Sequence[Any]) -> dict[int, Any]:
-    """Return what has arrived at the outputs when the walk starts, by serial."""
+    """Return the cotangents at the outputs when the walk starts, by serial."""
     arrived: dict[int, Any] = {}
     for x, g in zip(outputs, cotangents, strict=True):
         if isinstance(x, Tensor) and g is not None:
@@ -347,7 +347,7 @@ def _pull_in_place(
     totals: dict[int, Any],
     keep: bool,
 ) -> None:
-    """Let a node of large arrays, or a version of one, pass on what has arrived.
+    """Pull the cotangent through a node of large arrays, or a version, in place.
 
     What nobody else holds is written into: a cotangent by the rule that it goes
     through last, a sum by what arrives next. Hence no name here refers to an array
@@ -415,7 +415,7 @@ def _is_like(x: Any, other: Any) -> bool:
 
 
 def _add_cotangent(part: list[Any], serial: int, arrived: dict[int, Any]) -> None:
-    """Add the one array of a list to what has arrived, in place if it is ours alone."""
+    """Add the one array of a list to its total, in place if the total is private."""
     old = [arrived.get(serial)]
     if old[0] is None:
         arrived[serial] = part.pop()
@@ -431,7 +431,7 @@ def _add_cotangent(part: list[Any], serial: int, arrived: dict[int, Any]) -> Non
 def _add_scattered(
     part: Scattered, x: Any, s: int, arrived: dict[int, Any], totals: dict[int, Any]
 ) -> None:
-    """Add what an index sent back to what has arrived, in place where it is ours.
+    """Add the cotangent of an index to its total, in place if the total is private.
 
     ``x`` is the Tensor of serial ``s``, or an array like its value.
     """
@@ -459,7 +459,7 @@ def sweep(
     closed: Collection[int],
     roots: Roots | None,
 ) -> None:
-    """Walk back: recorded where it must be, overridden, watched; by roots."""
+    """Walk the steps backwards, with recorded rules, overrides, a visitor and roots."""
     get, pop, rule = arrived.get, arrived.pop, None
     totals = None
     if visit is None and roots is None and not (constant or closed):
@@ -546,7 +546,7 @@ def _add_recorded(
     arrived: dict[int, Any],
     closed: Collection[int],
 ) -> None:
-    """Add what a recorded rule passed on to what has arrived, with its origin."""
+    """Add the cotangents of a recorded rule to the totals, with their origin."""
     for x, c in zip(node.inputs, passed, strict=False):
         if c is None or x.serial in closed:
             continue
@@ -575,7 +575,7 @@ def _gather_cotangents(
     wrt_serials: set[int],
     constant: Collection[int],
 ) -> Any:
-    """Return what has arrived at a step, for each of its ends; None for nothing."""
+    """Return the cotangents at a step, one for each end; None if none arrived."""
     found = [
         arrived.get(s) if s in wrt_serials else arrived.pop(s, None)
         for s in (x.serial for x in ends)
@@ -593,7 +593,7 @@ def _gather_cotangents(
 def choose_pull(
     node: Tensor, rule: Rule | None, rules: Rules
 ) -> tuple[Any, tuple[Rules, ...]]:
-    """Return the rule that holds at a node, and what it is given besides.
+    """Return the rule in force at a node, and its additional arguments.
 
     ``rule`` stands in for that of the op, if it has one for reverse mode.
     """
@@ -606,7 +606,7 @@ def choose_pull(
 def record_pull(
     pull: PullRule, mask: int, g: Any, node: Tensor, *inside: Any
 ) -> Sequence[Any]:
-    """Return what a rule passes on; where it needs a length, by a node that runs it."""
+    """Return a rule's cotangents; a node runs the rule later if a length is unknown."""
     if gradients.MADE and type(g) is define.Parts:
         g = _without_nulls(mask, g, node)
     given = g
@@ -630,7 +630,7 @@ def record_pull(
 
 
 def pull_by_root(roots: Roots, mask: int, g: Any, node: Tensor) -> Sequence[Any]:
-    """Return what a node passes on by a root; as by itself where a length is missing.
+    """Return a node's cotangents by its root, or by its op if a length is unknown.
 
     Where a rule needs a length it may need it for the root too.
     """
@@ -645,7 +645,7 @@ def pull_by_root(roots: Roots, mask: int, g: Any, node: Tensor) -> Sequence[Any]
 
 
 def _repeat(c: Any, shape: tuple[int, ...]) -> Any:
-    """Return what a rule made of one number in the shape of the whole cotangent."""
+    """Return a rule's result for one number in the shape of the whole cotangent."""
     return c if shape_of(c) == shape else np.broadcast_to(c, shape)
 
 
@@ -690,7 +690,7 @@ def refuse_nulls(
 
 
 def fit_cotangent(c: Any, x: Array, node: Tensor | None = None) -> Any:
-    """Return a cotangent in the shape and dtype of the Tensor (or array) it belongs to.
+    """Return a cotangent in the shape and dtype of its Tensor or array.
 
     What was broadcast is summed back; complex becomes real for a real ``x``; None
     for integers, which do not vary.

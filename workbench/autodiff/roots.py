@@ -93,7 +93,7 @@ def multiply(a: Any, factor: Any) -> Any:
 
 
 class Carrier:
-    """A node that is a root, entries of one, or such times a smooth factor.
+    """A node that is a root, entries of a root, or these times a smooth factor.
 
     Attributes
     ----------
@@ -127,16 +127,16 @@ class Carrier:
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """The operands as a rule sees them: Tensors where it is recorded."""
+        """The operands in the form that a rule reads: Tensors if recorded."""
         return self.node.inputs if self.recorded else self.node.args
 
     @property
     def value(self) -> Any:
-        """The result as a rule sees it."""
+        """The result in the form that a rule reads."""
         return outputs_of(self.node) if self.recorded else self.node._value
 
     def factor(self) -> Any:
-        """Return the node over the root: 1, or what broadcasts to the node."""
+        """Return the node over the root: 1, or a factor that broadcasts to the node."""
         if self._factor is None:
             found = 1 if self.parent is None else self.parent.factor()
             if self.parent is not None and (
@@ -147,7 +147,7 @@ class Carrier:
         return self._factor
 
     def root(self) -> Any:
-        """Return the root, in the shape in which the node carries it."""
+        """Return the root, in the shape that the node carries."""
         if self._root is None:
             if self.parent is None or is_one(self.factor()):
                 self._root = self.value
@@ -178,7 +178,7 @@ class Carrier:
     def pull(
         self, mask: int, g: Any, inputs: tuple[Any, ...] | None = None
     ) -> list[Any]:
-        """Return what the rule of the op passes on, one entry per operand."""
+        """Return the cotangents by the op's rule, one entry per operand."""
         node = self.node
         given = self.inputs if inputs is None else inputs
         passed: list[Any] = [None] * len(given)
@@ -190,7 +190,7 @@ class Carrier:
         return [c if mask >> k & 1 else None for k, c in enumerate(passed)]
 
     def push(self, tangents: Sequence[Any]) -> Any:
-        """Return what the rule of the op makes of plain tangents."""
+        """Return the tangent by the op's rule, from plain tangents."""
         push = self.node.op.push
         assert push is not None  # what a row that tells of roots has
         return push(tuple(tangents), self.value, self.inputs, self.node.params)
@@ -203,7 +203,7 @@ class Carrier:
         return scale(g)
 
     def find_origin(self) -> tuple[Carrier, list[Carrier]]:
-        """Return the root, and who moves its entries on the way, the last first."""
+        """Return the root, and the carriers that move its entries, the last first."""
         moves: list[Carrier] = []
         found = self
         while found.parent is not None:
@@ -214,7 +214,7 @@ class Carrier:
 
 
 def find_root(node: Tensor) -> Root | None:
-    """Return what the row of an op says of a real root; None where it is none."""
+    """Return the `Root` in the op's row, if the node is a real root; else None."""
     root = node.op.root
     if root is None or node.dtype.kind != "f" or not root.holds(node.inputs):
         return None
@@ -222,19 +222,19 @@ def find_root(node: Tensor) -> Root | None:
 
 
 def fill_shape(x: Any, like: Any) -> Any:
-    """Return what broadcasts to an operand in the shape of that."""
+    """Return ``x``, broadcast to the shape of an operand."""
     shape = shape_of(like)
     same = dims.is_same_shape(shape_of(x), shape)
     return x if same else np.broadcast_to(x, shape)
 
 
 def is_one(x: Any) -> bool:
-    """Return whether it is the number 1, as a factor that is none."""
+    """Return whether a factor is the integer 1, which changes nothing."""
     return type(x) is int and x == 1
 
 
 class Roots:
-    """The roots of a program that even functions read, for one sweep over it.
+    """The roots of a program that even functions read, for one sweep.
 
     Attributes
     ----------
@@ -262,7 +262,7 @@ class Roots:
         self._keep_used(steps, outputs)
 
     def _look_at(self, node: Tensor, mask: int) -> None:
-        """Note what a node is; all that it reads was looked at before."""
+        """Note the role of a node; its inputs were visited before."""
         op, carriers = node.op, self.carriers
         root = find_root(node)
         if root is not None:
@@ -305,7 +305,7 @@ class Roots:
     def _keep_used(
         self, steps: Sequence[tuple[Tensor, int]], outputs: Sequence[Any]
     ) -> None:
-        """Forget what no even function reads; find whose whole tangent is needed."""
+        """Keep used carriers alone; find the nodes that need whole tangents."""
         carriers, evens = self.carriers, self.evens
         used: set[int] = set()
         whole = {x.serial for x in outputs if isinstance(x, Tensor)}
@@ -342,7 +342,7 @@ class Roots:
         return rest
 
     def name_rule(self, node: Tensor, g: Any = None) -> str | None:
-        """Return the text of the rule that passes on what is even alone, of a root."""
+        """Return the text of a root's rule, if even functions alone read the root."""
         root = node.op.root
         if root is None or node.serial not in self.carriers:
             return None
@@ -355,7 +355,7 @@ class Roots:
     # Reverse mode
 
     def pull(self, mask: int, g: Any, node: Tensor) -> list[Any]:
-        """Return what a node passes on: to an operand that carries, by its root."""
+        """Return the cotangents of a node; a carrying operand gets one by the root."""
         slope, rest = g if type(g) is RootCotangent else (None, g)
         here = self._see(node)
         if here.root_rules is not None:
@@ -377,7 +377,7 @@ class Roots:
     def _pull_root(
         self, mask: int, slope: Any, rest: Any, here: Carrier, pull: Rule
     ) -> list[Any]:
-        """Return what a root passes on; ``y dy`` is smooth where ``dy`` is not."""
+        """Return the cotangents of a root; ``y dy`` is smooth where ``dy`` is not."""
         y, inputs, params = here.value, here.inputs, here.node.params
         places = self._find_places(here.node, mask)
         others = mask & ~sum(1 << k for k in places)
@@ -400,7 +400,7 @@ class Roots:
     def _pull_joined(
         self, mask: int, slope: Any, rest: Any, here: Carrier
     ) -> list[Any]:
-        """Return what a node passes on that puts values together."""
+        """Return the cotangents of a node that joins values."""
         passed = here.pull(mask, slope)
         others = [None] * len(passed) if rest is None else here.pull(mask, rest)
         for k, (c, other) in enumerate(zip(passed, others, strict=True)):
@@ -412,7 +412,7 @@ class Roots:
         return passed
 
     def _pull_even(self, mask: int, g: Any, here: Carrier) -> list[Any]:
-        """Return what an even function passes on: a product with the root."""
+        """Return the cotangents of an even function: products with the root."""
         node, op = here.node, here.node.op
         places = self._find_places(node, mask)
         passed = here.pull(mask & ~sum(1 << k for k in places), g)
@@ -430,7 +430,7 @@ class Roots:
     # Forward mode
 
     def push(self, tangents: Sequence[Any], node: Tensor) -> Any:
-        """Return the tangent of a node, by what its operands carry."""
+        """Return the tangent of a node, by the roots that its operands carry."""
         here, serial = self._see(node), node.serial
         plain = [self.make_plain(t) for t in tangents]
         needs_whole = serial in self.whole
@@ -480,7 +480,7 @@ class Roots:
         return half
 
     def _push_joined(self, tangents: Sequence[Any], here: Carrier) -> Any:
-        """Return the tangents of half the squares of what is put together."""
+        """Return the tangents of half the squares of the joined values."""
         halves: list[Any] = []
         for k, (t, x) in enumerate(zip(tangents, here.inputs, strict=True)):
             half, rest = t[:2] if type(t) is RootTangent else (None, t)

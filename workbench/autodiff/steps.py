@@ -65,7 +65,7 @@ class Part(Tensor):
 
 
 class Rule(Protocol):
-    """What stands in for the rules of the op at a node, or of a part.
+    """The rule that replaces the rules of the op at a node, or of a part.
 
     ``pull`` and ``push`` are called as those of an op that holds graphs: the rules of
     the sweep come last, for nodes inside. None: the true one.
@@ -81,7 +81,7 @@ class Rule(Protocol):
 
     @property
     def steps(self) -> int | slice | None:
-        """The iterations of the loop around the node in which it holds; None: all."""
+        """The iterations of the loop around in which the rule holds; None: all."""
 
     @property
     def otherwise(self) -> Rule | None:
@@ -116,7 +116,7 @@ def parts_among(rules: Mapping[int, Rule]) -> dict[int, Part]:
 
 
 def outputs_of(node: Tensor) -> Tensor | tuple[Tensor, ...]:
-    """Return a node as a recorded rule sees it: itself, or the tuple of its outputs."""
+    """Return the node itself, or the tuple of its outputs, as a recorded rule needs."""
     if isinstance(node, Part):
         return node.outputs if len(node.outputs) > 1 else node.outputs[0]
     return define.split_outputs(node)
@@ -130,7 +130,7 @@ def ends_of(node: Tensor) -> tuple[Tensor, ...]:
 def drop_cut_parts(
     rules: Mapping[int, Rule], wrt: Sequence[Tensor], stopped: Collection[int] = ()
 ) -> Mapping[int, Rule]:
-    """Return rules without those of patterns that would pass by what is asked for.
+    """Return rules without the patterns that hide a requested or constant value.
 
     A derivative by a value inside a match, or one that holds it constant, is of a
     program in which the whole structure does not stand.
@@ -190,9 +190,9 @@ def with_inner_nodes(nodes: Sequence[Tensor], ruled: bool = False) -> list[Tenso
 def inner_nodes(
     nodes: Sequence[Tensor], ruled: bool = False
 ) -> Iterator[tuple[Tensor, list[Tensor]]]:
-    """Yield each node that holds a program, and what is in there: the outer ones first.
+    """Yield each node that holds a program, with its inner nodes; outer nodes first.
 
-    What two of them hold comes with one.
+    A node that two of them hold comes with one of them.
     """
     stack = list(nodes)
     seen: set[int] = set()
@@ -221,7 +221,7 @@ def graphs_of(node: Tensor, ruled: bool = False) -> Sequence[Graph]:
 
 
 def inner_rules(op: Op, rules: Rules) -> tuple[Rules, ...]:
-    """Return what the true rule of an op is given besides: rules for nodes inside."""
+    """Return the additional argument of an op's own rule: rules for nodes inside."""
     return (rules,) if rules and op.graphs is not None else ()
 
 
@@ -314,7 +314,7 @@ def plan_steps(
 def _plan_with_parts(
     roots: dict[int, Tensor], instead: Mapping[int, Part], first: int
 ) -> dict[int, Tensor]:
-    """Return all that is between, as `plan_steps` finds it, with parts among it."""
+    """Return all nodes between, as `plan_steps` finds them, with parts included."""
     nodes: dict[int, Tensor] = {}
     stack = list(roots.values())
     while stack:
@@ -336,9 +336,9 @@ def _plan_with_parts(
 def outer_steps(
     outputs: Sequence[Any], steps: Sequence[tuple[Tensor, int]], wrt: Sequence[Tensor]
 ) -> set[int]:
-    """Return the serials of those nodes whose rules must be recorded.
+    """Return the serials of the nodes with rules that must be recorded.
 
-    These depend on a Tensor of an outer open trace, or have no value.
+    These nodes depend on a Tensor of an outer open trace, or have no value.
     """
     if not traces.LOCAL.stack:
         # Who depends on a Tensor without value has none, so the last ones tell.
@@ -378,7 +378,7 @@ def outer_steps(
 
 
 def _describe_escape(y: Tensor) -> TraceError:
-    """Return the error for a result that reads what an inner trace has left over."""
+    """Return the error for a result that reads a leftover of an inner trace."""
     while y._value is None and y.inputs:
         y = next((x for x in y.inputs if isinstance(x, Tensor) and x._value is None), y)
         if y.op is IDENTITY:
@@ -425,7 +425,7 @@ def _rule_of(
 def defer_pull(
     node: Tensor, mask: int, g: Any, pull: define.Rule, inside: tuple[Any, ...]
 ) -> list[Any]:
-    """Return what `pull` of a node would give, by a node that runs the rule."""
+    """Return the cotangents of `pull` of a node; a new node runs the rule later."""
     of, rule, inputs, settings = _rule_of(node, pull, inside)
     mask = sum(
         1 << i
@@ -441,7 +441,7 @@ def defer_pull(
 def defer_push(
     node: Tensor, tangents: tuple[Any, ...], push: define.Rule, inside: tuple[Any, ...]
 ) -> Tangent | tuple[Tangent, ...]:
-    """Return what `push` of a node would give, by a node that runs the rule."""
+    """Return the tangents of `push` of a node; a new node runs the rule later."""
     of, rule, inputs, settings = _rule_of(node, push, inside)
     tangents = tangents[: len(inputs)]
     if all(t is None for t in tangents):

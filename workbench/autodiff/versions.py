@@ -77,7 +77,7 @@ class Total:
 
 
 def pull_version(node: Any, mask: int, g: Any, own: bool) -> Sequence[Any]:
-    """Return what a version passes on: to the one before, and to the values set.
+    """Return the cotangents of a version's inputs: the one before, and the values set.
 
     The first is what has arrived, less the entries set: the very array, if it is the
     sweep's ``own``; else a copy.
@@ -106,7 +106,7 @@ def pull_version(node: Any, mask: int, g: Any, own: bool) -> Sequence[Any]:
 
 
 class Totals:
-    """What a recorded sweep adds up of arrays that are read and set entry by entry."""
+    """The totals of a recorded sweep, for arrays that are read and set by entries."""
 
     __slots__ = ("begun", "by_serial")
 
@@ -123,7 +123,7 @@ class Totals:
         arrived: dict[int, Any],
         kept: Collection[int],
     ) -> Sequence[Any] | None:
-        """Return what a version, or an index, passes on; None: the rule of the op must.
+        """Return the cotangents of a version, or an index; None: use the op's rule.
 
         What goes to the array that is indexed is the total itself, in the place of what
         has arrived there. ``kept``: the serials of Tensors whose cotangents are asked

@@ -142,7 +142,7 @@ def leaf_axes(
 
 
 def spread_axes(axes: object, value: object, what: str) -> list[int | None]:
-    """Return one axis for each leaf of a nest; an axis holds for all leaves below it.
+    """Return one axis per leaf of a nest; an axis holds for all leaves below.
 
     >>> spread_axes({"w": 0, "b": None}, {"w": (1.0, 2.0), "b": 3.0}, "in_axes")
     [None, 0, 0]
@@ -225,7 +225,7 @@ def output_axes(outputs: object, out_axes: object) -> list[int | None]:
 
 
 def move_batch_axis(y: Any, batched: bool, axis: int | None, size: int) -> Any:
-    """Return an output with its batch axis where ``out_axes`` wants it."""
+    """Return an output with its batch axis at the place that ``out_axes`` names."""
     if axis is None:
         if batched:
             raise UsageError(

@@ -31,7 +31,7 @@ class Executable(Protocol):
 
     @property
     def backend(self) -> str:
-        """What the next call runs on, of shapes as in the last."""
+        """The backend of the next call, for the last shapes."""
 
     def run(self, arrays: Sequence[Any], observer: Observer | None = None) -> list[Any]:
         """Return the outputs for these inputs; an observer as for `Graph.run`."""

@@ -108,7 +108,7 @@ def _find_needed_lengths(nodes: Sequence[Tensor]) -> set[Any]:
 
 
 def _specs(node: Tensor) -> tuple[Any, ...]:
-    """Return the specs of a node's outputs; none if it has a value."""
+    """Return the specs of a node's outputs; none if the node has a value."""
     spec: Any = node.spec if node._value is None else ()
     return spec if isinstance(spec, tuple) else (spec,)
 

@@ -160,7 +160,7 @@ class Profile:
 
     @cached_property
     def costs(self) -> dict[Tensor, Cost]:
-        """What falls to each node that is computed."""
+        """The cost of each node that is computed: its share of the steps."""
         return {
             node: Cost(row.time * part, row.traffic * part, i)
             for i, row in enumerate(self.rows)

@@ -1,4 +1,4 @@
-"""Checks of gradients, and the search for what is wrong in them.
+"""Checks of gradients, and the search for faults in them.
 
 `gradient_check.py` holds what users call; `comparison.py` compares derivatives with
 differences of values (`differences.py`), `progress.py` counts, `report.py` holds the

@@ -40,7 +40,7 @@ MOST_STACKED = 16_384
 
 
 class AlikeNodes:
-    """The elementwise nodes of a program, each with those that are checked with it.
+    """The elementwise nodes of a program, each with those checked in the same stack.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class AlikeNodes:
                 self._stacks.update((x.serial, stack) for x in stack)
 
     def is_right(self, node: Tensor) -> bool:
-        """Return whether a node is found right in both modes, with those like it."""
+        """Return whether a node is found right in both modes, with nodes alike."""
         stack = self._stacks.get(node.serial)
         if stack is not None:
             order = self._order_of(node)
@@ -105,12 +105,12 @@ class AlikeNodes:
         return node.serial in self._right
 
     def find_suspects(self, node: Tensor) -> list[Suspect]:
-        """Return the entries of a node that is not found right at which it was off."""
+        """Return the suspect entries of a node that was not found right."""
         return self._suspects.get(node.serial, [])
 
 
 def find_kind(node: Tensor) -> Any:
-    """Return what nodes have in common that can be stacked; None if this cannot be."""
+    """Return a key that stackable nodes have in common; None if not stackable."""
     op, y = node.op, node._value
     if not op.elementwise or op.custom or op.pull is None or op.push is None:
         return None
@@ -135,7 +135,7 @@ def find_kind(node: Tensor) -> Any:
 
 
 def stack_nodes(nodes: Sequence[Tensor]) -> Tensor:
-    """Return the node of the same op whose rows are those of the nodes.
+    """Return a node of the same op that has the given nodes as its rows.
 
     A single node is returned as it is.
     """
@@ -186,7 +186,7 @@ def check_first_order(
     count: int,
     suspects: dict[int, list[Suspect]],
 ) -> Array:
-    """Return for each row whether both modes give what the values say, entry by entry.
+    """Return for each row whether both modes agree with the values, entry by entry.
 
     Of an input that is broadcast, sums over the outputs are compared in reverse mode.
     The entries that are most off are added to the suspects of their row.
@@ -251,7 +251,7 @@ def find_worst(off: Array, count: int, good: Array) -> Iterable[tuple[int, int]]
 
 
 def list_entries(shape: tuple[int, ...], whole: tuple[int, ...], count: int) -> Array:
-    """Return for each output of a row the entry of an input that it depends on."""
+    """Return for each output of a row the input entry that the output depends on."""
     size = int(np.prod(shape)) // count
     entries = np.broadcast_to(np.arange(size * count).reshape(shape), whole)
     # Those of the first row are counted from 0.

@@ -46,7 +46,7 @@ def find_precision_loss(
     draw_weights: Callable[[int], Array],
     rng: np.random.Generator,
 ) -> str:
-    """Return in words what single precision loses beyond rounding; empty if nothing."""
+    """Return a text on losses of single precision beyond rounding; empty if none."""
     kind = np.dtype(types.spec_of(isolated.node.args[isolated.argnums[0]]).dtype)
     known = kind in (np.float32, np.complex64)
     if isolated.single_only or isolated.invariants or isolated.hermitian or not known:
@@ -361,7 +361,7 @@ class Search:
         return find_by_halving(len(direction), part, self.rng, total)
 
     def find_output(self, argnum: int, k: int, weights: Array) -> int:
-        """Return the output whose cotangent makes that of one entry wrong."""
+        """Return the output with the cotangent that makes one entry's result wrong."""
         reach = self.isolated.step_scales(argnum)[k]
         true = self.measure_entry(argnum, k).value[0]
 
@@ -378,7 +378,7 @@ class Search:
         return find_by_halving(len(weights), part, self.rng, total)
 
     def find_kink(self, argnum: int, output: int) -> int:
-        """Return an entry whose one-sided derivatives differ at one output."""
+        """Return an entry with one-sided derivatives that differ at one output."""
         reach = self.isolated.step_scales(argnum)
 
         def part(chosen: Array) -> float:
@@ -688,7 +688,7 @@ class RuleCheck(Search):
                 )
 
     def measure_slack(self, argnum: int, directions: Array, found: Slope) -> Array:
-        """Return what rounding may do to each derivative along directions.
+        """Return the possible effect of rounding on each derivative along directions.
 
         As `confirm_entry` has it for one entry: what it would let pass is not searched
         for.
@@ -710,7 +710,7 @@ class RuleCheck(Search):
         output: int | None,
         method: Method,
     ) -> Iterator[None]:
-        """Keep what is off along a direction, if the search for its entry is cut short.
+        """Keep the error along a direction, if the search for its entry is cut short.
 
         ``numbers`` are what the rule gives, what it should, how far off that may be,
         and the tolerance.
@@ -788,9 +788,9 @@ class RuleCheck(Search):
         return self.has_wrong()
 
     def confirm_entry(self, argnum: int, k: int, o: int, mode: str) -> bool:
-        """Measure one entry as exactly as can be; add it unless it is right.
+        """Measure one entry as exactly as possible; add the entry unless right.
 
-        Returns whether it is wrong.
+        Returns whether the entry is wrong.
         """
         isolated = self.isolated
         found, reach = (

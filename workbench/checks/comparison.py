@@ -65,7 +65,7 @@ NEARBY = 1e-3
 def compile_if_traceable(
     f: Callable[..., Any], arrays: Sequence[Array]
 ) -> Callable[..., Any]:
-    """Return the compiled program of a function of arrays, where it has one.
+    """Return the compiled program of a function of arrays, where traceable.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def _are_close(a: list[Array], b: list[Array]) -> bool:
 
 
 def is_elsewhere(x: Any) -> bool:
-    """Return whether a value is an array of another library, such as CuPy's."""
+    """Return whether a value is an array of another library, like CuPy."""
     x = value_of(x)
     return not (
         x is None or is_weak(x) or isinstance(x, np.ndarray | np.generic)
@@ -498,7 +498,7 @@ class Check:
         truth: Truth,
         noise: float = 0.0,
     ) -> Entry:
-        """Return one entry with the verdict on it."""
+        """Return one entry with its verdict."""
         got = np.asarray(got)
         dtype = got.dtype if got.dtype.kind in "fc" else np.dtype(np.float64)
         value = got.item()
@@ -601,7 +601,7 @@ class Check:
 
 
 def _check_repeatable(first: Array, second: Array) -> None:
-    """Raise an error if a function returns other values when it is called again."""
+    """Raise an error if a function returns other values on a second call."""
     with np.errstate(all="ignore"):
         same = first.shape == second.shape and np.allclose(
             first, second, REPEATS, REPEATS * max_finite(first), equal_nan=True
@@ -615,7 +615,7 @@ def _check_repeatable(first: Array, second: Array) -> None:
 
 
 def _rank_outputs(moved: Array, found: Slope, count: int = 8) -> Array:
-    """Return the outputs whose tangents seem worst, to judge them one by one."""
+    """Return the outputs with the worst tangents, to judge them one by one."""
     with np.errstate(all="ignore"):
         off = np.abs(moved - found.value) / (
             1e-12 + np.abs(found.value) * 1e-6 + found.error

@@ -25,7 +25,7 @@ STEP = 1e-9
 
 
 def explain_convention(op: str) -> str:
-    """Return what is wrong with a second derivative by an op at 0."""
+    """Return a text on the second derivative by an op at 0, which is a convention."""
     return (
         f"{op} has a kink at 0, where by convention its second derivative is 0; that of"
         " what is computed from it may be another one. Even powers of it have no kink:"
@@ -113,7 +113,7 @@ def _draw_like(rng: np.random.Generator, x: Any) -> Any:
 
 
 def _is_derived(node: Tensor, outputs: Sequence[Tensor]) -> bool:
-    """Return whether a program holds what the op's own rule made, as a Hessian does."""
+    """Return whether a program holds nodes of the op's own rule, as a Hessian does."""
     return any(
         x.origin is not None
         and x.origin.forward is node
@@ -124,7 +124,7 @@ def _is_derived(node: Tensor, outputs: Sequence[Tensor]) -> bool:
 
 
 def _bends(node: Tensor, entries: Any, outputs: Sequence[Tensor]) -> bool:
-    """Return whether what comes back to a length is 0 at 0, and grows with it.
+    """Return whether the cotangent of a length is 0 at 0, and grows with the length.
 
     Then the second derivative by it is not 0 there, and the first one is.
     """

@@ -181,7 +181,7 @@ def _evaluate_near(
 
 
 def _ask_before(line: Line) -> Line:
-    """Return the function; before it is computed, the check may end."""
+    """Return the function with a `tick` before each call, which may end the check."""
 
     def ask(t: complex) -> Array:
         tick()
@@ -281,7 +281,7 @@ def _gradient(value: Callable[..., Array], arrays: list[Array], which: int) -> A
 
 
 def to_double(x: Array) -> Array:
-    """Return a float array in double precision at least; any other as it is."""
+    """Return a float array in double precision at least; others unchanged."""
     if x.dtype.kind not in "fc":
         return x
     return x.astype(np.result_type(x.dtype, np.float64))
@@ -540,7 +540,7 @@ def _rounding(center: Array) -> Array:
 
 
 def _small_size(x: Array) -> Any:
-    """Return what counts as small among outputs; 0 for rows of many directions."""
+    """Return the size that counts as small among outputs; 0 for rows of directions."""
     return max_finite(x) * 1e-3 if x.ndim < 2 else 0.0
 
 

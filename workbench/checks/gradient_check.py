@@ -495,7 +495,7 @@ def _pull_ones(f: Callable[..., Any], values: list[Any]) -> Sequence[Any]:
 
 
 def _has_faint_derivative(report: Report) -> bool:
-    """Return whether a derivative is so small that ``atol`` may hide an error in it.
+    """Return whether ``atol`` may hide an error in a small derivative.
 
     Then its rules are checked one by one, each relative to its own size.
     """

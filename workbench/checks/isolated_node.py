@@ -42,7 +42,7 @@ Invariants = Callable[..., tuple[Any, ...]]
 
 
 def choose_invariants(node: Tensor, whole: Any) -> Invariants | None:
-    """Return a function from the outputs to what no free choice of LAPACK's changes.
+    """Return a function of the outputs that LAPACK's free choices do not change.
 
     None where the op leaves no choice open. The function is in plain NumPy.
     """
@@ -97,7 +97,7 @@ def _factors(q: Any, r: Any) -> tuple[Any, ...]:
 
 
 def is_analytic(node: Tensor) -> bool:
-    """Return whether a node carries complex numbers and has no kink where it is finite.
+    """Return whether a node carries complex numbers and has no kink at finite points.
 
     Examples
     --------
@@ -440,7 +440,7 @@ class IsolatedNode:
     # Words
 
     def input_label(self, argnum: int) -> str:
-        """Return the name of an input, or the letter that rules know it by."""
+        """Return the name of an input, or its letter in the rules."""
         name = self.node.inputs[argnum].name
         return name or ("x" if len(self.node.inputs) == 1 else f"x{argnum}")
 
@@ -503,7 +503,7 @@ def to_host(x: Any) -> Any:
 
 
 def to_double(x: Any) -> Any:
-    """Return arrays and Python numbers in double precision, anything else as it is."""
+    """Return arrays and Python numbers in double precision; others unchanged."""
     if type(x) in (float, complex):
         return np.asarray(x)[()]
     if not has_derivative(x) or np.asarray(x).dtype.itemsize > 16:

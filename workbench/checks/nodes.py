@@ -265,7 +265,7 @@ def check_nodes(
     )  # fmt: skip
 
     def check(node: Tensor, reported: Tensor) -> None:
-        """Check one node and report it as another: the one inside a loop."""
+        """Check one node and report another in its place: the one inside a loop."""
         rule = None if rules is None else rules.get(reported.serial)
         with np.errstate(all="ignore"):
             if rule is not None and rule.pull is not None:
@@ -294,7 +294,7 @@ def check_nodes(
             made[place] = replace(made[place], status="unsure", text=text)
 
     def check_whole(node: Tensor) -> None:
-        """Check one node of the program and those inside it."""
+        """Check one node of the program and those inside."""
         to.step()
         if alike.is_right(node):
             made.append(NodeCheck(node, "right", "rev", None, ""))
@@ -334,7 +334,7 @@ def check_node(
     entries: int = EXACT,
     suspects: Sequence[Suspect] = (),
 ) -> NodeCheck:
-    """Check the rule of one node, in both modes, at the values that it has.
+    """Check the rule of one node, in both modes, at the node's own values.
 
     Where one of the suspects is wrong, nothing else is looked at.
     """
@@ -453,7 +453,7 @@ def collect_cotangent(node: Tensor, cotangent_of: Callable[[Tensor], Any]) -> An
 def compare_override(
     node: Tensor, rule: Rule, cotangent_of: Callable[[Tensor], Any] | None
 ) -> NodeCheck:
-    """Return the check of an overridden node: what its override changes."""
+    """Return the check of an overridden node, with the change by its override."""
     text = f"{describe_node(node)} runs {rule.label!r}"
     try:
         # An override of a pattern replaces the rule of the whole part that it matches.

@@ -160,17 +160,17 @@ class ProgressMeter:
 
     @property
     def is_over(self) -> bool:
-        """True if nothing more is to be done: it is stopped, or its time is spent."""
+        """True if nothing more is to be done: stopped, or the time is spent."""
         return self.stopped or self.is_spent
 
     @property
     def is_spent(self) -> bool:
-        """True if the time for what is done now is spent."""
+        """True if the time for the present work is spent."""
         return clock() >= self.deadline
 
     @contextmanager
     def limit_share(self, share: float) -> Iterator[None]:
-        """Give what is done inside this share of the time that is left."""
+        """Limit the work inside to this share of the time that is left."""
         outer = self.deadline
         if math.isfinite(outer):
             now = clock()
@@ -183,7 +183,7 @@ class ProgressMeter:
     def attempt(
         self, what: str, work: Callable[[], object], share: float = 1.0
     ) -> bool:
-        """Do a part of the check, if that may still be; return whether it is done.
+        """Do a part of the check, if allowed; return whether the part is done.
 
         Parameters
         ----------
@@ -311,7 +311,7 @@ def describe_unchecked(
     budget: float | None,
     most: int = 6,
 ) -> list[str]:
-    """Return in words what was not looked at, and why: one text for each reason.
+    """Return texts on the parts that were not looked at: one text for each reason.
 
     Examples
     --------

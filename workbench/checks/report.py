@@ -1,4 +1,4 @@
-"""What a gradient check found, and what changes a gradient on purpose."""
+"""The report of a gradient check, and the ops that change a gradient on purpose."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Outcome = Literal["right", "wrong", "changed"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of one gradient: the result, and what differences give.
+    """One entry of one gradient: the result, and the value by differences.
 
     ``left`` and ``right`` are one-sided; at a kink they disagree, and any value
     between them is a subgradient. ``output`` is the entry of a node's output,
@@ -184,7 +184,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeCheck:
-    """One node whose rule was checked at the values that it had in the run.
+    """One node, with its rule checked at the values of the run.
 
     Attributes
     ----------
@@ -230,7 +230,7 @@ MOST_NAMED = 8
 
 
 def make_identity_overrides(nodes: Sequence[Tensor]) -> list[Override]:
-    """Return overrides that let the true gradient pass such ops of a program.
+    """Return overrides that let the true gradient pass ops that change gradients.
 
     These ops return their input; with the overrides their derivative is 1.
     """
@@ -245,7 +245,7 @@ def make_identity_overrides(nodes: Sequence[Tensor]) -> list[Override]:
 def describe_changes(
     changed: Mapping[str, float], changers: Mapping[str, tuple[str, ...]]
 ) -> str:
-    """Return in words what changes which gradients, and by how much.
+    """Return a text on the changes of gradients, with their causes and sizes.
 
     ``overrides (stop) change W by 100 %, b by 50 % on purpose``; empty where nothing
     is changed. ``changers`` names for each gradient what changes it.
@@ -393,12 +393,12 @@ class Report:
 
     @property
     def spent(self) -> bool:
-        """True if the budget was spent before it was done; then see ``unchecked``."""
+        """True if the budget was spent before the end; then see ``unchecked``."""
         return any(one.reason == "budget" for one in self.unchecked)
 
     @property
     def faulty(self) -> list[NodeCheck]:
-        """The nodes whose rule is wrong, in the order of the program."""
+        """The nodes with a wrong rule, in the order of the program."""
         return [check for check in self.nodes if check.status == "wrong"]
 
     @property
@@ -488,7 +488,7 @@ class Report:
         return "changed" if any(self.changed.get(n, 0) for n in names) else "right"
 
     def changes(self, *arguments: str) -> str:
-        """Return in words what is changed on purpose, of some arguments or of all.
+        """Return a text on changes on purpose, for some arguments or for all.
 
         Examples
         --------
@@ -503,7 +503,7 @@ class Report:
         return describe_changes(some, self.changers)
 
     def describe_unchecked(self) -> list[str]:
-        """Return in words what was not looked at: one text for each reason.
+        """Return texts on the parts that were not looked at, one for each reason.
 
         Examples
         --------
@@ -517,18 +517,18 @@ class Report:
         return describe_unchecked(self.unchecked, self.budget)
 
     def end(self, meter: ProgressMeter) -> None:
-        """Take from the meter of the check how it ended, and what it left out."""
+        """Copy the end state and the unchecked parts from the meter of the check."""
         self.stopped, self.budget = meter.stopped, meter.budget
         self.unchecked = list(meter.unchecked)
 
     def raise_if_wrong(self) -> Report:
-        """Return the report itself, or a `GradientError` that carries it."""
+        """Return the report itself, or raise a `GradientError` with the report."""
         if not self.ok:
             raise GradientError(self.summary(), self)
         return self
 
     def summary(self) -> str:
-        """Return one paragraph: what is wrong, or how well all agrees."""
+        """Return one paragraph on the faults, or on the agreement if there is none."""
         notes = "; ".join(self._list_notes())
         worst, wrong, faulty = self.worst, self.wrong, self.faulty
         if wrong and worst is not None and not np.isfinite(worst.analytic):
@@ -720,7 +720,7 @@ def _status_rank(check: NodeCheck) -> int:
 
 
 def _describe_error(entry: Entry) -> str:
-    """Return the error of an entry and its tolerance; the entry if it is not finite."""
+    """Return an entry's error and tolerance; the entry's value if not finite."""
     if not np.isfinite(entry.analytic):
         return f"the gradient is {entry.analytic:g}"
     return f"{entry.error:.2g} (tolerance {entry.tolerance:.2g})"

@@ -136,7 +136,7 @@ def norm(x: Any) -> float:
 
 
 def _compute_norm(x: Any) -> float:
-    """Return the L2 norm of what lies in main memory, while NumPy ignores errors."""
+    """Return the L2 norm of a value in main memory, while NumPy ignores errors."""
     if isinstance(x, float):
         return abs(float(x))
     flat = _flatten(x)
@@ -240,7 +240,7 @@ def distribution(x: Any, bins: int = BINS) -> Distribution | None:
 
 
 def distributions(arrays: Sequence[Any], bins: int = BINS) -> list[Distribution | None]:
-    """Return the histogram of each array, as `distribution` gives it.
+    """Return the histogram of each array, like `distribution`.
 
     >>> [found and found["size"] for found in distributions([np.ones(3), None])]
     [3, None]
@@ -290,7 +290,7 @@ def _compute_moments(flat: Any, size: int) -> tuple[float, float, float]:
 
 
 def summarize_arrays(arrays: Sequence[Any]) -> Any:
-    """Return a table with a row for each array, as `summarize` gives it.
+    """Return a table with a row for each array, like `summarize`.
 
     >>> summarize_arrays([np.array([3.0, -4.0]), 2.0])[:, :5]
     array([[-4. ,  3. , -0.5,  3.5,  5. ],
@@ -302,7 +302,7 @@ def summarize_arrays(arrays: Sequence[Any]) -> Any:
 
 
 def compute_norms(arrays: Sequence[Any], missing: float = math.nan) -> list[float]:
-    """Return the L2 norm of each array, as `norm` gives it; ``missing`` for None.
+    """Return the L2 norm of each array, like `norm`; ``missing`` for None.
 
     >>> compute_norms([np.array([3.0, -4.0]), None])
     [5.0, nan]
@@ -330,7 +330,7 @@ def relative_changes(found: Sequence[Any], true: Sequence[Any]) -> Any:
 
 
 def angles(found: Sequence[Any], true: Sequence[Any]) -> Any:
-    """Return the angle between arrays and their true ones, as `angle` gives it.
+    """Return the angle between arrays and their true ones, like `angle`.
 
     >>> angles([np.array([1.0, 0.0])], [np.array([0.0, 2.0])])
     array([90.])
@@ -388,7 +388,7 @@ def _fill_there(
     compute_rows: Callable[..., Any],
     *columns: Sequence[Any],
 ) -> None:
-    """Fill places of a table from arrays on a device; NaN for what is not numeric."""
+    """Fill places of a table from arrays on a device; NaN where not numeric."""
     if not places:
         return
     table[places] = math.nan
@@ -425,7 +425,7 @@ def _split(places: list[int], count: int) -> Iterator[list[int]]:
 
 
 def _flatten(x: Any) -> Any:
-    """Return an array's numbers in one row, as float64; None if it has none.
+    """Return an array's numbers in one row, as float64; None without numbers.
 
     Complex ones by their magnitude; the floats of several outputs of one op in one row,
     of those on a device where there are any.

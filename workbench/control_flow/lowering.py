@@ -145,9 +145,9 @@ def _write_head(loop: Loop, rows: list[str], seqs: list[str], count: list[str]) 
 def _write_moves(
     loop: Loop, carries: list[str], outputs: list[str], fresh: Callable[[str], str]
 ) -> list[str]:
-    """Return the lines that end a step: carries are handed on, and it may stop.
+    """Return the lines that end a step: hand the carries on, and perhaps stop.
 
-    Whether it does is told before they are.
+    Whether the loop stops is decided before the carries move.
     """
     made = []
     stop = outputs[-1]

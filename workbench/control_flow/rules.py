@@ -527,7 +527,7 @@ def _run_in_pieces(
     drawn: Sequence[Given],
     lost: Sequence[Tensor],
 ) -> Again:
-    """Return how a loop runs again from each kept mark, for what is ``lost``.
+    """Return the loop that runs again from each kept mark, for the ``lost`` nodes.
 
     ``inputs`` are the number of steps, constants, sequences and first carries.
     """
@@ -621,7 +621,7 @@ def _push(
 def _push_step(
     loop: Loop, moving: Sequence[int], masked: set[int], rules: Rules
 ) -> tuple[dict[int, Tensor], Sequence[Any]]:
-    """Return the leaf of the tangent of each leaf that moves, and what a step makes.
+    """Return the tangent's leaf of each leaf that moves, and the results of a step.
 
     A tangent that leaves a mask stays one in all further steps.
     """

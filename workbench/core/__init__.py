@@ -1,4 +1,4 @@
-"""What a program is: Tensors and their Graph, and how NumPy code becomes one.
+"""Programs: Tensors and their Graph, and the way from NumPy code to a Graph.
 
 `tensor.py` and `op.py` are the two nouns, `graph.py` a program and `schedule.py` what
 runs it, `trace.py` how a function becomes one (`traces.py`: which traces are open),

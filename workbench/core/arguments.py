@@ -1,4 +1,4 @@
-"""What the entry points are given: functions, their arguments, programs.
+"""The arguments of the entry points: functions, their arguments, programs.
 
 Python's own words for a missing argument name a function that the user did not call;
 these name what was called, and show the line to write.

@@ -1,4 +1,4 @@
-"""What errors say of a Tensor: the op, the shapes, the user's line, the cure.
+"""Descriptions of a Tensor for errors: the op, the shapes, the user's line, the cure.
 
 `tensor.py` raises these, so a Tensor is `Any` here.
 """
@@ -336,7 +336,7 @@ def describe(x: Any) -> str:
 
 
 def describe_operands(operands: Iterable[Any]) -> str:
-    """Return how an error writes what an op was given, arrays as dtype and shape.
+    """Return the operands of an op for an error text, arrays as dtype and shape.
 
     >>> describe_operands((np.ones(2), 3))
     'float64[2], 3'

@@ -1,4 +1,4 @@
-"""Ops whose settings hold lengths that are measured when the program runs.
+"""Ops with settings that hold lengths, measured when the program runs.
 
 ``np.reshape(x, (n, 2))`` with an unknown ``n`` becomes a node of the op
 ``DeferredOp(reshape)``. In its settings a length is an `OperandLength`, "axis 0 of
@@ -146,7 +146,7 @@ def deferred_op(base: Op, count: int) -> DeferredOp:
 def place_lengths(
     op: Op, inputs: tuple[Any, ...], params: Params
 ) -> tuple[DeferredOp, tuple[Any, ...], Params]:
-    """Return the op, operands and settings of a node whose settings hold `Dim`s."""
+    """Return a node's op, operands and settings, each `Dim` placed in an operand."""
     places: dict[Any, OperandLength] = {}
     for position, x in enumerate(inputs):
         if getattr(x, "_value", x) is None:
@@ -205,7 +205,7 @@ def _note_places(places: dict[Any, OperandLength], x: Any, position: int) -> Non
 
 
 def base_op(node: Any) -> Op:
-    """Return the op of a node, whose settings may hold lengths that are measured."""
+    """Return the op of a node, the base op if its settings hold measured lengths."""
     return node.op.base if type(node.op) is DeferredOp else node.op
 
 
@@ -242,7 +242,7 @@ def defer_op(
     lasti: int,
     context: source.Context | None,
 ) -> Any:
-    """Return the Tensor of an op whose settings hold lengths that are not known yet."""
+    """Return the Tensor of an op with settings that hold unknown lengths."""
     spec, facts = infer_with_facts(op, inputs, params)
     waiting, operands, settings = place_lengths(op, inputs, params)
     args = tuple([getattr(x, "_value", x) for x in operands])
@@ -254,7 +254,7 @@ def defer_op(
 
 
 def set_lengths(node: Any, facts: Facts | None) -> None:
-    """Give a node the lengths that its spec does not know, and the facts it needs."""
+    """Give a node the lengths missing in its spec, and the facts about its lengths."""
     node.spec = fill_own_lengths(node, node.spec)
     if facts:
         node.facts = facts

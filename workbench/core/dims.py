@@ -45,7 +45,7 @@ INF = float("inf")
 
 
 class Atom:
-    """What a Dim is a polynomial of: a length that nothing simpler gives."""
+    """A length that nothing simpler gives: a variable of the polynomial of a Dim."""
 
     __slots__ = ("key",)
 
@@ -61,7 +61,7 @@ class Atom:
         return str(self)
 
     def bounds(self) -> Bounds:
-        """Return the least and the greatest number that it can be."""
+        """Return the least and the greatest possible number."""
         return 0, INF
 
 
@@ -97,7 +97,7 @@ class Compound(Atom):
         return f"{self.kind}({', '.join(map(str, self.args))})"
 
     def bounds(self) -> Bounds:
-        """Return the least and the greatest number that it can be."""
+        """Return the least and the greatest possible number."""
         lows, highs = zip(*map(bounds_of, self.args), strict=True)
         if self.kind == "max":
             return max(lows), max(highs)
@@ -113,12 +113,12 @@ class Compound(Atom):
 
 
 def key_of(x: Size) -> Key:
-    """Return what tells a length or an integer from others."""
+    """Return a key that is the same for equal lengths or integers."""
     return x.key if isinstance(x, Dim) else (0, x)
 
 
 def bounds_of(x: Size) -> Bounds:
-    """Return the least and the greatest number that it can be."""
+    """Return the least and the greatest possible number of a length."""
     return x.bounds() if isinstance(x, Dim) else (x, x)
 
 
@@ -192,7 +192,7 @@ def _multiply(a: Size, b: Size) -> Size:
 
 
 def _divide(a: Size, b: Size) -> tuple[Size, Size]:
-    """Return ``a // b`` and ``a % b``; what divides evenly is a polynomial."""
+    """Return ``a // b`` and ``a % b``; an even division gives a polynomial."""
     if not isinstance(a, Dim) and not isinstance(b, Dim):
         return a // b, a % b
     if key_of(a) == key_of(b):
@@ -262,7 +262,7 @@ def _as_tensors(x: Any) -> Any:
 
 
 def _apply_ufunc(name: str, a: object, b: object) -> Any:
-    """Apply a ufunc to a length and what is none: a Tensor."""
+    """Apply a ufunc to a length and a number, with lengths as Tensors."""
     other = b if isinstance(a, Dim) else a
     if isinstance(other, (float, complex, np.generic, Dim, int)):
         return getattr(np, name)(_as_tensors(a), _as_tensors(b))
@@ -288,7 +288,7 @@ def _make_operators(
 
 
 def _make_comparison(sign: str) -> Callable[[Any, Any], bool]:
-    """Return a comparison that holds at all lengths, or at none; else it refuses."""
+    """Return a comparison that holds at all lengths, or at none, or else refuses."""
     margin = 0 if "=" in sign else 1
 
     def compare(self: Any, other: Any) -> bool:
@@ -326,14 +326,14 @@ class Dim:
 
     @property
     def atom(self) -> Atom | None:
-        """The atom that it is, if it is one and nothing more."""
+        """The single atom of the length, if the length is one atom and nothing more."""
         if len(self.terms) != 1:
             return None
         ((product, factor),) = self.terms.items()
         return product[0] if factor == 1 and len(product) == 1 else None
 
     def bounds(self) -> Bounds:
-        """Return the least and the greatest number that it can be."""
+        """Return the least and the greatest possible number."""
         low: float = 0
         high: float = 0
         for product, factor in self.terms.items():
@@ -442,7 +442,7 @@ class Dim:
 
 
 def _replace_atom(atom: Atom, new: Replace) -> Size:
-    """Return what stands for an atom, or for it with other arguments."""
+    """Return the replacement of an atom, or the atom with its arguments replaced."""
     answer = new(atom)
     if answer is not None:
         return answer
@@ -466,7 +466,7 @@ def has_dim(x: object) -> bool:
 
 
 def replace_dims(x: Any, new: Replace) -> Any:
-    """Return a setting with other lengths in it."""
+    """Return a setting with the lengths inside replaced."""
     if isinstance(x, Dim):
         return x.replace(new)
     if isinstance(x, (tuple, list)) and has_dim(x):
@@ -556,7 +556,7 @@ def _make_extreme(kind: str, lengths: Iterable[Any]) -> Size:
 
 
 def _flatten_extreme(kind: str, x: Any) -> list[Any]:
-    """Return the arguments of what is itself such an extreme, and perhaps shifted."""
+    """Return the shifted arguments of an extreme of the same kind, else ``[x]``."""
     if isinstance(x, Dim):
         shift = x.terms.get((), 0)
         atom = (x - shift).atom if shift else x.atom
@@ -566,7 +566,7 @@ def _flatten_extreme(kind: str, x: Any) -> list[Any]:
 
 
 def broadcast_lengths(*lengths: Any) -> Any:
-    """Return what lengths broadcast to, by NumPy's rule.
+    """Return the length that some lengths broadcast to, by NumPy's rule.
 
     Raises
     ------
@@ -597,7 +597,7 @@ def broadcast_lengths(*lengths: Any) -> Any:
 
 
 def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what shapes broadcast to, also where lengths are unknown.
+    """Return the shape that some shapes broadcast to, also with unknown lengths.
 
     Raises
     ------

@@ -24,7 +24,7 @@ from workbench.core.walk import is_leaf
 
 
 class Drawable(Protocol):
-    """What a text or a picture asks of a graph."""
+    """The attributes of a graph that a text or a picture reads."""
 
     @property
     def inputs(self) -> Sequence[Tensor]:

@@ -56,7 +56,7 @@ def format_seconds(time: float) -> str:
 
 
 def _scale(x: float, units: tuple[tuple[str, float], ...], least: str) -> str:
-    """Return a size in the largest unit of which it is one."""
+    """Return a size as text, in the largest unit that the size reaches."""
     for unit, factor in units:
         if x >= factor * (1 - 5e-4):  # rounded to three digits it is one
             return f"{x / factor:.3g} {unit}"

@@ -105,7 +105,7 @@ class Override(Protocol):
 
 
 class OverrideRules(Protocol):
-    """What overrides put in the place of the true rules in one program."""
+    """The rules that overrides put in the place of the true rules in one program."""
 
     @property
     def rules(self) -> Mapping[int, Any]:

@@ -1,4 +1,4 @@
-"""What an op's result looks like before there is one: its spec, from the operands'.
+"""The spec of an op's result before there is a result, from the operands' specs.
 
 An op may say so by itself (`Op.infer`); otherwise it runs on examples. Where lengths
 are unknown, an elementwise op broadcasts and an op may have a rule (`Op.lengths`). What
@@ -41,7 +41,7 @@ WATCHING = ContextVar("what is told of recorded ops", default=None)
 def infer_with_facts(
     op: Op, inputs: Sequence[Any], params: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """Return the spec, and the facts it rests on: None where all lengths are known.
+    """Return the spec, and the facts behind the spec: None where lengths are known.
 
     Operands are Tensors, values or specs; a length that only the result itself can
     tell is None.
@@ -81,7 +81,7 @@ def _has_own_length(spec: Specs) -> bool:
 
 
 def _infer_known(op: Op, specs: list[Any], params: dict[str, Any]) -> Specs:
-    """Return the spec of a result of operands whose lengths are all known."""
+    """Return the spec of a result of operands with known lengths."""
     if op.infer is not None:
         known: Specs = op.infer(*specs, **params)
         return known
@@ -232,9 +232,9 @@ def has_unknown_length(specs: Sequence[Any], params: dict[str, Any]) -> bool:
 def _infer_unknown(
     op: Op, specs: list[Any], params: dict[str, Any]
 ) -> tuple[Any, Facts]:
-    """Return the spec of a result (a tuple for several), and the facts it rests on.
+    """Return the spec (a tuple for several results), and the facts behind the spec.
 
-    A length is None where it is that of the result itself.
+    A length is None if only the result itself can tell.
 
     Raises
     ------
@@ -262,7 +262,7 @@ def _infer_unknown(
 
 
 def _typed(op: Op, specs: list[Any], params: dict[str, Any], result: Any) -> Any:
-    """Return specs for what a rule gives: specs, or shapes alone, one or several."""
+    """Return specs for a rule's answer: specs, or shapes alone, one or several."""
     parts = result if isinstance(result, tuple) else (result,)
     if any(isinstance(y, Spec) for y in parts):
         return result
@@ -303,7 +303,7 @@ MOST_PARTS = 40
 def _drop_foreign_lengths(
     made: Specs, specs: list[Any], params: dict[str, Any]
 ) -> Specs:
-    """Return what is derived, less lengths of other Tensors and those of many parts."""
+    """Return derived specs without lengths of other Tensors or of many parts."""
     own_lengths = {id(n) for x in specs for n in getattr(x, "shape", ())}
     parts = made if isinstance(made, tuple) else (made,)
     if {id(n) for x in parts for n in x.shape if type(n) is Dim} <= own_lengths:
@@ -342,14 +342,14 @@ MOST_ENTRIES = 4**8
 def _infer_at_stand_ins(
     op: Op, specs: list[Any], params: dict[str, Any], often: int = 4
 ) -> Specs:
-    """Return what an op makes at lengths that it accepts; axes and dtypes are right.
+    """Return an op's result at lengths that fit; axes and dtypes are right.
 
-    It is asked ``often``, where its result might have other axes at other lengths.
+    The op is asked ``often``, where its result might have other axes at other lengths.
 
     Raises
     ------
     ShapeError
-        If it accepts none.
+        If no lengths fit.
     UnknownLengthError
         If how many axes or results there are depends on lengths.
     """
@@ -419,7 +419,7 @@ def _replace_lengths(x: object, new: Replace) -> object:
 
 
 def _check_same_form(op: Op, a: Any, b: Any) -> None:
-    """Refuse an op whose results have another form at other lengths."""
+    """Refuse an op with results of another form at other lengths."""
     if isinstance(a, tuple) and isinstance(b, tuple):
         if len(a) != len(b):
             raise UnknownLengthError(

@@ -292,7 +292,7 @@ def copy_in_place(value: Any) -> Any:
 
 
 class Handle:
-    """What a Tensor that shows a changed memory knows: the memory, and its own node."""
+    """The state of a Tensor that shows changed memory: the memory, and its own node."""
 
     __slots__ = ("_node", "kind", "memory", "seen", "taken", "whole", "x")
 

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class ArrayMethods:
-    """What `Tensor` shares with `numpy.ndarray` besides operators."""
+    """The methods that `Tensor` shares with `numpy.ndarray` besides operators."""
 
     __slots__ = ()
 

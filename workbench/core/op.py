@@ -1,4 +1,4 @@
-"""What an op is, and the tables in which NumPy's names find theirs.
+"""The class of ops, and the tables that lead from NumPy's names to ops.
 
 This file knows no op by its mathematics; those stand in `workbench/ops`, one
 paragraph each.

@@ -88,7 +88,7 @@ class PlacedLength(dims.Atom):
 
 
 class NodeForm(NamedTuple):
-    """What a node is, but for its operands."""
+    """The contents of a node, apart from its operands."""
 
     #: None of a leaf.
     op: Op | None

@@ -150,7 +150,7 @@ class Recorder:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether each run is one of the graph, and none is recorded anew."""
+        """True if each run is one of the graph, and none is recorded anew."""
         return self._first is None
 
     def run(self, values: Sequence[Any]) -> list[Any]:

@@ -141,7 +141,7 @@ def release_values(pending: Pending) -> None:
 
 
 def _is_needed(node: Any) -> bool:
-    """Return whether a rule reads the value of a node, or a view shares it."""
+    """Return whether a rule reads the value of a node, or a view shares the value."""
     return (
         node.views is not None
         or node.op.view is not None

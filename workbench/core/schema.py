@@ -110,7 +110,7 @@ def describe_fields(kind: Any, schemas: dict[str, Schema]) -> Schema:
 
 
 def find_tag(options: list[Schema], schemas: dict[str, Schema]) -> str:
-    """Return the field by whose value the options of a union differ."""
+    """Return the field with values that tell the options of a union apart."""
     fields = [schemas[o["$ref"].removeprefix(REFERENCE)]["properties"] for o in options]
     for name in fields[0]:
         values = [x for one in fields for x in one.get(name, {}).get("enum", "")]
@@ -165,7 +165,7 @@ class Schemas:
             describe_type(kind, self.definitions)
 
     def read(self, name: str, value: object, sizes: Sizes | None = None) -> Any:
-        """Return data that is of a type: what the type does not have is left out.
+        """Return data that fits a type, without fields that the type does not have.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class Schemas:
         return self.check(self.definitions[name], value, sizes or {})
 
     def check(self, schema: Schema, value: Any, sizes: Sizes) -> Any:
-        """Return a value that is of a schema, without what the schema does not have."""
+        """Return a value that fits a schema, without fields that the schema lacks."""
         if "$ref" in schema:
             schema = self.definitions[schema["$ref"].removeprefix(REFERENCE)]
         if "anyOf" in schema:
@@ -252,7 +252,7 @@ class Schemas:
         return checked
 
     def is_uniform(self, items: Schema, value: list[Any], sizes: Sizes) -> bool:
-        """Return True for texts or whole numbers whose extremes are as declared."""
+        """Return True for texts or whole numbers with extremes that fit the schema."""
         kinds, kind = {*map(type, value)}, items.get("type")
         if kinds == {int} and kind == "integer":
             extremes = [min(value), max(value)]
@@ -302,7 +302,7 @@ class Schemas:
         return value
 
     def find_option(self, schema: Schema, value: Any) -> Schema:
-        """Return the type of a union that a value is of, or says it is."""
+        """Return the type of a union that a value has, or has by its own tag."""
         tag = schema.get("discriminator")
         if tag is None:
             for option in schema["oneOf"]:
@@ -342,12 +342,12 @@ class Quotation(reprlib.Repr):
         self.maxstring = self.maxother = MOST_QUOTED
 
     def repr_int(self, x: int, level: int) -> str:
-        """Return a whole number; of a huge one only how long it is."""
+        """Return a whole number as text; for a huge one only its length."""
         return repr(x) if x.bit_length() <= 64 else f"a number of {x.bit_length()} bits"
 
 
 def quote(value: object) -> str:
-    """Return a value as an error quotes it."""
+    """Return a value in the form that errors quote."""
     return clean_text(Quotation().repr(value), MOST_QUOTED)
 
 

@@ -202,7 +202,7 @@ class Site:
 
 
 class Context(NamedTuple):
-    """What a new Tensor notes of its surroundings besides its own frame.
+    """The surroundings that a new Tensor notes besides its own frame.
 
     ``scope`` is a path such as ``"encoder/layer1"``. ``code`` and ``lasti``,
     where set, stand in for the frame: a NumPy function that we build from

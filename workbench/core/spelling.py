@@ -48,7 +48,7 @@ _ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.Constant, ast.Li
 
 
 def add_brackets(x: Expression, least: int) -> str:
-    """Return the code of an operand, in brackets if it binds less than ``least``."""
+    """Return the code of an operand, in brackets if binding less than ``least``."""
     return x.code if x.binding >= least else f"({x.code})"
 
 

@@ -575,7 +575,7 @@ def trace(f: Callable[..., Any]) -> Callable[..., Graph]:
 
 
 class Tracing:
-    """What `trace` returns: a function from arrays to a Graph, which knows its own."""
+    """The function from arrays to a Graph that `trace` returns."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function

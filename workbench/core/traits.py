@@ -1,4 +1,4 @@
-"""What is known of an op's mathematics beside its value and derivatives.
+"""Facts of an op's mathematics beside its value and derivatives.
 
 Rewriting, checks, the doctor, overrides and loops ask an op for these facts, so that
 none of them knows an op by its name. They stand in the op's row in `workbench/ops`;

@@ -305,7 +305,7 @@ class Kind(NamedTuple):
 
 
 class Stored:
-    """What stands for the class of any sparse array in a structure."""
+    """The stand-in for the class of any sparse array in a structure."""
 
 
 def _take_sequence(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:

@@ -14,7 +14,7 @@ from workbench.errors import DtypeError, TraceError
 
 
 class Array(Protocol):
-    """What ops compute with: a Tensor, or an array or NumPy scalar of any library.
+    """The operands of ops: a Tensor, or an array or NumPy scalar of any library.
 
     Only what all of them have; more is asked of NumPy: ``np.sum(x)``, not ``x.sum()``.
     """

@@ -68,7 +68,7 @@ class Rows(NamedTuple):
 
     @property
     def others(self) -> list[int]:
-        """Which leaves are inputs of a program and no Dask arrays."""
+        """The leaves that are inputs of a program, without the Dask arrays."""
         return [i for i in self.inputs if i not in self.places]
 
     def list_specs(self, n: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The toolbox of gradients, as users of Theano and PyTensor know it.
+"""The toolbox of gradients that users of Theano and PyTensor know.
 
 Derivatives of expressions (`grad`, `Lop`, `Rop`, `jacobian`, `hessian`, ...), what
 stands in an expression and changes its gradient (`disconnected_grad`, `grad_clip`,

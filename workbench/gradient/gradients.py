@@ -110,7 +110,7 @@ def subgraph_grad(
     cost: Tensor | None = None,
     details: bool = False,
 ) -> tuple[list[Any], ...]:
-    """Return gradients through one part of a program, up to where it ends.
+    """Return gradients through one part of a program, up to the end of the part.
 
     For descent one layer at a time, and for steps without a derivative, such as a
     random draw: end at what comes out of it, say by a formula of your own what its
@@ -313,7 +313,7 @@ def disconnected_grad(x: T) -> T:
 
 
 def grad_clip(x: T, lower_bound: ArrayLike, upper_bound: ArrayLike) -> T:
-    """Return the same values, whose gradient is clipped entry by entry.
+    """Return the same values, with a gradient that is clipped entry by entry.
 
     Parameters
     ----------
@@ -368,7 +368,7 @@ def grad_clip(x: T, lower_bound: ArrayLike, upper_bound: ArrayLike) -> T:
 
 
 def grad_scale(x: T, multiplier: ArrayLike) -> T:
-    """Return the same values, whose gradient is multiplied.
+    """Return the same values, with a gradient that is multiplied by a factor.
 
     Parameters
     ----------

@@ -217,12 +217,12 @@ class numeric_grad:
 
 
 def evaluate_array(f: Callable[..., Any], arrays: Sequence[Any]) -> Any:
-    """Return what a function of arrays (or of expressions) returns, as an array."""
+    """Return the result of a function of arrays (or of expressions), as an array."""
     return as_array(f(*arrays))
 
 
 def as_array(x: object) -> Any:
-    """Return the array that an expression is, or anything else as it is."""
+    """Return the array of an expression; return any other value unchanged."""
     return x.eval() if isinstance(x, Tensor) else x
 
 
@@ -233,10 +233,10 @@ def _difference_slopes(
     eps: float | None,
     meter: ProgressMeter,
 ) -> tuple[Array, Array, Array]:
-    """Return the slope by each entry of an array, what it may be off by, and where.
+    """Return the slope by each entry of an array, its error, and a mask of known ones.
 
     Entries for which there is no time are NaN. They are taken in a random order, the
-    same at each call, so that what is left out has no pattern.
+    same at each call, so that the entries left out have no pattern.
     """
     x = arrays[which]
     found = np.full(x.shape, np.nan, np.result_type(x.dtype, np.float64))
@@ -483,7 +483,7 @@ def _read_point(
 def _project(
     fun: Callable[..., Any], weights: Sequence[Any], is_complex: bool
 ) -> Callable[..., Any]:
-    """Return the function whose value is one number: the weighted sum of outputs."""
+    """Return a function with one number as its value: the weighted sum of outputs."""
 
     def projected(*moved: Array) -> Any:
         # As the gradient runs it: on Tensors, whose derivatives it may take.

@@ -1,4 +1,4 @@
-"""What a page may ask of a session: plots, questions, commands, and long work.
+"""The requests of a page to a session: plots, questions, commands, and long work.
 
 Each request is a function with a decorator, which gives its name on the wire; the
 parameters are the fields that the page sends, and what is returned is the answer
@@ -125,7 +125,7 @@ def make_plot(
     window: WindowData | None = None,
     overrides: bool = True,
 ) -> PlotData:
-    """Return a figure of derivatives, with what it shows of its matrix.
+    """Return a figure of derivatives, with the shown part of its matrix.
 
     Without ``of`` that of the output, without ``wrt`` by the session's; of a ``window``
     that part of the matrix; without ``overrides`` the true derivative.
@@ -155,7 +155,7 @@ Span = tuple[int, int]
 
 
 def read_window(window: WindowData | None) -> tuple[Span, Span] | None:
-    """Return the rows and columns of a matrix, each from and to; None for all of it."""
+    """Return the rows and columns of a window, each from and to; None for all."""
     if window is None:
         return None
     for which, (start, end) in (
@@ -195,7 +195,7 @@ def draw_inside(session: Session, path: Path) -> Picture[InsideData]:
 
 @job("inspect-inside")
 def inspect_inside(session: Session, path: Path, node: int) -> DetailBody:
-    """Return the details of a node inside others: a loop around it is run again."""
+    """Return the details of a node inside others; a loop around the node runs again."""
     return gather_details(session, node, path)
 
 
@@ -261,7 +261,7 @@ def name_peers(session: Session) -> PeersData:
 
 @question("peer")
 def show_peer(session: Session, name: fields.Typed) -> Picture[MomentData]:
-    """Return another session as it is now, as changes of the picture."""
+    """Return the present state of another session, as changes of the picture."""
     other = find_peers(session).get(name)
     if other is None:
         raise UsageError(f"there is no other session {quote(name)}: show it first.")
@@ -314,7 +314,7 @@ def make_preview(
     id: int | None = None,
     steps: fields.Typed | None = None,
 ) -> PreviewData:
-    """Return what a node would pass on with a rule that is not attached yet."""
+    """Return a node's cotangents with a rule that is not attached yet."""
     old = None if id is None else find_override(session, id)
     found = session.preview(
         node,
@@ -395,7 +395,7 @@ def read_steps(text: str) -> int | slice | None:
 def read_loop_steps(
     steps: str | None, old: AppliedOverride | None
 ) -> int | slice | None:
-    """Return the steps of a loop that a rule holds in: as before, if it names none."""
+    """Return the steps of a loop for a rule; the old steps if none are given."""
     if steps is not None:
         return read_steps(steps)
     return None if old is None else old.override.steps
@@ -467,7 +467,7 @@ def profile_session(session: Session) -> SessionProfile:
 
 
 def read_event(message: object) -> Message:
-    """Return a message of a page; a UsageError says what is wrong with it."""
+    """Return a message of a page; raise a UsageError that names the fault."""
     try:
         event: Message = read("PageEvent", message)
     except DataError as error:

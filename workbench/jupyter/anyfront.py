@@ -70,7 +70,7 @@ class AnyGraphWidget(LinkedWidget, AnyWidget):
 
     @property
     def view_data(self) -> dict[str, Any]:
-        """What an output holds so that anywidget draws it."""
+        """The data in an output that makes anywidget draw the graph."""
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
         return {"application/vnd.jupyter.widget-view+json": view}
 

@@ -140,7 +140,7 @@ def cell_name(filename: str) -> str | None:
 
 
 def make_displayable(error: BaseException, shell: Any, filename: str) -> BaseException:
-    """Return the exception to raise from the magic, whose display IPython cuts.
+    """Return the exception to raise from the magic, displayed with user frames alone.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def make_displayable(error: BaseException, shell: Any, filename: str) -> BaseExc
 
 
 def _is_raised_by_workbench(error: BaseException) -> bool:
-    """Return whether Workbench raised an error, such as an IndexError with a line."""
+    """Return whether Workbench raised an error, like an IndexError with a line."""
     step, name = error.__traceback__, ""
     while step is not None:
         name = step.tb_frame.f_globals.get("__name__", "")
@@ -351,7 +351,7 @@ _ADVISED_GRAD = (
 
 
 def _advise_part(word: str) -> str:
-    """Return what to write for a part of an object, ``net.W`` or ``weights[0]``."""
+    """Return advice on code for a part of an object, ``net.W`` or ``weights[0]``."""
     found = re.fullmatch(r"([^\W\d]\w*)((?:\.\w+|\[[^][]*\])+)", word)
     if found is None:
         return ""
@@ -436,7 +436,7 @@ RUNTIME = Runtime()
 
 
 class CellTrace(trace.ProgramTrace):
-    """The trace of a cell, whose inputs are variables of the notebook."""
+    """The trace of a cell, with variables of the notebook as inputs."""
 
     fills = True
     given = (
@@ -521,7 +521,7 @@ class Cell:
         return session, value
 
     def run_after(self, step: Callable[[], object]) -> None:
-        """Call a function after the run, as if the magic's line did it."""
+        """Call a function after the run, as if from the magic's line."""
         with self._cut_errors():
             self._run_at_line(1, step)
 
@@ -537,7 +537,7 @@ class Cell:
             raise made from None
 
     def _run_at_line(self, line: int, make: Callable[[], Any]) -> Any:
-        """Call a function as if it stood in this line, which an error then shows."""
+        """Call a function as if from this line, so that errors show the line."""
         code = compile("\n" * (line - 1) + "made = make()", self.filename, "exec")
         frame: Names = {"make": make}
         exec(code, frame)
@@ -674,7 +674,7 @@ class Cell:
         return id(self.names) in namespaces.ACTIVE
 
     def _note_failure(self, error: Exception) -> None:
-        """Keep what the cell has traced before an error, under the names it has."""
+        """Keep the nodes that the cell traced before an error, under their names."""
         with suppress(Exception):  # the error itself is told
             for name in self.assigned_names:
                 RUNTIME.name_value(self.names.get(name), name)

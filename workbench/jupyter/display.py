@@ -51,7 +51,7 @@ CALM = 1.0
 
 
 def publish(bundle: dict[str, Any], *, keep: bool = False) -> Any:
-    """Show data in the output of the cell; with ``keep`` a handle to update it."""
+    """Show data in the cell's output; with ``keep`` return a handle for updates."""
     from IPython import display
 
     show: Any = display.display
@@ -158,13 +158,13 @@ class SessionOutput:
         return view | bundle
 
     def close(self) -> None:
-        """Stop refreshing; the output stays as it is."""
+        """Stop refreshing; the output stays unchanged."""
         self._changed = None
         self._end()
 
 
 def refresh_all(*_: object) -> None:
-    """Refresh every output after a cell, since it may be the last one."""
+    """Refresh every output after a cell, since this cell may be the last one."""
     for outputs in list(_outputs.values()):
         for shown in outputs:
             shown.refresh()
@@ -205,7 +205,7 @@ _kept: list[Session] = []
 
 
 class Picture:
-    """What `workbench.show` has shown, to write it into a file too.
+    """The session or program that `workbench.show` has shown, for a file too.
 
     As the last value of a cell it shows nothing a second time; but in marimo, where a
     cell shows its last value alone, it is what is drawn.
@@ -242,7 +242,7 @@ class Picture:
         pass
 
     def _mime_(self) -> tuple[str, str]:
-        """Return what marimo draws: a MIME type, and the data of it."""
+        """Return the MIME type and the data that marimo draws."""
         if isinstance(self._shown, Function):
             bundle = self._shown.graph._repr_mimebundle_()
             return "text/html", bundle["image/svg+xml"]

@@ -1,4 +1,4 @@
-"""What is left of a cell that failed half-way: the program so far, and where it ended.
+"""The rest of a cell that failed half-way: the program so far, and the place.
 
 The Tensors of the program are found where the cell had them: under the names of the
 notebook, and in the frames that the error passed through. The op that failed has no
@@ -26,7 +26,7 @@ MOST_LISTED = 1000
 
 
 class FailedCell(NamedTuple):
-    """The program of a cell as far as it came.
+    """The program of a cell up to its failure.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ def find_failed_cell(
     first: int,
     filename: str,
 ) -> FailedCell | None:
-    """Return what a cell has traced before an error; None if that is no op at all.
+    """Return the program that a cell traced before an error; None if without ops.
 
     Parameters
     ----------

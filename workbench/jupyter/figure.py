@@ -39,7 +39,7 @@ class Figure(go.Figure):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with the texts that the page writes above it.
+    """A figure with the texts that the page writes above.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Plot:
 
     @property
     def page_note(self) -> str:
-        """The note without what the page says in a line of its own."""
+        """The note without the parts that the page shows in lines of their own."""
         own = {self.caption, self.zero, f"zero everywhere: {self.zero}"}
         return "; ".join(part for part in self.note.split("; ") if part not in own)
 
@@ -114,5 +114,5 @@ def make_layout(title: str, note: str) -> dict[str, Any]:
 
 
 def escape_text(text: str) -> str:
-    """Escape a text, so that Plotly does not read it as markup."""
+    """Escape a text, so that Plotly finds no markup inside."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

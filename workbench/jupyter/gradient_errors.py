@@ -143,7 +143,7 @@ def _make_caption(report: Report) -> str:
 
 
 def _describe_outcome(report: Report) -> str:
-    """Return what is wrong first of all, or how well all agrees."""
+    """Return a text on the first fault, or on the agreement if there is none."""
     worst, wrong, faulty = report.worst, report.wrong, report.faulty
     failed = [x for x in report.identities if not x.holds]
     if wrong and worst is not None:

@@ -163,7 +163,7 @@ ROBUST = 0.98
 
 
 class NamedMatrix(Protocol):
-    """What axes read of a matrix: its size, and the names of its entries."""
+    """The facts of a matrix that axes read: its size, and the names of its entries."""
 
     @property
     def rows(self) -> int:
@@ -175,27 +175,27 @@ class NamedMatrix(Protocol):
 
     @property
     def row_parts(self) -> Sequence[Part]:
-        """The names and shapes of what the rows count."""
+        """The names and shapes of the arrays along the rows."""
 
     @property
     def column_parts(self) -> Sequence[Part]:
-        """The names and shapes of what the columns count."""
+        """The names and shapes of the arrays along the columns."""
 
     @property
     def caption(self) -> str:
-        """What is said of it first; empty for nothing."""
+        """The first words about the matrix; empty for none."""
 
     def check_window(self, rows: Any, columns: Any) -> tuple[Span, Span]:
-        """Check a window, None for all, and return it as two pairs of numbers."""
+        """Check a window, None for all, and return two pairs of numbers."""
 
 
 def make_axes(matrix: NamedMatrix, window: Window) -> tuple[Axis, Axis]:
-    """Return the axes of a figure of a matrix, or of a window of it.
+    """Return the axes of a figure of a matrix, whole or in a window.
 
     Raises
     ------
     UsageError
-        If it is not a window, or reaches out of the matrix.
+        If ``window`` is not a window, or reaches out of the matrix.
     """
     if window is None:
         rows = columns = None
@@ -372,7 +372,7 @@ def make_matrix_layout(
 
 
 def _choose_limit(magnitudes: Array, robust: bool) -> tuple[float, int]:
-    """Return the limit of the colours, and how many cells are beyond it."""
+    """Return the limit of the colours, and the number of cells beyond the limit."""
     largest = float(np.max(magnitudes, initial=0.0)) or 1.0
     nonzero = magnitudes[magnitudes > 0]
     if not robust or not nonzero.size:

@@ -24,7 +24,7 @@ _widgets: weakref.WeakKeyDictionary[Session, dict[Front, LinkedWidget]] = (
 
 
 def choose_front(widget: str = "auto") -> Front:
-    """Return what draws the live graph here, for the word that the user gave."""
+    """Return the front that draws the live graph here, for the user's word."""
     check_word(widget)
     if widget == "lab":
         return "lab"
@@ -74,7 +74,7 @@ def in_marimo() -> bool:
 
 
 def get_widget(session: Session, front: Front = "lab") -> LinkedWidget:
-    """Return the widget of a session in a host; make it at the first call."""
+    """Return the widget of a session in a host; make the widget at the first call."""
     made = _widgets.setdefault(session, {})
     found = made.get(front)
     # marimo closes the line of a widget when the cell that drew it runs again.
@@ -94,6 +94,6 @@ def _make_widget(session: Session, front: Front) -> LinkedWidget:
 
 
 def close_widget(session: Session) -> None:
-    """Close the widgets of a session, if it has any."""
+    """Close the widgets of a session, if there are any."""
     for found in _widgets.pop(session, {}).values():
         found.close()

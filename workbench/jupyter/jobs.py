@@ -86,7 +86,7 @@ class Job:
         return self.stopped
 
     def interrupt(self) -> None:
-        """Raise a KeyboardInterrupt in it, wherever it is."""
+        """Raise a KeyboardInterrupt in the job, at any point."""
         if not self.over and self._interrupt is not None:
             self._interrupt()
 
@@ -98,7 +98,7 @@ class Job:
 
     @property
     def is_answer(self) -> bool:
-        """True for an answer, such as a plot: stopped, it has nothing to show."""
+        """True for an answer, like a plot, with nothing to show when stopped."""
         return self.kind.keeps is None
 
 
@@ -171,7 +171,7 @@ class Jobs:
                 self._known[job] = thread
 
     def stop(self, request: int) -> None:
-        """Let a request stop with what it has; interrupt a plot, which has nothing.
+        """Let a request stop with its result so far; interrupt a plot, which has none.
 
         A request that is over, or never was, is left alone.
         """
@@ -217,7 +217,7 @@ class Work:
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """Raise a KeyboardInterrupt at its next step; nothing once it is over."""
+        """Raise a KeyboardInterrupt at the work's next step; do nothing once over."""
         with _lock:
             if self._thread.ident in _running:
                 _interrupt(self._thread.ident)

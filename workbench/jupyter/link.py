@@ -108,7 +108,7 @@ class Link:
         return self._stale and later and self._answering is None
 
     def mark_changed(self) -> None:
-        """Send the state of the session soon: it differs from the last one sent."""
+        """Send the state of the session soon: the state sent last is outdated."""
         with self._lock:
             self._stale = True
         self._flush()
@@ -151,7 +151,7 @@ class Link:
         self._flush()
 
     def _send_state(self, new: Snapshot) -> None:
-        """Send what has changed, or everything to a page that knows nothing."""
+        """Send the changes, or everything to a page that knows nothing."""
         old, self._sent = self._sent, new
         self._stale = bool(new.unmeasured)
         self._ending_requests += self._done_requests
@@ -196,7 +196,7 @@ class Link:
     # In
 
     def receive(self, message: Any) -> None:
-        """Answer a message of a page; whatever it is, nothing is raised."""
+        """Answer a message of a page; raise no error, whatever the message."""
         request: Any = None
         try:
             if isinstance(message, dict) and type(message.get("request")) is int:
@@ -257,7 +257,7 @@ class Link:
             self.mark_changed()
 
     def _introduce(self, session: Session, message: Message) -> None:
-        """Send everything; not again while it may still be on its way to the page."""
+        """Send everything, unless a copy may still be on its way to the page."""
         with session.lock, self._lock:
             if message.get("again", False) and self._outbox.is_arriving:
                 return
@@ -293,7 +293,7 @@ class Link:
             self._answering = request
 
     def end_step(self) -> None:
-        """Let the session be seen as it is: the cell that ran it is over."""
+        """Show the session's present state, now that the cell with the runs is over."""
         session = self._session()
         if session is not None:
             session.end_step()
@@ -316,7 +316,7 @@ class Link:
         self._jobs.begin(request, kind, self._post_locked, work)
 
     def _keep(self, job: Job, what: str, found: Any, frozen: Session) -> None:
-        """Let the session keep what was found: it goes out with its state."""
+        """Let the session keep a result, which goes out with the session's state."""
         job.over = True  # what is found is as good as sent: another may begin
         session = self._session()
         if session is None:
@@ -350,7 +350,7 @@ def _make_notifier(link: weakref.ref[Link]) -> Callable[[str], object]:
 
 
 def _copy_effects(new: Snapshot, old: Snapshot) -> None:
-    """Fill in what was not measured with what was sent before."""
+    """Fill in the effects that were not measured from those sent before."""
     known = {one["id"]: one for one in old.header["overrides"]}
     for one in new.header["overrides"]:
         before = known.get(one["id"])

@@ -73,7 +73,7 @@ class AutodiffMagics(magic.Magics):
         return value
 
     def _run(self, run: Cell) -> tuple[Session, Any]:
-        """Run a cell; if it fails, show its program so far beneath the error."""
+        """Run a cell; on failure, show its program so far beneath the error."""
         try:
             return run.run()
         except Exception:

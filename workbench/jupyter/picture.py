@@ -88,7 +88,7 @@ class _NodeTexts:
         return self.string("name", node) or self.string("op", node) or "input"
 
     def describe_op(self, node: int) -> str:
-        """Return the op of a named node, or the op that it is an output of."""
+        """Return the op of a named node, or the op that the node is an output of."""
         op = self.string("op", node)
         if op == define.ITEM.name:
             return f"of {self.string('op', self.inputs[node][0])}"
@@ -106,7 +106,7 @@ class _NodeTexts:
         return self.header["overrides"][k]["label"]
 
     def describe_checks(self, node: int) -> list[str]:
-        """Return what a check and the doctor found at a node, for its tooltip."""
+        """Return the results of a check and the doctor at a node, for its tooltip."""
         lines = []
         if self.check[node] in (WRONG, KINK, OVERRIDDEN):
             checked = self.header["check"]

@@ -38,14 +38,14 @@ from workbench.numpy.namespaces import STANDING
 
 
 def is_buffer(value: object) -> bool:
-    """Return whether it is an array of numbers, of NumPy or of another library."""
+    """Return whether a value is an array of numbers, of NumPy or another library."""
     if type(value) is np.ndarray:
         return bool(value.dtype != object)
     return hasattr(type(value), "__cuda_array_interface__")
 
 
 def make_plain(x: Any, locked: Collection[int], start: int) -> Any:
-    """Return a Tensor or array of the cell as the cell without the magic would make it.
+    """Return a Tensor or array in the form that the cell without the magic gives.
 
     Symbols, expressions of them and Tensors from before the cell, whose first serial is
     ``start``, stay as they are. ``locked`` are the ids of arrays that the trace has
@@ -131,7 +131,7 @@ class PlainConverter:
         self._convert_pending()
 
     def convert(self, x: Any) -> Any:
-        """Convert one value, and all that it reaches, and return it."""
+        """Convert a value and all objects reached from the value; return the result."""
         made = self._convert_value(x)
         self._convert_pending()
         return made
@@ -165,7 +165,7 @@ class PlainConverter:
         return opened
 
     def _learn_type(self, kind: type) -> None:
-        """Find out what converts the objects of a type."""
+        """Find the functions that convert objects of a type."""
         if issubclass(kind, Tensor) or kind in PLAIN:
             self._replacers[kind] = self._value
             return
@@ -240,7 +240,7 @@ class PlainConverter:
         return x
 
     def _convert_standing(self, x: Any) -> Any:
-        """Return NumPy's own of what stood for it; a function as any other object."""
+        """Return NumPy's own object for a stand-in; treat a function as any object."""
         true = self._standing[type(x)](x)
         if true is x and type(x) in self._changers:
             self._queue(x)
@@ -295,7 +295,7 @@ class PlainConverter:
         return False
 
     def _queue_parts(self, parts: list[Any]) -> bool:
-        """Queue what changes in place; return False if a part may be replaced."""
+        """Queue parts that change in place; return False if a part may be replaced."""
         opened = self._find_open_parts(parts)
         if not opened.isdisjoint(self._replacers):
             return False
@@ -440,7 +440,7 @@ class PlainConverter:
 def _yield_plain(
     values: GeneratorType[Any, Any, Any], convert: Callable[[Any], Any]
 ) -> Generator[Any, Any, Any]:
-    """Yield what a generator of the cell yields, as plain values."""
+    """Yield the values of a cell's generator, as plain values."""
     sent: Any = yield
     while True:
         try:

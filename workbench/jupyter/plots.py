@@ -51,7 +51,7 @@ MOST_KEPT = 4
 
 
 def find_last_array(session: Session) -> int:
-    """Return the output; if it is one number, the last named array on the way to it."""
+    """Return the output; for a single number the last named array on the way."""
     nodes = session.graph.nodes
     if nodes[session.output].size > 1:
         return session.output
@@ -104,7 +104,7 @@ def _find_ids(session: Session, wrt: Wrt) -> list[int]:
 
 
 def _reuse(session: Session, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-    """Return the derivative of the same nodes, values and overrides; make it if new."""
+    """Return the kept derivative of a key and the present overrides; else make one."""
     known, resolution = session.forward.derivatives, session.resolution
     found = known.pop(key, None)
     if found is None or found[0] is not resolution:
@@ -268,7 +268,7 @@ def steps_plot(session: Session, of: Node | None = None) -> Plot:
 
 @dataclass(frozen=True)
 class PlotKind:
-    """One kind of plot, as users and the page ask for it.
+    """One kind of plot, by the name that users and the page ask for.
 
     Attributes
     ----------
@@ -292,11 +292,11 @@ class PlotKind:
 
     @cached_property
     def needs(self) -> tuple[str, ...]:
-        """What it is made of beside the session: the parameters of ``make``."""
+        """The inputs of the plot beside the session: the parameters of ``make``."""
         return tuple(signature(self.make).parameters)[1:]
 
     def draw(self, session: Session, **given: Any) -> Plot:
-        """Return the plot, of what it needs of the given."""
+        """Return the plot, made from those of the given values that are needed."""
         return self.make(session, **{k: x for k, x in given.items() if k in self.needs})
 
 
@@ -600,7 +600,7 @@ def steps(session: Session, node: Node | None = None) -> Figure:
 
 
 def check_session(x: object, name: str) -> None:
-    """Raise an error if what should be a session is a function or something else."""
+    """Raise an error for a value that is not a session: a function, for example."""
     if isinstance(x, Session):
         return
     line = f"wb.plots.{name}(wb.Session({{}}))"

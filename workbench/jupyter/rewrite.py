@@ -177,7 +177,7 @@ class Runtime:
         self.take_import: Callable[[Any], Any] | None = None
 
     def name_value(self, value: Any, name: str) -> Any:
-        """Return the value itself, after naming it if it is a node without a name."""
+        """Return the value itself, after naming a node without a name."""
         if isinstance(value, Tensor):
             if value.name is None:
                 value.name = name
@@ -186,7 +186,7 @@ class Runtime:
         return value
 
     def name_each(self, value: Any, names: tuple[str, ...]) -> Any:
-        """Return the value itself, after naming the entries of such a tuple."""
+        """Return the value itself, after naming the entries of a fitting tuple."""
         if isinstance(value, tuple) and len(value) == len(names):
             for x, name in zip(value, names, strict=True):
                 if name:
@@ -194,11 +194,11 @@ class Runtime:
         return value
 
     def note_import(self, value: Any) -> Any:
-        """Return what a cell has imported: NumPy as arrays that are filled need it."""
+        """Return a cell's import; NumPy in the form for arrays that are filled."""
         return value if self.take_import is None else self.take_import(value)
 
     def wrap_draw(self, function: Any) -> Any:
-        """Return a draw method of a NumPy generator whose draws are nodes."""
+        """Return a draw method of a NumPy generator in a form that draws nodes."""
         owner = getattr(function, "__self__", None)
         if type(owner) is not np.random.Generator:
             return function

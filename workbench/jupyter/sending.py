@@ -33,7 +33,7 @@ Send = Callable[[Message, list[Any]], object]
 
 
 class Outbox:
-    """What goes out to the pages of a session, one state at a time.
+    """The states that go out to the pages of a session, one at a time.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Outbox:
         return self.is_waiting and self._clock() < self._arrives
 
     def send_state(self, message: Message, buffers: list[Any]) -> bool:
-        """Begin to send a state; return whether all of it has gone."""
+        """Begin to send a state; return whether the whole state has gone."""
         self._rest = deque(cut_state(message, buffers, self.seq + 1))
         return self._send_piece()
 
@@ -116,7 +116,7 @@ def _discard(message: Message, buffers: list[Any]) -> None:
 
 
 class Pacer:
-    """When the next state may go out, and when loops may be measured for it.
+    """The times when the next state may go out, and when loops may be measured.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class Pacer:
             self._later(seconds, resume)
 
     def end_plan(self) -> None:
-        """Note that what was planned happens now."""
+        """Note that the planned work happens now."""
         self._due = None
 
     def may_measure_loops(self, in_loop: bool) -> bool:

@@ -57,7 +57,7 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class GivenPattern:
-    """A pattern without a session: what a figure reads of a matrix.
+    """A pattern without a session, with the facts of a matrix that a figure reads.
 
     >>> import numpy as np
     >>> GivenPattern(SparsityPattern.from_scipy(np.eye(3))).row_parts
@@ -96,7 +96,7 @@ class GivenPattern:
         return self.given_colouring or self.sparsity.colouring()
 
     def check_window(self, rows: Any, columns: Any) -> tuple[Span, Span]:
-        """Check a window, None for all, and return it as two pairs of numbers."""
+        """Check a window, None for all, and return two pairs of numbers."""
         return (
             check_span(rows, self.rows, "rows", self.title),
             check_span(columns, self.columns, "columns", self.title),
@@ -248,7 +248,7 @@ def paint_entries(
 
 
 def paint_marks(count: int) -> dict[str, Any]:
-    """Return the settings of a heat map whose numbers are colours from 1 on."""
+    """Return the settings of a heat map with numbers that are colours from 1 on."""
     scale = []
     for k in range(count):
         shade = PALETTE[k % len(PALETTE)]
@@ -264,7 +264,7 @@ def add_compressed(
     rows: heat.Axis,
     columns: heat.Axis,
 ) -> list[Any]:
-    """Return the compressed matrix as marks beside and below, and make room for it."""
+    """Return the compressed matrix as marks beside and below, with room made."""
     if colouring.count > MOST_COLOURS:
         return []
     pattern, made = matrix.sparsity, []
@@ -370,7 +370,7 @@ def _make_axis(labels: Sequence[str], pixels: float, *, across: bool) -> dict[st
 
 
 def describe_colouring(matrix: Patterned, colouring: Colouring | None) -> list[str]:
-    """Return how many colours there are, and what they save."""
+    """Return lines on the number of colours, and on the products that they need."""
     if colouring is None:
         return []
     columns, rows = colouring.column_count, colouring.row_count
@@ -405,7 +405,7 @@ def _describe_places(matrix: Patterned, pooled: PooledPattern) -> list[str]:
 
 
 def _describe_band(pooled: PooledPattern) -> list[str]:
-    """Return the bandwidth, if it is less than that of a full matrix."""
+    """Return the bandwidth, if smaller than that of a full matrix."""
     if not pooled.total:
         return []
     if pooled.below == pooled.above == 0:

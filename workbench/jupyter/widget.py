@@ -58,7 +58,7 @@ class LinkedWidget(DOMWidget):  # type: ignore[misc]
 
     @property
     def view_data(self) -> dict[str, Any]:
-        """What an output holds beside the saved picture so that this is drawn."""
+        """The data in an output, beside the saved picture, that draws the widget."""
         return {}
 
     def close(self) -> None:

@@ -418,7 +418,7 @@ def _follow_body(new_op: Op, body: Compute) -> None:
 
 
 def _lengths_of_body(body: Compute) -> Callable[..., Any]:
-    """Return the `Op.lengths` of a body, found by recording it on the operands."""
+    """Return the `Op.lengths` of a body, found by a record on the operands."""
 
     def lengths(*specs: Any, **params: Any) -> Any:
         given = [make_leaf_like(x) if isinstance(x, types.Spec) else x for x in specs]
@@ -583,7 +583,7 @@ def _compile_rules(
 def _run_source(
     source: str, filename: str, partials: tuple[Partial, ...]
 ) -> dict[str, Any]:
-    """Run the source code of generated rules; return the names that it defines."""
+    """Run the source code of generated rules; return the names defined there."""
     # NumPy's warnings show it, and the line of the rule, as the place.
     linecache.cache[filename] = (
         len(source), None, source.splitlines(True), filename,
@@ -796,7 +796,7 @@ def is_tuple_tensor(x: object) -> bool:
 
 
 def split_outputs(node: Tensor) -> Tensor | tuple[Any, ...]:
-    """Return a Tensor as rules take it: itself, or the tuple of its outputs."""
+    """Return the Tensor itself, or the tuple of its outputs, as rules need."""
     found = output_values(node)
     if found is None:
         return node

@@ -311,7 +311,7 @@ class Objective(Evaluation):
 
     @property
     def has_sparse_hessian(self) -> bool:
-        """Whether the Hessians of objective and constraints are sparse arrays."""
+        """True if the Hessians of objective and constraints are sparse arrays."""
         own, other = self._sparse_hessians
         return own is not None and (other is not None or not self.m)
 

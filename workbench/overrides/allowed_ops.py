@@ -1,4 +1,4 @@
-"""What a rule that is data may name: NumPy's functions, a user's ops, settings."""
+"""The names that a rule that is data may use: NumPy's functions, user ops, settings."""
 
 from __future__ import annotations
 

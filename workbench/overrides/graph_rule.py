@@ -325,7 +325,7 @@ Text = Annotated[str, Meta(maxLength=MOST_CHARACTERS)]
 
 
 class RuleData(TypedDict):
-    """What :meth:`graph_rule.to_json` writes, beside the version.
+    """The data that :meth:`graph_rule.to_json` writes, beside the version.
 
     Each node is checked where it is made a step of the rule.
     """

@@ -71,9 +71,9 @@ class Subscripts(NamedTuple):
         )
 
     def rename_axes(self) -> Subscripts:
-        """Return the same subscripts in letters that tell what each axis is.
+        """Return the same subscripts in letters that name the role of each axis.
 
-        Those from ``i`` on are summed over, from ``o`` on the weight's own, from ``b``
+        Those from ``i`` on are summed, from ``o`` on the weight's own, from ``b``
         on the input's own, and in capitals those of all three.
         """
         names: dict[str, str] = {}
@@ -151,7 +151,7 @@ class ByLinear(ByPart):
     label = "linear"
 
     def write_code(self, write: WriteFunction) -> str:
-        """Return the Python that makes it, with functions as ``write`` writes them."""
+        """Return Python code of the target; ``write`` writes its functions."""
         parts = []
         if self.data is not None:
             names = [x if isinstance(x, str) else getattr(x, "name", None)
@@ -164,7 +164,7 @@ class ByLinear(ByPart):
 
     @property
     def is_data_alone(self) -> bool:
-        """True if a file can hold it: data by name alone, and no condition."""
+        """True if a file can hold the target: data by name alone, and no condition."""
         return self.where is None and all(isinstance(x, str) for x in self.data or ())
 
     def find_regions(self, nodes: Nodes, wrt: Nodes = ()) -> list[Region]:
@@ -239,7 +239,7 @@ def check_data(data: object) -> list[Any]:
 
 
 class Analysis:
-    """What the values of a program depend on, and its products of two operands."""
+    """The dependences of a program's values, and its products of two operands."""
 
     def __init__(
         self, nodes: Nodes, wrt: Nodes, data: Sequence[Any] | None = None
@@ -275,7 +275,7 @@ class Analysis:
         )
 
     def _propagate(self) -> None:
-        """Find what each node depends on; repeat until the carries of loops settle."""
+        """Find each node's dependence; repeat until the carries of loops settle."""
         for leaf, _ in self.sources:
             self.dependence[leaf.serial] = 0
         changed = True
@@ -297,14 +297,14 @@ class Analysis:
             changed = bool(self.sources) and self.dependence != before
 
     def join_dependences(self, values: Iterable[object]) -> int:
-        """Return the bits of what any of some values depends on."""
+        """Return the bits of the dependences of some values, joined."""
         found = 0
         for x in values:
             found |= self.find_dependence(x)
         return found
 
     def find_dependence(self, x: object) -> int:
-        """Return the bits of what a value depends on."""
+        """Return the bits of a value's dependence."""
         while isinstance(x, Tensor):
             if x.serial in self.dependence:
                 return self.dependence[x.serial]
@@ -322,7 +322,7 @@ class Analysis:
         return self._leaf_dependence(x) if hasattr(x, "shape") else 0
 
     def _leaf_dependence(self, x: object) -> int:
-        """Return the bit of an input or a constant: data, or what may be a weight."""
+        """Return the bit of an input or a constant: data, or a possible weight."""
         if isinstance(x, Tensor) and x.name is not None:
             self.names.add(x.name)
         if self.data is not None:
@@ -356,7 +356,7 @@ class Analysis:
         return False
 
     def has_data(self, named: object) -> bool:
-        """Return whether the program has what the user named as data."""
+        """Return whether the program has the Tensor that the user named as data."""
         return any(x is named for x in self.found_data)
 
     # Products
@@ -407,7 +407,7 @@ class Analysis:
         )
 
     def strip_transposes(self, x: object, letters: str) -> Operand:
-        """Return an operand as it is stored, and the transposes that follow."""
+        """Return an operand as stored, and the transposes that follow."""
         transposes: list[Tensor] = []
         node = skip_identities(x)
         while (
@@ -732,7 +732,7 @@ def layer(node: Node, g: Array) -> Layer:
     def from_matrix(
         matrix: Array, term: str, first: Sequence[str], last: Sequence[str]
     ) -> Array:
-        """Return a matrix as the value with axes ``term`` that it stands for."""
+        """Return the value with axes ``term`` that a matrix stands for."""
         axes = [*first, *last]
         array = np.reshape(matrix, [sizes[c] for c in axes])
         return np.transpose(array, [axes.index(c) for c in term])

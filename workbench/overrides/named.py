@@ -37,7 +37,7 @@ Setting = float | int | bool | None
 
 @dataclass(frozen=True, eq=False)
 class NamedRule:
-    """What is registered under a name.
+    """A rule that is registered under a name.
 
     Attributes
     ----------

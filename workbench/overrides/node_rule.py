@@ -146,7 +146,7 @@ class NodeRunner(Runner):
 
 
 class NodeRule:
-    """What an override puts in the place of the rules of an op, at one node.
+    """The rules that an override puts in the place of an op's rules, at one node.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ class NodeRule:
 
     @property
     def is_true(self) -> bool:
-        """Whether the rule changes nothing, in any mode and step."""
+        """True if the rule changes nothing, in any mode and step."""
         is_true = self.back.vjp == TRUE and self.ahead.jvp == TRUE
         return is_true and self.otherwise is None
 

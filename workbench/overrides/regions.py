@@ -155,7 +155,7 @@ class Region(Part):
 
     @property
     def names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What its inputs are called, one each."""
+        """The names of the inputs, one each."""
         return self.layout.names
 
     @property
@@ -256,7 +256,7 @@ class Region(Part):
 
     @cached_property
     def moves(self) -> tuple[bool, ...] | None:
-        """Whether the op of each step has a derivative.
+        """For each step, True if its op has a derivative.
 
         None if the nodes are not joined just as its steps say, or not in the order of
         the program, or hold programs; then a sweep over them must be planned.

@@ -138,7 +138,7 @@ class Resolution:
 
     @cached_property
     def covered(self) -> list[list[Tensor]]:
-        """For each override, the nodes inside its matches, whose rules rest."""
+        """For each override, the nodes inside its matches, with rules at rest."""
         return [list_inner(self.regions.get(i, ())) for i in range(len(self.overrides))]
 
     def find_winner(

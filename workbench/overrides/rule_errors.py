@@ -1,4 +1,4 @@
-"""What errors say of a user's rules: their names, lines, parameters and counts."""
+"""Texts of errors about a user's rules: names, lines, parameters and counts."""
 
 from __future__ import annotations
 

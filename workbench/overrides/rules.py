@@ -417,7 +417,7 @@ class Runner:
     def check_part(
         self, rule: object, what: str, i: int | None, c: Any, x: object
     ) -> Any:
-        """Return a gradient or tangent; raise an error if it does not fit."""
+        """Return a gradient or tangent; raise an error if shape or dtype is wrong."""
         if types.is_weak(c):
             return c
         if type(c) is np.ndarray is type(x) and c.shape == x.shape:

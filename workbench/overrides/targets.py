@@ -1,4 +1,4 @@
-"""What an override can be attached to: a node, an op, a scope, a predicate.
+"""The targets of an override: a node, an op, a scope, a predicate.
 
 Each kind of target finds its nodes in a program, and has a rank: where several
 overrides meet at a node, the one of higher rank wins. Patterns and cut-out subgraphs,

@@ -1,4 +1,4 @@
-"""Programs rewritten: rules, what applies them, and the search for patterns.
+"""Programs rewritten: rules, their driver, and the search for patterns.
 
 A pattern is recorded as graphs (`forms.py`) and found in a program (`patterns.py`); a
 rule puts something else in its place (`rule.py`). The rules stand in tables,

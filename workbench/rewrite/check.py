@@ -131,9 +131,9 @@ def rewrite_rule(
 
 
 def _add_simplified_side(made: PairRule) -> None:
-    """Let a rule hold too for what the tables make of its left side.
+    """Let a rule hold too for its left side as simplified by the tables.
 
-    Not where that is no pattern, or where the rule would hold for its own result.
+    Not where that side is no pattern, or where the rule would hold for its own result.
     """
     side = _as_simplified(made.left)
     other = PairRule(made.name, side, made.right)
@@ -162,7 +162,7 @@ def _fits_numbers(rule: PairRule, names: Sequence[str], kind: str, fast: bool) -
 
 
 def _as_simplified(side: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a side as the rules of the tables leave it: so it stands in a program."""
+    """Return a side in the simplified form that the rules of the tables leave."""
 
     @wraps(side)
     def simplified(*leaves: Any) -> Any:

@@ -85,9 +85,9 @@ def _is_one(n: Any) -> bool:
 
 
 def _read_term(x: Any, full: tuple[Any, ...]) -> Factor | None:
-    """Return a factor, before the ops that spread it, and which axes it runs along.
+    """Return a factor, before the ops that spread its axes, and the places of its axes.
 
-    None where that is not known of unknown lengths.
+    None if unknown lengths leave that open.
     """
     rank = len(full)
     places: list[int | None] = list(range(rank - len(_shape_of(x)), rank))
@@ -169,7 +169,7 @@ class _Product:
         self.fits = self._add(node, True)
 
     def _add(self, x: Any, is_whole: bool) -> bool:
-        """Add a value to the factors; False where it is none that is known."""
+        """Add a value to the factors; return False if the value is no known factor."""
         x = skip_identities(x)
         if isinstance(x, Tensor) and (is_whole or self._may_open(x)):
             if x.op.name in ("multiply", "square"):
@@ -191,7 +191,7 @@ class _Product:
         return True
 
     def is_pair(self, axes: Sequence[int]) -> bool:
-        """Return whether it has two factors, and both run along the axes."""
+        """Return whether there are two factors, both along all the axes."""
         return (
             not self.numbers
             and len(self.terms) == 2
@@ -209,7 +209,7 @@ class _Product:
 
 
 def _read_sum(node: Tensor) -> tuple[Tensor, tuple[int, ...]] | None:
-    """Return what is summed and over which axes."""
+    """Return the array under a sum, and the axes of the sum."""
     if len(node.inputs) != 1 or not node.params.keys() <= {"axis", "keepdims"}:
         return None
     x = skip_identities(node.inputs[0])
@@ -541,7 +541,7 @@ def _read_chain(node: Tensor, uses: Uses) -> tuple[list[_Link], Any]:
 
 
 def _cost_of(left: _Span, right: _Span) -> tuple[float, _Span]:
-    """Return how many products two links take, and what they make."""
+    """Return the number of products of two links, and the span of the result."""
     batch = np.broadcast_shapes(left[0], right[0])
     cost = float(math.prod(batch)) * left[1] * left[2] * right[2]
     return cost, (batch, left[1], right[2])

@@ -33,7 +33,7 @@ class Factor(NamedTuple):
 
 
 class ContractionPlan(NamedTuple):
-    """What is to be computed of some arrays and numbers.
+    """The contraction of some arrays and numbers.
 
     Attributes
     ----------

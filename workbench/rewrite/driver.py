@@ -69,7 +69,7 @@ Key = tuple[int, int]
 
 
 class RewriteStep(NamedTuple):
-    """One rewrite: which rule, what stood there, and what stands there now.
+    """One rewrite: the rule, the node before, and the value after.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class RewriteStep(NamedTuple):
 
     @property
     def site(self) -> tuple[str, int] | None:
-        """The file and line of the rule; None of what no rule of a table does."""
+        """The file and line of the rule; None for a step without a rule of a table."""
         return None if self.rule is None else self.rule.site
 
     @property
@@ -146,7 +146,7 @@ class Rewrites(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """A program and the rules that were applied to it."""
+    """A program and the rules to apply."""
 
     program: Graph
     rewrites: Rewrites
@@ -169,7 +169,7 @@ class Replay(NamedTuple):
 
 
 class _Frame:
-    """A replacement whose nodes are settled one after the other."""
+    """A replacement with nodes that are settled one after the other."""
 
     def __init__(
         self, rule: Rule, before: Tensor, nodes: Sequence[Tensor], after: Any
@@ -252,7 +252,7 @@ class _Driver:
         return self.limit is not None and len(self.steps) >= self.limit
 
     def _rewrite(self, node: Tensor) -> Any:
-        """Return what a node of the program becomes."""
+        """Return the final form of a node of the program."""
         if not node.inputs:
             return _constant_of(node)
         new = self.new
@@ -271,9 +271,9 @@ class _Driver:
         return self._settle(made, frame)
 
     def _find_written(self, node: Tensor, place: Tensor) -> _Frame | None:
-        """Return the stable form of a node as the program writes it.
+        """Return the stable form of a node as written in the program.
 
-        ``place`` is the node on what its operands have become.
+        ``place`` is the node with its new operands.
         """
         for rule in self._find_candidates(node, self.stable_rules):
             found = rule.propose(node, self.matchers)
@@ -286,9 +286,9 @@ class _Driver:
         return None
 
     def _settle(self, node: Tensor, frame: _Frame | None = None) -> Any:
-        """Return the last form of a node whose operands are in theirs.
+        """Return the last form of a node, given operands in their last forms.
 
-        ``frame`` is what takes its place, where that is known.
+        ``frame`` is the replacement, where known.
         """
         frames: list[_Frame] = []
         #: What is being replaced: whoever meets it again goes round in a circle.
@@ -322,7 +322,7 @@ class _Driver:
                 return result
 
     def _update(self, node: Tensor, inputs: tuple[Any, ...], is_new: bool) -> Tensor:
-        """Return a node on what its operands have become; a copy where they changed."""
+        """Return a node with its new operands; a copy where these differ."""
         given = node
         if any(map(is_not, inputs, node.inputs)) or (self.copies and not is_new):
             key = self.keys.get(node.serial)
@@ -343,7 +343,7 @@ class _Driver:
         return node
 
     def _look_at(self, node: Tensor, logs: bool) -> tuple[Any, _Frame | None]:
-        """Return what a node is the same as, and the replacement of it, if there is.
+        """Return an equal node or value, and the replacement of the node, if any.
 
         A replacement's own nodes that are equal to others become these without a step.
         """
@@ -362,7 +362,7 @@ class _Driver:
         return node, None
 
     def _find_replacement(self, node: Tensor) -> _Frame | None:
-        """Return what the first rule that holds at a node puts in its place."""
+        """Return the replacement by the first rule that holds at a node."""
         for rule in self._find_candidates(node, self.rules):
             found = rule.propose(node, self.matchers)
             if found is not None:
@@ -390,7 +390,7 @@ class _Driver:
         return candidates
 
     def _build(self, rule: Rule, node: Tensor, found: Replacement) -> _Frame | None:
-        """Return a replacement as nodes; None where it changes a shape or a dtype."""
+        """Return a replacement as nodes; None if shape or dtype would change."""
         specs = [types.spec_of(x) for x in found.operands]
         program = record_replacement(rule, found, specs, self.recorded)
         if program is None or len(program.outputs) != 1:
@@ -416,7 +416,7 @@ class _Driver:
         return _Frame(rule, node, nodes, after)
 
     def _find_origin(self, node: Tensor, operands: Sequence[Any]) -> Any:
-        """Return the origin of what takes the place of a node and of those it reads.
+        """Return the origin for the nodes that replace this one and nodes before.
 
         If an override set one of these, the result is marked as it is.
         """
@@ -469,7 +469,7 @@ def _copy_node(node: Tensor, inputs: tuple[Any, ...], new: dict[int, Any]) -> Te
 
 
 def _make_node(x: Tensor, inputs: tuple[Any, ...], place: Tensor) -> Tensor:
-    """Return a node of a replacement, on the line of what it replaces."""
+    """Return a node of a replacement, on the line of the replaced node."""
     masked = any(isinstance(y, MaskedTensor) for y in inputs)
     kind = MaskedTensor if masked else Tensor
     args = tuple(map(value_of, inputs))
@@ -487,7 +487,7 @@ def _make_node(x: Tensor, inputs: tuple[Any, ...], place: Tensor) -> Tensor:
 
 
 def _pass_name(before: Tensor, after: Any) -> None:
-    """Give what takes the place of a node its name, if it has none and is new."""
+    """Give a node's name to its replacement, if new and without a name."""
     if isinstance(after, Tensor) and after.inputs and after._value is None:
         if before.name is not None and after.name is None:
             after.name = before.name
@@ -510,10 +510,10 @@ _PLAIN = (int, float, complex, str, bool, type(None), np.dtype, type, np.generic
 
 
 def _structure_of(node: Tensor) -> Any:
-    """Return the op, operands and settings of a node; None where it stays alone.
+    """Return a key of a node's op, operands and settings; None if never merged.
 
-    So do ops of users, and those with settings that are no numbers or names: a draw
-    of random numbers is another one each time.
+    Ops of users are never merged, nor are ops with settings that are no numbers or
+    names: a draw of random numbers is another one each time.
     """
     if node.op.custom or type(node.op) is DeferredOp:
         return None
@@ -564,7 +564,7 @@ def _compute_constant(node: Tensor) -> Any:
 
 
 def _fold(node: Tensor) -> Any:
-    """Return the value of a node of constants alone; None where it is none."""
+    """Return the value of a node of constants alone; None for other nodes."""
     if not node.inputs:
         return None
     for x in node.inputs:
@@ -661,7 +661,7 @@ def prepare_replay(
     without: str | Collection[str] = (),
     fast: bool = False,
 ) -> Replay:
-    """Return what rewrites a program as far as it is told; see `simplify`."""
+    """Return a `Replay` of rules on a program; see `simplify`."""
     if not isinstance(graph, Graph):
         raise UsageError(
             f"simplify takes a Graph, not {type(graph).__name__}. Write"

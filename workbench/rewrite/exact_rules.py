@@ -135,7 +135,7 @@ def keep_shape(node: Tensor) -> Replacement | None:
 @node_rule("array of one number", "add subtract multiply divide",
     "full_like(y, 2) * x", "2 * x", group="simplify", reads="full_like")  # fmt: skip
 def take_number(node: Tensor) -> Replacement | None:
-    """Compute with a number in place of an array of it; NumPy spreads the number."""
+    """Compute with a number in place of a filled array; NumPy spreads the number."""
     for i, x in enumerate(node.inputs):
         if isinstance(x, Tensor) and x.op.name == "full_like":
             fill = x.params["fill"]

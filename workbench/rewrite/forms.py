@@ -1,4 +1,4 @@
-"""A pattern as graphs: a function of wildcards, recorded for what they may stand for.
+"""A pattern as graphs: a function of wildcards, recorded for their possible values.
 
 NumPy's functions may record other ops for other ranks and kinds of numbers. So a
 pattern is recorded for those that a program has, once each; forms of the same
@@ -68,14 +68,14 @@ class PatternForm:
 
     @property
     def unread(self) -> list[str]:
-        """The names of the wildcards that it does not read."""
+        """The names of the wildcards that the form does not read."""
         read = {x.serial for n in self.nodes for x in own_inputs(n)
                 if isinstance(x, Tensor)}  # fmt: skip
         return [str(x.name) for x in self.leaves if x.serial not in read]
 
     @cached_property
     def structure(self) -> Any:
-        """The ops and what each reads, without settings and constants."""
+        """The ops and the operands of each, without settings and constants."""
         place = {x.serial: i for i, x in enumerate([*self.leaves, *self.nodes])}
         return tuple(
             (
@@ -91,7 +91,7 @@ class PatternForm:
 
     @cached_property
     def details(self) -> Sequence[tuple[Op, Mapping[str, Any], list[tuple[int, Any]]]]:
-        """What the structure leaves open of each op: which, settings, constants.
+        """The op, settings and constants of each node, which the structure leaves open.
 
         Constants stand with the number of the operand.
         """
@@ -108,7 +108,7 @@ class PatternForm:
 
 
 class Forms:
-    """A pattern's function, and the forms that it has been recorded in.
+    """A pattern's function, and its recorded forms.
 
     It is tried with arrays of the given ranks first.
 
@@ -147,7 +147,7 @@ class Forms:
                     self.usual.add(form.structure)
 
     def record_form(self, specs: Sequence[Any]) -> PatternForm | None:
-        """Return the form for such values; None where the function cannot take them."""
+        """Return the form for these values; None if the function refuses them."""
         try:
             with np.errstate(all="ignore"):
                 made = record(
@@ -178,9 +178,9 @@ class Forms:
         return form
 
     def forms_for(self, kinds: Iterable[Kind]) -> list[PatternForm]:
-        """Return one form of each structure that it has for values of these kinds.
+        """Return one form per structure of the function for values of these kinds.
 
-        None where it cannot be computed for any of them: `failed` says why.
+        Empty where the function fails for all of them: `failed` says why.
         """
         kinds = sorted(set(kinds) or {(0, "f")}, key=lambda k: ("fcbiu".find(k[1]), k))
         key = tuple(kinds)
@@ -281,12 +281,12 @@ def make_spec(kind: Kind) -> Spec:
 
 
 def own_inputs(node: Tensor) -> tuple[Any, ...]:
-    """Return what a node reads, without those read for their lengths alone."""
+    """Return the operands of a node, without those read for their lengths alone."""
     return tuple(map(skip_identities, deferred.unwrap_deferred(node)[1]))
 
 
 def skip_identities(x: Any) -> Any:
-    """Return what stands behind the steps that nobody has written.
+    """Return the value behind the steps that nobody has written.
 
     Those are the identities that functions wrap their arguments in, and what makes a
     Python number a scalar of NumPy.
@@ -337,7 +337,7 @@ def number_of(x: Any) -> complex | None:
 
 
 def is_value(x: Any) -> bool:
-    """Return whether a wildcard may stand for it: one array or number."""
+    """Return whether a wildcard may stand for a value: one array or number."""
     if isinstance(x, Tensor):
         return type(x._value) is np.ndarray or define.output_values(x) is None
     return types.is_weak(x) or (hasattr(x, "dtype") and hasattr(x, "shape"))
@@ -351,7 +351,7 @@ def is_same_value(a: Any, b: Any) -> bool:
 
 
 def is_alike(x: Any, y: Any, depth: int = 4) -> bool:
-    """Return whether two values are one, or computed alike entry by entry from such.
+    """Return whether two values are the same, or alike functions of the same values.
 
     The operands of a commutative op may stand in either order.
     """
@@ -401,7 +401,7 @@ def has_same_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
 
 
 def name_wildcards(names: Sequence[str], bound: Sequence[Any]) -> dict[str, Any]:
-    """Return what the wildcards stand for, by name; a Python number as an array."""
+    """Return the values of the wildcards by name; a Python number as an array."""
     return {
         name: np.asarray(x) if types.is_weak(x) else x  # host array: a number
         for name, x in zip(names, bound, strict=True)

@@ -185,7 +185,7 @@ def find_matches(
 
 
 def fit_ranks(names: Sequence[str], bound: Sequence[Any], ranks: Ranks | None) -> bool:
-    """Return whether what the wildcards stand for has the ranks that they may have."""
+    """Return whether the values of the wildcards have the allowed ranks."""
     return not ranks or all(
         name not in ranks or len(types.spec_of(x).shape) in ranks[name]
         for name, x in zip(names, bound, strict=True)
@@ -217,7 +217,7 @@ def list_spellings(name: str) -> frozenset[str]:
 
 
 def describe_node(node: Tensor, numbers: Collection[complex]) -> Description:
-    """Return what a node's op and its operands are.
+    """Return a description of a node's op and its operands.
 
     ``numbers`` are those that the patterns name.
     """
@@ -383,7 +383,7 @@ class Matcher:
         return self.read(x)[0].name == self.parts[p.serial][0].name
 
     def may_stand(self, p: Any, x: Any) -> bool:
-        """Return whether a value may stand for a part, whatever it is computed from."""
+        """Return whether a value may stand for a part, regardless of its operands."""
         if not isinstance(p, Tensor) or p.serial not in self.form.own:
             x = self.skip(x)
             if isinstance(p, Tensor) or isinstance(x, Tensor):
@@ -434,7 +434,7 @@ class Matcher:
         return True
 
     def may_start(self, described: Description) -> bool:
-        """Return whether the form may stand at a node of such an op and operands."""
+        """Return whether the form may stand at a node with this description."""
         op, inputs, _ = self.parts[self.form.root.serial]
         written, read = described
         name, *given, relation = (read or written) if self.is_canonical else written
@@ -444,7 +444,7 @@ class Matcher:
         return any(all(map(self._fits_kind, inputs, order)) for order in orders)
 
     def _fits_kind(self, p: Any, kind: Any) -> bool:
-        """Return whether an operand of such a kind may stand for a part."""
+        """Return whether an operand of this kind may stand for a part."""
         if not isinstance(p, Tensor):
             return bool(number_of(p) == kind)
         if p.serial in self.parts:
@@ -552,21 +552,21 @@ class Matcher:
             todo = self._add_pairs(pairs, todo)
 
     def _add_pairs(self, pairs: Pairs, todo: Todo) -> Todo:
-        """Return what is left to compare, with the wildcards and parts of pairs."""
+        """Return the pairs still to compare, with new pairs of wildcards and parts."""
         for a, b in reversed(pairs):
             if isinstance(a, Tensor) and a.serial in self.form.own:
                 todo = (a, b, todo)
         return todo
 
     def list_bound(self, binding: Binding) -> tuple[Any, ...]:
-        """Return what the wildcards stand for, in their order."""
+        """Return the values of the wildcards, in their order."""
         return tuple([binding.values[x.serial] for x in self.form.leaves])
 
     def has_details(self, binding: Binding, exact: PatternForm) -> bool:
-        """Return whether what stands for the parts has the settings and constants.
+        """Return whether the matched nodes have the settings and constants of a form.
 
-        They are those of ``exact``, the form for the very shapes and dtypes of what the
-        wildcards stand for: a function may record others for others.
+        These are those of ``exact``, the form for the shapes and dtypes of the
+        wildcards' values: a function may record other settings for other shapes.
         """
         if exact.structure != self.form.structure:
             return False
@@ -600,7 +600,7 @@ class Matcher:
 
     @cached_property
     def sources(self) -> dict[int, tuple[int, ...]]:
-        """Where the operands of each part come from, as in `Match`."""
+        """The source of each operand of each part, as in `Match`."""
         numbers = [*self.form.leaves, *self.form.nodes]
         place = {x.serial: i for i, x in enumerate(numbers)}
         return {

@@ -44,7 +44,7 @@ Part = Callable[[Sequence[Any]], Any]
 
 
 class _Parts:
-    """What values of a program are times a share: parts of a replacement.
+    """Products of values of a program with a share: parts of a replacement.
 
     A rule reads a factor through sums and products down to the quotients by which the
     share cancels.
@@ -77,7 +77,7 @@ class _Parts:
         raise NotImplementedError
 
     def hold(self, x: Any) -> Part:
-        """Add an operand; return it as a part."""
+        """Add an operand; return the operand as a part."""
         i = len(self.values)
         self.values.append(x)
         return lambda given: given[i]
@@ -181,7 +181,7 @@ def _axes_of(total: Tensor) -> tuple[int, ...]:
 
 
 class _QuotientsBySum(_Parts):
-    """Quotients by the sum of an exponential: times it they are terms of a softmax."""
+    """Quotients by an exponential's sum; the exponential times one is a softmax."""
 
     def __init__(self, exp: Tensor) -> None:
         super().__init__(exp.inputs[0])
@@ -245,9 +245,9 @@ QUOTIENTS = ("divide", "div0")
     "a / softmax(x) * softmax(x)", "a", group="stabilise", note=OVERFLOW,
     reads="divide expit multiply mul0")  # fmt: skip
 def probability_times_quotient(node: Tensor) -> Replacement | None:
-    """Leave out the division by a softmax or sigmoid: it is 0 by its rounding alone.
+    """Leave out the division by a softmax or sigmoid, which is 0 by rounding alone.
 
-    It is what reverse mode makes of the logarithm of such a probability.
+    Reverse mode makes this of the logarithm of a probability.
     """
     for k in (0, 1):
         share, factor = (skip_identities(node.inputs[i]) for i in (k, 1 - k))
@@ -288,7 +288,7 @@ def _spread(x: Any, like: Tensor) -> Any:
 
 
 class _QuotientsByShare(_Parts):
-    """Quotients by a softmax or sigmoid: times it they are what it divides."""
+    """Quotients by a softmax or sigmoid; the share times one is the numerator."""
 
     def __init__(self, share: Tensor) -> None:
         super().__init__(share)
@@ -321,7 +321,7 @@ class _QuotientsByShare(_Parts):
         return self._multiply_scattered(x) if x.op.name == "scatter" else None
 
     def _multiply_scattered(self, x: Tensor) -> Part | None:
-        """Return the share times quotients by some entries of it, at their places."""
+        """Return the share times quotients by some of its entries, at their places."""
         quotient, *places = map(skip_identities, own_inputs(x))
         if not isinstance(quotient, Tensor) or quotient.op.name != "divide":
             return None

@@ -1,4 +1,4 @@
-"""A rewrite rule: what stands in a program, and what computes the same in its place.
+"""A rewrite rule: a pattern in a program, and code that computes the same instead.
 
 A rule is a pair of expressions in the same wildcards, or a function of a node. Both are
 recorded for the shapes and dtypes at hand; the matcher is that of patterns
@@ -54,7 +54,7 @@ KINDS = ((1, "f"), (2, "f"), (3, "f"), (0, "f"), (1, "b"), (1, "i"))
 
 
 class Replacement(NamedTuple):
-    """What takes the place of a node: a function of some operands.
+    """The replacement of a node: a function of some operands.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Uses:
         self.is_ordered = False
 
     def settle(self, before: Tensor, after: Any) -> None:
-        """Let those that read a node of the program read what took its place."""
+        """Give the readers of a node of the program to its replacement."""
         if isinstance(after, Tensor):
             self.readers[after.serial] += self.written.get(before.serial, ())
 
@@ -159,20 +159,20 @@ class Rule:
 
     @property
     def roots(self) -> set[str]:
-        """The names of the ops at which it may hold."""
+        """The names of the ops that the rule may hold at."""
         raise NotImplementedError
 
     @property
     def numbers(self) -> set[complex]:
-        """The numbers that tell where it may hold."""
+        """The numbers that tell where the rule may hold."""
         return set()
 
     def may_hold(self, node: Description) -> bool:
-        """Return whether it may hold at a node that is described so."""
+        """Return whether the rule may hold at a node with this description."""
         return True
 
     def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
-        """Return what may take the place of a node, or None.
+        """Return a replacement for a node, or None.
 
         ``matchers`` holds what the rules know of the program of this run.
         """
@@ -232,7 +232,7 @@ class PairRule(Rule):
 
     @cached_property
     def patterns(self) -> list[tuple[Forms, list[PatternForm]]]:
-        """Each left side, with one form of each structure that it has.
+        """Each left side, with one form per structure.
 
         Those of a table are trusted, and elementwise ops are the same for all ranks and
         numbers: with 50 rules the first program would wait for what is recorded.
@@ -262,7 +262,7 @@ class PairRule(Rule):
 
     @cached_property
     def matchers(self) -> list[tuple[Forms, list[Matcher]]]:
-        """What lays the forms of each left side over a node."""
+        """The matchers that lay the forms of each left side over a node."""
         return [
             (
                 pattern,
@@ -298,22 +298,22 @@ class PairRule(Rule):
 
     @cached_property
     def roots(self) -> set[str]:
-        """The names of the ops at which it may hold."""
+        """The names of the ops that the rule may hold at."""
         return {name for m in self.list_matchers() for name in m.roots}
 
     @cached_property
     def numbers(self) -> set[complex]:
-        """The numbers that tell where it may hold."""
+        """The numbers that tell where the rule may hold."""
         parts = [part for m in self.list_matchers() for part in m.parts.values()]
         found = {number_of(x) for _, operands, _ in parts for x in operands}
         return {x for x in found if x is not None}
 
     def may_hold(self, node: Description) -> bool:
-        """Return whether it may hold at a node that is described so."""
+        """Return whether the rule may hold at a node with this description."""
         return any(m.may_start(node) for m in self.list_matchers())
 
     def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
-        """Return what may take the place of a node, or None."""
+        """Return a replacement for a node, or None."""
         for pattern, known in self.matchers:
             for matcher in known:
                 for binding in matcher.lay(node):
@@ -327,7 +327,7 @@ class PairRule(Rule):
         return None
 
     def holds(self, bound: Sequence[Any]) -> bool:
-        """Return whether the condition holds for what the wildcards stand for."""
+        """Return whether the condition holds for the values of the wildcards."""
         if self.unfit and any(types.spec_of(x).dtype.kind in self.unfit for x in bound):
             return False
         if self.when is None:
@@ -359,7 +359,7 @@ def name_settings(axes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 class ReductionRule(PairRule):
-    """A pair of expressions whose reductions run over the same axes, any ones.
+    """A pair of expressions with reductions over the same axes, any ones.
 
     Both sides, and the condition, get these by the names in `SETTINGS`.
     """
@@ -386,7 +386,7 @@ class ReductionRule(PairRule):
         return made
 
     def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
-        """Return what may take the place of a node, or None."""
+        """Return a replacement for a node, or None."""
         for axes in self._find_axes(node):
             key = tuple(axes.items())
             made = matchers.get((self, key))
@@ -440,17 +440,17 @@ class NodeRule(Rule):
 
     @property
     def roots(self) -> set[str]:
-        """The names of the ops at which it may hold."""
+        """The names of the ops that the rule may hold at."""
         return self._roots
 
     def may_hold(self, node: Description) -> bool:
-        """Return whether it may hold at a node that is described so."""
+        """Return whether the rule may hold at a node with this description."""
         return not self.reads or any(
             isinstance(kind, str) and kind in self.reads for kind in node[0][1:]
         )
 
     def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
-        """Return what may take the place of a node, or None."""
+        """Return a replacement for a node, or None."""
         if self.uses:
             return self.function(node, matchers[Uses])
         return self.function(node)
@@ -582,7 +582,7 @@ def record_replacement(
     specs: Sequence[Any],
     cache: dict[Any, Graph | None],
 ) -> Graph | None:
-    """Return a replacement as a program of its operands; None where it cannot be.
+    """Return a replacement as a program of its operands; None where impossible.
 
     It is recorded once for the same shapes and dtypes, where all lengths are known.
     """

@@ -61,7 +61,7 @@ def softmax(x: Any, axis: Any = None) -> Any:
 
 
 def unit_vector(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return ``x / norm(x)``, the largest entry taken out before it is squared."""
+    """Return ``x / norm(x)``, divided by the largest entry before any square."""
     largest = stop_gradient(np.max(np.abs(x), axis=axis, keepdims=True, initial=0))
     usual = (largest > 0) & np.isfinite(largest)
     y = x / np.where(usual, largest, np.ones_like(largest))
@@ -103,7 +103,7 @@ def is_real(bound: Any) -> bool:
 
 
 def _is_unshifted(bound: Any) -> bool:
-    """Return whether a sum reaches all entries of x, whose largest is still in it."""
+    """Return whether a sum reaches all entries of x, with the largest still inside."""
     axes = bound["axes"]
     spread = "axis" not in axes or axes.get("keepdims", False)
     return spread and is_real(bound) and not is_shifted(bound["x"])

@@ -1,4 +1,4 @@
-"""A node as code: what stands in a program at the place of a rewrite."""
+"""A node as code: the text of a program at the place of a rewrite."""
 
 from __future__ import annotations
 

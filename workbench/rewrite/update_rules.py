@@ -29,7 +29,7 @@ Place = tuple[int, ...]
 
 
 class Version(NamedTuple):
-    """An array as it is after so many updates of another one."""
+    """An array after a number of updates of another array."""
 
     array: Updated
     number: int
@@ -69,13 +69,13 @@ class Updated:
 
 
 class Entries:
-    """What entries of the arrays of one program hold, as far as updates tell."""
+    """The known entries of the arrays of one program, as far as updates tell."""
 
     def __init__(self) -> None:
         self.versions: dict[int, Version] = {}
 
     def find_version(self, x: Any) -> Version | None:
-        """Return which version of which array a value is; None if it is no update."""
+        """Return the array and version of a value; None if the value is no update."""
         new: list[tuple[Tensor, Place]] = []
         while isinstance(x, Tensor) and x.op is SET and x.serial not in self.versions:
             place = _find_place(x)
@@ -97,10 +97,10 @@ class Entries:
         return found
 
     def find(self, x: Any, place: Place) -> tuple[Any, Any]:
-        """Return what an entry of an array holds; None if that is not known.
+        """Return the value of an entry of an array; None if unknown.
 
-        With it an array whose entry is the same: ``x``, or what it was before updates
-        of other entries.
+        Also return an array with the same entry: ``x``, or ``x`` before other entries
+        were updated.
         """
         for _ in range(MOST_BRANCHES):
             version = self.find_version(x)
@@ -117,7 +117,7 @@ class Entries:
 
 
 def _entries_of(uses: Uses) -> Entries:
-    """Return what is known in this run of the rules."""
+    """Return the known entries in this run of the rules."""
     found: Entries = uses.notes.setdefault(Entries, Entries())
     return found
 
@@ -141,9 +141,9 @@ def _find_place(node: Tensor) -> Place | None:
 
 
 def _as_entry(v: Any, node: Tensor, depth: int) -> Any:
-    """Return what an update stores, of an entry's shape and dtype; None if it is not.
+    """Return the value that an update stores, in the shape of an entry, or None.
 
-    A number becomes one of that dtype.
+    A number becomes one of the array's dtype.
     """
     whole, spec = types.spec_of(node), types.spec_of(v)
     shape = whole.shape[depth:]
@@ -159,9 +159,10 @@ def _as_entry(v: Any, node: Tensor, depth: int) -> Any:
 
 
 def _read_first(x: Any, place: Place) -> Any:
-    """Return an entry of what was never updated; None if that is not known.
+    """Return an entry of an array without updates; None if unknown.
 
-    It is known of constants, and of what other values were spread over or put into.
+    Entries of constants are known, and of arrays that other values were spread over
+    or put into.
     """
     if isinstance(x, Tensor) and x.op is IDENTITY and x._value is not None:
         x = x._value
@@ -254,7 +255,7 @@ def add_few(node: Tensor) -> Replacement | None:
     "at(at(x)[i].set(v))[i].add(w)", "at(x)[i].set(v + w)", group="simplify",
     uses=True, note=ZERO)  # fmt: skip
 def add_to_stored(node: Tensor, uses: Uses) -> Replacement | None:
-    """Store the sum where what an entry holds is known."""
+    """Store the sum where the value of an entry is known."""
     place = _find_place(node) if len(node.inputs) == 2 else None
     if place is None:
         return None
@@ -281,7 +282,7 @@ def add_to_stored(node: Tensor, uses: Uses) -> Replacement | None:
 @node_rule("array stored entry by entry", "index_set", "at(at(x)[0].set(v))[1].set(w)",
     "stack([v, w])", group="simplify", uses=True)  # fmt: skip
 def stack_stored(node: Tensor, uses: Uses) -> Replacement | None:
-    """Put an array together of which it is known what each entry holds.
+    """Stack the entries of an array where all entries are known.
 
     It is done where the array is read, and not for each of its versions: there are at
     least half as many updates before as it has entries.
@@ -312,7 +313,7 @@ def stack_stored(node: Tensor, uses: Uses) -> Replacement | None:
 
 
 def _is_read(depth: int, uses: Uses) -> bool:
-    """Return whether what is being rewritten is read other than entry by entry."""
+    """Return whether the node being rewritten is read other than entry by entry."""
     if "output" in uses.at_place:
         return True
     for reader in uses.nodes_at_place:

@@ -75,13 +75,13 @@ class AppliedOverride:
 
     @property
     def where(self) -> str:
-        """Its target as text, with the steps of a loop if it names some."""
+        """The target as text, with the steps of a loop if the override names some."""
         nodes = self._state.objective.nodes
         return format_target(self.override.target, nodes, self.override.steps)
 
     @property
     def code(self) -> str:
-        """The line of Python that attaches it."""
+        """The line of Python that attaches the override."""
         nodes = self._state.objective.nodes
         return write_code_line(
             nodes.session, NumberedOverride(self.id, self.override), nodes
@@ -110,12 +110,12 @@ class AppliedOverride:
 
     @property
     def data(self) -> bool:
-        """True if the rule is a text, so that it can be edited."""
+        """True if the rule is a text that can be edited."""
         return self.override.data
 
     @property
     def stored(self) -> bool:
-        """True if all of it is data, so that `Session.save` keeps it."""
+        """True if every part is data, so that `Session.save` keeps the override."""
         made = self.override
         return (
             is_data_target(made.target)
@@ -125,12 +125,12 @@ class AppliedOverride:
 
     @property
     def enabled(self) -> bool:
-        """True if it is applied."""
+        """True if the override is applied."""
         return self.override.enabled
 
     @cached_property
     def effects(self) -> tuple[Effect, ...]:
-        """Its own effect on each gradient; empty while it is off."""
+        """The override's own effect on each gradient; empty while off."""
         return tuple(self._state.effects(self.override)) if self.enabled else ()
 
     @property
@@ -237,7 +237,7 @@ def sample_nodes(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
 
 
 def check_rule(state: State, target: Any, rule: str) -> str:
-    """Check the text of a rule for a target, before it is attached.
+    """Check the text of a rule for a target, before the rule is attached.
 
     See `Session.check_rule`.
     """
@@ -389,7 +389,7 @@ def write_target(
     nodes: Nodes,
     user_functions: list[str],
 ) -> str:
-    """Return a target as code; add the user's functions in it to ``user_functions``."""
+    """Return a target as code; collect its user functions in ``user_functions``."""
     if isinstance(target, targets.ByNode):
         i = nodes.find(target.node)
         name = nodes.find_name(i)

@@ -46,7 +46,7 @@ def attach_override(
     replacing: int | AppliedOverride | None,
     **settings: Any,
 ) -> Attached:
-    """Attach an override, or put it in the place of another.
+    """Attach an override, or replace another one.
 
     The settings are ``jvp``, ``name``, ``enabled`` and ``steps``. Where an equal
     override is there already, the state is the same.

@@ -362,7 +362,7 @@ def find_causes(
     *,
     budget: float | None = BUDGET,
 ) -> Findings:
-    """Find the nodes to blame for what is wrong with values and gradients.
+    """Find the nodes to blame for wrong values and gradients.
 
     See `Session.diagnose`.
     """

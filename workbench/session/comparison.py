@@ -30,7 +30,7 @@ SAME = 1e-9
 
 
 class Side(NamedTuple):
-    """One side of a comparison: what it is, its output, and the norms of all nodes.
+    """One side of a comparison: its name, its output, and the norms of all nodes.
 
     `MISSING` where there is no array.
     """

@@ -1,4 +1,4 @@
-"""What Python decided by values while a program was recorded.
+"""Decisions by values that Python took while a program was recorded.
 
 ``if q > 0`` sees a number, and only the branch that was taken becomes nodes. Each such
 number is remembered (`traces.Decision`), and computed again with the inputs of a later
@@ -96,7 +96,7 @@ class Decisions:
 
 
 class _Plan:
-    """The decisions that depend on some leaves, and what computes them."""
+    """The decisions that depend on some leaves, and the program that computes these."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ def _copy_constant(constant: Any) -> Any:
 
 
 def _convert(kind: str, value: Any) -> Any:
-    """Return what Python gets of a value."""
+    """Return a value in the Python type of a decision's kind."""
     if kind in ("bool", "cond"):
         return bool(value)
     if kind in ("int", "index"):
@@ -199,7 +199,7 @@ def _is_equal(new: Any, old: Any) -> bool:
 
 
 def _describe_change(made: Decision, new: Any) -> str:
-    """Return what an error says of a decision that would be another one."""
+    """Return the error text for a decision that would change."""
     again = "Run the cell again with these values (elsewhere wb.trace)"
     place = blame.quote_site(source.decode(made.code, made.lasti))
     call = SPELLINGS.get(made.kind, f"{made.kind}(x)")

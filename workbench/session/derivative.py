@@ -174,7 +174,7 @@ def find_active(
     path: Iterable[int],
     sources: Iterable[Tensor],
 ) -> list[int]:
-    """Return the positions of the overrides whose rules run on a path, in order.
+    """Return the positions of the overrides with rules that run on a path, in order.
 
     ``path`` holds the ids of the nodes between ``sources`` and the output node. A
     source's own rule does not run, nor that of a part that holds one inside.
@@ -335,7 +335,7 @@ class SecondDerivative(Matrix):
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether no override is in force, which can make it asymmetric."""
+        """True if no override is in force, since overrides can break the symmetry."""
         return self.has_structure
 
     def _find_structure(self) -> SparsityPattern:
@@ -384,7 +384,7 @@ def make_derivative(
     mode: Literal["auto", "forward", "reverse"] = "auto",
     overrides: bool = True,
 ) -> Derivative:
-    """Return the derivative of any node by others, computed when it is used.
+    """Return the derivative of any node by others, computed only when used.
 
     See `Session.derivative`.
     """

@@ -192,7 +192,7 @@ def _bind_values(graph: Graph, values: Sequence[Any]) -> Values:
 
 
 def _is_varying(around: InnerProgram, node_id: int, k: int) -> bool:
-    """Return whether a gradient is asked for by what an input of a node depends on."""
+    """Return whether an input of a node has a cotangent in the program around."""
     x = around.forward.graph.nodes[node_id].inputs[k]
     if not isinstance(x, Tensor) or around.backward is None:
         return False
@@ -311,7 +311,7 @@ def _shift_rule(rule: Any, start: int, stop: int, count: int) -> Any:
 
 
 class LoopRun:
-    """A loop that has run: its states before some steps, and what arrives at them.
+    """A loop that has run: its states before some steps, and their cotangents.
 
     Steps are counted as the entries of its sequences are; ``order`` says how it goes.
     """
@@ -399,7 +399,7 @@ class LoopRun:
 
 
 class LoopSweep:
-    """What arrives at the kept states of a loop in one backward sweep."""
+    """The cotangents of the kept states of a loop in one backward sweep."""
 
     def __init__(self, run: LoopRun, g: Sequence[Any], rules: Rules) -> None:
         carries = run.loop.carries
@@ -433,7 +433,7 @@ def _make_room(known: dict[int, Any]) -> None:
 
 
 def _find_run(around: InnerProgram, node_id: int) -> LoopRun:
-    """Return the run of a loop, from memory if it is known."""
+    """Return the run of a loop, from memory if known."""
     runs: dict[int, LoopRun] = around.forward.loop_runs
     run = runs.get(node_id)
     if run is None:
@@ -445,7 +445,7 @@ def _find_run(around: InnerProgram, node_id: int) -> LoopRun:
 def _find_sweep(
     run: LoopRun, backward: Backward, node_id: int, g: Sequence[Any], rules: Rules
 ) -> LoopSweep:
-    """Return what arrives at a loop's states, from memory if it is known."""
+    """Return the backward sweep of a loop, from memory if known."""
     known: dict[int, LoopSweep] = backward.loop_sweeps
     swept = known.get(node_id)
     if swept is None:

@@ -119,7 +119,7 @@ class Matrix:
 
     @cached_property
     def mode(self) -> Mode:
-        """The mode for all of it, ``"forward"`` or ``"reverse"``."""
+        """The mode for the whole matrix, ``"forward"`` or ``"reverse"``."""
         return self.choose_mode((0, self.rows), (0, self.columns))
 
     def choose_mode(self, rows: Span, columns: Span) -> Mode:
@@ -127,7 +127,7 @@ class Matrix:
         return self._fixed_mode or self._linear.choose_window_mode(rows, columns)
 
     def check_window(self, rows: Any, columns: Any) -> tuple[Span, Span]:
-        """Check a window, None for all, and return it as two pairs of numbers.
+        """Check a window, None for all, and return two pairs of numbers.
 
         Raises
         ------
@@ -357,20 +357,20 @@ class Matrix:
 
     @property
     def has_structure(self) -> bool:
-        """Whether its pattern follows from the program: no override is in force."""
+        """True if the pattern follows from the program: no override is in force."""
         return not self.overrides
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether each entry equals its mirror image, by structure."""
+        """True if each entry equals its mirror image, by structure."""
         return False
 
     @cached_property
     def sparsity(self) -> SparsityPattern:
-        """Where entries can differ from zero, found from the program alone.
+        """The entries that can differ from zero, found from the program alone.
 
-        Nothing is computed, and it holds for all values of what it is differentiated
-        by. Only with overrides in force, whose rules may read anything, are the
+        Nothing is computed, and the pattern holds for all values of the inputs.
+        Only with overrides in force, whose rules may read anything, are the
         entries computed and those counted that are not zero now.
 
         Raises
@@ -482,7 +482,7 @@ def find_places(
 
 
 def check_span(span: Any, size: int, what: str, title: str) -> Span:
-    """Check where a window begins and ends, and return it."""
+    """Check the start and the end of a window, and return both."""
     if span is None:
         return 0, size
     if isinstance(span, slice):

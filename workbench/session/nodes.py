@@ -58,7 +58,7 @@ class Nodes:
 
     @cached_property
     def labels(self) -> list[str]:
-        """The label of each node, its name or its op and id, which finds it too."""
+        """The label of each node, for lookups too: its name, or its op and id."""
         graph = self.graph  # another thread may run it meanwhile
         inputs = set(graph.inputs)
         # A leaf that is not an input is a constant.
@@ -119,7 +119,7 @@ class Nodes:
 
     @cached_property
     def inputs(self) -> dict[str, int]:
-        """The ids of what a run may give another value, by label: inputs, constants."""
+        """The ids of nodes with values that a run may replace: inputs, constants."""
         nodes, labels = self.graph.nodes, self.labels
         return {labels[i]: i for i, x in enumerate(nodes) if is_leaf(x)}
 

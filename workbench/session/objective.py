@@ -1,4 +1,4 @@
-"""`Objective`: what a session differentiates by what, checked before anything runs."""
+"""`Objective`: the output and inputs of a session's gradients, checked beforehand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workbench.session.nodes import Node, Nodes, check_one_array
 
 
 class Objective:
-    """The output, the inputs and the seed of a session's gradients; it never changes.
+    """The output, inputs and seed of a session's gradients; an objective never changes.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ def find_wrt(
 
 
 def check_seed(seed: Any, node: Tensor, wrt: Iterable[Tensor]) -> Any:
-    """Return the seed in the output's shape and dtype; None if it needs none.
+    """Return the seed in the output's shape and dtype; None if none is needed.
 
     Raises
     ------

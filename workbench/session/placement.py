@@ -1,4 +1,4 @@
-"""Where a session computes: by what, on which GPU, and by which of its kernels."""
+"""The place of a session's computation: the backend, the GPU, and the kernels."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def find_device(state: State) -> str | None:
 
 
 def describe_backend(state: State, device: str | None) -> str:
-    """Return what computes the next run: ``compiled``, ``cupy op by op``."""
+    """Return the backend of the next run: ``compiled``, ``cupy op by op``."""
     if device is None:
         return state.backend
     return OP_BY_OP if _find_program(state) is None else "cupy"
 
 
 def _find_function(state: State) -> Any:
-    """Return what computes the next run with a backend; None without one."""
+    """Return the function that computes the next run with a backend, or None."""
     return None if state.programs is None else state.programs.find(state.key)
 
 

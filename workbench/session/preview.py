@@ -1,4 +1,4 @@
-"""What a node would pass on with another rule, before that is attached."""
+"""The cotangents of a node under another rule, before that rule is attached."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Passed = dict[int, Any]
 
 @dataclass(frozen=True)
 class Preview:
-    """What a node passes on, without an override and with it.
+    """The cotangents that a node passes on, without an override and with the override.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ def preview_override(
     steps: int | slice | None = None,
     replacing: int | AppliedOverride | None = None,
 ) -> Preview:
-    """Return what a node would pass on with an override; nothing is attached.
+    """Return a node's cotangents with and without an override; nothing is attached.
 
     See `Session.preview`.
     """
@@ -78,11 +78,11 @@ def preview_override(
 
 
 class _Reached(Exception):
-    """The node has passed on what it passes on: the rest of the sweep is not needed."""
+    """The node has passed on its cotangents: the rest of the sweep is not needed."""
 
 
 def _sweep_to(state: State, node: int, entries: list[NumberedOverride]) -> Passed:
-    """Return what a node passes on to its inputs under some overrides."""
+    """Return the cotangents that a node passes to its inputs under some overrides."""
     forward, objective = state.forward, state.objective
     nodes, passed = forward.graph.nodes, Passed()
     resolution: Resolution | None = None

@@ -1,4 +1,4 @@
-"""`SessionProfile`: what a run of a session costs, by steps and by nodes."""
+"""`SessionProfile`: the costs of a run of a session, by steps and by nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.session.state import State
 
 
 class SessionProfile(Profile):
-    """What a run of a session costs: print it, or iterate over its rows.
+    """The costs of a run of a session: print them, or iterate over the rows.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class SessionProfile(Profile):
 
 
 class ProfiledNode(NamedTuple):
-    """What a node of a program computes: the value or the rule of which node."""
+    """The node with the value or the rule that a node of a program computes."""
 
     id: int
     backward: bool
@@ -49,7 +49,7 @@ class ProfiledNode(NamedTuple):
 def find_place(
     node: Tensor, ids: Mapping[int, int], has_origins: bool
 ) -> ProfiledNode | None:
-    """Return what a node computes; None if that is unknown.
+    """Return the node of the program that a node computes; None if unknown.
 
     Origins lead to the nodes of ``ids``; with ``has_origins`` those of the values too.
     """
@@ -70,7 +70,7 @@ def add_costs(one: Cost | None, other: Cost) -> Cost:
 
 
 def measure_profile(state: State) -> SessionProfile:
-    """Return what each step of a run costs, and what falls to each node; print it.
+    """Return the costs of a run, by steps and by nodes; print the result.
 
     See `Session.profile`.
     """

@@ -1,4 +1,4 @@
-"""`Programs`: what a session computes again and again, compiled.
+"""`Programs`: the programs that a session runs again and again, compiled.
 
 A session with a backend records the output and its gradients as one program of its
 inputs, without values, once for the overrides that hold. NumPy runs it until compiled
@@ -68,12 +68,12 @@ class Programs:
         return Programs(self.backend, self._tell)
 
     def find(self, key: Hashable) -> tiers.TieredFunction | None:
-        """Return the program of some overrides; None before it is made, or refused."""
+        """Return the program of some overrides; None if refused or not made yet."""
         found = self._known.get(key)
         return None if found is None else found.function
 
     def find_reason(self, key: Hashable) -> str | None:
-        """Return why NumPy computes for good; None if it does not, or may.
+        """Return the reason why NumPy computes for good; None if there is none.
 
         With ``auto``, which promises nothing, there is no reason to give.
         """

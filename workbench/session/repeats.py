@@ -237,7 +237,7 @@ def _count_equal(one: Array, other: Array) -> int:
 
 
 def _find_body(places: Array, spare: int) -> int:
-    """Return where in a stretch its body begins: with what is first in the source."""
+    """Return the start of the body in a stretch: the place first in the source."""
     if len(places) == 0 or (places < 0).any():
         return 0
     first = int(places.argmin())
@@ -427,7 +427,7 @@ def _add_values(
     ids: dict[int, int],
     readers: list[list[int]],
 ) -> list[int]:
-    """Return the ids of stores, and of what their lines compute for them alone."""
+    """Return the ids of stores, and of the nodes on their lines made only for them."""
     members = set(run)
     todo = [-i for i in run]  # a node comes after all that read it
     heapify(todo)
@@ -453,7 +453,7 @@ def _line_of(node: Tensor) -> Any:
 
 
 def scope_stores(graph: Graph) -> None:
-    """Put stores that follow one another into scopes such as ``"out ← 300 stores"``."""
+    """Put consecutive stores into scopes with names like ``"out ← 300 stores"``."""
     nodes = graph.nodes
     used: set[str] = set()
     for run in find_stores(graph):

@@ -317,7 +317,7 @@ class Session:
 
     @property
     def timeline(self) -> Timeline:
-        """What is remembered of each :meth:`run`: the loss, and norms of all nodes.
+        """The record of each :meth:`run`: the loss, and the norms of all nodes.
 
         Examples
         --------
@@ -468,7 +468,7 @@ class Session:
 
     @property
     def backend(self) -> str:
-        """The name of what computes the next :meth:`run`: ``numpy`` or ``compiled``.
+        """The name of the backend of the next :meth:`run`: ``numpy`` or ``compiled``.
 
         Examples
         --------
@@ -516,7 +516,7 @@ class Session:
         return program is not None and program.is_ready()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until compiled code is in place, or refused; begin with it if need be.
+        """Wait until compiled code is in place, or refused; start compiling if needed.
 
         Parameters
         ----------
@@ -875,7 +875,7 @@ class Session:
         return lines
 
     def check_rule(self, target: Any, rule: str) -> str:
-        """Check the text of a rule for a target, before it is attached.
+        """Check the text of a rule for a target, before the rule is attached.
 
         The target is as for `override`, or an override of the session, whose target is
         used. Returns a few words about where the rule would run.
@@ -978,7 +978,7 @@ class Session:
                 self._step = LoopView(runner, self._last)
 
     def end_step(self) -> None:
-        """Let all threads see the last state: the loop that ran it is over.
+        """Let all threads see the last state, once the loop of runs is over.
 
         Examples
         --------
@@ -1012,7 +1012,7 @@ class Session:
         mode: Literal["auto", "forward", "reverse"] = "auto",
         overrides: bool = True,
     ) -> Derivative:
-        """Return the derivative of any node by others, computed when it is used.
+        """Return the derivative of any node by others, computed only when used.
 
         Parameters
         ----------
@@ -1118,9 +1118,9 @@ class Session:
         steps: int | slice | None = None,
         replacing: int | AppliedOverride | None = None,
     ) -> Preview:
-        """Return what a node would pass on with an override; nothing is attached.
+        """Return a node's cotangents with and without an override; nothing is attached.
 
-        Two backward sweeps run: one without it, one with it.
+        Two backward sweeps run: one without the override, one with it.
 
         Parameters
         ----------
@@ -1262,7 +1262,7 @@ class Session:
         *,
         budget: float | None = BUDGET,
     ) -> Findings:
-        """Find the nodes to blame for what is wrong with values and gradients.
+        """Find the nodes to blame for wrong values and gradients.
 
         The doctor examines the program with its overrides. The findings are kept as
         `findings`, and shown in the picture.
@@ -1300,7 +1300,7 @@ class Session:
         return found
 
     def profile(self) -> SessionProfile:
-        """Return what each step of a run costs, and what falls to each node; print it.
+        """Return the costs of a run, by steps and by nodes; print the result.
 
         The output and the gradients are computed a few times, on the present inputs,
         with a clock around each step: each kernel of compiled code, which is waited
@@ -1436,7 +1436,7 @@ class Session:
 
     @property
     def last_profile(self) -> SessionProfile | None:
-        """What the last :meth:`profile` has measured; None before the first."""
+        """The result of the last :meth:`profile`; None before the first."""
         return None if self._profiled is None else self._profiled[1]
 
     @property
@@ -1484,6 +1484,6 @@ class Session:
 
 
 def _notify(listeners: Iterable[Callable[[str], object]], what: str) -> None:
-    """Tell all listeners what has changed."""
+    """Tell all listeners of a change, by its name."""
     for callback in list(listeners):
         callback(what)

@@ -102,7 +102,7 @@ class Values:
         return steps.with_inner_nodes(self.graph.nodes)
 
     def find_ids(self, node: Tensor) -> list[int]:
-        """Return the id of a node; of an inner node those of the nodes around it."""
+        """Return the id of a node; for an inner node the ids of the nodes around."""
         known = self.ids.get(node.serial)
         return self.holders.get(node.serial, []) if known is None else [known]
 
@@ -122,7 +122,7 @@ class Values:
         return list(accumulate(map(len, self.slots), initial=0))
 
     def measure(self, measure_arrays: Callable[[list[Any]], Any]) -> Any:
-        """Return one row for each value, from what measures many of them at once.
+        """Return one row for each value, from a function that measures many at once.
 
         Versions of an array are made for it, a few at a time, and dropped.
         """
@@ -261,7 +261,7 @@ def own_arrays(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
 
 
 def _find_owners(arrays: Iterable[Any]) -> set[int] | None:
-    """Return the ids of what owns the memory of arrays; None if that cannot be told."""
+    """Return the ids of the owners of the arrays' memory; None if unknown."""
     owners: set[int] = set()
     for x in arrays:
         if not isinstance(x, np.ndarray):
@@ -277,7 +277,7 @@ def _find_owners(arrays: Iterable[Any]) -> set[int] | None:
 
 
 def _memory_span(x: Any) -> tuple[int, int] | None:
-    """Return where an array's memory starts and ends; None for what has none."""
+    """Return the start and the end of an array's memory; None without memory."""
     if isinstance(x, np.ndarray):
         return byte_bounds(x)
     if not hasattr(type(x), "__cuda_array_interface__"):
@@ -319,11 +319,11 @@ class Backward:
     loop_norms: dict[int, Any] = field(default_factory=dict)
 
     def find_raw(self, i: int) -> Any:
-        """Return the cotangent of a node as its rule was given it; None for none."""
+        """Return the cotangent of a node as given to its rule; None without one."""
         return self.raw[i] if i in self.raw else self.cotangents.get(i)
 
     def complete(self, earlier: Backward, affected: set[int], forward: Values) -> None:
-        """Take what was not computed again from an earlier sweep.
+        """Copy the results that were not computed again from an earlier sweep.
 
         ``affected`` are the ids of the nodes whose cotangents may differ.
         """
@@ -339,7 +339,7 @@ class Backward:
 
 
 class Recorder:
-    """Keeps the cotangents of a sweep, and the norms of what flows along edges.
+    """Keeps the cotangents of a sweep, and the norms of the cotangents along edges.
 
     Norms of small arrays are computed many at once, when `finish` is called or enough
     of them wait. Those of arrays on a device stay there until `finish`.
@@ -354,7 +354,7 @@ class Recorder:
         self._arrays_there: list[Any] = []
 
     def record(self, node: Tensor, g: Any, passed: Sequence[Any]) -> None:
-        """Keep the cotangent of a step's node, and what it passes on."""
+        """Keep the cotangent of a step's node, and those that the step passes on."""
         forward, edges, arrays = self._forward, self._edges, self._arrays
         if isinstance(node, Region):
             self._record_region(node, g, passed)
@@ -386,7 +386,7 @@ class Recorder:
             self._backward.raw[i] = mask_cotangent(found) if masked else g
 
     def _record_region(self, region: Region, g: Any, passed: Sequence[Any]) -> None:
-        """Keep what arrives at the ends of a region, and what its rule returns."""
+        """Keep the cotangents at the ends of a region, and the results of its rule."""
         for e, c in _find_region_edges(self._forward, region, passed):
             self._add_edge(e, c)
         ids, ends = self._forward.ids, region.outputs
@@ -395,7 +395,7 @@ class Recorder:
                 self._backward.cotangents[ids[x.serial]] = to_array(part)
 
     def _add_edge(self, edge: int, c: Any) -> None:
-        """Compute the norm of what flows along an edge, later if it is small."""
+        """Compute the norm of the cotangent along an edge, later if small."""
         c = to_array(c)
         if type(c) is np.ndarray and c.size <= SMALL:
             self._edges.append(edge)
@@ -466,7 +466,7 @@ def _find_region_edges(
 
 
 def to_array(g: Any) -> Any:
-    """Return a cotangent as an array, also where it is a Tensor with a mask."""
+    """Return a cotangent as an array, also if given as a Tensor with a mask."""
     if isinstance(g, tuple):
         return tuple(map(value_of, g))
     return g._value if isinstance(g, Tensor) else g

@@ -47,7 +47,7 @@ from workbench.session.stages import Backward, Recorder, Values, to_array
 
 
 class Results(NamedTuple):
-    """What a program of a session has computed, and in which time."""
+    """The results of a program of a session, and the time taken."""
 
     value: Any
     #: By ``wrt``, by id.
@@ -119,7 +119,7 @@ class State:
 
     @property
     def has_arrays(self) -> bool:
-        """Whether the values and the gradients of all nodes are computed."""
+        """True if the values and the gradients of all nodes are computed."""
         return self._forward is not None and "backward" in self.__dict__
 
     def _warn_at_lines(self) -> AbstractContextManager[None]:
@@ -207,7 +207,7 @@ class State:
 
     @property
     def _last_sweep(self) -> tuple[Backward, Resolution | None] | None:
-        """The gradients as far as they are known, and what held in that sweep."""
+        """The gradients known so far, and the resolution of that sweep."""
         known = self.__dict__.get("backward")
         if known is not None:
             return known, self.resolution
@@ -335,7 +335,7 @@ class State:
 
     @property
     def key(self) -> tuple[Override, ...]:
-        """What tells its program from those of other states: its overrides."""
+        """The key of the state's program: the overrides that are on."""
         return tuple(self._list_enabled())
 
     @property
@@ -345,12 +345,12 @@ class State:
 
     @property
     def reason(self) -> str | None:
-        """Why the next run is NumPy's for good; None if it is not, or as was asked."""
+        """The reason why the next run is NumPy's for good; None if there is none."""
         return None if self.programs is None else self.programs.find_reason(self.key)
 
     @property
     def backend(self) -> str:
-        """What the next run is computed by: ``numpy`` or ``compiled``."""
+        """The backend of the next run: ``numpy`` or ``compiled``."""
         found = None if self.programs is None else self.programs.find(self.key)
         return "numpy" if found is None else found.backend
 
@@ -587,7 +587,7 @@ def find_earlier(
     before: Resolution | None,
     resolution: Resolution | None,
 ) -> reverse.Earlier | None:
-    """Return what an earlier sweep has found, for one with another resolution.
+    """Return the results of an earlier sweep, for one with another resolution.
 
     None if all must be computed again: where a rule is that of a part of the program,
     or of a node that passes nothing on without it.
@@ -617,7 +617,7 @@ R = TypeVar("R")
 
 @dataclass
 class Found(Generic[R]):
-    """What a check or the doctor has found.
+    """The result of a check or of the doctor.
 
     Attributes
     ----------
@@ -673,7 +673,7 @@ class FairLock:
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """The lock, once it is this thread's turn; take it at once."""
+        """The lock, once this thread's turn has come; take the lock at once."""
         if not self.is_owned():
             with self._queue, self._lock:  # later threads wait behind this one
                 pass
@@ -681,7 +681,7 @@ class FairLock:
 
 
 class LoopView(NamedTuple):
-    """What a loop reads of a session from one run to the next.
+    """The view that a loop has of a session from one run to the next.
 
     A step of a loop is several calls: ``run``, then ``grads``. A change that the page
     makes in between would give it the value of before and gradients of after. So the

@@ -55,7 +55,7 @@ Many = Meta(minItems=1, maxItems=MOST_PLACES)
 
 
 class NodeData(TypedDict):
-    """A node: by its name, else by its id, with what it must be."""
+    """A node: by its name, else by its id, with the op and shape to expect."""
 
     kind: Literal["node"]
     node: int
@@ -206,7 +206,7 @@ def _list_shape(node: Tensor) -> list[int | None]:
 
 
 def write(path: str | PathLike[str], text: str) -> None:
-    """Replace a file; it is complete at every moment."""
+    """Replace a file; the file is complete at every moment."""
     goal = Path(path)
     if not goal.parent.is_dir():
         raise FileNotFoundError(ENOENT, "there is no such folder", str(goal.parent))
@@ -228,7 +228,7 @@ def write(path: str | PathLike[str], text: str) -> None:
 
 
 def read(path: str | PathLike[str]) -> list[OverrideData]:
-    """Read and check the overrides of a file; nothing in it runs.
+    """Read and check the overrides of a file; nothing in the file runs.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""`Timeline`: what a session remembers of each of its runs.
+"""`Timeline`: the record of a session's runs.
 
 Of each run the loss and the size of the gradient; of as many as memory and time allow,
 the norm of every node's value and gradient. What is remembered is bounded: when the
@@ -325,7 +325,7 @@ class Timeline(Mapping[int, Moment]):
         return f"<timeline: {format_count(self.count, 'step')}{loss}{marks}>"
 
     def _hold(self) -> AbstractContextManager[object]:
-        """Return what keeps out runs in other threads."""
+        """Return a context that keeps out runs in other threads."""
         session = self._session()
         return nullcontext() if session is None else session.lock
 
@@ -413,7 +413,7 @@ class Timeline(Mapping[int, Moment]):
         return Moment(steps[at], row[-1], values, gradients, overrides)
 
     def find_entries(self, step: int) -> Entries:
-        """Return the overrides that a run had; of the last change before it."""
+        """Return the overrides of a run, as of the last change before the run."""
         at = bisect_right(self._rules, step, key=lambda rule: rule[0])
         return self._rules[max(at - 1, 0)][1] if self._rules else ()
 
@@ -484,7 +484,7 @@ class Timeline(Mapping[int, Moment]):
             self._keep_norms(self.count, state)
 
     def _judge(self, loss: float, size: float) -> MarkKind | None:
-        """Return what has begun with a run, as far as it is known."""
+        """Return the trouble that begins with a run, NaN or an explosion, or None."""
         was_bad, had_exploded = self._was_bad, self._has_exploded
         self._was_bad = not (math.isfinite(loss) and math.isfinite(size))
         if self._was_bad:
@@ -504,7 +504,7 @@ class Timeline(Mapping[int, Moment]):
             self.marks.append(mark)
 
     def _describe(self, step: int, kind: MarkKind, state: State) -> Mark:
-        """Return the mark of a run whose norms are the last ones."""
+        """Return the mark of the run with the last norms."""
         if kind == "explosion":
             times = f"more than {EXPLOSION:.0f} times as large as lately"
             return Mark(step, kind, None, f"the gradient is {times}")
@@ -580,7 +580,7 @@ def describe_entries(entries: Entries, nodes: Nodes) -> tuple[str, ...]:
 
 
 def find_loss(value: Any) -> float | None:
-    """Return the value of an output as a number; None if it is not one real number."""
+    """Return the value of an output as a number; None if not one real number."""
     if type(value) in (float, np.float64):
         return float(value)
     if np.shape(value) != () or np.dtype(getattr(value, "dtype", float)).kind != "f":

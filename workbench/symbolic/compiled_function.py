@@ -368,7 +368,7 @@ class CompiledFunction:
 
     @property
     def backend(self) -> str:
-        """What a call of the last shapes runs on: ``numpy``, ``compiled``, ``cupy``."""
+        """The backend for the last shapes: ``numpy``, ``compiled`` or ``cupy``."""
         return "numpy" if self._last is None else str(self._last.function.backend)
 
     def is_ready(self) -> bool:

@@ -367,7 +367,7 @@ class Function:
 
     @property
     def backend(self) -> str:
-        """What a call of the last shapes runs on: ``numpy``, ``compiled``, ``cupy``."""
+        """The backend for the last shapes: ``numpy``, ``compiled`` or ``cupy``."""
         name: str = self._compiled.backend
         return name
 

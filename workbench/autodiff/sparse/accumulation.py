@@ -1,4 +1,4 @@
-"""Sparse Jacobians entry by entry: forward mode whose tangents are sparse matrices.
+"""Sparse Jacobians entry by entry: forward mode with sparse matrices as tangents.
 
 Where a program is elementwise but for ops that move entries and sum them, the entries
 of its Jacobian are few products of partial derivatives, and which ones follows from
@@ -34,7 +34,7 @@ MOST_PARTS, MOST_ENTRIES = 64, 16
 
 
 class NotAccumulatedError(WorkbenchError):
-    """An op whose derivative is no sum of a few entries, each times a number."""
+    """An op with a derivative that is no sum of a few entries times numbers."""
 
 
 class EntryPropagation(Propagation):
@@ -162,7 +162,7 @@ def _is_zero(x: Known) -> bool:
 def _weigh_operand(
     node: Tensor, place: int, tangent: SparseTangent, operands: Sequence[Known]
 ) -> SparseTangent:
-    """Return what a sum has of an operand: it, times what the op makes of 1.
+    """Return an operand's term of a sum: its tangent times the op's value at 1.
 
     Other operands are tangents too, or 0. Where its dtype changes, it is cast.
     """

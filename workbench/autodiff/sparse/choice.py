@@ -1,4 +1,4 @@
-"""How a sparse derivative is asked for, and what is the better way to compute it.
+"""The settings of a sparse derivative, and the choice of a way to compute the matrix.
 
 A matrix is dense or sparse by what a call of either costs, and finding the pattern. A
 sparse one has its entries computed one by one where every op allows it, and else read
@@ -152,9 +152,9 @@ def try_accumulation(
 def choose_colouring(
     linear: LinearMap, pattern: SparsityPattern, settings: Settings, is_late: bool
 ) -> Callable[[], Colouring]:
-    """Return what gives the colouring that was asked for.
+    """Return a function that gives the requested colouring.
 
-    Where nothing was, and an override or an op that a user has made has no forward
+    Where none was, and an override or an op that a user has made has no forward
     rule, rows are coloured: that takes reverse mode alone.
 
     Parameters
@@ -211,7 +211,7 @@ def _keep(colouring: Colouring) -> Colouring:
 
 
 class Costs(NamedTuple):
-    """What a matrix costs, in entries of the program that are computed.
+    """The costs of a matrix, in entries of the program that are computed.
 
     Attributes
     ----------
@@ -236,7 +236,7 @@ ACCUMULATED = 2
 def estimate_costs(
     linear: LinearMap, pattern: SparsityPattern, colouring: Colouring | None
 ) -> Costs:
-    """Return what a derivative costs as a dense and as a sparse matrix.
+    """Return the costs of a derivative as a dense and as a sparse matrix.
 
     A product runs through all entries of the program, one with the transpose twice.
     """

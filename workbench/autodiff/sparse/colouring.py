@@ -226,7 +226,7 @@ class Colouring:
 
     @cached_property
     def index(self) -> npt.NDArray[np.intp]:
-        """Where each place of the pattern is read among the products, made flat.
+        """The flat index into the products for each place of the pattern.
 
         The products J v come first, one after the other, then those with the
         transpose.
@@ -296,7 +296,7 @@ def _colour_rows(pattern: Places, order: str) -> Colouring:
 
 
 def _choose_colouring(pattern: Places, order: str) -> Colouring:
-    """Return the colouring whose products cost least."""
+    """Return the colouring with the cheapest products."""
     height, width = pattern.shape
     # Columns with an entry in one row need as many colours, whatever the order.
     most_in_row = int(np.diff(pattern.indptr).max(initial=0))
@@ -320,7 +320,7 @@ def _choose_colouring(pattern: Places, order: str) -> Colouring:
 
 
 def _cost(colouring: Colouring) -> int:
-    """Return what the products cost: one in reverse mode as much as two forward."""
+    """Return the cost of the products: one in reverse mode counts as two forward."""
     return colouring.column_count + 2 * colouring.row_count
 
 

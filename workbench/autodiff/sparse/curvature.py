@@ -39,7 +39,7 @@ MOST_WAITING = 2**23
 
 
 class Value(Generic[TangentT]):
-    """A value of the program: its shape, what it depends on, what depends on it.
+    """A value of the program: its shape, its dependence, and its marked entries.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ def _pick_rows(term: UnionTerm, entries: Positions | None, size: int) -> Positio
 def _merge(
     terms: Sequence[UnionTerm], entries: Positions | None, size: int, width: int
 ) -> tuple[Any, Positions]:
-    """Return a table of what entries depend on, and the row of each entry."""
+    """Return a table of dependences, and the row of each entry in the table."""
     if len(terms) == 1 and terms[0].table is not None:
         return terms[0].table, _pick_rows(terms[0], entries, size)
     picked = [UnionTerm(_pick_rows(t, entries, size), t.table) for t in terms]
@@ -190,7 +190,7 @@ def _merge(
 
 
 def collect_pairs(records: Sequence[Record], pairs: PairCollector) -> Iterator[DenseOp]:
-    """Walk back through a program whose outputs are marked, and collect what curves.
+    """Walk back from marked outputs, and collect the pairs with a second derivative.
 
     Yields the ops that were taken to mix more entries than they may.
     """
@@ -212,7 +212,7 @@ def _pair_operands(
     output: Value[Dependence],
     pairs: PairCollector,
 ) -> Iterator[DenseOp]:
-    """Pair what the operands of one op depend on, where it curves."""
+    """Pair the dependences of one op's operands, where the op curves."""
     facts, marks = record.facts, output.marks
     assert facts is not None
     assert marks is not None

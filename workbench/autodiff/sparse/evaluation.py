@@ -292,12 +292,12 @@ class SparseDerivative:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the matrix is sparse for the last shapes, as ``"auto"`` chose."""
+        """True if the matrix is sparse for the last shapes, as ``"auto"`` chose."""
         return self._read_prepared().dense is None
 
     @property
     def backend(self) -> str:
-        """What a call of the last shapes runs on: ``numpy``, ``compiled``, ``cupy``."""
+        """The backend for the last shapes: ``numpy``, ``compiled`` or ``cupy``."""
         return "numpy" if self._last is None else str(self._last.program.backend)
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -459,7 +459,7 @@ class Prepared:
 
     @property
     def colouring(self) -> Colouring:
-        """Which products hold all entries, and how these are read from them."""
+        """The products that hold all entries, and the place of each entry in them."""
         return self._colour()
 
     def _fix(self, f: Callable[..., Any]) -> Callable[..., Any]:
@@ -490,7 +490,7 @@ class Prepared:
         self._needs_values = True
 
     def run_each_time(self) -> Prepared:
-        """Record the function in each call, and keep no program of it."""
+        """Record the function in each call, and keep no program."""
         self._needs_values = True
         changeable = (
             "An argument is an object that may change, so pattern and program are found"
@@ -517,7 +517,7 @@ class Prepared:
         return made if is_live(made) else value_of(made)
 
     def compute_dense(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the dense matrix, by a program that is recorded once if it can be."""
+        """Return the dense matrix, by a program recorded once where possible."""
         assert self.dense is not None
         if self._dense_program is None or self._needs_values:
             return self.dense(*args, **kwargs)
@@ -529,11 +529,11 @@ class Prepared:
 
     @cached_property
     def maker(self) -> MatrixMaker:
-        """What makes the matrices around entries."""
+        """The maker of matrices around entries."""
         return MatrixMaker(self.pattern, self.settings.format, self.settings.name)
 
     def fill(self, out: Any, entries: Any) -> Any:
-        """Write entries into a matrix that was returned before; return it."""
+        """Write entries into a matrix returned before, and return the matrix."""
         if isinstance(entries, Tensor):
             raise UsageError(
                 f"{self.settings.name}: out= is given inside of a derivative, where"
@@ -588,9 +588,9 @@ def _is_float(x: Any) -> bool:
 
 
 def _describe_leaf(x: Any) -> Any:
-    """Return what tells the shapes of one argument from those of another.
+    """Return a key of an argument by its shape and dtype.
 
-    Integers and booleans choose entries, so their values belong to it.
+    Integers and booleans choose entries, so their values belong to the key.
     """
     if is_weak(x) and isinstance(x, (float, complex)):
         return type(x)
@@ -615,7 +615,7 @@ FIXED = (
 
 
 def is_changeable(x: Any) -> bool:
-    """Return whether an argument may change and still be equal to what it was.
+    """Return whether an argument may change and still be equal to itself.
 
     So it is with objects that are equal to themselves alone, or have no hash.
     """

@@ -44,7 +44,7 @@ class Integers(Protocol):
 
 
 def find_place(table: Integers, first: int, last: int, c: int) -> int:
-    """Return where a colour stands in a table, or could; ``last`` if it is full."""
+    """Return the place of a colour in a table, or a free place; ``last`` if full."""
     place = first + c % (last - first)
     for _ in range(first, last):
         if table[place] == c or table[place] < 0:
@@ -83,7 +83,7 @@ def assign_large(
     table: Integers,
     low: Integers,
 ) -> int:
-    """Return the smallest colour that is in no set of some rows; add it to each."""
+    """Return the smallest colour in no set of some rows; add the colour to each set."""
     c = 0
     for k in range(first, last):
         if low[rows[k]] > c:

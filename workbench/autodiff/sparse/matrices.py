@@ -1,4 +1,4 @@
-"""The matrices of a sparse derivative: SciPy's arrays whose entries stand in one place.
+"""The matrices of a sparse derivative: SciPy's arrays with entries in one place.
 
 Each has index arrays of its own, which its holder may change. SciPy's constructors look
 at all of them; here an instance is filled as they would, in a thirtieth of the time.
@@ -28,7 +28,7 @@ SMALL = 2**16
 
 
 class MatrixMaker:
-    """What makes the matrices of one pattern in one format.
+    """The maker of matrices of one pattern in one format.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ def are_equal(one: Any, other: Any) -> bool:
 
 
 def _find_memcmp() -> Callable[..., int] | None:
-    """Return C's function that compares memory, if the process has it by name."""
+    """Return C's function that compares memory, if the process exports the name."""
     try:
         function = ctypes.CDLL(None).memcmp
     except (AttributeError, OSError, TypeError):  # as on Windows

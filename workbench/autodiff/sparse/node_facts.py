@@ -1,4 +1,4 @@
-"""What the rules of patterns are told of a node, and the relations they share."""
+"""The facts of a node that rules of patterns read, and the relations they share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ InsideRelater = Callable[
 
 
 class NodeFacts:
-    """A node as rules see it: an op, the shapes of its operands, constant values.
+    """A node in the form that rules read: an op, shapes of operands, constant values.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class NodeFacts:
         return found is not None and not found.reaches_all()
 
     def name_operands(self) -> list[Any]:
-        """Return the value of each operand where it is known, else its spec."""
+        """Return the value of each operand if known, else its spec."""
         return [
             spec if varies or value is None else value
             for spec, varies, value in zip(

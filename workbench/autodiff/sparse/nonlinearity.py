@@ -43,7 +43,7 @@ def has_curvature(node: NodeFacts, i: int, j: int) -> bool:
 
 @cache
 def list_smooth_reads(op: Op) -> list[set[int | str]]:
-    """Return what each partial derivative of an op varies with, but for jumps.
+    """Return the variables of each partial derivative of an op, apart from jumps.
 
     These are the operands, by place, and ``"y"``, the result. What is only compared, or
     has a function without slope, decides which piece of the op it is.
@@ -70,7 +70,7 @@ def _find_smooth_names(tree: ast.AST) -> set[str]:
 def restrict_elementwise(
     node: Any, facts: NodeFacts, relations: Sequence[Relation | None]
 ) -> list[Relation | None]:
-    """Return relations without the entries whose partial derivative is 0 at a point."""
+    """Return relations without entries with a partial derivative of 0 at a point."""
     mask = sum(1 << i for i, r in enumerate(relations) if r is not None)
     values = [getattr(x, "_value", x) for x in node.inputs]
     if not mask or any(v is None for v in values):
@@ -93,7 +93,7 @@ def restrict_elementwise(
 def restrict_reduced(
     node: Any, relations: Sequence[Relation | None]
 ) -> list[Relation | None]:
-    """Return the relation of a reduction to what counts at a point: what is largest."""
+    """Return a reduction's relation to the entries that count: the largest ones."""
     found, value = relations[0], getattr(node.inputs[0], "_value", None)
     if found is None or found.members is None or value is None:
         return list(relations)

@@ -261,7 +261,7 @@ class SparsityPattern(Places):
         return colour(self, mode, order, symmetric=symmetric)
 
     def report(self) -> str:
-        """Return in words how large and how full it is, and what made it so.
+        """Return a text of the pattern's size and fill, and of the ops behind the fill.
 
         Examples
         --------
@@ -285,7 +285,7 @@ class SparsityPattern(Places):
 
 
 def describe_ops(ops: Sequence[DenseOp]) -> list[str]:
-    """Return in words which ops were taken as dense, and whose pattern was given."""
+    """Return lines on the ops taken as dense, and on those with a given pattern."""
     dense = [f"  {op}" for op in ops if not op.is_given]
     given = [f"  {op}" for op in ops if op.is_given]
     lines = ["Taken as dense, where it may be sparser:", *dense] if dense else []
@@ -293,7 +293,7 @@ def describe_ops(ops: Sequence[DenseOp]) -> list[str]:
 
 
 def check_shape(shape: Sequence[int]) -> tuple[int, int]:
-    """Return the numbers of rows and columns; raise if it is not the shape of a matrix.
+    """Return the numbers of rows and columns; raise an error if not two lengths.
 
     Raises
     ------

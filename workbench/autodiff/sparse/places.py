@@ -1,4 +1,4 @@
-"""The index arrays of a sparsity pattern, and which ops made it as full as it is.
+"""The index arrays of a sparsity pattern, and the ops that made the pattern dense.
 
 What colours and the formats of SciPy need is here; how patterns are made, joined and
 told of is in `pattern.py`, which is above the colourings.
@@ -162,7 +162,7 @@ class Places:
 
 
 def choose_index_dtype(largest: int) -> np.dtype[Any]:
-    """Return int32 where it holds the largest index or count, else int64."""
+    """Return int32 if the largest index or count fits, else int64."""
     return np.dtype(np.int32 if largest < 2**31 - 1 else np.int64)
 
 

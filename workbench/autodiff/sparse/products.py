@@ -144,7 +144,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def describe_product(node: NodeFacts) -> Product:
-    """Return a contraction as a sum of products; its settings say which one it is."""
+    """Return a contraction as a sum of products, as its settings define."""
     params, shapes = node.params, node.shapes
     if "subscripts" in params:
         terms, output = parse_subscripts(params["subscripts"])
@@ -169,7 +169,7 @@ def describe_product(node: NodeFacts) -> Product:
 
 
 def relate_product(node: NodeFacts) -> list[Relation | None]:
-    """Relate a contraction to each operand, by the constants that it meets."""
+    """Relate a contraction to each operand, by the constants that the operand meets."""
     product = describe_product(node)
     found: list[Relation | None] = []
     for i, varies in enumerate(node.varies):

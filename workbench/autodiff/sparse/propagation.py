@@ -65,13 +65,13 @@ Known = Any
 
 
 class Constant(NamedTuple):
-    """A value that does not depend on the inputs; None where it is not known."""
+    """A value that does not depend on the inputs; None where the value is unknown."""
 
     value: Any
 
 
 class Unmeasured(NamedTuple):
-    """A value whose length only the run tells: an error for who reads it."""
+    """A value with a length that only the run tells: an error if the value is read."""
 
     shape: tuple[Any, ...]
     node: Tensor
@@ -111,7 +111,7 @@ class Propagation:
     # The walk forth
 
     def visit(self, outputs: Sequence[Any]) -> list[Known]:
-        """Return what is known of the outputs of the program."""
+        """Return the dependences, or constants, of the program's outputs."""
         roots = [y for y in outputs if isinstance(y, Tensor)]
         nodes = walk.order_nodes(roots, stop={x.serial for x in self.wrt})
         known = self.known
@@ -154,7 +154,7 @@ class Propagation:
         return self._apply_rule(node, operands)
 
     def _compute_constant(self, node: Tensor, operands: Sequence[Known]) -> Constant:
-        """Return what a node that depends on no input is, where that is needed.
+        """Return a node that depends on no input as a constant, with a value if needed.
 
         Inside of loops an index may be counted up, and has no value of its own.
         """
@@ -176,7 +176,7 @@ class Propagation:
             return Constant(None)
 
     def _make_from_shape(self, node: Tensor) -> Constant:
-        """Return what a node makes of the shapes of its operands alone."""
+        """Return the constant that a node makes from its operands' shapes alone."""
         value, spec = value_of(node), types.spec_of(node)
         if value is None and _is_small(spec):
             examples = [types.as_spec(types.spec_of(x)).example() for x in node.inputs]
@@ -184,7 +184,7 @@ class Propagation:
         return Constant(value)
 
     def _describe(self, node: Tensor, operands: Sequence[Known]) -> NodeFacts:
-        """Return what the rules are told of a node."""
+        """Return the facts of a node that the rules read."""
         shapes = [
             _shape_of_known(x, y) for x, y in zip(operands, node.inputs, strict=True)
         ]
@@ -247,7 +247,7 @@ class Propagation:
         facts: NodeFacts,
         relations: list[list[Relation | None]],
     ) -> list[list[Relation | None]]:
-        """Return the relations without entries whose partial derivatives are 0.
+        """Return the relations without entries with a partial derivative of 0.
 
         For second derivatives only where the partial derivatives do not vary: that of
         x² is 0 at 0, and its own derivative is not.
@@ -291,9 +291,9 @@ class Propagation:
     def _walk_inside(
         self, run: Any, operands: Sequence[Any], chosen: Sequence[int]
     ) -> tuple[list[Any], list[Dependence]] | None:
-        """Return the operands of a program, and what outputs depend on by chosen ones.
+        """Return a program's operands, and the outputs' dependences on chosen ones.
 
-        Specs become leaves. None: it cannot be recorded.
+        Specs become leaves. None: the program cannot be recorded.
         """
         leaves = [
             make_leaf_like(x) if isinstance(x, types.Spec) else x for x in operands
@@ -343,7 +343,7 @@ class Propagation:
         return found
 
     def _visit_inside(self, node: Tensor, operands: Sequence[Known]) -> Known | None:
-        """Walk through what a node holds; None: it holds nothing, or cannot say."""
+        """Walk through the programs inside a node; None if there are none to use."""
         op = node.op
         if has_own_rule(op) or (op.custom and op.unfold is None):
             return None  # what it holds is not what its derivatives are of
@@ -366,9 +366,9 @@ class Propagation:
     def _unfold(
         self, node: Tensor, operands: Sequence[Known], unfold: Any
     ) -> Known | None:
-        """Walk through the ops that a node is made of; None: it cannot be recorded.
+        """Walk through the ops inside a node; None if they cannot be recorded.
 
-        They are what ``unfold`` gives, or what its function records of itself.
+        They come from ``unfold``, or from a record of the op's own function.
         """
         op, outputs = node.op, None
         given = [
@@ -397,7 +397,7 @@ class Propagation:
         return made if isinstance(types.spec_of(node), tuple) else made[0]
 
     def _run(self, graph: Graph, operands: Sequence[Known]) -> list[Known]:
-        """Return what is known of the outputs of an inner program."""
+        """Return the dependences, or constants, of an inner program's outputs."""
         known: dict[int, Known] = dict(self.known)
         for leaf, x in zip(graph.leaves, operands, strict=True):
             known[leaf.serial] = x
@@ -418,7 +418,7 @@ class Propagation:
         return [self.merge(pair) for pair in zip(*both, strict=True)]
 
     def merge(self, parts: Sequence[Known]) -> Known:
-        """Return what is known of a value that is one of several."""
+        """Return the dependence, or constant, of a value that is one of several."""
         values = [x for x in parts if isinstance(x, Value)]
         if not values:
             first = parts[0]
@@ -604,7 +604,7 @@ def _read_values(node: Tensor, operands: Sequence[Known]) -> list[Any]:
 
 
 def _record_value(node: Tensor, given: Sequence[Any]) -> Sequence[Any] | None:
-    """Record how an op computes its value; None: it calls what records the op again."""
+    """Record the computation of an op's value; None if that records the op again."""
     made = node.op.compute(*given, **node.params)
     outputs = made if isinstance(made, tuple) else (made,)
     if not all(isinstance(y, Tensor) for y in outputs):
@@ -625,7 +625,7 @@ def stack_dependences(parts: Sequence[Dependence], each: int, width: int) -> Dep
 
 
 def _grow(old: Known, new: Known, width: int) -> Known:
-    """Return a carry with what one more step adds; the same if it adds nothing."""
+    """Return a carry with one more step added; the same object if nothing is new."""
     if isinstance(new, Constant):
         return old
     if isinstance(old, Constant):

@@ -62,7 +62,7 @@ class Relation(NamedTuple):
 
     @property
     def is_identity(self) -> bool:
-        """Whether each entry of the result reads the same entry of the operand."""
+        """True if each entry of the result reads the same entry of the operand."""
         return self.groups is None and self.members is None and self.matrix is None
 
     def pull_mask(self, mask: Mask, size: int) -> Mask:
@@ -130,7 +130,7 @@ class Dependence:
             self.terms = [UnionTerm(None, self.make_csr())]
 
     def make_csr(self) -> Any:
-        """Return it as one boolean CSR array, sorted and free of duplicates.
+        """Return the dependence as one boolean CSR array, sorted, without duplicates.
 
         Raises
         ------
@@ -176,13 +176,13 @@ class Dependence:
         return bool(found.all())
 
     def compose(self, relation: Relation, size: int) -> Dependence:
-        """Return what a result of ``size`` entries depends on through a relation."""
+        """Return the dependence of a result of ``size`` entries through a relation."""
         if relation.is_identity:
             return self
         return Dependence(size, self.width, self.compose_terms(relation))
 
     def compose_terms(self, relation: Relation) -> list[UnionTerm]:
-        """Return the terms of what a result depends on through a relation."""
+        """Return the terms of a result's dependence through a relation."""
         groups, members, height, matrix = relation
         if matrix is not None:
             return [UnionTerm(groups, self._multiply(matrix))]
@@ -248,7 +248,7 @@ class Dependence:
 
 
 def as_relation(found: Dependence, most: int) -> Relation | None:
-    """Return what a result reads of the one input that a walk began with.
+    """Return a result's relation to the one input that a walk began with.
 
     None where more than ``most`` places are to be written out.
     """
@@ -269,7 +269,7 @@ def make_identity(size: int, width: int, start: int) -> Dependence:
 
 
 def merge_terms(terms: Sequence[UnionTerm]) -> list[UnionTerm]:
-    """Return terms of which no two are equal, nor all of whose rows are -1."""
+    """Return terms without duplicates."""
     if len(terms) < 2:
         return list(terms)
     kept: list[UnionTerm] = []
@@ -322,7 +322,7 @@ def pick_rows(table: Any, rows: Positions | None) -> Any:
 
 
 def multiply(left: Any, right: Any) -> Any:
-    """Return the product of boolean CSR arrays; an error where it is too large.
+    """Return the product of boolean CSR arrays; raise an error if too large.
 
     Raises
     ------

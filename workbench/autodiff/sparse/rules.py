@@ -81,7 +81,7 @@ def relate(node: NodeFacts) -> list[list[Relation | None]]:
 
 
 def find_rule(op: Op) -> Rule | None:
-    """Return the rule of which entries an op reads; None: its row does not say it."""
+    """Return the rule for the entries that an op reads; None if its row has none."""
     if isinstance(op, DeferredOp):
         op = op.base
     if isinstance(op.pattern, Reading):
@@ -96,7 +96,7 @@ def find_rule(op: Op) -> Rule | None:
 
 
 def find_body(op: Op) -> Callable[..., Any] | None:
-    """Return what stands in for an op in all derivatives, as `Op.unfold`."""
+    """Return the body that replaces an op in all derivatives, as `Op.unfold`."""
     if isinstance(op.pattern, Reading) and op.pattern.is_same:
         return unfold_by(op.pattern.body)
     return None
@@ -126,7 +126,7 @@ def _relate_reading(node: NodeFacts) -> list[list[Relation | None]] | None:
 def _relate_as(
     node: NodeFacts, body: Callable[..., Any]
 ) -> list[list[Relation | None]] | None:
-    """Return how a body relates the outputs to each operand; None: it cannot tell."""
+    """Return the relations of outputs to operands through a body; None if unknown."""
     columns: list[Any] = []
     for i, varies in enumerate(node.varies):
         found: Any = [None] * len(node.outputs)
@@ -144,7 +144,7 @@ MOVING = {"moved", "indexed", "scattered", "replaced", "added"}
 
 
 def sums_entries(op: Op, params: Collection[str] = ()) -> bool:
-    """Return whether an entry of the result is the sum of those that it reads.
+    """Return whether each entry of the result is the sum of the entries that are read.
 
     So it is where entries only move about. ``params`` are the settings in use.
     """
@@ -162,7 +162,7 @@ def sums_entries(op: Op, params: Collection[str] = ()) -> bool:
 
 @cache
 def find_zero_partials(op: Op, count: int) -> frozenset[int]:
-    """Return the operands of an elementwise op whose partial derivative is always 0."""
+    """Return the operands of an elementwise op with partial derivatives always 0."""
     pull = op.pull
     if pull is None:
         return frozenset()
@@ -230,7 +230,7 @@ def _find_constant_zeros(node: NodeFacts, i: int) -> Any:
 
 
 def _find_zeros(x: Any) -> Any:
-    """Return which entries of what a rule gives are 0 by its constants; None: none."""
+    """Return a mask of the entries that are 0 by a rule's constants, or None."""
     if not isinstance(x, Tensor):
         return read_array(x) == 0
     parts = [_find_zeros(x.inputs[i]) for i in x.op.carries] if x.op.elementwise else []
@@ -275,7 +275,7 @@ def _relate_indexed(node: NodeFacts) -> list[Relation | None]:
 
 
 def _relate_any_index(node: NodeFacts) -> Relation:
-    """Let an entry come from anywhere along the axes whose index is not known.
+    """Relate each entry to all places along the axes with an unknown index.
 
     These axes become one entry long, and their indices 0; the others are as given.
     """
@@ -436,7 +436,7 @@ def _relate_lines(node: NodeFacts) -> list[Relation | None]:
 
 
 def _relate_short_lines(node: NodeFacts, axis: int) -> Relation | None:
-    """Relate lines by what unit vectors tell; None: it is not worth its while."""
+    """Relate lines by their results for unit vectors; None if not worth the cost."""
     (shape,), full = node.shapes, node.outputs[0]
     n = shape[axis]
     if n * full[axis] > FEW_TRIED or not n * node.size:
@@ -461,7 +461,7 @@ def _relate_short_lines(node: NodeFacts, axis: int) -> Relation | None:
 
 
 def _relate_matrices(node: NodeFacts) -> list[list[Relation | None]] | None:
-    """Relate each matrix of a stack to what is computed of it, and of its fellows."""
+    """Relate results in a stack to the matrices at the same place in all operands."""
     stack = max((shape[:-2] for shape in node.shapes), key=math.prod)
     if any(map(node.has_fixed_entries, range(len(node.shapes)))):
         node.loose = FIXED_ENTRIES
@@ -488,7 +488,7 @@ def _relate_matrices(node: NodeFacts) -> list[list[Relation | None]] | None:
 
 
 def relate_linear(node: NodeFacts) -> list[Relation | None] | None:
-    """Relate an op of one output that is linear in each operand by which it varies.
+    """Relate an op of one output that is linear in each varying operand.
 
     Its row says so: what flows back to an operand reads neither it nor the result. None
     where it is not, something else that it reads is not known, or it is too large.

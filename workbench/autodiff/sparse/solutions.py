@@ -1,4 +1,4 @@
-"""Patterns of what is defined by an equation, a differential equation or an integral.
+"""Patterns of solutions of equations, of differential equations, and of integrals.
 
 Where ``f(x, p) = 0`` has a square matrix ``∂f/∂x``, the derivative of the root is
 ``-(∂f/∂x)⁻¹ ∂f/∂p``, and the structure of the inverse follows from that of the matrix
@@ -34,7 +34,7 @@ Run = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 def _find_inside(node: NodeFacts, run: Run, operands: Sequence[Any]) -> Any:
-    """Return one matrix for each operand: which entries of it the outputs depend on."""
+    """Return one matrix for each operand: its entries that the outputs depend on."""
     found = None
     if node.find_inside is not None:
         found = node.find_inside(run, operands, range(len(operands)))
@@ -79,7 +79,7 @@ def _relate_by_inverse(
 
 
 def relate_root(node: NodeFacts) -> list[Relations] | None:
-    """Relate a root to the parameters of its equation, not to where it starts."""
+    """Relate a root to the parameters of its equation, not to its start."""
     problem, count = node.params["problem"], len(node.outputs)
     operands = node.name_operands()
     operands[len(operands) - count :] = problem.specs
@@ -98,7 +98,7 @@ def relate_root(node: NodeFacts) -> list[Relations] | None:
 
 
 def relate_linear_solve(node: NodeFacts) -> list[Relations] | None:
-    """Relate the solution of ``A x = b`` to what A reads, and to b."""
+    """Relate the solution of ``A x = b`` to the parameters of A, and to b."""
     system, count = node.params["system"], len(node.outputs)
     operands = node.name_operands()
     operands[len(operands) - count :] = system.specs
@@ -166,7 +166,7 @@ def _relate_stored_system(
 
 
 def relate_matrix_function(node: NodeFacts) -> Relations:
-    """Relate a function of a sparse matrix to the values of the same part of it.
+    """Relate a function of a sparse matrix to the values in the same part of both.
 
     A part are all rows that stored entries join.
     """
@@ -180,7 +180,7 @@ def relate_matrix_function(node: NodeFacts) -> Relations:
 
 
 def relate_integral(node: NodeFacts) -> Relations | None:
-    """Relate an integral to what the integrand reads, and to both ends."""
+    """Relate an integral to the parameters of the integrand, and to both ends."""
     integrand = node.params["integrand"]
     *parameters, _, _ = node.name_operands()
     x = node.specs[-1]

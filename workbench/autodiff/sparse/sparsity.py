@@ -113,10 +113,10 @@ BY_VALUES = (
 
 
 def find_call_pattern(call: RecordedCall, order: int) -> SparsityPattern:
-    """Return the pattern of a recorded call: for all values, where it can be traced so.
+    """Return the pattern of a recorded call, for all values if traceable on shapes.
 
-    Also for all real and complex values of what is not differentiated by.
-    Of order 1 that of the Jacobian of what it returned, of order 2 of the Hessian.
+    The other real and complex arguments may then have any value too. Order 1 gives
+    the pattern of the Jacobian, order 2 that of the Hessian.
     """
     graph = call.trace_structure()
     if graph is not None:

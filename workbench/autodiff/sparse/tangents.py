@@ -48,7 +48,7 @@ class Part(NamedTuple):
 
     @property
     def is_number(self) -> bool:
-        """Whether one number is the same at all places."""
+        """True if one number is the same at all places."""
         return self.entries is None or not shape_of(self.entries)
 
     def choose(self, chosen: Any, rows: Integers) -> Part:
@@ -77,7 +77,7 @@ class SparseTangent:
         self.parts = parts
 
     def compose(self, relation: Relation, size: int) -> SparseTangent:
-        """Return the tangent of a result each of whose entries is a sum of some."""
+        """Return the tangent of a result that sums the entries named by a relation."""
         if relation.is_identity:
             return self
         parts = [_relate_part(p, relation, self.size) for p in self.parts]
@@ -99,7 +99,7 @@ class SparseTangent:
     def combine(
         self, op: Op, place: int, other: Any, shape: tuple[int, ...]
     ) -> SparseTangent:
-        """Return the tangent times a value, or divided by it, entry by entry.
+        """Return the tangent multiplied or divided by a value, entry by entry.
 
         ``place`` is its own among the two operands of the op, ``shape`` that of the
         value whose tangent it is.
@@ -159,7 +159,7 @@ def _is_same(a: Integers, b: Integers) -> bool:
 
 
 def _relate_part(part: Part, relation: Relation, size: int) -> Part:
-    """Return what a sum of entries makes of a part."""
+    """Return the part of a result that sums the entries named by a relation."""
     groups, members, height, matrix = relation
     if matrix is not None:
         listed = matrix.tocoo()
@@ -181,7 +181,7 @@ def _relate_part(part: Part, relation: Relation, size: int) -> Part:
 
 
 def _join(part: Part, results: Integers, operands: Integers, size: int) -> Part:
-    """Return a part whose result ``results[i]`` has all of row ``operands[i]``."""
+    """Return a part with all of row ``operands[i]`` in row ``results[i]``."""
     counts = np.bincount(part.rows, minlength=size)
     needed = counts[operands]
     total = int(needed.sum())
@@ -222,7 +222,7 @@ class _Combination(NamedTuple):
 def _combine_part(
     combination: _Combination, part: Part, other: Any, places: Integers | None
 ) -> Part:
-    """Return a part times a flat operand, or divided by it."""
+    """Return a part multiplied or divided by a flat operand."""
     write = combination.write
     met = part.rows if places is None else places[part.rows]
     if part.entries is None:
@@ -282,7 +282,7 @@ def pick(entries: Any, picks: Integers | None) -> Any:
 
 
 def flatten(x: Any) -> Any:
-    """Return a value as a vector, or as a number if it has one entry."""
+    """Return a value as a vector, or as a number if there is one entry."""
     shape = shape_of(x)
     if len(shape) == 1 and shape[0] != 1:
         return x

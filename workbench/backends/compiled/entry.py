@@ -408,7 +408,7 @@ class _EntryWriter:
 
     @property
     def definition(self) -> int:
-        """Where the function's definition stands, in four words."""
+        """The place of the function's definition, which has four words."""
         return self.marks + self.empty
 
     def emit(self, text: str) -> str:
@@ -553,7 +553,7 @@ class _EntryWriter:
 
     @property
     def unlocked(self) -> bool:
-        """Whether the program runs without Python's lock."""
+        """True if the program runs without Python's lock."""
         return count_work(self.plan) > MOST_LOCKED
 
     def _run(self) -> None:

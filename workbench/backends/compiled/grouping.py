@@ -245,7 +245,7 @@ class Joins:
         self._find_placed(graph)
 
     def _find_placed(self, graph: Graph) -> None:
-        """Find what kernels write to where a join has it, and joins inside of joins."""
+        """Find operands that kernels write straight into a join, and nested joins."""
         readers: dict[int, int] = {}
         for x in (x for node in self.nodes for x in node.inputs):
             if isinstance(x, Tensor):

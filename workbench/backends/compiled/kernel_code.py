@@ -165,7 +165,7 @@ class _AddressWriter:
         self, one: Scatter, place: int, at: tuple[str, int], values: dict[int, Entry],
         mask: Value | None,
     ) -> None:  # fmt: skip
-        """Combine a value with what lies at its address, lane by lane.
+        """Combine a value with the entry at its address, lane by lane.
 
         Where the innermost loop stays in a row of entries apart, all lanes at once.
         """

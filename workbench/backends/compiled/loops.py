@@ -324,7 +324,7 @@ class _LoopWriter(_Writer):
     def _place_operands(
         self, targets: steps.Targets, table: str
     ) -> list[tuple[str, View]]:
-        """Fill in what all steps read and what the first one is handed.
+        """Fill in the operands that all steps read, and the first step's carries.
 
         Returns where the rows of each sequence begin, and its view.
         """
@@ -364,7 +364,7 @@ class _LoopWriter(_Writer):
     def _run_round(
         self, calls: Sequence[Call], rows: Sequence[tuple[str, str, int]], table: str
     ) -> None:
-        """Run a step, copy what is kept of it, and hand its carries on."""
+        """Run a step, copy the kept results, and hand the carries on."""
         self.call_program(calls, table)
         if self.body.flag >= 0:
             self._stop_if_flagged()
@@ -388,7 +388,7 @@ class _LoopWriter(_Writer):
         return done
 
     def _count_made(self, run: tuple[str, str], ended: tuple[str, str]) -> str:
-        """Return how many steps were made: each the number, and the block it is of.
+        """Return the number of steps that were made: each value, and its block.
 
         ``run`` where all were made, ``ended`` where a step has said to stop.
         """

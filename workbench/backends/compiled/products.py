@@ -36,7 +36,7 @@ class ProductStep(NamedTuple):
 
     @property
     def rounds(self) -> int:
-        """How many products there are along the first axis."""
+        """The number of products along the first axis."""
         return self.out.shape[0] if len(self.out.shape) > 2 else 1
 
     @property

@@ -242,7 +242,7 @@ class TieredFunction:
 
     @property
     def backend(self) -> str:
-        """What the next call runs on, of shapes as in the last: numpy or compiled."""
+        """The backend of the next call, for the last shapes: numpy or compiled."""
         last = self._last
         return "numpy" if last is None or last.program is None else "compiled"
 

@@ -157,12 +157,12 @@ class _Shares(NamedTuple):
 
     @property
     def groups(self) -> int:
-        """How many blocks share all results of a piece."""
+        """The number of blocks that share all results of a piece."""
         return -(-self.results // self.side)
 
     @property
     def length(self) -> int:
-        """How many entries of a result a piece has."""
+        """The number of entries of a result in a piece."""
         return -(-self.entries // self.pieces)
 
 
@@ -289,7 +289,7 @@ class KernelWriter:
             plan.f.b.line(f"{const}{plan.name_load(k)} = *(const {type_}*)({place});")
 
     def _store_packs(self, plan: _PackPlan, at: Sequence[str]) -> None:
-        """Write what computes a pack of each result, and stores it."""
+        """Write the code that computes and stores a pack of each result."""
         b = plan.f.b
         for k, (_, view, _) in enumerate(plan.stores):
             b.line(f"{plan.name_type(view)} s{k};")
@@ -308,7 +308,7 @@ class KernelWriter:
     def _write_one(
         self, plan: _PackPlan, at: Sequence[str], packed: dict[int, str] | None
     ) -> None:
-        """Write what computes one entry of each result, and puts it to its place.
+        """Write the code that computes one entry of each result and stores the entry.
 
         ``packed`` are the packs that have been loaded; None: there are none.
         """
@@ -569,7 +569,7 @@ class KernelWriter:
     def _store_partial(
         self, f: FunctionText, shares: _Shares, total: Total, parts: Sequence[Any]
     ) -> View:
-        """Write what a piece has found; return the memory of all pieces."""
+        """Write code that stores a piece's total; return the memory of all pieces."""
         partial = self.add_partial((shares.pieces, shares.results), total.kind)
         size = int(total.kind[1:])
         place = f"{f.point(partial.buffer, 0)} + (piece * {shares.results}LL + m)"

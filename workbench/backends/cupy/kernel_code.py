@@ -205,7 +205,7 @@ class _LaunchWriter(KernelWriter):
         self, f: FunctionText, one: Scatter, steps: list[int], shares: _TargetShares,
         whole: str,
     ) -> None:  # fmt: skip
-        """Write what tells where a thread's value goes, and whether its block owns it.
+        """Write code for a thread's target, and for whether its block owns the value.
 
         There are ``r``, the value's number, ``offset`` and ``own``.
         """
@@ -231,7 +231,7 @@ class _LaunchWriter(KernelWriter):
         b.line("}")
 
     def _note_own(self, b: CudaBuilder, shares: _TargetShares) -> None:
-        """Write what lists the values that a block owns, in their order."""
+        """Write code that lists the values that a block owns, in their order."""
         b.line("const unsigned votes = __ballot_sync(0xffffffffu, own);")
         b.line("if (lane == 0) counts[warp] = __popc(votes);")
         b.line("__syncthreads();")
@@ -250,7 +250,7 @@ class _LaunchWriter(KernelWriter):
         self, f: FunctionText, one: Scatter, steps: list[int], shares: _TargetShares,
         whole: str,
     ) -> None:  # fmt: skip
-        """Write what puts the listed values one after the other, each by its team."""
+        """Write code that puts the listed values in order, each by its team."""
         b, beside, side = f.b, shares.beside, shares.side
         team = shares.threads // side
         b.line("for (unsigned k = 0; k < count; ++k) {")
@@ -344,7 +344,7 @@ class _LaunchWriter(KernelWriter):
         self, one: Scatter, free: Sequence[bool], steps: list[int], ufunc: np.ufunc,
         partial: View,
     ) -> Launch:  # fmt: skip
-        """Return the launch that combines pieces with what lies at the targets."""
+        """Return the launch that combines pieces with the entries at the targets."""
         view = one.address.view
         lengths = [axis.length for axis in one.address.axes]
         lengths += [n for n, k in zip(self.lengths, free, strict=True) if k]

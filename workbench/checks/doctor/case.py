@@ -141,7 +141,7 @@ class Case:
 
     @cached_property
     def nonfinite(self) -> dict[int, str]:
-        """The nodes whose value is not finite, by serial: ``"nan"``, ``"inf"``."""
+        """The nodes with a nonfinite value, by serial: ``"nan"`` or ``"inf"``."""
         found: dict[int, str] = {}
         total = len(self.nodes)
         for i, node in enumerate(self.nodes):
@@ -195,7 +195,7 @@ class Case:
 
     @cached_property
     def varying(self) -> set[int]:
-        """The serials of what depends on an input through derivatives."""
+        """The serials of the nodes that depend on an input through derivatives."""
         return {s for step in self.steps for s, _, _ in step.passed} | {
             step.node.serial for step in self.steps
         }
@@ -310,7 +310,7 @@ def _has_floats(x: Any) -> bool:
 
 
 def measure_norm(g: Any) -> tuple[float, bool]:
-    """Return the L2 norm of a cotangent, and whether it is finite; of all its parts."""
+    """Return a cotangent's L2 norm over all parts, and whether all are finite."""
     if isinstance(g, tuple):
         g = tuple([x._value if isinstance(x, Tensor) else x for x in g])
     elif isinstance(g, Tensor):

@@ -59,7 +59,7 @@ def diagnose(
     progress: Progress | None = None,
     budget: float | None = BUDGET,
 ) -> Findings:
-    """Run a function and its gradient, and find the nodes to blame for what is wrong.
+    """Run a function and its gradient, and find the nodes to blame for faults.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def _check_outputs(outputs: Sequence[Any]) -> None:
 
 
 def examine(case: Case) -> Findings:
-    """Run all doctors on a case; if it is stopped, return what was found until then."""
+    """Run all doctors on a case; if stopped, return the findings until then."""
     with _open_meter(case) as meter, _IgnoreWarnings(), hold_on_host(case.nodes):
         case.seeds = [to_host(seed) for seed in case.seeds]
         try:
@@ -259,7 +259,7 @@ def _run_doctor(case: Case, doctor: Doctor) -> None:
 
 
 def _add_finding(case: Case, new: Finding) -> None:
-    """Add a finding to those of the case, unless one of them replaces it."""
+    """Add a finding to a case, unless an earlier finding replaces the new one."""
     if not any(new.kind in KINDS[one.kind].replaces for one in case.found):
         replaced = KINDS[new.kind].replaces
         case.found[:] = [one for one in case.found if one.kind not in replaced]
@@ -292,7 +292,7 @@ def _name_library_call(case: Case, finding: Finding) -> Finding:
 
 
 def _open_meter(case: Case) -> ProgressMeter:
-    """Return the meter of the doctors, whose time begins now."""
+    """Return the meter of the doctors, and start its time now."""
     case.meter = ProgressMeter(case.progress, budget=case.budget)
     return case.meter
 
@@ -300,13 +300,13 @@ def _open_meter(case: Case) -> ProgressMeter:
 def _make_findings(
     found: Sequence[Finding], case: Case, meter: ProgressMeter
 ) -> Findings:
-    """Return findings with what was not looked at."""
+    """Return findings, with the list of unchecked parts."""
     left = tuple(meter.unchecked)
     return Findings(tuple(found), case.of, meter.stopped, left, meter.budget)
 
 
 def _failed_rule(error: BaseException) -> Tensor | None:
-    """Return the node of the program whose rule raised in the backward sweep."""
+    """Return the node with the rule that raised in the backward sweep."""
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code is reverse.sweep.__code__:
@@ -586,7 +586,7 @@ def _diagnose_failure(
     progress: Progress | None,
     budget: float | None,
 ) -> Findings:
-    """Explain a function that raised, from the values that it had computed."""
+    """Explain a function that raised, from the values computed before the error."""
     case = Case(of, computed, [], leaves, progress=progress, budget=budget)
     failed, site = _find_failed_op(error)
     with _open_meter(case) as meter, _IgnoreWarnings(), hold_on_host(case.nodes):
@@ -666,7 +666,7 @@ def _sort_findings(found: Iterable[Finding]) -> list[Finding]:
 
 
 def require_fix(finding: Finding) -> Fix:
-    """Return the fix of a finding; raise a `UsageError` if it has none."""
+    """Return the fix of a finding; raise a `UsageError` if there is none."""
     if finding.fix is None:
         raise UsageError(f"{finding.title}: there is no general fix. {finding.cause}")
     return finding.fix

@@ -83,7 +83,7 @@ def _compare_precisions(case: Case) -> Iterator[Finding]:
 
 
 def _compare_single(case: Case) -> Iterator[Finding]:
-    """Compare a program with float32 in it with a run in float64."""
+    """Compare a program that has float32 values with a run in float64."""
     unit = float(np.finfo(np.float32).eps) / 2
     enough = ROOTS * unit**0.5
     wide = rerun_wider(case, WIDER, case.nodes)
@@ -333,7 +333,7 @@ def _find_result_jump(
 
 
 def _find_norm_jump(case: Case, wide: dict[int, Tensor], unit: float) -> Jump | None:
-    """Return the node whose largest entry is off by far more than its operands' are."""
+    """Return the node with a largest entry far more off than its operands' entries."""
     best: Jump | None = None
     own: dict[int, float] = {}
     for node in _select_floats(case.nodes):
@@ -406,7 +406,7 @@ def _max_value(node: Tensor) -> float:
 def _find_slope_jump(
     case: Case, wide: dict[int, Tensor], high: dict[int, Any], unit: float
 ) -> Jump | None:
-    """Return the node whose rule made the error of a cotangent large."""
+    """Return the node with the rule that made the error of a cotangent large."""
     low: dict[int, Any] = {}
 
     def visit(node: Tensor, cotangent: Any, _: list[Any]) -> None:

@@ -103,7 +103,7 @@ class _Expression(NamedTuple):
     place: ast.expr
 
     def list_parents(self) -> Iterator[ast.AST]:
-        """Yield what holds the expression, from the inside out."""
+        """Yield the parents of the expression, from the inside out."""
         at = self.source.parents.get(self.place)
         while at is not None:
             yield at
@@ -132,7 +132,7 @@ def _parse_program(lines: Iterable[str]) -> ast.Module | None:
 
 
 def _parse(text: str) -> ast.expr | None:
-    """Return the tree of an expression, or of an index; None if it is neither."""
+    """Return the tree of an expression, or of an index; None for other texts."""
     try:
         tree = ast.parse(f"_[{text}]", mode="eval").body
     except (SyntaxError, ValueError):
@@ -164,7 +164,7 @@ def _place_of(x: ast.expr | ast.stmt) -> tuple[int, int | None, int, int | None]
 
 
 def _is_whole(case: Case, node: Tensor, place: ast.expr) -> bool:
-    """Return whether an expression is this node, not a call that goes on from it."""
+    """Return whether an expression is this node alone, not a call that goes further."""
     if isinstance(place, ast.BinOp | ast.UnaryOp):
         unary = "x" if isinstance(place, ast.UnaryOp) else ""
         symbol = OPERATORS.get(type(place.op))
@@ -182,7 +182,7 @@ def _is_whole(case: Case, node: Tensor, place: ast.expr) -> bool:
 def _means_the_same(
     found: _Expression, reader: Tensor, node: Tensor, names: set[str]
 ) -> bool:
-    """Return whether names mean at an expression what they meant in another node's.
+    """Return whether names mean the same at an expression and at another node's.
 
     They do if both stand there, and no statement between the two binds one of them.
     """

@@ -141,7 +141,7 @@ class Operands:
 def prove(
     case: Case, draft: EquivalentLine, operands: Operands, with_slopes: bool = False
 ) -> Any:
-    """Return a form in the user's words if it is proved, else None.
+    """Return a form in the user's words if proved, else None.
 
     ``sloped`` asks for finite slopes at the operands' own values too.
     """
@@ -191,7 +191,7 @@ def offer_fix(
     changes: Callable[..., Any] | None = None,
     mends: Callable[[Any], bool] | None = None,
 ) -> Fix | None:
-    """Return a `Fix` that replaces a node by a line if it is proved, else None.
+    """Return a `Fix` that replaces a node by a line if proved, else None.
 
     ``code`` has ``{0}``, ``{1}``, ... for the inputs of the node, or of the node
     ``of``, which is a part of what makes it.
@@ -441,7 +441,7 @@ class _Part:
         return bool(np.all(_find_agreement(mine, wide, error) | ~held))
 
     def _run_wide(self, operands: dict[int, Any]) -> Any:
-        """Return the program's value in a wider dtype, and how far off it may be.
+        """Return the program's value in a wider dtype, and its possible error.
 
         None where there is no wider one. The error comes from runs with every step
         rounded at random (J. Vignes, "A stochastic arithmetic for reliable scientific

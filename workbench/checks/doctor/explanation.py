@@ -116,7 +116,7 @@ def _is_limit(g: Any, limit: Any, off: Any) -> bool:
 
 
 def _find_limits(case: Case) -> list[Any] | None:
-    """Return the limit of each true gradient, and how well it is known.
+    """Return the limit of each true gradient, with the accuracy of the limit.
 
     None where overrides are active, since they change gradients on purpose.
     """
@@ -203,7 +203,7 @@ def _operand_values(node: Tensor) -> list[Any]:
 
 
 def _find_hits(row: SingularPoint, args: list[Any]) -> Any:
-    """Return the mask where a row applies; None if it cannot be computed."""
+    """Return the mask of the entries that a row applies to; None if not computable."""
     try:
         mask = np.asarray(row.where(*args))
     except (TypeError, ValueError):
@@ -212,7 +212,7 @@ def _find_hits(row: SingularPoint, args: list[Any]) -> Any:
 
 
 def _keep_bad(mask: Any, passed: Any) -> Any:
-    """Return the masked entries to which a rule has passed on what is not finite.
+    """Return the masked entries that a rule has passed a nonfinite cotangent to.
 
     The others may be those that a `where` has left out.
     """
@@ -224,7 +224,7 @@ def _keep_bad(mask: Any, passed: Any) -> Any:
 
 
 def _offer_row_fix(case: Case, row: SingularPoint, node: Tensor) -> Fix | None:
-    """Return the line of a row, if it is proved."""
+    """Return the fix with a row's line, if proved."""
     dtype = types.spec_of(_operand_values(node)[0]).dtype
     size = np.dtype(dtype).itemsize // (2 if dtype.kind == "c" else 1)
     tiny, near = _SMALL.get(size, ("1e-300", "1e-12"))
@@ -405,7 +405,7 @@ def diagnose_infinity(case: Case, node: Tensor) -> Diagnosis:
 
 
 def first_nonfinite(x: Any) -> Any:
-    """Return the first of several outputs that is not finite; a single one as it is."""
+    """Return the first nonfinite one of several outputs; a single output unchanged."""
     if isinstance(x, tuple):
         return next((part for part in x if not is_finite(part)), x[0])
     return x

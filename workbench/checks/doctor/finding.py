@@ -174,7 +174,7 @@ class Findings(Sequence[Finding]):
     budget: float | None = None
 
     def describe_unchecked(self) -> list[str]:
-        """Return in words what was not looked at: one text for each reason."""
+        """Return texts on the parts that were not looked at, one for each reason."""
         return describe_unchecked(self.unchecked, self.budget)
 
     def _format_end(self) -> str:

@@ -120,7 +120,7 @@ def _rules_by_root() -> dict[str, list[PairRule]]:
 
 
 class _Place(NamedTuple):
-    """What a wildcard stands for: an operand, and the code of the indices after it."""
+    """The operand that a wildcard stands for, and the code of the indices after."""
 
     reader: Tensor
     k: int
@@ -128,7 +128,7 @@ class _Place(NamedTuple):
 
     @property
     def source(self) -> Any:
-        """The operand before what only reshapes it."""
+        """The operand before ops that only reshape."""
         return skip_reshapes(self.reader.inputs[self.k])
 
 
@@ -151,7 +151,7 @@ class _Reading(NamedTuple):
 
 
 def _skip_steps(x: Any) -> Any:
-    """Return an operand before what only reshapes it; a constant as a number."""
+    """Return an operand before ops that only reshape; a constant as a number."""
     x = skip_reshapes(x)
     number = constant_value(x) if isinstance(x, Tensor) else None
     return x if number is None else number
@@ -163,7 +163,7 @@ def _is_same_source(x: Any, y: Any) -> bool:
 
 @cache
 def _list_matchers(rule: PairRule) -> list[Matcher]:
-    """Return what finds the left side of a row past reshapes, over any axes."""
+    """Return the matchers of a row's left side, past reshapes and over any axes."""
     return [
         Matcher(
             form,
@@ -180,7 +180,7 @@ def _list_matchers(rule: PairRule) -> list[Matcher]:
 def _find_readings(
     rule: PairRule, root: Tensor, node: Tensor, o: Operands
 ) -> Iterator[_Reading]:
-    """Yield the ways in which the left side of a row stands at a root, a node in it."""
+    """Yield the readings of a row's left side at a root, a node among the parts."""
     for matcher in _list_matchers(rule):
         for binding in matcher.lay(root):
             if any(binding.values.get(serial) is node for serial in matcher.parts):
@@ -192,7 +192,7 @@ def _find_readings(
 def _read_binding(
     rule: PairRule, matcher: Matcher, binding: Binding, o: Operands
 ) -> _Reading | None:
-    """Return what a binding says; None where a wildcard stands for no operand."""
+    """Return the reading of a binding; None where a wildcard stands for no operand."""
     reductions = rule.reductions if isinstance(rule, ReductionRule) else ()
     places: dict[str, _Place] = {}
     axes: Mapping[str, Any] = {}
@@ -236,7 +236,7 @@ def _read_binding(
 
 
 def _find_operands(node: Tensor, x: Any) -> Iterator[tuple[Tensor, int]]:
-    """Yield where a node, or the negative that it reads, has a value as an operand."""
+    """Yield the operand places of a value in a node, or in a negative just below."""
     for reader in (node, *map(skip_reshapes, node.inputs)):
         if isinstance(reader, Tensor):
             for k, y in enumerate(reader.inputs):
@@ -260,7 +260,7 @@ def format_indexing(x: Any, o: Operands) -> str:
 def write_drafts(
     rule: PairRule, root: Tensor, node: Tensor, o: Operands
 ) -> Iterator[EquivalentLine]:
-    """Yield the lines that a row has for an op and what is below it, a node too."""
+    """Yield a row's lines for an op and the ops below, a given node among these."""
     for found in _find_readings(rule, root, node, o):
         if not found.axes.keys() <= AXES:
             continue
@@ -293,7 +293,7 @@ def _list_axes(rule: PairRule, axes: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _write_code(
     side: str, texts: Mapping[str, str], settings: Mapping[str, Mapping[str, Any]]
 ) -> str | None:
-    """Return a side of a row as users write it; None where they cannot."""
+    """Return a side of a row as user code; None where impossible."""
     text = ""
     for part in re.split(r"(, \*\*\w+|[A-Za-z_]\w*)", side):
         if part.startswith(", **"):

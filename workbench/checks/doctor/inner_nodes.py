@@ -1,4 +1,4 @@
-"""What is inside a node: its program, run again and recorded on its values.
+"""The program inside a node, run again and recorded on its values.
 
 So the doctors examine what is inside a loop, a branch, a checkpointed function, an op
 made of a graph, or a function with its own rules, as any program. The outer node
@@ -26,7 +26,7 @@ DEPTH = 4
 
 
 class LoopRun:
-    """A loop with the values that it ran on."""
+    """A loop with the values of its run."""
 
     def __init__(self, node: Tensor) -> None:
         self.loop = node.params["loop"]

@@ -43,9 +43,9 @@ ROUNDINGS = 10
 
 
 def general_condition(a: Any) -> float:
-    """Return the condition of a square matrix, infinite where it is singular.
+    """Return the condition of a square matrix, infinite for a singular one.
 
-    0 for a matrix that is not finite or has no entries: nothing is known of it.
+    0 for a matrix that is not finite or has no entries: nothing is known there.
 
     Examples
     --------
@@ -217,13 +217,13 @@ def inverse_norm(
 
 
 def _to_double(a: Any) -> Any:
-    """Return a matrix in double, a copy; None if it is not finite, or empty."""
+    """Return a matrix in double, a copy; None if not finite, or empty."""
     a = np.array(a, complex if np.iscomplexobj(a) else float)
     return a if a.size and np.isfinite(a).all() else None
 
 
 def _equilibrate(a: Any) -> Any:
-    """Return a matrix with rows, then columns, whose largest entries are 1."""
+    """Return a matrix with rows, then columns, scaled to largest entries of 1."""
     largest = np.abs(a).max(axis=1, keepdims=True)
     return _scale_columns(a / np.where(largest == 0, 1, largest))
 
@@ -305,13 +305,13 @@ def _pseudoinverse_conditions(node: Tensor, a: Any) -> Any:
 
 
 def _lu_conditions(node: Tensor, a: Any) -> Any:
-    """Return conditions for LU, whose derivative divides by the factors of a square."""
+    """Return conditions for LU: the derivative divides by a square matrix's factors."""
     whole = a.shape[-1] == a.shape[-2]
     return _general_conditions(node, a) if whole else np.zeros(a.shape[:-2])
 
 
 def _qr_conditions(node: Tensor, a: Any, **_: Any) -> Any:
-    """Return conditions for QR, whose derivative divides by R, or its first columns."""
+    """Return conditions for QR: the derivative divides by R, or its first columns."""
     count = min(a.shape[-2:])
     return _map_stack(lambda x: truncated_condition(x, 0), a[..., :count])
 

@@ -65,13 +65,13 @@ INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/](\w+)")
 
 
 def find_package(node: Tensor) -> str | None:
-    """Return the installed package in whose files a node was made, or None."""
+    """Return the installed package with the file that made a node, or None."""
     found = INSTALLED.search(node.code.co_filename) if node.code is not None else None
     return None if found is None else found[2]
 
 
 def find_outer_call(node: Tensor) -> str | None:
-    """Return the function whose call made a node, where it is not that of its op."""
+    """Return the function that was called to make a node, unless that of its op."""
     return _find_outer_call(*source.instruction_of(node), Spelling.of(node.op))
 
 
@@ -88,7 +88,7 @@ def _find_outer_call(code: CodeType | None, lasti: int, op: Spelling) -> str | N
 
 
 def find_own_logarithm(node: Tensor) -> str | None:
-    """Return the function that takes the logarithm of what a node takes it of.
+    """Return the function for the logarithm of the function under a logarithm node.
 
     For the logarithm of ``st.norm.cdf(x)`` that is ``st.norm.logcdf``, where the object
     before the last dot has a function of that name; else None.
@@ -148,7 +148,7 @@ def to_expression(text: str) -> spelling.Expression:
 
 
 def parenthesize(text: str) -> str:
-    """Return the text of an operand, in parentheses if it has operators."""
+    """Return the text of an operand, in parentheses if there are operators."""
     return spelling.add_brackets(to_expression(text), spelling.ATOM)
 
 
@@ -166,7 +166,7 @@ def quote_subscript(node: Tensor) -> str:
 
 
 def is_literal(text: str) -> bool:
-    """Return whether a text is a literal number, such as ``-1.5``."""
+    """Return whether a text is a literal number, like ``-1.5``."""
     try:
         return isinstance(ast.literal_eval(text), int | float | complex)
     except (SyntaxError, ValueError, TypeError):
@@ -256,7 +256,7 @@ def _parse_operand(
 def list_operands(
     tree: ast.expr, code: CodeType | None, op: Spelling
 ) -> list[ast.expr]:
-    """Return the operands of an op in the expression that made it; none if unknown."""
+    """Return the operands of an op in its source expression; none if unknown."""
     parts: list[ast.expr] = []
     if isinstance(tree, ast.BinOp):
         parts = [tree.left, tree.right]
@@ -285,7 +285,7 @@ def list_operands(
 
 
 def _is_call_of(called: ast.expr, op: Spelling) -> bool:
-    """Return whether a call is of this op itself, not of a function made of it."""
+    """Return whether a call is of this op itself, not of a function built on the op."""
     if isinstance(called, ast.Attribute):
         name = called.attr
     elif isinstance(called, ast.Name):

@@ -70,7 +70,7 @@ def _find_bad_values(case: Case) -> Iterator[Finding]:
 def find_value_origins(
     case: Case, roots: list[Tensor]
 ) -> dict[Tensor, tuple[Tensor, ...]]:
-    """Return the nodes where it began, each with the path to the result."""
+    """Return the nodes where NaN or infinity began, with paths to the result."""
     found: dict[Tensor, tuple[Tensor, ...]] = {}
     parents: dict[int, Tensor | None] = {y.serial: None for y in roots}
     stack = list(roots)
@@ -87,7 +87,7 @@ def find_value_origins(
 
 
 def _find_sources(case: Case, node: Tensor) -> list[Tensor]:
-    """Return the operands that make a node not finite; none if it is the origin."""
+    """Return the operands that make a node not finite; none for an origin."""
     bad = [
         x for x in node.inputs if isinstance(x, Tensor) and x.serial in case.nonfinite
     ]
@@ -311,7 +311,7 @@ def _find_bad_entries(node: Tensor) -> Any:
 def explain_cancelled(
     case: Case, node: Tensor, diagnosis: explanation.Diagnosis, path: tuple[Tensor, ...]
 ) -> Finding | None:
-    """Return the finding for a cancelled sum whose rounding an op cannot take."""
+    """Return the finding for a cancelled sum with rounding that an op cannot take."""
     if diagnosis.operand is None or node.op.custom:
         return None
     found = forms.find_cancelled(case, node, diagnosis.operand, diagnosis.mask)
@@ -376,7 +376,7 @@ def _find_bad_slopes(case: Case) -> Iterator[Finding]:
 
 
 def find_slope_origins(case: Case) -> Iterator[tuple[SweepStep, tuple[Tensor, ...]]]:
-    """Yield the steps where it began, in the order of the sweep, each with its path."""
+    """Yield the steps where NaN or infinity began, in sweep order, with paths."""
     steps = case.steps
     passers: dict[int, list[SweepStep]] = {}
     for step in steps:
@@ -588,7 +588,7 @@ def _join_fixes(rule: Fix | None, line: Fix | None) -> Fix | None:
 
 
 def _refine_findings(case: Case, found: Iterator[Finding]) -> Iterator[Finding]:
-    """Yield findings; for nodes with inner nodes what happened inside."""
+    """Yield findings; for nodes with inner nodes, the findings inside."""
     for finding in found:
         node = finding.node
         inner = None

@@ -84,7 +84,7 @@ def _read_by_products(case: Case) -> set[int]:
 
 
 def _is_light(op: Op) -> bool:
-    """Return whether an op may stand between a unit and the product that reads it."""
+    """Return whether an op may stand between a unit and the product after the unit."""
     is_sum = op.traits.sums and not op.traits.contracts
     joins = op.joins is not None or op is define.ITEM or op is PAD
     return bool(op.carries) or joins or is_sum or bool(op.traits.picks)
@@ -259,7 +259,7 @@ SCALED = (
 
 
 def _offer_scaled_operand(case: Case, node: Tensor, kind: str) -> Fix | None:
-    """Return a fix that scales the operand of a unit, so that it learns."""
+    """Return a fix that scales the operand of a unit, to let the unit learn."""
     unit = node
     if _divides(node):
         unit = next(
@@ -447,7 +447,7 @@ def _is_stationary(g: Any, rounded: Any, away: Any) -> bool:
 
 
 def _find_growing_line(case: Case, ways: dict[int, Way]) -> tuple[float, Tensor] | None:
-    """Return a node on whose path one line makes the gradient grow, step by step."""
+    """Return a node with a path along which one line lets the gradient grow."""
     grown = [
         (ways[node.serial].total, node)
         for node in case.nodes

@@ -175,7 +175,7 @@ def _compare_vectors(
 
 
 def _measure_change(y: Any, z: Any, node: Tensor) -> float:
-    """Return the relative change of a result; next to 0 where it is all rounding."""
+    """Return the relative change of a result; near 0 if the result is all rounding."""
     size = float(np.max(np.abs(y), initial=0))
     change = float(np.max(np.abs(np.subtract(y, z)), initial=0))
     eps = float(np.finfo(node._value[0].dtype).eps)

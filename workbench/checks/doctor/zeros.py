@@ -28,7 +28,7 @@ COMMON = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 10.0}
 
 
 def find_zero_gradients(case: Case) -> Iterator[Finding]:
-    """Yield a finding for each input without a gradient, or each node that cuts it.
+    """Yield a finding for each input without a gradient, or for each node to blame.
 
     None for the zeros after a node that was blamed already.
     """
@@ -48,7 +48,7 @@ def find_zero_gradients(case: Case) -> Iterator[Finding]:
 
 
 def find_conventions(case: Case) -> Iterator[Finding]:
-    """Yield a finding for each length of 0 whose second derivative is a convention."""
+    """Yield a finding for each length of 0 with a second derivative by convention."""
     for node in conventions.find_conventions(case.outputs, case.wrt, case.rules):
         zeros = int(np.sum(np.equal(node._value, 0)))
         text = spelling.quote_line(node) or "y"
@@ -380,7 +380,7 @@ def _write_smooth_step(node: Tensor) -> str:
 
 
 def _has_underflowed(case: Case, node: Tensor) -> bool:
-    """Return whether the cotangent is so small that a product with it underflows."""
+    """Return whether the cotangent is small enough for products to underflow."""
     norm = case.step_of[node.serial].norm
     if isinstance(node._value, tuple):
         return False

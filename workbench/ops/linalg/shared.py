@@ -27,7 +27,7 @@ def read_system(a: Array, b: Array, **_: Any) -> Array:
 
 
 def read_columns_so_far(x: Array) -> tuple[Array, Array, Array]:
-    """Return sums over the columns before each, with it, and over each column.
+    """Return sums over the columns before each one, up to each one, and over each.
 
     Those before are no more than the rows.
     """

@@ -1,4 +1,4 @@
-"""A session as a header and flat buffers; what changed between two of them.
+"""A session as a header and flat buffers; the changes between two of them.
 
 Ids are positions in the traced program, so columns of one session can be
 compared from change to change. What belongs to a stage (statistics of values, of
@@ -70,7 +70,7 @@ TWINS |= {other: name for name, other in TWINS.items()}
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A session at one moment: a JSON header and the columns it announces.
+    """A session at one moment: a JSON header, and the columns named in the header.
 
     ``unmeasured`` are the overrides whose effects have been left out, by number;
     ``loops_left`` the loops whose gradients have been, by the id of their node.
@@ -91,7 +91,7 @@ Extra = TypeVar("Extra")
 
 
 class Picture(NamedTuple, Generic[Extra]):
-    """A graph as it travels: whole, or what changes another one into it.
+    """A graph in the form that travels: whole, or the changes of another one.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class Picture(NamedTuple, Generic[Extra]):
 
     @property
     def message(self) -> dict[str, Any]:
-        """The fields of the message that carries it, beside its buffers."""
+        """The fields of the message with the picture, beside its buffers."""
         told = {"of": self.of, "header": self.header, "columns": self.columns}
         return {**told, **cast(dict[str, Any], self.extra)}
 
@@ -123,7 +123,7 @@ def encode_picture(
     extra: Extra,
     of: int | None = None,
 ) -> Picture[Extra]:
-    """Return a picture: a whole one by default, with ``of`` what it changes."""
+    """Return a picture: a whole one, or changes of the picture with number ``of``."""
     listed = cast(list[PatchColumn], list_columns(columns))
     fields = {key: value for key, value in header.items() if key != "columns"}
     buffers = [pack_column(one["name"], columns) for one in listed]
@@ -131,7 +131,7 @@ def encode_picture(
 
 
 def pack_column(name: str, columns: Mapping[str, Array]) -> Array:
-    """Return a column as it travels."""
+    """Return a column in the form sent to the page: contiguous, little-endian."""
     wire = np.dtype(COLUMNS[name]).newbyteorder("<")
     return np.ascontiguousarray(columns[name], wire)
 
@@ -148,7 +148,7 @@ def list_columns(columns: Mapping[str, Array]) -> list[Column]:
 def take_snapshot(
     session: Session, seconds: float = inf, least: int = 1, loops: float = LOOPS
 ) -> Snapshot:
-    """Return the snapshot of a session as it is now.
+    """Return the snapshot of a session's present state.
 
     The effects of overrides are measured for so many ``seconds``, but at ``least`` so
     many of them; the others are left out, and known the next time. The gradients along
@@ -291,7 +291,7 @@ def list_holders(graph: Graph) -> list[int]:
 def find_changes(
     old: Snapshot, new: Snapshot, of: int = 0
 ) -> Picture[dict[str, Any]] | None:
-    """Return what turns a picture of ``old`` into one of ``new``; None: nothing.
+    """Return the picture that turns ``old`` into ``new``; None without changes.
 
     Of a long column that has changed in a few places it holds these alone.
     """
@@ -336,9 +336,9 @@ def find_changes(
 def find_parts(
     name: str, old: Mapping[str, Array], column: Array
 ) -> tuple[str, list[list[int]]] | None:
-    """Return the old column that a new one is most like, and where it differs.
+    """Return the old column most like a new one, and the spans that differ.
 
-    None where it is best sent whole: if it is short, or differs in many places.
+    None where the column is best sent whole: if it is short, or differs in many places.
     """
     if column.size < LONG:
         return None
@@ -375,7 +375,7 @@ def equal_columns(a: Array, b: Array) -> bool:
 
 
 class Structure(NamedTuple):
-    """The columns that say what the nodes are and how they are connected.
+    """The columns that describe the nodes and their connections.
 
     ``around`` tells for each loop the one around it, and the iteration there; it is
     empty if no loop is in another.
@@ -516,7 +516,7 @@ def find_site(
 
 
 def list_read_nodes(node: Tensor, i: int, forward: Values) -> list[int]:
-    """Return the ids of the nodes whose values a node's gradient rule reads."""
+    """Return the ids of the nodes with values that a node's gradient rule reads."""
     ids: list[int] = []
     if not (reads := node.op.reads):
         return ids
@@ -570,7 +570,7 @@ def gradient_statistics(
 def relative_changes(
     session: Session, backward: Backward, truth: Backward, count: int
 ) -> Array:
-    """Return the column `change`: only what lies behind an override can differ."""
+    """Return the column `change`: only nodes behind an override can differ."""
     nodes, ids = session.graph.nodes, session.forward.ids
     column = np.full(count, np.nan)
     column[list(backward.cotangents)] = 0.0
@@ -618,7 +618,7 @@ def override_column(
     overrides: list[AppliedOverride],
     count: int,
 ) -> Array:
-    """Return the column `override`: whose rule each node runs, or lies within.
+    """Return the column `override`: the override that each node runs or lies within.
 
     A node within a match keeps its own rule where another override points at it.
     """

@@ -135,7 +135,7 @@ def _describe_node(
 
 
 def encode_preview(session: Session, preview: Preview) -> list[PassedData]:
-    """Return what a node would pass on to each of its inputs, as data."""
+    """Return the cotangents of a preview, one entry per input of the node, as data."""
     ids = sorted({*preview.before, *preview.after})
     arrays = [[part.get(i) for i in ids] for part in (preview.before, preview.after)]
     both = [k for k in range(len(ids)) if all(part[k] is not None for part in arrays)]
@@ -185,7 +185,7 @@ def format_input(x: Any, find_label: Callable[[Tensor], str]) -> str:
 
 
 def format_small_array(x: Any) -> str | None:
-    """Return a small array in full, as NumPy prints it."""
+    """Return a small array in full, as NumPy prints arrays."""
     if x is None or isinstance(x, tuple):
         return None
     if types.is_weak(x):

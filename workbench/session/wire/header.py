@@ -290,12 +290,12 @@ def describe_comparison(one: Comparison) -> str:
 
 
 def real_number(x: complex) -> float | None:
-    """Return a number as the page shows it; the words say those that are complex."""
+    """Return a real number for the page; None for complex ones, shown in words."""
     return finite_number(complex(x).real) if complex(x).imag == 0 else None
 
 
 def encode_findings(session: Session) -> snapshot.FindingsData | None:
-    """Return the doctor's findings; None before it was asked."""
+    """Return the doctor's findings; None before the first diagnosis."""
     found = session.get_result("findings")
     if found is None:
         return None

@@ -129,7 +129,7 @@ def _encode_overrides(
     overrides: Sequence[Any],
     columns: dict[str, Array],
 ) -> list[OverrideData]:
-    """Return the overrides that hold in it, with the nodes where they do."""
+    """Return the overrides in force inside, with the nodes where they hold."""
     column = np.full(len(inside.origins), -1, np.int32)
     encoded: list[OverrideData] = []
     by_rule: dict[int, list[int]] = {}

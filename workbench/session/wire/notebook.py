@@ -32,7 +32,7 @@ MOST_SAVED = 50_000
 def save_snapshot(
     snapshot: Snapshot, model_id: str = "", moments: MomentsData | None = None
 ) -> Saved | None:
-    """Return what a notebook keeps of a snapshot; None for one too large to keep.
+    """Return the saved form of a snapshot for a notebook; None for one too large.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def check_schema(data: object) -> None:
 
 
 def refuse(why: str) -> NoReturn:
-    """Say that saved data cannot be read, and what to do."""
+    """Raise an error that saved data cannot be read, with the remedy."""
     raise SnapshotError(
         f"this saved picture cannot be read: {why}. Run the cell again to draw it anew."
     )

@@ -122,7 +122,7 @@ def take_program(
 
 
 def _find_rewriting(session: Session, without: Collection[str]) -> Rewriting:
-    """Return the simplification of a session, unless it is too large for the page."""
+    """Return the simplification of a session, unless too large for the page."""
     cure = f"In Python: for step in {session.name}.simplify().steps: print(step)"
     count = len(session.graph.nodes)
     what = "program"
@@ -160,7 +160,7 @@ class _Nodes:
 
 
 def _copy_ghosts(before: _Nodes, after: _Nodes) -> list[tuple[Key, Tensor]]:
-    """Return what a step took away, on the nodes that are still there."""
+    """Return copies of the nodes that a step removed, on the nodes that remain."""
     there = dict(after.keyed)
     ghosts = []
     for key, node in before.keyed:
@@ -195,7 +195,7 @@ def _find_forward(
 
 
 def _name_outputs(session: Session, graph: Graph) -> dict[int, str]:
-    """Return what each output is the derivative by, by its serial."""
+    """Return the name of each output as a derivative, by the output's serial."""
     names: dict[int, str] = {}
     for i, y in zip(session.wrt, graph.outputs, strict=True):
         if isinstance(y, Tensor):
@@ -206,7 +206,7 @@ def _name_outputs(session: Session, graph: Graph) -> dict[int, str]:
 
 
 def _label_node(names: dict[int, str], node: Tensor) -> str | None:
-    """Return what a card is headed with: the node's name, or the code that it is."""
+    """Return the heading of a card: the node's name, or its code."""
     if not node.inputs:
         return node.name
     output = names.get(node.serial)
@@ -257,7 +257,7 @@ def _encode_overrides(
 
 
 def _write_program(session: Session, nodes: _Nodes) -> str:
-    """Return the program as code, an equation for each output; empty if it is long."""
+    """Return the program as code, an equation for each output; empty if too long."""
     sizes: dict[int, int] = {}
     for x in nodes.nodes:
         inner = [sizes[y.serial] for y in x.inputs if isinstance(y, Tensor)]

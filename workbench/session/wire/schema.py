@@ -16,7 +16,7 @@ from workbench.session.wire.protocol.snapshot import Saved
 
 
 def declare_wire() -> Schemas:
-    """Return what travels between the kernel and the page, or is saved."""
+    """Return the schemas of all data between kernel and page, or in saved files."""
     return _declare_wire(*requests.REQUESTS.values())
 
 

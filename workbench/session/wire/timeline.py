@@ -71,7 +71,7 @@ def choose_points(steps: Array, numbers: Array) -> Array:
 
 
 def find_new_points(old: TimelineData | None, new: TimelineData | None) -> Any:
-    """Return what turns one timeline into the next: the points after those that stay.
+    """Return the change from one timeline to the next: the points after the kept ones.
 
     >>> old = TimelineData(
     ...     count=2, keep=0, steps=[1, 2], losses=[3.0, 2.0], gradients=[None, None],
@@ -106,7 +106,7 @@ def find_new_points(old: TimelineData | None, new: TimelineData | None) -> Any:
 
 
 def merge_points(old: TimelineData | None, new: TimelineData) -> TimelineData:
-    """Return a timeline with what is new, as the page does."""
+    """Return a timeline merged with new points, as the page does."""
     keep = new["keep"]
     if old is None or keep == 0:
         return new

@@ -76,7 +76,7 @@ class RequestKind:
 
     @property
     def reports(self) -> bool:
-        """True if the handler says how far it is."""
+        """True if the handler reports progress."""
         return "progress" in self._hints
 
     @property
@@ -131,7 +131,7 @@ def _declare(
 
 
 def question(name: str) -> Callable[[F], F]:
-    """Declare what a question of a page is answered with, at once."""
+    """Declare the function that answers a question of a page at once."""
     return _declare(name, "question")
 
 
@@ -143,7 +143,7 @@ def command(name: str) -> Callable[[F], F]:
 def job(
     name: str, *, keeps: str | None = None, title: str = "A plot"
 ) -> Callable[[F], F]:
-    """Declare long work: its answer, or what the session ``keeps`` of it."""
+    """Declare long work: its answer, or the result that the session ``keeps``."""
     return _declare(name, "job", keeps=keeps, title=title)
 
 
