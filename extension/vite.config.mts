@@ -76,7 +76,7 @@ function wholePage(): Plugin {
         const packed = deflateSync(code, { level: 9 }).toString('base64');
         const page = readFileSync(at(PAGE), 'utf8');
         const packages = JSON.parse(String(licences.source)) as IPackage[];
-        const notices = writeNotices(packages).replaceAll('--', '- -');
+        const notices = writeNotices(packages).replaceAll(/-(?=-)/g, '- ');
         delete bundle[fileName];
         this.emitFile({
           type: 'asset',

@@ -74,23 +74,38 @@ export class Latest<T> {
     const asked = new AbortController();
     this._asked = asked;
     this._since = Date.now();
-    const answer = question(asked.signal);
-    if (!(answer instanceof Promise)) {
+    const { take } = this._options;
+    let answer: T | Promise<T>;
+    try {
+      answer = question(asked.signal);
+    } catch (error) {
       this._asked = null;
-      this._options.take(answer);
+      this._fail(error);
       return;
     }
-    const { take, fail } = this._options;
+    if (!(answer instanceof Promise)) {
+      this._asked = null;
+      take(answer);
+      return;
+    }
     answer.then(
-      taken => this._settle(asked, () => take(taken)),
-      (error: unknown) =>
+      taken =>
         this._settle(asked, () => {
-          if (fail === undefined) {
-            throw error;
+          try {
+            take(taken);
+          } catch (error) {
+            this._fail(error); // an answer that cannot be read
           }
-          fail(error);
-        })
+        }),
+      (error: unknown) => this._settle(asked, () => this._fail(error))
     );
+  }
+
+  private _fail(error: unknown): void {
+    if (this._options.fail === undefined) {
+      throw error;
+    }
+    this._options.fail(error);
   }
 
   private _settle(asked: AbortController, tell: () => void): void {
@@ -98,11 +113,14 @@ export class Latest<T> {
       return;
     }
     this._asked = null;
-    tell();
-    const next = this._next;
-    this._next = null;
-    next?.();
-    this._options.settled?.();
+    try {
+      tell();
+    } finally {
+      const next = this._next;
+      this._next = null;
+      next?.();
+      this._options.settled?.();
+    }
   }
 
   private _asked: AbortController | null = null;
@@ -140,7 +158,11 @@ export class Kept<K, V> {
   }
 
   set(key: K, value: V): void {
+    const before = this._entries.get(key);
     this._entries.set(key, { value, used: ++this._clock });
+    if (before !== undefined && before.value !== value) {
+      this._onGone(before.value);
+    }
     if (this._entries.size > this._most) {
       const [[oldest, { value: gone }]] = [...this._entries].sort(
         ([, a], [, b]) => a.used - b.used

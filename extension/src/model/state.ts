@@ -73,9 +73,9 @@ export class ViewSettings {
 
   /** Change some of them; what is already so tells nobody. */
   set(changes: SettingsChange): void {
-    const isOther = NAMES.some(name => (changes[name] ?? this[name]) !== this[name]);
-    Object.assign(this, changes);
-    if (isOther) {
+    const others = NAMES.filter(name => (changes[name] ?? this[name]) !== this[name]);
+    Object.assign(this, Object.fromEntries(others.map(name => [name, changes[name]])));
+    if (others.length > 0) {
       this.changed.emit();
     }
   }

@@ -69,6 +69,7 @@ export class Box {
   append(...children: readonly (Box | HTMLElement)[]): this {
     for (const child of children) {
       if (child instanceof Box) {
+        child._around?._boxes.delete(child);
         this.node.append(child.node);
         this._boxes.add(child);
         child._around = this;

@@ -43,6 +43,31 @@ describe('Latest', () => {
     vi.useRealTimers();
   });
 
+  it('fails with a question that throws, and with an answer that cannot be taken', async () => {
+    latest.ask(() => {
+      throw new Error('no kernel');
+    });
+    expect([heard, latest.isWaiting]).toEqual([['Error: no kernel'], false]);
+    const reader = new Latest<string>({
+      take: answer => {
+        throw new Error(`unreadable ${answer}`);
+      },
+      fail: error => heard.push(String(error)),
+      settled: () => heard.push('settled')
+    });
+    reader.askNext(question('a'));
+    reader.askNext(question('b'));
+    await tell('a');
+    expect(names(), 'the next is asked').toEqual(['a', 'b']);
+    await tell('b');
+    expect(heard.slice(1)).toEqual([
+      'Error: unreadable a',
+      'settled',
+      'Error: unreadable b',
+      'settled'
+    ]);
+  });
+
   it('takes what is at hand at once, and waits for what is not', async () => {
     latest.ask(() => 'here');
     expect([heard, latest.isWaiting]).toEqual([['here'], false]);
@@ -169,10 +194,13 @@ describe('Kept', () => {
   });
 
   it('an entry that is set again stays in its place', () => {
-    const kept = new Kept<string, number>(3);
+    const gone: number[] = [];
+    const kept = new Kept<string, number>(3, value => gone.push(value));
     kept.set('x', 1);
     kept.set('y', 2);
     kept.set('x', 3);
+    kept.set('x', 3);
+    expect(gone, 'the value before is let go of').toEqual([1]);
     expect(kept.values).toEqual([3, 2]);
   });
 });
