@@ -16,10 +16,10 @@ SETTINGS := .venv/share/jupyter/lab/settings
 # What the installed package is made of: the page's sources, not what they become.
 SOURCES := pyproject.toml $(filter-out %.tsbuildinfo,$(wildcard extension/*.*)) \
 	$(shell find $(wildcard extension/src extension/style extension/schema) -type f)
-# JupyterLab refuses root unless told.
-# What the tutorials need.
+# What the tutorials need; what `make release` builds and tries with.
 EXTRAS.lab := lab,tutorials,distributed
 EXTRAS.release := release,test
+# JupyterLab refuses root unless told.
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: bench docs gpu-bench gpu-sanitize gpu-test gpu-wheels lab release test \

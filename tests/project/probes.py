@@ -7,6 +7,7 @@ Stands alone: it runs in environments that have the wheel and nothing else, in
 from __future__ import annotations
 
 import importlib.util
+import pydoc
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,11 @@ def probe_core() -> None:
     np.testing.assert_allclose(program(x), 2 * t * (1 - t**2))
     cube = wb.grad(lambda a: np.sum(np.einsum("ij,jk,kl->il", a, a, a)))
     np.testing.assert_allclose(cube(np.eye(2)), np.full((2, 2), 3.0))
+    names: dict[str, Any] = {}
+    exec("from workbench import *", names)
+    assert names["grad"] is wb.grad
+    assert not {"plots", "show"} & names.keys()
+    pydoc.render_doc(wb)
     for name in ("plots", "show"):
         told = ""
         try:

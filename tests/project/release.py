@@ -45,7 +45,8 @@ def find_pythons() -> dict[str, str]:
     """Return the Pythons of this machine, by their version."""
     found = {}
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
-    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+    # One without venv makes no environment: Debian has that in a package of its own.
+    ask = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
     for version in PYTHONS:
         programs = [shutil.which(f"python{version}")]
         programs += map(str, versions.glob(f"{version}.*/bin/python"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -76,6 +77,17 @@ def test_the_badge_leads_to_the_repository() -> None:
     readme = (environments.ROOT / "README.md").read_text()
     assert badge in readme, f"write into README.md:\n{badge}"
     assert readme.count("github.com") == 0
+
+
+def test_binder_installs_the_wheel_that_a_workflow_leaves() -> None:
+    """By a release whose tag is the name of no branch, and of that commit alone."""
+    workflow = (environments.ROOT / ".github/workflows/tests.yml").read_text()
+    made = set(re.findall(r"gh release (?:view|create|upload) (\S+)", workflow))
+    assert made == {"wheel-of-main"}
+    script = (BINDER / "postBuild").read_text()
+    assert 'releases/download/wheel-of-main"' in script
+    assert "commit.txt" in script
+    assert "upload wheel-of-main dist/*.whl commit.txt" in workflow
 
 
 @pytest.mark.long
