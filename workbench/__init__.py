@@ -7,6 +7,7 @@ The names users type. `wb.grad` and friends differentiate NumPy functions;
 from __future__ import annotations
 
 from importlib import import_module as _import
+from importlib.util import find_spec as _find_spec
 from typing import TYPE_CHECKING, Any
 
 from workbench import ops as _ops  # declares every op
@@ -159,6 +160,12 @@ __all__ = [
     "while_loop",
     "write_chain_rule",
 ]
+
+if not (_find_spec("plotly") and _find_spec("ipywidgets")):
+    # ``from workbench import *`` and ``help(workbench)`` leave out what needs the extra
+    # ``jupyter``; by its name it says so.
+    __all__.remove("plots")
+    __all__.remove("show")
 
 #: Names whose modules load when they are first used.
 _LATER = {

@@ -479,9 +479,9 @@ def _has_floats(x: Any) -> bool:
 
 
 # What is computed of rows, in main memory as on a device. What is found of a row is,
-# digit by digit, what `statistics.py` finds of that array alone, whatever stands beside
-# it. A row whose squares overflow or vanish is scaled by its largest entry; the others
-# are divided by 1, which changes nothing.
+# digit by digit, what the functions above find of that array alone, whatever stands
+# beside it. A row whose squares overflow or vanish is scaled by its largest entry; the
+# others are divided by 1, which changes nothing.
 
 
 def _square_rows(rows: Any) -> Any:

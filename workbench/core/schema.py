@@ -36,6 +36,15 @@ LARGEST, LARGEST_INTEGER = sys.float_info.max, 2**53 - 1
 MOST_SENT, MOST_QUOTED = 2000, 200
 SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean"}
 KINDS = {**SCALARS, list: "array", dict: "object"}
+#: The same in an error.
+WORDS = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
 
 
 #: The longest list, where the type says nothing else.
@@ -278,8 +287,10 @@ class Schemas:
 
     def check_integer(self, schema: Schema, value: Any, sizes: Sizes) -> int:
         """Return a whole number of the range of a schema."""
-        if type(value) is not int or abs(value) > LARGEST_INTEGER:
+        if type(value) is not int:
             raise DataError(f"is {quote(value)}, not a whole number")
+        if abs(value) > LARGEST_INTEGER:
+            raise DataError(f"is {quote(value)}; the largest is {LARGEST_INTEGER}")
         low = schema.get("minimum", value)
         high = (
             sizes[schema["below"]] - 1 if "below" in schema else schema.get("maximum")
@@ -308,7 +319,7 @@ class Schemas:
             for option in schema["oneOf"]:
                 if option.get("type", "object") == KINDS.get(type(value)):
                     return dict(option)
-            known = [option.get("type", "object") for option in schema["oneOf"]]
+            known = [WORDS[option.get("type", "object")] for option in schema["oneOf"]]
             raise DataError(f"is {quote(value)}, neither {' nor '.join(known)}")
         if not isinstance(value, dict):
             raise DataError("is not an object")

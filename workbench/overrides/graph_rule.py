@@ -332,7 +332,7 @@ class RuleData(TypedDict):
 
     inputs: Annotated[list[Text], Meta(maxItems=MOST_NODES)]
     returns: Annotated[list[Text | None], Meta(maxItems=MOST_NODES)]
-    nodes: list[Any]
+    nodes: Annotated[list[Any], Meta(maxItems=MOST_NODES)]
     types: NotRequired[dict[str, Any]]
     name: NotRequired[Text]
 
@@ -621,7 +621,7 @@ class graph_rule:
             except (ValueError, RecursionError) as error:
                 raise RegistrationError(f"graph_rule: no JSON: {error}.") from None
         else:
-            data = dict(text)
+            data = {k: [*v] if type(v) is tuple else v for k, v in text.items()}
         if not isinstance(data, dict) or "workbench_rule" not in data:
             raise RegistrationError(
                 'graph_rule: no rule; the data has no "workbench_rule".'

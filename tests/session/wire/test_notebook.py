@@ -199,8 +199,8 @@ DAMAGES: list[tuple[str, Any, str]] = [
         "loops[0].node is 99; it must be from 0 to 23",
     ),
     ("header.overrides.1.id", 1, "two of its overrides have one id"),
-    ("header.overrides.0.id", 2**53, "overrides[0].id is 9007199254740992, not a"),
-    ("header.overrides.0.id", 10**400, "a number of 1329 bits, not a whole number"),
+    ("header.overrides.0.id", 2**53, "id is 9007199254740992; the largest is"),
+    ("header.overrides.0.id", 10**400, "a number of 1329 bits; the largest is"),
     (*encoded("saved", 0, 24), "saved must be whole numbers from 0 to 23"),
     (*encoded("override", 0, 3), "override must be whole numbers from -1 to 2"),
 ]

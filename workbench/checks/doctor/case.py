@@ -7,6 +7,7 @@ arrays are computed once here, for all other modules of this folder.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -242,12 +243,17 @@ class Case:
         )
 
 
+#: Held while nodes have copies of their arrays.
+_HOLDING = threading.RLock()
+
+
 @contextmanager
 def hold_on_host(nodes: Iterable[Tensor]) -> Iterator[None]:
     """Hold the values of nodes in main memory while the doctor looks at them.
 
     The doctor reads numbers one by one; of arrays on a GPU each would wait for it. So
-    each array is copied once, and what the GPU has computed is examined as it is.
+    each array is copied once, and what the GPU has computed is examined as it is. One
+    thread does so at a time: another would take the copies for what there was before.
     """
     copies: dict[int, tuple[Any, Any]] = {}  # with the array, whose id is its key
 
@@ -266,14 +272,16 @@ def hold_on_host(nodes: Iterable[Tensor]) -> Iterator[None]:
     if not any(map(types.is_device_array, values)):
         yield
         return
-    kept = [(node, node._value, node.args, node.inputs) for node in nodes]
-    try:
-        for node, value, args, inputs in kept:
-            node._value, node.args, node.inputs = copy(value), copy(args), copy(inputs)
-        yield
-    finally:
-        for node, value, args, inputs in kept:
-            node._value, node.args, node.inputs = value, args, inputs
+    with _HOLDING:
+        kept = [(node, node._value, node.args, node.inputs) for node in nodes]
+        try:
+            for node, value, args, inputs in kept:
+                node._value, node.args = copy(value), copy(args)
+                node.inputs = copy(inputs)
+            yield
+        finally:
+            for node, value, args, inputs in kept:
+                node._value, node.args, node.inputs = value, args, inputs
 
 
 def is_leaf(node: Any) -> bool:
