@@ -135,6 +135,21 @@ def test_all_pairs_by_two_nested_maps(rng: np.random.Generator) -> None:
     )
 
 
+def test_an_inner_map_gives_what_only_the_outer_one_maps(
+    rng: np.random.Generator,
+) -> None:
+    """Its output is the same for each inner example, with the axes of an outer one."""
+    X = rng.standard_normal((2, 3))
+    for n in (3, 4):  # as many as an example has entries, and more
+        outer = vmap(lambda a, n=n: vmap(lambda _: 2.0 * a)(np.arange(float(n))))
+        expected = np.broadcast_to(2 * X[:, None], (2, n, 3))
+        np.testing.assert_array_equal(outer(X), expected)
+        gradient = wb.grad(lambda X, f=outer: np.sum(f(X) ** 2))(X)
+        np.testing.assert_allclose(gradient, 8 * n * X, rtol=1e-14)
+        graph = wb.trace(outer)(wb.Spec((2, 3), float))
+        np.testing.assert_array_equal(graph.run([X])[0], expected)
+
+
 def test_three_levels_and_second_order(rng: np.random.Generator) -> None:
     A = rng.standard_normal((2, 3, 4))
 

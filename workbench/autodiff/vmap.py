@@ -17,7 +17,7 @@ from workbench.autodiff.batch import example_spec, run_batch
 from workbench.autodiff.grad import ensure_owned, record_argument
 from workbench.core import sharing, tree, types
 from workbench.core.float_warnings import NamedWarnings
-from workbench.core.tensor import Tensor, value_of
+from workbench.core.tensor import Tensor
 from workbench.core.trace import ArgumentNames, check_function, detach, record
 from workbench.core.types import Spec
 from workbench.errors import ShapeError, UsageError
@@ -234,7 +234,7 @@ def move_batch_axis(y: Any, batched: bool, axis: int | None, size: int) -> Any:
             )
         return y
     if not batched:
-        y = np.broadcast_to(y, (size, *np.shape(value_of(y))))
+        y = np.broadcast_to(y, (size, *shape_of(y)))
     rank = len(shape_of(y))
     if not -rank <= axis < rank:
         raise UsageError(
