@@ -329,3 +329,12 @@ def test_small_factors_of_another_dtype_keep_their_values(dtype: str) -> None:
     truth = [-(b * a), b * (e * a), -a, 2 * (b * a), a]
     for found, y in zip(graph.run([a, b, e]), truth, strict=True):
         np.testing.assert_allclose(found, y, rtol=1e-14)
+
+
+@pytest.mark.parametrize("c", [0, np.int64(-(2**63)), 3])
+def test_a_whole_number_without_a_negative_stays(c: Any) -> None:
+    """-0 is 0, and the least integer its own negative."""
+    x = np.array([1.0, -2.0, 0.0])
+    found = wb.compile(lambda x: -(c * x), backend="numpy")(x)
+    np.testing.assert_array_equal(found, -(c * x))
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(-(c * x)))

@@ -8,6 +8,7 @@ but this one is on.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -19,7 +20,14 @@ import workbench as wb
 from tests.rewrite.graphs import assert_within, only, run, simplify_soundly
 from workbench.core.trace import record
 from workbench.rewrite.driver import TABLES
-from workbench.rewrite.rule import RULES, NodeRule, PairRule, ReductionRule, Rule
+from workbench.rewrite.rule import (
+    FUNCTIONS,
+    RULES,
+    NodeRule,
+    PairRule,
+    ReductionRule,
+    Rule,
+)
 
 #: The files of the tables of rules.
 EXACT, *_, CONTRACT = [table.__file__ for table in TABLES]
@@ -275,6 +283,40 @@ def test_both_sides_of_a_rule(rule: PairRule, rng: np.random.Generator) -> None:
         special = k % 2 == 1 and rule.group != "fast"
         fired += try_rule(rule, draw_args(rng, rule, dtypes, special), rng)
     assert fired or needs_program(rule.name), "it never fires"
+
+
+#: A name in a form that no function follows: a wildcard.
+WILDCARD = re.compile(r"\b[a-z]\b(?!\()")
+#: What forms say beside the functions of rules.
+ALL_NAMES = {
+    **vars(np), **FUNCTIONS, "norm": np.linalg.norm, "logsumexp": wb.logsumexp,
+    "axes": {}, "axis": {}, "kept": {"keepdims": True},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "rule", [x for x in RULES.values() if isinstance(x, PairRule)], ids=lambda x: x.name
+)
+def test_another_value_in_one_place_is_another_program(
+    rule: PairRule, rng: np.random.Generator
+) -> None:
+    """One occurrence of a wildcard is exchanged: all rules together keep its value.
+
+    Inputs, and functions of them that are alike in all but their inputs.
+    """
+    for place in WILDCARD.finditer(rule.lhs):
+        text = f"{rule.lhs[: place.start()]}other{rule.lhs[place.end() :]}"
+        names = [*dict.fromkeys(WILDCARD.findall(rule.lhs)), "other"]
+        form = eval(f"lambda {', '.join(names)}: {text}", ALL_NAMES)
+        for inner in (lambda x: x, np.sin):
+            args = [0.3 + rng.random(3) / 2 for _ in names]
+            program = trace(lambda *xs, f=form, g=inner: f(*map(g, xs)), args)
+            if program is None:
+                continue
+            with np.errstate(all="ignore"):
+                value = run(program, args)
+                found = run(wb.simplify(program), args)
+            np.testing.assert_allclose(found, value, rtol=1e-6, err_msg=text)
 
 
 @pytest.mark.parametrize("rule", named(PairRule))

@@ -188,6 +188,21 @@ def test_a_chain_of_softplus_is_rewritten_in_linear_time() -> None:
     np.testing.assert_allclose(found, truth, rtol=1e-10)
 
 
+@pytest.mark.parametrize("depth", [8, 18, 60])
+def test_a_quotient_read_by_many_sums_is_built_once(depth: int) -> None:
+    """Built for each reader it would be built 2 to the depth times."""
+
+    def doubled(x: Any) -> Any:
+        p = np.exp(x) / np.sum(np.exp(x))
+        q = x / p
+        for _ in range(depth):
+            q = np.sin(x) ** 2 * q + np.cos(x) ** 2 * q
+        return p * q
+
+    x = np.array([0.1, 0.4, -0.3])
+    np.testing.assert_allclose(wb.compile(doubled, backend="numpy")(x), x, rtol=1e-12)
+
+
 #: A program in one spelling and in others, what rewrites each, and its value at 800.
 SPELLINGS: list[tuple[str, float, list[Callable[[Any], Any]]]] = [
     ("exp minus 1", np.inf,

@@ -467,7 +467,10 @@ def _is_small_factor(bound: Any) -> bool:
     # Of complex numbers an infinite part beside a zero has a NaN.
     is_real = all(_dtype_of(y).kind != "c" for y in (c, x))
     is_exact = _are_factors_of(x, c) or (isinstance(c, Tensor) and _is_float(c))
-    return is_real and is_exact and _is_shorter(_shape_of(c), full)
+    # An integer has no negative zero, and the least one no negative.
+    is_whole = not isinstance(c, Tensor) and _dtype_of(c).kind in "iu"
+    has_negative = not is_whole or -np.iinfo(c.dtype).max <= c < 0 or c > 0
+    return is_real and is_exact and has_negative and _is_shorter(_shape_of(c), full)
 
 
 def _can_multiply(a: Any, b: Any, dtype: np.dtype[Any]) -> bool:

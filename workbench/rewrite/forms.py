@@ -360,8 +360,8 @@ def is_alike(x: Any, y: Any, depth: int = 4) -> bool:
     x, y = skip_identities(x), skip_identities(y)
     if not (depth and isinstance(x, Tensor) and isinstance(y, Tensor)):
         return False
-    if x.op is not y.op or not x.op.elementwise or x.op.custom:
-        return False
+    if not x.inputs or x.op is not y.op or not x.op.elementwise or x.op.custom:
+        return False  # inputs of a program are alike to nothing but themselves
     if not has_same_settings(x.params, y.params):
         return False
     orders = [y.inputs, y.inputs[::-1]] if x.op.traits.commutative else [y.inputs]

@@ -39,8 +39,17 @@ from workbench.rewrite.stable_rules import (
 #: A factor is looked through for quotients so many nodes far. What reverse mode makes
 #: of one probability is a few; of longer sums the time would grow with the square.
 MOST_NODES = 64
+
+
+class _Given(tuple[Any, ...]):
+    """The operands that a replacement is built from, with the parts that are built."""
+
+    def __init__(self, operands: Sequence[Any]) -> None:
+        self.built: dict[int, Any] = {}
+
+
 #: A part of a replacement: a function of the operands that it is built from.
-Part = Callable[[Sequence[Any]], Any]
+Part = Callable[[_Given], Any]
 
 
 class _Parts:
@@ -53,12 +62,15 @@ class _Parts:
     ----------
     values
         The operands of what was found.
+    is_cut
+        Whether there is more to look at: what was found is not all.
     """
 
     def __init__(self, first: Any) -> None:
         self.values: list[Any] = [first]
         #: What was found of each node: a sum may read one in very many ways.
         self.known: dict[int, Part | None] = {}
+        self.is_cut = False
 
     def multiply(self, x: Any) -> Part | None:
         """Return a value times the share; None where the share does not cancel."""
@@ -67,9 +79,13 @@ class _Parts:
             return None
         if x.serial not in self.known:
             if len(self.known) >= MOST_NODES:
+                self.is_cut = True
                 return None
             self.known[x.serial] = None
-            self.known[x.serial] = self.multiply_node(x)
+            part = self.multiply_node(x)
+            if part is not None:
+                part = partial(_build_once, part, x.serial)
+            self.known[x.serial] = part
         return self.known[x.serial]
 
     def multiply_node(self, x: Tensor) -> Part | None:
@@ -81,6 +97,13 @@ class _Parts:
         i = len(self.values)
         self.values.append(x)
         return lambda given: given[i]
+
+
+def _build_once(part: Part, key: int, given: _Given) -> Any:
+    """Return a part, which several others may read, built once."""
+    if key not in given.built:
+        given.built[key] = part(given)
+    return given.built[key]
 
 
 def _is_sum_of(total: Any, exp: Tensor) -> bool:
@@ -167,7 +190,7 @@ def softmax_in_cotangent(node: Tensor) -> Replacement | None:
 
 
 def _build_product(part: Part, share: Any, axis: Any, *given: Any) -> Any:
-    return part(given) * share(given[0], axis)
+    return part(_Given(given)) * share(given[0], axis)
 
 
 def _softmax_of_shifted(x: Any, axis: Any) -> Any:
@@ -258,7 +281,7 @@ def probability_times_quotient(node: Tensor) -> Replacement | None:
                 continue
             found = _QuotientsByShare(p)
             part = found.multiply(factor)
-            if part is not None:
+            if part is not None and not found.is_cut:
                 if rest is not None:
                     part = partial(_multiply_parts, part, found.hold(rest))
                 build = partial(_build_spread, part, node)
@@ -275,7 +298,7 @@ def _list_factors(x: Any) -> list[tuple[Any, Any]]:
 
 
 def _build_spread(part: Part, node: Tensor, *given: Any) -> Any:
-    return _spread(part(given), node)
+    return _spread(part(_Given(given)), node)
 
 
 def _spread(x: Any, like: Tensor) -> Any:
@@ -345,13 +368,13 @@ class _QuotientsByShare(_Parts):
         )
 
 
-def _negate(part: Part, given: Sequence[Any]) -> Any:
+def _negate(part: Part, given: _Given) -> Any:
     return -part(given)
 
 
-def _multiply_parts(a: Part, b: Part, given: Sequence[Any]) -> Any:
+def _multiply_parts(a: Part, b: Part, given: _Given) -> Any:
     return a(given) * b(given)
 
 
-def _take_first(given: Sequence[Any]) -> Any:
+def _take_first(given: _Given) -> Any:
     return given[0]
