@@ -24,7 +24,6 @@ const FIGURES = {
   rows: "wb.plots.sparsity(wide.T.colouring('rows'))",
   both: 'wb.plots.sparsity(wb.sparsity(arrow, np.ones(14)).colouring("both"))',
   star: "wb.plots.sparsity(tree.colouring('star'))",
-  acyclic: "wb.plots.sparsity(tree.colouring('acyclic'))",
   pooled: 'wb.plots.sparsity(long)',
   zoomed: 'wb.plots.sparsity(long, window=((500, 530), (500, 530)))'
 };
