@@ -215,6 +215,19 @@ def test_a_program_in_scopes_is_folded_by_them() -> None:
     assert len(svg) < 5000
 
 
+def test_a_gradient_is_folded_by_the_scopes_of_its_program() -> None:
+    x = y = wb.scalar("x")
+    for name in ("first", "second"):
+        with wb.scope(name):
+            for _ in range(MOST_CARDS):
+                y = np.sin(y)
+    root = ElementTree.fromstring(wb.Graph([x], [y, wb.grad(y, x)]).svg())
+    names = [t.text for t in root.iter(f"{SVG}text") if t.get("class") == "name"]
+    assert names[1:] == ["x", "first", "second", "∂ second", "∂ first"]
+    kinds = [rect.get("class") for rect in root.iter(f"{SVG}rect")]
+    assert kinds == ["paper", "leaf", "fold", "fold", "gradient", "gradient"]
+
+
 def test_the_picture_stands_alone_in_light_and_dark() -> None:
     svg = network().svg()
     assert "@media (prefers-color-scheme:dark)" in svg

@@ -77,6 +77,7 @@ STYLE = """
 .wbg text{fill:#e6e9ef}
 .wbg .soft{fill:#a3adbd}
 .wbg .dark{fill:#1f2937}
+.wbg .zero{fill:#323945}
 .wbg .red{fill:#f2776e}
 .wbg path{stroke:#76829a}
 .wbg .back{stroke:#d9871c}
@@ -132,6 +133,9 @@ def _make_card(one: NodeText) -> Card:
     named = one.node.name is not None
     told = f"{one.label} = {one.definition}  {one.spec}"
     kind = "gradient" if one.backward else "op" if one.op else "leaf"
+    origin = one.node.origin
+    home = one.node if origin is None else origin.forward
+    scope = (home.scope or "").partition("/")[0]
     return Card(
         one.label if named else "",
         one.op or one.definition,
@@ -139,7 +143,7 @@ def _make_card(one: NodeText) -> Card:
         one.reads,
         "override" if one.overridden else kind,
         f"{told}\n{one.origin}" if one.origin else told,
-        (one.node.scope or "").partition("/")[0],
+        f"∂ {scope}" if scope and one.backward else scope,
     )
 
 
@@ -475,12 +479,12 @@ def _draw_edges(
             if not math.isnan(flow) and cards[source].norm is not None:
                 wide = 1.2 + 2.8 * scale.locate(flow) if flow else 1.0
                 colour = "#b3261e" if math.isinf(flow) else scale.colour(flow)
-                colour = colour if flow else "#ccd4e0"
                 path = _draw_path(
                     left, top, source, i, CARD + TILE / 2, [x + 6 for x in between]
                 )
-                style = f"stroke:{colour};stroke-width:{wide:.1f}"
-                back.append((wide, f'<path style="{style}" d="{path}"/>'))
+                look = f'style="stroke:{colour};stroke-width:{wide:.1f}"'
+                look = look if flow else 'class="value"'
+                back.append((wide, f'<path {look} d="{path}"/>'))
             edge += 1
     for _, text in sorted(back, key=lambda pair: pair[0]):
         yield text
@@ -616,7 +620,7 @@ def _draw_frame(
 ) -> str:
     width = max(width, 360.0)
     size = f"{width:.0f} {height:.0f}"
-    paper = _draw_box("paper", 0.5, 0.5, width - 1, height - 1, 6)
+    paper = _draw_box("paper", 1, 1, width - 2, height - 2, 6)
     head = _draw_text(EDGE, 21, shorten(title, int(width / 7)), "name")
     if message:
         most = int((width - 2 * EDGE) / 6)
