@@ -52,6 +52,8 @@ from workbench.overrides.rule_errors import (
     name_parameters,
 )
 
+# Whether a rule is linear in its cotangent: only then can it be transposed.
+
 #: A rule as a function of what arrives alone.
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 

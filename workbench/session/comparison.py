@@ -10,34 +10,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from workbench.checks import statistics
-from workbench.core.walk import is_leaf
-from workbench.session.nodes import Nodes
-from workbench.session.timeline import MISSING, Timeline, find_loss, measure_norms
-
-if TYPE_CHECKING:
-    from workbench.session.state import State
-
-
-from contextlib import suppress
-
 from workbench.autodiff import reverse
 from workbench.autodiff.budget import budget_for
+from workbench.checks import statistics
 from workbench.core.tensor import Tensor
+from workbench.core.walk import is_leaf
 from workbench.errors import UsageError
 from workbench.overrides.override import override
 from workbench.overrides.regions import Region
 from workbench.overrides.resolution import Resolution
 from workbench.session.applied_override import AppliedOverride, resolve_target
 from workbench.session.history import NumberedOverride, find_entry
-from workbench.session.nodes import Node
+from workbench.session.nodes import Node, Nodes
 from workbench.session.stages import to_array
 from workbench.session.state import State
+from workbench.session.timeline import MISSING, Timeline, find_loss, measure_norms
 
 Array = np.ndarray[Any, Any]
 #: So many rows are printed.
