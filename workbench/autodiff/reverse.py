@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.autodiff.batch import UnrecordedError, pull_entries
 from workbench.autodiff.roots import RootCotangent, Roots, find_roots
 from workbench.autodiff.steps import (
     Part,
@@ -42,6 +44,7 @@ from workbench.core.memory import Version, read_args
 from workbench.core.op import SINGULAR
 from workbench.core.residuals import LEAN, is_private
 from workbench.core.tensor import (
+    BATCHES,
     IDENTITY,
     MaskedTensor,
     Tensor,
@@ -286,6 +289,7 @@ def sweep_arrays(
     get, pop, take = arrived.get, arrived.pop, steps.pop
     #: Sums that the sweep has made, and that indices add to in place.
     totals: dict[int, Any] = {}
+    has_batch = not BATCHES.isdisjoint(map(type, arrived.values()))
     try:
         while steps:
             node, mask = take()
@@ -307,6 +311,8 @@ def sweep_arrays(
             if pull is None:
                 continue
             inputs, args = node.inputs, node.args
+            if has_batch and op.elementwise and not op.custom:
+                pull = partial(pull_entries, op)
             if op.keeps:
                 c = pull(mask, g, node._value, args, node.params)[0]
                 s = inputs[0].serial
@@ -613,6 +619,8 @@ def record_pull(
     if node.op.elementwise and pull is node.op.pull and types.is_repeated_number(g):
         given = g[(0,) * g.ndim]  # the program has a number then, not an array of it
     if node.op.limit is not None and pull is node.op.pull and define.has_limit(node, g):
+        if not BATCHES.isdisjoint(map(type, g)):
+            raise UnrecordedError("the limit is a derivative of what the walk computes")
         found = hooks.pull_limit(node, mask, g)
         if found is not None:
             return found

@@ -71,6 +71,8 @@ ON_HOST = (np.ndarray, np.generic, *types.WEAK_TYPES, type(None))
 MASKED: set[type] = set()
 #: Classes that answer operators and ufuncs in the place of Tensors.
 ANSWERING: set[type] = set()
+#: Classes of many examples of a value, which run ops themselves (`autodiff/batch.py`).
+BATCHES: set[Any] = set()
 
 
 class Tensor(ArrayMethods, Conversions):
@@ -407,6 +409,9 @@ def make_lean(node: Tensor) -> None:
 
 def mask_cotangent(x: Any) -> MaskedTensor:
     """Flag a cotangent that leaves a `where` or a mask (see `MaskedTensor`)."""
+    if type(x) in BATCHES:
+        flagged: MaskedTensor = x.mask()
+        return flagged
     value = x._value if isinstance(x, Tensor) else x
     made = MaskedTensor(MASK, (x,), (value,), {}, value)
     if value is None:
@@ -560,6 +565,9 @@ def _apply_to_unknown(
         return apply(*op.measure_lengths(inputs, params))
     if params and dims.has_dim(params):
         return deferred.defer_op(op, inputs, params, kind, *place)
+    if not BATCHES.isdisjoint(map(type, inputs)):
+        batch = next(x for x in inputs if type(x) in BATCHES)
+        return batch.run(op, inputs, params)
     node = kind(op, inputs, args, params, None, *place)
     node.spec, facts = infer_with_facts(op, inputs, params)
     if facts is not None:
