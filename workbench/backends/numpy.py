@@ -6,7 +6,7 @@ Nothing is compiled, so a `NumpyFunction` answers at once, however large its gra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -103,7 +103,7 @@ def _find_needed_lengths(nodes: Sequence[Tensor]) -> set[Any]:
             if isinstance(n, Dim) and not (
                 isinstance(alone, Length) and alone.tensor is node
             ):
-                found.update(a.key for p in n.terms for a in p)
+                found.update(_lengths_in(n))
     return found
 
 
@@ -127,12 +127,17 @@ def _plan_looks(node: Tensor, checked: set[Any], *, trusted: bool) -> list[Look]
                     found.append((place, axis, n))
                 continue
             alone = n.atom
-            if alone is not None and alone.key not in checked:
+            if isinstance(alone, Length) and alone.key not in checked:
                 checked.add(alone.key)
                 found.append((place, axis, alone.key))
-            elif not trusted and all(a.key in checked for p in n.terms for a in p):
+            elif not trusted and checked.issuperset(_lengths_in(n)):
                 found.append((place, axis, n))
     return found
+
+
+def _lengths_in(n: Dim) -> Iterator[Any]:
+    """Yield the keys of the lengths of Tensors that a length is made of."""
+    return (a.key for a in dims.atoms_of(n) if isinstance(a, Length))
 
 
 def _check_shape(node: Tensor, value: Any, looks: list[Look], lengths: Known) -> None:
@@ -153,10 +158,7 @@ def _check_shape(node: Tensor, value: Any, looks: list[Look], lengths: Known) ->
 def _mismatch_error(node: Tensor, spec: Any, shape: Any, lengths: Known) -> ShapeError:
     atoms = {
         a.key: f"{a} = {lengths[a.key]}"
-        for n in spec.shape
-        if isinstance(n, Dim)
-        for product in n.terms
-        for a in product
+        for a in dims.atoms_of(spec.shape)
         if a.key in lengths
     }
     where = f" ({', '.join(atoms.values())})" if atoms else ""
