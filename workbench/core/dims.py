@@ -14,8 +14,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import reduce
 from math import gcd
 from typing import Any, TypeGuard, Union
@@ -24,7 +22,6 @@ import numpy as np
 
 from workbench.core import source
 from workbench.core.op import OPERANDS
-from workbench.core.types import Shape
 from workbench.errors import UnknownLengthError
 
 # Atoms: the lengths that others are made of.
@@ -608,67 +605,36 @@ KINDS: dict[str, Callable[..., Size]] = {
 }
 
 
-# Facts: lengths that an op needs to be equal, where that is not known.
-#
-# ``x @ y`` of two symbols needs two of their lengths to be one. The op says so by
-# `unify_lengths` while its result is inferred; what must hold is noted with the node,
-# and NumPy checks it when the program runs.
-
-#: Pairs of lengths that an op needs to be equal.
-Facts = list[tuple[Any, Any]]
-
-_FACTS: ContextVar[Facts | None] = ContextVar("facts", default=None)
-
-
-@contextmanager
-def collect_facts() -> Iterator[Facts]:
-    """Collect the pairs of lengths that calls of `unify_lengths` in the block need."""
-    facts: Facts = []
-    token = _FACTS.set(facts)
-    try:
-        yield facts
-    finally:
-        _FACTS.reset(token)
-
-
 def unify_lengths(a: Size, b: Size, message: str = "") -> Any:
-    """Return the one length of two that must be equal; a fact where that is not known.
+    """Return the one length of two that an op needs to be equal.
+
+    Where that is not known, NumPy checks it when the program runs.
 
     Raises
     ------
     ValueError
         If they differ at all lengths.
+
+    >>> unify_lengths(3, 3)
+    3
     """
-    if isinstance(a, Dim) or isinstance(b, Dim):
-        if not is_same_shape((a,), (b,)):
-            if _never_equal(a, b):
-                raise ValueError(message or f"lengths {a} and {b} differ")
-            facts = _FACTS.get()
-            if facts is not None:
-                facts.append((a, b))
-        return b if isinstance(a, Dim) and not isinstance(b, Dim) else a
-    if a != b:
+    if _never_equal(a, b):
         raise ValueError(message or f"lengths {a} and {b} differ")
-    return a
+    return b if isinstance(a, Dim) and not isinstance(b, Dim) else a
 
 
-def is_same_with_facts(
-    a: Shape, b: Shape, facts: Sequence[tuple[Any, Any]] | None
-) -> bool:
-    """Return whether two shapes are equal, given that some lengths are."""
-    if len(a) != len(b):
-        return False
-    groups: list[set[Any]] = []
-    for m, n in facts or ():
-        pair = {key_of(m), key_of(n)}
-        for group in [g for g in groups if g & pair]:
-            pair |= group
-            groups.remove(group)
-        groups.append(pair)
-    return all(
-        is_same_shape((m,), (n,))
-        or any({key_of(m), key_of(n)} <= group for group in groups)
-        for m, n in zip(a, b, strict=True)
+def may_be_broadcast(n: Size, made: Sequence[Any]) -> bool:
+    """Return whether a length may be what NumPy broadcast another one to.
+
+    ``made`` are the Tensors of the operation: of their own lengths nothing is known.
+    """
+    if not isinstance(n, Dim):
+        return True
+    serials = {x.serial for x in made}
+    return any(
+        a.kind == "broadcast" if isinstance(a, Compound) else a.tensor.serial in serials
+        for a in atoms_of(n)
+        if isinstance(a, (Compound, Length))
     )
 
 

@@ -21,12 +21,10 @@ from workbench.core import blame, dims, source, types
 from workbench.core.dims import (
     Atom,
     Dim,
-    Facts,
     Length,
     Replace,
     atoms_of,
     broadcast_shapes,
-    collect_facts,
 )
 from workbench.core.op import OPS, Op
 from workbench.core.types import Spec, Specs
@@ -38,10 +36,8 @@ WATCHING: ContextVar[Callable[[Op, Sequence[Any], dict[str, Any], Any], None] | 
 WATCHING = ContextVar("what is told of recorded ops", default=None)
 
 
-def infer_with_facts(
-    op: Op, inputs: Sequence[Any], params: dict[str, Any]
-) -> tuple[Any, Any]:
-    """Return the spec, and the facts behind the spec: None where lengths are known.
+def infer_spec(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Return the spec of an op's result (a tuple of specs for several outputs).
 
     Operands are Tensors, values or specs; a length that only the result itself can
     tell is None.
@@ -53,14 +49,11 @@ def infer_with_facts(
     watch = WATCHING.get()
     # What an op's rule records to tell lengths never runs: nobody is told of it.
     asking = None if watch is None else WATCHING.set(None)
-    facts: Any
     try:
         if has_unknown_length(specs, params):
-            made, facts = _infer_unknown(op, specs, params)
+            made = _infer_unknown(op, specs, params)
         else:
             made = _infer_known(op, specs, params)
-            # An op may know that a length is one that only its run tells.
-            facts = [] if op.infer is not None and _has_own_length(made) else None
     except Exception as error:
         told = blame.explain_refusal(op, tuple(specs), error, *source.caller(3))
         if told is error:
@@ -71,13 +64,7 @@ def infer_with_facts(
             WATCHING.reset(asking)
     if watch is not None:
         watch(op, specs, params, made)
-    return made, facts
-
-
-def _has_own_length(spec: Specs) -> bool:
-    if isinstance(spec, tuple):
-        return any(map(_has_own_length, spec))
-    return None in spec.shape
+    return made
 
 
 def _infer_known(op: Op, specs: list[Any], params: dict[str, Any]) -> Specs:
@@ -229,10 +216,8 @@ def has_unknown_length(specs: Sequence[Any], params: dict[str, Any]) -> bool:
     return bool(params) and dims.has_dim(params)
 
 
-def _infer_unknown(
-    op: Op, specs: list[Any], params: dict[str, Any]
-) -> tuple[Any, Facts]:
-    """Return the spec (a tuple for several results), and the facts behind the spec.
+def _infer_unknown(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
+    """Return the spec, a tuple for several results.
 
     A length is None if only the result itself can tell.
 
@@ -243,22 +228,19 @@ def _infer_unknown(
     """
     rule = op.lengths or op.infer
     if rule is not None:
-        with collect_facts() as facts:
-            try:
-                result = rule(*specs, **params)
-                return _drop_foreign_lengths(
-                    _typed(op, specs, params, result), specs, params
-                ), facts
-            except UnknownLengthError:
-                pass
+        try:
+            result = _typed(op, specs, params, rule(*specs, **params))
+            return _drop_foreign_lengths(result, specs, params)
+        except UnknownLengthError:
+            pass
     elif op.elementwise and not dims.has_dim(params):
         found = _broadcast(op, specs, params)
         if found is not None:
-            return _drop_foreign_lengths(found, specs, params), []
+            return _drop_foreign_lengths(found, specs, params)
     result = _infer_at_stand_ins(op, specs, params)
     if isinstance(result, tuple):
-        return tuple(_with_shape(y, (None,) * len(y.shape)) for y in result), []
-    return _with_shape(result, (None,) * len(result.shape)), []
+        return tuple(_with_shape(y, (None,) * len(y.shape)) for y in result)
+    return _with_shape(result, (None,) * len(result.shape))
 
 
 def _typed(op: Op, specs: list[Any], params: dict[str, Any], result: Any) -> Any:
