@@ -8,9 +8,9 @@ lengths are its own then, measured when the program runs, which is always right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from itertools import chain, islice, product
+from itertools import cycle, islice
 from math import prod
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -315,8 +315,10 @@ def _drop_foreign_lengths(
 
 # Stand-ins: small numbers for unknown lengths, which never stay in a program
 
-#: At how many sets of known numbers an op is asked that accepted no other.
-MOST_TRIES = 100
+#: Numbers for unknown lengths in turn: equal ones, and of which one is the larger.
+STAND_INS = ((3, 3), (2, 2), (3, 2), (2, 3))
+#: What else all unknown lengths may be together, as each length that is known.
+OTHERS = (1, 4, 5, 6, 7, 8, 64)
 #: Of how many entries the largest example is.
 MOST_ENTRIES = 4**8
 
@@ -338,10 +340,13 @@ def _infer_at_stand_ins(
     errors: list[Exception] = []
     atoms = atoms_of([_shapes(specs), params])
     keys = list(dict.fromkeys(a.key for a in atoms if isinstance(a, Length)))
+    rank = max((len(_shapes(x)) for x in specs), default=0)
+    others = [n for n in _shapes(specs) if not isinstance(n, Dim)]
+    others += [n for n in OTHERS if n**rank <= MOST_ENTRIES]
 
-    def answers(sets: Iterable[tuple[int, ...]]) -> Iterator[Specs]:
-        for lengths in sets:
-            numbers = dict(zip(keys, lengths, strict=True))
+    def answers() -> Iterator[Specs]:
+        for pair in dict.fromkeys((*STAND_INS, *zip(others, others, strict=True))):
+            numbers = dict(zip(keys, cycle(pair), strict=False))
 
             def new(atom: Atom, numbers: dict[Any, int] = numbers) -> Any:
                 return numbers.get(atom.key)
@@ -352,10 +357,9 @@ def _infer_at_stand_ins(
             except Exception as error:
                 errors.append(error)
 
-    usual, others = _stand_ins(specs, len(keys))
     with catch_warnings():
         simplefilter("ignore")  # of stand-ins, which nobody has written
-        made = list(islice(answers(usual), often)) or list(islice(answers(others), 1))
+        made = list(islice(answers(), often))
     for other in made[1:]:
         _check_same_form(op, made[0], other)
     if made:
@@ -367,18 +371,6 @@ def _infer_at_stand_ins(
         f"{op.name}({shown}): no lengths make these shapes fit."
         f" {op.cure or 'Compare them with what the function expects.'}"
     )
-
-
-def _stand_ins(specs: list[Any], count: int) -> tuple[Iterable[Any], Iterable[Any]]:
-    """Return small numbers for ``count`` lengths: the usual ones, and some more."""
-    known = sorted({n for n in _shapes(specs) if not isinstance(n, Dim)})
-    most = max((len(_shapes(x)) for x in specs), default=1) or 1
-    far = [4**k for k in range(2, 9) if 4 ** (k * most) <= MOST_ENTRIES]
-    equal = [(n,) * count for n in (*known, *range(8, 0, -1), 16, 32, *far)]
-    uneven = islice(product((*known, 3, 2, 1), repeat=count), MOST_TRIES)
-    # Equal ones, and lengths of which one is more than the next.
-    usual = [((m, n) * count)[:count] for m, n in ((3, 3), (2, 2), (3, 2), (2, 3))]
-    return dict.fromkeys(usual), chain(equal, uneven)
 
 
 def _shapes(x: object) -> list[Any]:
