@@ -125,6 +125,7 @@ def test_equal_lengths_are_equal() -> None:
     assert n + m == m + n
     assert hash(n + m) == hash(m + n)
     assert (n * m) // m == n
+    assert type((2 * n + 3) // np.int64(2) - n) is int
     assert (n + 1) * 2 == 2 * n + 2
     assert n != n + 1
     assert n != -1

@@ -197,24 +197,20 @@ def _divide(a: Size, b: Size) -> tuple[Size, Size]:
     """Return ``a // b`` and ``a % b``."""
     if not isinstance(a, Dim) and not isinstance(b, Dim):
         return a // b, a % b
+    whole: Size = 0
     if isinstance(b, Dim):
-        q = _divide_exactly(a, b) if lower_bound(b) >= 0 else None
-        if q is not None:
-            return q, 0
+        exact = _divide_exactly(a, b) if lower_bound(b) >= 0 else None
+        if exact is not None:
+            return exact, 0
     elif b > 0:
         terms, number = _parts(a)
-        divided = {x: divmod(c, b) for x, c in terms.items()}
-        whole = _make_length({x: c for x, (c, _) in divided.items()}, number // b)
-        rest = _make_length({x: c for x, (_, c) in divided.items()}, number % b)
-        if not isinstance(rest, Dim):
-            return whole, rest
-        floordiv, mod = (dim_of_atom(Compound(kind, (rest, b))) for kind in _DIVISIONS)
-        return whole + floordiv, mod
-    floordiv, mod = (dim_of_atom(Compound(kind, (a, b))) for kind in _DIVISIONS)
-    return floordiv, mod
-
-
-_DIVISIONS = ("floordiv", "mod")
+        b = operator.index(b)
+        whole = _make_length({x: c // b for x, c in terms.items()}, number // b)
+        a = _make_length({x: c % b for x, c in terms.items()}, number % b)
+        if not isinstance(a, Dim):
+            return whole, a
+    floordiv, mod = [dim_of_atom(Compound(k, (a, b))) for k in ("floordiv", "mod")]
+    return whole + floordiv, mod
 
 
 def _divide_exactly(a: Size, b: Dim) -> Size | None:
