@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import MetaPathFinder
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from workbench.core.types import ArrayLike
@@ -70,6 +70,8 @@ class ForeignNamespace(MetaPathFinder):
         found: Any = sys.modules[self.package]
         for part in filter(None, place.split(".")):
             found = getattr(found, part)
+        if isinstance(found, FunctionType):  # which has the name of its module
+            return sys.modules[f"{self.package}.{place}"]
         return found
 
     def install(self) -> ModuleType:
@@ -146,10 +148,7 @@ class ForeignNamespace(MetaPathFinder):
                 for source in sources:
                     if hasattr(source, name):
                         return getattr(source, name)
-            told = f"dir({path}) lists the names that are." if cure is None else ""
-            raise AttributeError(
-                f"{path}.{name} is not known to Workbench;"
-                f" {told or (cure and cure(name))}"
-            )
+            told = f"dir({path}) lists what is." if cure is None else cure(name)
+            raise AttributeError(f"{path}.{name} is not known to Workbench. {told}")
 
         return find_name
