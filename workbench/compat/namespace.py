@@ -65,7 +65,7 @@ class ForeignNamespace(MetaPathFinder):
         """Each name of a module below the library, and where it is found here."""
         return {**{place: place for place in self.places}, **self.aliases}
 
-    def find_module(self, place: str) -> Any:
+    def resolve_module(self, place: str) -> Any:
         """Return what stands for a module of the library."""
         found: Any = sys.modules[self.package]
         for part in filter(None, place.split(".")):
@@ -96,7 +96,7 @@ class ForeignNamespace(MetaPathFinder):
             )
         sys.modules[self.name] = ours
         for name, place in self.modules.items():
-            sys.modules[f"{self.name}.{name}"] = self.find_module(place)
+            sys.modules[f"{self.name}.{name}"] = self.resolve_module(place)
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
         if self.begin is not None:
