@@ -34,7 +34,7 @@ HEAD = """\
 EVENTS = """\
 export type RequestName = keyof IRequests;
 export type RequestEvent<K extends RequestName = RequestName> = K extends RequestName
-  ? { type: 'event'; seq: number; request: number; event: K } & IRequests[K]['asked']
+  ? { type: 'event'; seq: number; request: number; at?: number; event: K } & IRequests[K]['asked']
   : never;
 export type PageEvent = IHelloEvent | IAckEvent | IStopEvent | RequestEvent;
 """
