@@ -207,13 +207,16 @@ export interface IRequests {
   move: { asked: { id: number; to: number }; answer: null };
   undo: { asked: { steps?: number }; answer: null };
   redo: { asked: { steps?: number }; answer: null };
-  fix: { asked: { finding: number }; answer: null };
+  fix: { asked: { finding: number; at?: number | null }; answer: null };
   check: { asked: object; answer: IDoneMessage };
   diagnose: { asked: object; answer: IDoneMessage };
   profile: { asked: object; answer: IDoneMessage };
 }
+/** The run of the past that is asked about; absent: what there is now. */
+export type IAbout = { at?: number };
 export type RequestName = keyof IRequests;
 export type RequestEvent<K extends RequestName = RequestName> = K extends RequestName
-  ? { type: 'event'; seq: number; request: number; at?: number; event: K } & IRequests[K]['asked']
+  ? { type: 'event'; seq: number; request: number; event: K } & IAbout &
+      IRequests[K]['asked']
   : never;
 export type PageEvent = IHelloEvent | IAckEvent | IStopEvent | RequestEvent;
