@@ -18,6 +18,7 @@ from workbench.overrides.override import Override
 from workbench.session import storage
 from workbench.session.applied_override import (
     AppliedOverride,
+    complete_steps,
     format_target,
     is_equal,
     resolve_target,
@@ -57,6 +58,7 @@ def attach_override(
         new = replace(target, target=place)
     else:
         place = resolve_target(nodes, program, target)
+        settings["steps"] = complete_steps(target, place, settings.get("steps"), nodes)
         new = overriding.override(place, vjp, **settings)
     where = format_target(place, nodes, new.steps)
     if replacing is not None:
