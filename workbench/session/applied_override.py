@@ -176,11 +176,13 @@ def resolve_target(
     if isinstance(resolved, BySubgraph):
         return resolved.with_ids(nodes.find, nodes.labels)
     if isinstance(resolved, targets.ByScope) and isinstance(target, str):
-        if target in nodes.names:
-            return targets.ByNode(nodes.names[target])
+        if target in nodes.names or target in nodes.aliases:
+            return targets.ByNode(nodes.find(target))
         if not resolved.select(tensors):
             if target in nodes.labels:  # "tanh 3", as the picture calls it
                 return targets.ByNode(nodes.labels.index(target))
+            if (found := nodes.find_address(target)) is not None:
+                return targets.ByNode(found)
             candidates = {name: f"the node {name!r}" for name in nodes.names}
             candidates |= {op: f"the op {op!r}" for op in [*OPS, *CUSTOM]}
             candidates |= {
@@ -375,8 +377,8 @@ def write_code_line(session: str, entry: NumberedOverride, nodes: Nodes) -> str:
         settings.append(f"name={override.name!r}")
     if not override.enabled:
         settings.append("enabled=False")
-    if override.steps is not None:
-        settings.append(f"steps={override.steps!r}")
+    if steps := write_steps_setting(override, nodes):
+        settings.append(f"steps={steps}")
     line = f"{session}.override({text}, {', '.join(settings)})"
     if not user_functions:
         return line
@@ -393,10 +395,12 @@ def write_target(
     """Return a target as code; collect its user functions in ``user_functions``."""
     if isinstance(target, targets.ByNode):
         i = nodes.find(target.node)
-        name = nodes.find_name(i)
-        if name is None:
-            return repr(i)
-        return repr(name) if means_node(name) else f"{session}[{name!r}]"
+        address = nodes.write_address(i)
+        if means_node(address):
+            return repr(address)
+        if nodes.unrolled.count_steps(i) is None:
+            return f"{session}[{address!r}]"
+        return repr(nodes.write_address(i, lined=True))
     if isinstance(target, targets.ByOp):
         if target.maker is None:
             return repr(target.op)
@@ -418,10 +422,40 @@ def write_target(
     return write_function(predicate, f"where_{number}", user_functions)
 
 
-def get_key(node: Any, nodes: Nodes) -> str | int:
-    """Return the key that finds a node in a session: its name, or its id."""
+def write_steps_setting(override: Override, nodes: Nodes) -> str:
+    """Return the steps of an override as code; "" where none are written.
+
+    A name means its place in all steps of a loop, so one node of a loop names its step.
+    """
+    target, steps = override.target, override.steps
+    if not isinstance(target, targets.ByNode):
+        return "" if steps is None else repr(steps)
+    if steps == slice(None):
+        return ""
+    if steps is None:
+        i = nodes.find(target.node)
+        return (
+            "" if nodes.unrolled.count_steps(i) is None else str(nodes.unrolled.step[i])
+        )
+    return repr(steps)
+
+
+def complete_steps(target: Any, place: targets.Target, steps: Any, nodes: Nodes) -> Any:
+    """Return the steps that an override means: a name in a loop means all of them."""
+    if steps is not None or not isinstance(target, str):
+        return steps
+    if not isinstance(place, targets.ByNode) or not isinstance(place.node, int):
+        return steps
+    is_one = target in nodes.labels and target not in nodes.names
+    in_loop = nodes.unrolled.count_steps(place.node) is not None
+    return slice(None) if in_loop and not is_one else None
+
+
+def get_key(node: Any, nodes: Nodes) -> str:
+    """Return the text that finds a node in a session: where it stands, or its label."""
     i = nodes.find(node)
-    return nodes.find_name(i) or i
+    address = nodes.write_address(i)
+    return address if nodes.find(address) == i else nodes.labels[i]
 
 
 def means_node(name: str) -> bool:
@@ -478,6 +512,7 @@ def attach_override(
         new = replace(target, target=place)
     else:
         place = resolve_target(nodes, program, target)
+        settings["steps"] = complete_steps(target, place, settings.get("steps"), nodes)
         new = overriding.override(place, vjp, **settings)
     where = format_target(place, nodes, new.steps)
     if replacing is not None:

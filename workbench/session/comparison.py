@@ -25,7 +25,11 @@ from workbench.errors import UsageError
 from workbench.overrides.override import override
 from workbench.overrides.regions import Region
 from workbench.overrides.resolution import Resolution
-from workbench.session.applied_override import AppliedOverride, resolve_target
+from workbench.session.applied_override import (
+    AppliedOverride,
+    complete_steps,
+    resolve_target,
+)
 from workbench.session.history import NumberedOverride, find_entry
 from workbench.session.nodes import Node, Nodes
 from workbench.session.stages import to_array
@@ -352,6 +356,7 @@ def preview_override(
     state.require_backward()
     node = nodes.find(at)
     found = resolve_target(nodes, state.forward.program, target)
+    steps = complete_steps(target, found, steps, nodes)
     made = NumberedOverride(0, override(found, vjp, steps=steps))
     entries, place = [*state.entries], len(state.entries)
     if replacing is not None:

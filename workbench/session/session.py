@@ -581,11 +581,15 @@ class Session:
         Parameters
         ----------
         target
-            As for :func:`workbench.override`, or the name of a node, or its label in
-            the picture, ``"tanh 3"``. A name that an op has too means the op; the
-            node is ``session[name]``. Or an override that exists already.
-        vjp, jvp, name, enabled, steps
+            As for :func:`workbench.override`, or the name of a node, its name or op
+            with its line, ``"tanh@3"``, ``"tanh@3#2"`` for the second one there, or
+            its label in the picture, ``"tanh 3"``. A name that an op has too means the
+            op; the node is ``session[name]``. Or an override that exists already.
+        vjp, jvp, name, enabled
             As for :func:`workbench.override`.
+        steps
+            As for :func:`workbench.override`. In the loop of a Python program a name
+            means all steps; an id, a Tensor or a label means that one node.
         replacing
             The override that this one replaces, or its id. An equal override whose rule
             is data is not attached twice.
