@@ -19,9 +19,10 @@ import numpy as np
 
 from workbench.autodiff.steps import defer_batch
 from workbench.core import dims, source, types, walk
-from workbench.core.deferred import DeferredOp, OperandLength, operand_shape
-from workbench.core.dims import Atom, Dim
+from workbench.core.deferred import DeferredOp, operand_shape
+from workbench.core.dims import Dim
 from workbench.core.graph import Graph
+from workbench.core.infer import infer_spec
 from workbench.core.op import Op, declare
 from workbench.core.tensor import (
     BATCHES,
@@ -31,7 +32,6 @@ from workbench.core.tensor import (
     MaskedTensor,
     Tensor,
     apply,
-    infer_spec,
     next_serial,
     value_of,
 )
@@ -109,7 +109,10 @@ def apply_rule(
 ) -> Any:
     """Apply an op by its rule for batches, or example by example."""
     if type(op) is DeferredOp:
-        return _apply_deferred(op, inputs, batched, params)
+        many = operand_shape(next(x for x, b in zip(inputs, batched, strict=True) if b))
+        count = op.count
+        op, inputs, params = op.measure_lengths(inputs, params, batched)
+        return apply_to_examples(op, inputs, batched[:count], params, many[0])
     batch = "aligned" if op.elementwise and op.batch is None else op.batch
     if isinstance(batch, str):
         return define.BATCHES[batch](op, inputs, batched, params)
@@ -117,27 +120,6 @@ def apply_rule(
     if made is NotImplemented:
         return _apply_in_loop(op, inputs, batched, params, size)
     return made
-
-
-def _apply_deferred(
-    op: DeferredOp,
-    inputs: tuple[Any, ...],
-    batched: tuple[bool, ...],
-    params: dict[str, Any],
-) -> Any:
-    """Apply an op with lengths of operands in its settings, past the batch axis."""
-
-    def length(atom: Atom) -> Any:
-        if isinstance(atom, OperandLength):
-            shape = operand_shape(inputs[atom.position])
-            return shape[atom.axis + batched[atom.position]]
-        return None
-
-    settings: dict[str, Any] = dims.replace_dims(params, length)
-    size = operand_shape(next(x for x, b in zip(inputs, batched, strict=True) if b))[0]
-    return apply_to_examples(
-        op.base, inputs[: op.count], batched[: op.count], settings, size
-    )
 
 
 def apply_to_examples(

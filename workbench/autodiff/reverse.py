@@ -38,7 +38,7 @@ from workbench.core import (
     types,
     walk,
 )
-from workbench.core.dims import Dim, is_same_with_facts
+from workbench.core.dims import Dim
 from workbench.core.memory import Version, read_args
 from workbench.core.op import SINGULAR
 from workbench.core.residuals import LEAN, is_private
@@ -758,12 +758,9 @@ def fit_cotangent(c: Any, x: Array, node: Tensor | None = None) -> Any:
         c = np.full_like(array_of(x), c)
     have = shape_of(c)
     if not dims.is_same_shape(have, shape):
-        if (
-            node is not None
-            and node.facts
-            and is_same_with_facts(have, shape, node.facts)
-        ):
-            return _state_lengths(c, x)
+        if node is not None and not (node.op.elementwise or node.op.custom):
+            if _must_be_equal(node, c, have, shape):
+                return _state_lengths(c, x)
         if len(have) < len(shape) or any(
             not isinstance(n, Dim) and not isinstance(h, Dim) and n not in (1, h)
             for h, n in zip(have[len(have) - len(shape) :], shape, strict=True)
@@ -784,6 +781,23 @@ def fit_cotangent(c: Any, x: Array, node: Tensor | None = None) -> Any:
     if not types.is_differentiable(want):
         return None  # what has been rounded to integers does not vary
     return c.astype(want) if c.dtype != want else c
+
+
+def _must_be_equal(
+    node: Tensor, c: object, have: tuple[Any, ...], shape: tuple[Any, ...]
+) -> bool:
+    """Return whether a rule's cotangent has the shape of its primal where the op runs.
+
+    ``A @ x`` of two symbols needs two of their lengths to be one, which NumPy checks
+    when the program runs. Not asked of ops that broadcast operands, or of a user's.
+    """
+    return len(have) == len(shape) and not any(
+        (n == 1 or type(h) is int)
+        if type(n) is int
+        else dims.may_be_broadcast(h, (node, c))
+        for h, n in zip(have, shape, strict=True)
+        if not dims.is_same_shape((h,), (n,))
+    )
 
 
 def _state_lengths(c: Any, x: Any) -> Array:
