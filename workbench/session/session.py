@@ -34,7 +34,7 @@ from workbench.ops.define import shape_of
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
 from workbench.rewrite.rule import Rule
-from workbench.session import changes, checks, stages, storage
+from workbench.session import applied_override, checks, stages, storage
 from workbench.session import derivative as derivatives
 from workbench.session.applied_override import (
     AppliedOverride,
@@ -44,22 +44,22 @@ from workbench.session.applied_override import (
 )
 from workbench.session.comparison import (
     NormChanges,
+    Preview,
     Side,
     describe_mismatch,
     measure_present,
     measure_run,
     measure_truth,
+    preview_override,
 )
 from workbench.session.derivative import Derivative
 from workbench.session.history import History
 from workbench.session.inner_program import InnerProgram, open_inside
 from workbench.session.nodes import Arrays, Node, Nodes, copy_for_user, fit_input
 from workbench.session.objective import Objective, check_name
-from workbench.session.preview import Preview, preview_override
 from workbench.session.profile import SessionProfile, measure_profile
-from workbench.session.programs import Programs
+from workbench.session.programs import Programs, simplify_gradients
 from workbench.session.repeats import scope_stores
-from workbench.session.rewriting import simplify_gradients
 from workbench.session.stages import Backward, Values
 from workbench.session.state import FairLock, Found, LoopView, State, with_lock
 from workbench.session.timeline import Timeline
@@ -581,11 +581,15 @@ class Session:
         Parameters
         ----------
         target
-            As for :func:`workbench.override`, or the name of a node, or its label in
-            the picture, ``"tanh 3"``. A name that an op has too means the op; the
-            node is ``session[name]``. Or an override that exists already.
-        vjp, jvp, name, enabled, steps
+            As for :func:`workbench.override`, or the name of a node, its name or op
+            with its line, ``"tanh@3"``, ``"tanh@3#2"`` for the second one there, or
+            its label in the picture, ``"tanh 3"``. A name that an op has too means the
+            op; the node is ``session[name]``. Or an override that exists already.
+        vjp, jvp, name, enabled
             As for :func:`workbench.override`.
+        steps
+            As for :func:`workbench.override`. In the loop of a Python program a name
+            means all steps; an id, a Tensor or a label means that one node.
         replacing
             The override that this one replaces, or its id. An equal override whose rule
             is data is not attached twice.
@@ -616,7 +620,7 @@ class Session:
         >>> session.override("affine", "true").matched  # all nodes of the scope
         (3, 4, 5)
         """
-        made = changes.attach_override(
+        made = applied_override.attach_override(
             self._state, target, vjp, replacing,
             jvp=jvp, name=name, enabled=enabled, steps=steps,
         )  # fmt: skip
@@ -659,7 +663,7 @@ class Session:
         >>> session.edit(one, "3 * d").id, session.grads["x"]
         (1, array([3., 3.]))
         """
-        made = changes.edit_override(self._state, which, vjp, jvp, name)
+        made = applied_override.edit_override(self._state, which, vjp, jvp, name)
         self._take(made.state)
         return made.override
 
@@ -681,7 +685,7 @@ class Session:
         >>> session.overrides, session.grads["x"]
         ([<override 1: scale ×2 on every tanh, off>], array([1., 1.]))
         """
-        self._take(changes.switch_override(self._state, which, enabled))
+        self._take(applied_override.switch_override(self._state, which, enabled))
 
     @with_lock
     def move(self, which: int | AppliedOverride, to: int) -> None:
@@ -704,7 +708,7 @@ class Session:
         >>> [o.id for o in session.overrides], session.grads["x"]
         ([2, 1], array([2., 2.]))
         """
-        self._take(changes.move_override(self._state, which, to))
+        self._take(applied_override.move_override(self._state, which, to))
 
     @with_lock
     def remove(self, which: int | AppliedOverride) -> None:
@@ -723,7 +727,7 @@ class Session:
         >>> session.overrides
         []
         """
-        self._take(changes.remove_override(self._state, which))
+        self._take(applied_override.remove_override(self._state, which))
 
     @with_lock
     def undo(self, steps: int = 1) -> None:
@@ -876,7 +880,7 @@ class Session:
         >>> len(sin.load(path, strict=False)), sin.overrides
         (1, [])
         """
-        state, lines = changes.load_overrides(self._state, path, strict)
+        state, lines = storage.load_overrides(self._state, path, strict)
         self._take(state)
         return lines
 

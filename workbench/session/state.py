@@ -105,7 +105,7 @@ class State:
         self._lock = threading.RLock()
         # NumPy's error settings for the gradients are those of this moment.
         self._errors = np.geterr(), np.geterrcall()
-        #: The last simplification of the gradients, see `rewriting.py`.
+        #: The last simplification of the gradients, see `programs.py`.
         self.rewriting: Any = None
 
     @property

@@ -95,9 +95,7 @@ export class GraphPanel extends Frame implements IHost {
     this.canvas.overrideRequested.connect((_, node) => this.startOverride(node));
     this._inside.state.changed.connect(this._onOtherState, this);
     this.canvas.derivativeRequested.connect(() => this.showDerivative());
-    if (tall) {
-      this._openInspector(false); // it is narrow: the picture first
-    }
+    this._putAway = tall; // it is narrow: the picture first
     this._refresh('graph');
   }
 
@@ -320,6 +318,7 @@ export class GraphPanel extends Frame implements IHost {
   }
 
   toggleInspector(): void {
+    this._putAway = this.inspectorOpen;
     this._openInspector(!this.inspectorOpen);
   }
 
@@ -352,9 +351,14 @@ export class GraphPanel extends Frame implements IHost {
       this._showView();
     }
     this._refresh(change);
-    // What is selected in the picture is to be seen; a list keeps its place.
-    if (change === 'selection' && this.view.hasFocus && this.state.selected !== null) {
-      this._inspector.showTab('node');
+    if (change === 'selection' && this.state.selected !== null) {
+      if (!this.inspectorOpen && !this._putAway) {
+        this._openInspector(true);
+      }
+      // What is selected in the picture is to be seen; a list keeps its place.
+      if (this.view.hasFocus) {
+        this._inspector.showTab('node');
+      }
     }
   }
 
@@ -501,7 +505,10 @@ export class GraphPanel extends Frame implements IHost {
   });
   /** From the bottom to the top; those that are not open are not there to be seen. */
   private readonly _views: View[] = [this.cell, this._inside];
-  private _showsInspector = true;
+  /** Closed until something is chosen: the picture first. */
+  private _showsInspector = false;
+  /** Whether the reader has closed it: then a choice leaves it so. */
+  private _putAway = false;
   private readonly _reveal: IPanelOptions['reveal'] & (object | null);
   private readonly _loadPage: (() => Promise<string>) | null;
   private _unwatch: () => void = () => undefined;
