@@ -137,7 +137,7 @@ class Values:
         """Return the program with other values for some leaves, by their ids.
 
         Only nodes that depend on them are computed again. What Python decided when the
-        program was traced stays so (`decisions.py` looks whether it may).
+        program was traced stays so (`objective.py` looks whether it may).
 
         Raises
         ------

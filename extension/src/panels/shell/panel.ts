@@ -15,7 +15,7 @@ import {
   ViewSettings
 } from '../../model/state';
 import { Box, copyText, element } from '../../ui/dom';
-import { errorText } from '../../ui/words';
+import { NORMS_ONLY, errorText } from '../../ui/words';
 import type { PlotKind } from '../../wire/protocol';
 import type { JobKind } from '../../wire/requests';
 import { CompareBar } from '../compare/bar';
@@ -132,6 +132,9 @@ export class GraphPanel extends Frame implements IHost {
     const { graph } = this.state;
     if (this.connection === null) {
       return this._savedText('The simplified derivative is not available in a saved picture');
+    }
+    if (!this.recording.isWhole) {
+      return NORMS_ONLY;
     }
     return graph === null || graph.header.output < 0
       ? 'There is no derivative to simplify: the cell has no output to differentiate.'
@@ -306,6 +309,10 @@ export class GraphPanel extends Frame implements IHost {
     if (this.connection === null || !this.canPlot) {
       return;
     }
+    if (!this.recording.isWhole) {
+      this.say(NORMS_ONLY);
+      return;
+    }
     this._openDrawer(true);
     this._drawer?.plot(kind, of, wrt);
     this._drawer?.node.scrollIntoView({ block: 'nearest' });
@@ -452,7 +459,9 @@ export class GraphPanel extends Frame implements IHost {
 
   private _showBanner(): void {
     const { problem, ended } = this._origin;
-    const told = bannerOf(this.state.graph, this.connection, problem, ended, this.alone);
+    const { graph } = this.state;
+    const { shown } = this.recording;
+    const told = bannerOf(graph, this.connection, problem, ended, this.alone, shown);
     this._banner.inform(told);
     this._empty.hidden = !told.empty;
   }
