@@ -371,7 +371,7 @@ export function effectsLine(
 export function ratioText(ratio: number | null): string {
   return ratio === null || !Number.isFinite(ratio)
     ? 'not a finite number'
-    : `off by ${formatNumber(ratio, 2)} tolerances`;
+    : `${formatNumber(ratio, 2)} times the allowed error`;
 }
 
 export const BEFORE = ' (before the last change)';
