@@ -146,7 +146,7 @@ class ContainerVSpace(VSpace):
         self.spaces = [vspace(leaf) for leaf in leaves]
 
     @property
-    def shape(self) -> Any:  # type: ignore[override]
+    def shape(self) -> Any:
         """The spaces of the leaves, nested as the value is."""
         return self.structure(self.spaces)
 
