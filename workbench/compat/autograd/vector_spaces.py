@@ -147,7 +147,7 @@ class ContainerVSpace(VSpace):
 
     @property
     def shape(self) -> Any:
-        """The spaces of the leaves, nested as the value is."""
+        """The spaces of the leaves, nested like the value."""
         return self.structure(self.spaces)
 
     @property
