@@ -33,7 +33,7 @@ def run_compiled(graph: Graph, args: Sequence[Any], width: int = 0) -> Any:
     # Small enough that a few entries are shared, cut into strips, reduced in pieces.
     with (
         mock.patch.multiple(compiled, LARGE=8, PIECE=4),
-        mock.patch.multiple(strips, LEAST_SAVED=1, STRIP=8, LEAST_RUN=8, FEW_STRIPS=1),
+        mock.patch.multiple(strips, STRIP=8, LEAST_RUN=8, FEW_STRIPS=1),
     ):
         function = compile_graph(graph, args, machines[width % len(machines)])
     made: list[list[Any]] = []

@@ -24,7 +24,7 @@ from workbench.backends.compiled.steps import StripStep
 @pytest.fixture
 def small_strips(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut arrays of a few entries, into strips of a few rows and into pieces."""
-    for name, value in (("LEAST_SAVED", 1), ("STRIP", 256), ("LEAST_RUN", 8)):
+    for name, value in (("STRIP", 256), ("LEAST_RUN", 8)):
         monkeypatch.setattr(strips, name, value)
     monkeypatch.setattr(strips, "MOST_PIECES", 3)
     monkeypatch.setattr(strips, "FEW_STRIPS", 1)
@@ -165,7 +165,7 @@ def test_what_lies_between_never_exists_whole(rng: np.random.Generator) -> None:
     program = compile_graph(graph, [x, a])
     (step,) = list_strips(program)
     assert step.rounds > 10
-    with mock.patch.object(strips, "LEAST_SAVED", 2**60):
+    with mock.patch.object(strips, "STRIP", 2**60):
         whole = compile_graph(graph, [x, a])
     assert not list_strips(whole)
     assert program.memory < whole.memory / 4

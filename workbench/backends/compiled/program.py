@@ -423,10 +423,7 @@ class Program:
             If NumPy must run the program for these inputs, which has the words for
             what is wrong with them.
         """
-        try:
-            frame = self._frames.pop()
-        except IndexError:
-            frame = self._make_frame()
+        frame = self._take_frame()
         table, block = frame.table, frame.block
         bases = self._constants | frame.numbers
         for i, place, dtype in self._inputs:
@@ -482,8 +479,12 @@ class Program:
             self._frames.append(frame)
         return results
 
-    def _make_frame(self) -> Frame:
+    def _take_frame(self) -> Frame:
         """Return memory for a call, with all addresses that each call has alike."""
+        try:
+            return self._frames.pop()
+        except IndexError:
+            pass
         frame = Frame(self._size, self._numbers)
         if frame.block is None and self._size:
             frame.block = take_block(self._pool, self._size)[0]

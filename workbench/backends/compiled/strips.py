@@ -41,20 +41,18 @@ from workbench.backends.compiled.steps import (
 )
 from workbench.core.types import Spec
 
-#: Nothing is gained unless this many bytes no longer go to memory.
-LEAST_SAVED = 2**23
-#: What the steps of a strip hand on takes about so many bytes, which a cache holds.
+#: What the steps of a strip hand on takes about so many bytes, which a cache holds: the
+#: gradient of a mixture of normals took 0.66 of the time by hand with half of this and
+#: with this, 0.75 with twice as much, 0.79 with four times.
 STRIP = 2**20
 #: It takes as many as the matrices that products read again for each strip, and add to,
-#: if these take more. From this size on nothing is gained.
+#: if these take more. With so many the time is that of steps run whole, the memory not.
 LARGE_STRIP = 2**23
-#: A strip has at least so many bytes of an array side by side.
+#: A strip has at least so many bytes of an array side by side, some lines of the cache.
 LEAST_RUN = 2**8
 #: The strips are shared among cores in at most so many pieces, each with memory of its
-#: own, and of at least so many strips.
+#: own. A piece has at least so many strips, and an axis those of two pieces.
 MOST_PIECES, FEW_STRIPS = 16, 4
-#: So many lengths of axes are tried, those of the largest arrays.
-MOST_LENGTHS = 4
 
 
 def cut_strips(plan: Plan) -> None:
@@ -65,9 +63,9 @@ def cut_strips(plan: Plan) -> None:
             for n in {*buffer.spec.shape}:
                 sizes[n] = sizes.get(n, 0) + buffer.size
     lengths = sorted((n for n in sizes if n > 1), key=lambda n: -sizes[n])
-    found = [
-        _Cutter(plan, n) for n in lengths[:MOST_LENGTHS] if sizes[n] >= LEAST_SAVED
-    ]
+    least = 2 * FEW_STRIPS * STRIP
+    # Of the lengths of the largest arrays a few: each takes a walk over the plan.
+    found = [_Cutter(plan, n) for n in lengths[:4] if sizes[n] >= least]
     if found:
         best = max(found, key=lambda cutter: cutter.saved)
         if best.saved:
@@ -428,7 +426,7 @@ class _Group:
                     again += _count_bytes(use.view)
                 elif use.stride:
                     near = min(near, abs(use.stride))
-        if row * self.length < LEAST_SAVED or again > LARGE_STRIP:
+        if not row or again > LARGE_STRIP:
             return 0
         rows = max(max(STRIP, again) // row, LEAST_RUN // near)
         most = self.length // (2 * FEW_STRIPS)
