@@ -430,3 +430,27 @@ def test_dirichlet_and_multinomial() -> None:
     same(ours.multinomial(4, p).mean(), 4 * p)
     assert np.isnan(ours.multinomial.logpmf([1, 1], 2, [-0.5, 1.5]))
     assert repr(ours.dirichlet) == "<workbench.scipy.stats.dirichlet>"
+
+
+def test_allowed_parameters_and_finite_points_need_no_mask() -> None:
+    """A mask doubles the work of the gradient, and a fit has none to hide."""
+    x = np.array([0.3, -1.2, 40.0])
+
+    def steps(f: Any, at: Any) -> set[str]:
+        return {n.op.name for n in wb.trace(f)(at).interior}
+
+    def loss(s: Any) -> Any:
+        return np.sum(ours.t.logpdf(x, 2.4, 0.1, s))
+
+    assert "where" not in steps(loss, 2.0)
+    assert "where" not in steps(lambda s: ours.norm.cdf(x, 0.0, s), 2.0)
+    assert "where" in steps(loss, wb.Spec((), float))  # it may be anything
+    assert np.isnan(loss(np.float64(-1.0)))
+    assert np.isnan(wb.value_and_grad(loss)(-1.0)[0])
+    u = (x - 0.1) / 2.0
+    want = np.sum(-1 / 2.0 + 3.4 * u**2 / (2.4 + u**2) / 2.0)
+    np.testing.assert_allclose(wb.grad(loss)(2.0), want, rtol=1e-14)
+    # Points beyond any number, and degrees of freedom that vary, keep their forms.
+    assert ours.t.logpdf(np.inf, 2.4) == -np.inf
+    by_n = wb.grad(lambda n: np.sum(ours.t.logpdf(x, n)))(1e9)
+    assert abs(by_n) < 1e-12

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.autodiff.batch import UnrecordedError, pull_entries
 from workbench.autodiff.roots import RootCotangent, Roots, find_roots
 from workbench.autodiff.steps import (
     Part,
@@ -37,11 +39,12 @@ from workbench.core import (
     types,
     walk,
 )
-from workbench.core.dims import Dim, is_same_with_facts
+from workbench.core.dims import Dim
 from workbench.core.memory import Version, read_args
 from workbench.core.op import SINGULAR
 from workbench.core.residuals import LEAN, is_private
 from workbench.core.tensor import (
+    BATCHES,
     IDENTITY,
     MaskedTensor,
     Tensor,
@@ -286,6 +289,7 @@ def sweep_arrays(
     get, pop, take = arrived.get, arrived.pop, steps.pop
     #: Sums that the sweep has made, and that indices add to in place.
     totals: dict[int, Any] = {}
+    has_batch = not BATCHES.isdisjoint(map(type, arrived.values()))
     try:
         while steps:
             node, mask = take()
@@ -307,6 +311,8 @@ def sweep_arrays(
             if pull is None:
                 continue
             inputs, args = node.inputs, node.args
+            if has_batch and op.elementwise and not op.custom:
+                pull = partial(pull_entries, op)
             if op.keeps:
                 c = pull(mask, g, node._value, args, node.params)[0]
                 s = inputs[0].serial
@@ -613,6 +619,8 @@ def record_pull(
     if node.op.elementwise and pull is node.op.pull and types.is_repeated_number(g):
         given = g[(0,) * g.ndim]  # the program has a number then, not an array of it
     if node.op.limit is not None and pull is node.op.pull and define.has_limit(node, g):
+        if not BATCHES.isdisjoint(map(type, g)):
+            raise UnrecordedError("the limit is a derivative of what the walk computes")
         found = hooks.pull_limit(node, mask, g)
         if found is not None:
             return found
@@ -713,12 +721,9 @@ def fit_cotangent(c: Any, x: Array, node: Tensor | None = None) -> Any:
         c = np.full_like(array_of(x), c)
     have = shape_of(c)
     if not dims.is_same_shape(have, shape):
-        if (
-            node is not None
-            and node.facts
-            and is_same_with_facts(have, shape, node.facts)
-        ):
-            return _state_lengths(c, x)
+        if node is not None and not (node.op.elementwise or node.op.custom):
+            if _must_be_equal(node, c, have, shape):
+                return _state_lengths(c, x)
         if len(have) < len(shape) or any(
             not isinstance(n, Dim) and not isinstance(h, Dim) and n not in (1, h)
             for h, n in zip(have[len(have) - len(shape) :], shape, strict=True)
@@ -739,6 +744,23 @@ def fit_cotangent(c: Any, x: Array, node: Tensor | None = None) -> Any:
     if not types.is_differentiable(want):
         return None  # what has been rounded to integers does not vary
     return c.astype(want) if c.dtype != want else c
+
+
+def _must_be_equal(
+    node: Tensor, c: object, have: tuple[Any, ...], shape: tuple[Any, ...]
+) -> bool:
+    """Return whether a rule's cotangent has the shape of its primal where the op runs.
+
+    ``A @ x`` of two symbols needs two of their lengths to be one, which NumPy checks
+    when the program runs. Not asked of ops that broadcast operands, or of a user's.
+    """
+    return len(have) == len(shape) and not any(
+        (n == 1 or type(h) is int)
+        if type(n) is int
+        else dims.may_be_broadcast(h, (node, c))
+        for h, n in zip(have, shape, strict=True)
+        if not dims.is_same_shape((h,), (n,))
+    )
 
 
 def _state_lengths(c: Any, x: Any) -> Array:

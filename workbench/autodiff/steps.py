@@ -404,7 +404,6 @@ class Sealed(NamedTuple):
     items: Settings
 
 
-
 def _rule_of(
     node: Tensor, rule: define.Rule, inside: tuple[Any, ...]
 ) -> tuple[Op, Any, tuple[Any, ...], Sealed]:

@@ -635,7 +635,7 @@ class Cell:
                     if any(x.changes for x in traces.LOCAL.stack):
                         purify([output], min(opening.leaves, default=0))
             finally:
-                value = self._restore(value, tree)
+                value = self._restore(value)
         return output, value
 
     @contextmanager
@@ -699,7 +699,7 @@ class Cell:
 
     # After
 
-    def _restore(self, value: Any, tree: ast.Module) -> Any:
+    def _restore(self, value: Any) -> Any:
         """Make all values of the notebook plain, and that of the last expression."""
         for name in self.assigned_names:
             RUNTIME.name_value(self.names.get(name), name)
@@ -717,14 +717,6 @@ class Cell:
         standing = {} if self._is_swapped() else namespaces.STANDING
         made = PlainConverter(to_plain, standing, self.homes)
         made.convert_names(self.names, self.shell.user_ns_hidden)
-        for node in ast.walk(tree):
-            # Objects of foreign classes are converted where the cell assigns to them.
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                base = node.value
-                while isinstance(base, (ast.Attribute, ast.Subscript)):
-                    base = base.value
-                if isinstance(base, ast.Name) and base.id in self.names:
-                    made.convert_attributes(self.names[base.id])
         return made.convert(value)
 
     def _make_session(self, output: Any) -> Session:

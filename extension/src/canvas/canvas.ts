@@ -214,6 +214,7 @@ export class GraphCanvas extends Box {
       get size() {
         return picture.size;
       },
+      svg: () => this.drawSvg(),
       get layoutRan() {
         return LayoutRunner.shared.where;
       }
@@ -507,6 +508,8 @@ export interface ICanvasProbe {
   readonly leastText: number;
   /** The part of it, from the upper left, in which cards are seen. */
   readonly size: ISize;
+  /** What is seen, with all its texts. */
+  svg(): string;
   /** Where the last layout ran. */
   readonly layoutRan: 'worker' | 'page' | null;
 }

@@ -25,12 +25,10 @@ import {
   type IRect,
   type ISize,
   type IView,
+  LEGIBLE,
   rectOnPage,
   visibleBounds
 } from './viewport';
-
-/** Names of scopes can be clicked from this zoom on, where they can be read. */
-const LABELS = 0.62;
 
 /** A view with so many boxes and edges or more is drawn in tiles. */
 const HEAVY = 1500;
@@ -197,7 +195,7 @@ export class Picture {
     const { view } = this;
     const inX = (x - view.x) / view.scale;
     const inY = (y - view.y) / view.scale;
-    return this.scene?.hit(inX, inY, view.scale >= LABELS) ?? null;
+    return this.scene?.hit(inX, inY, view.scale >= LEGIBLE) ?? null;
   }
 
   /** The cards in sight with their tiles, on the page. */
@@ -316,7 +314,12 @@ export class Picture {
 
   private _resize(): void {
     const { clientWidth: width, clientHeight: height } = this._node;
-    if (this.camera.resize({ width, height })) {
+    const { selected } = this._state();
+    const chosen =
+      this.scene === null || selected === null
+        ? null
+        : placeOf(this.scene, this.scene.items.itemOf[selected]);
+    if (this.camera.resize({ width, height }, chosen)) {
       this._schedule();
     }
   }

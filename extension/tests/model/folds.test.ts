@@ -9,7 +9,7 @@ import { GraphState } from '../../src/model/state';
 import { alongLoopText, nodeSentence, stepText } from '../../src/ui/words';
 import { Program } from '../helpers/programs';
 
-const PATH = '×50 · lines 2–3';
+const PATH = 'loop, lines 2–3, 50 steps';
 
 /** A loop, as the kernel has found it; its gradients grow by half in each step. */
 function loop(times: number, scope = ''): Program {
@@ -57,7 +57,7 @@ describe('loops of a program', () => {
 
   test('a loop in a scope stands in that scope', () => {
     const graph = loop(10, 'rnn').graph();
-    const path = 'rnn/×10 · lines 2–3';
+    const path = 'rnn/loop, lines 2–3, 10 steps';
     expect(graph.fold(2)).toBe(path);
     expect(graph.scopes.get(path)).toMatchObject({ parent: 'rnn', depth: 1 });
   });
@@ -293,7 +293,7 @@ describe('the norms along a loop', () => {
 });
 
 describe('a loop in a loop', () => {
-  const [OUTER, INNER] = ['×6 · lines 2–4', '×6 · lines 2–4/×8 · line 3'];
+  const [OUTER, INNER] = ['loop, lines 2–4, 6 steps', 'loop, lines 2–4, 6 steps/loop, line 3, 8 steps'];
 
   /** Six iterations of a multiply, eight tanh and a sine; the kernel's numbers. */
   function nest(): { graph: Graph; node: (i: number, j: number) => number } {
@@ -343,7 +343,7 @@ describe('a loop in a loop', () => {
     expect(items.itemOf[node(2, 7)]).toBe(card);
     expect(items.itemOf[node(1, 7)]).not.toBe(card);
     expect(items.scope[card]).toBe(INNER);
-    expect(foldLabel(graph, items, card)).toBe('×8 · line 3');
+    expect(foldLabel(graph, items, card)).toBe('loop, line 3, 8 steps');
     expect(items.groups[items.member[card]]).toBe(OUTER);
     const scale = scaleOf(graph.count, one => graph.gradNorm(one));
     expect(sparklinesOf(graph, items, scale).get(card)!.height).toHaveLength(8);

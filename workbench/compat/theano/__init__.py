@@ -66,7 +66,7 @@ from workbench.compat.theano.functions import (
 )
 from workbench.compat.theano.gof import Constant, Type, Variable
 from workbench.compat.theano.gradient import Lop, Rop, grad, subgraph_grad
-from workbench.compat.theano.install import install, uninstall
+from workbench.compat.theano.install import NAMESPACE, install, uninstall
 from workbench.compat.theano.op import (
     Apply,
     NotScalarConstantError,
@@ -158,8 +158,4 @@ def _asarray(a: Any, dtype: npt.DTypeLike | None, order: Any = None) -> Any:
     return np.asarray(a, dtype=types.dtype_name(dtype), order=order)
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(
-        f"theano.{name} does not exist in Workbench; theano.__all__ lists the names"
-        " that do."
-    )
+__getattr__ = NAMESPACE.fall_back()

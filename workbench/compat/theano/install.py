@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
-from importlib.abc import MetaPathFinder
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from workbench.compat.namespace import ForeignNamespace
 from workbench.core.methods import Conversions
 from workbench.core.op import declare
 from workbench.core.shared import Shared
 from workbench.core.tensor import IDENTITY, Tensor
-from workbench.core.types import ArrayLike
-from workbench.errors import UsageError
 
 __all__ = ["install", "uninstall"]
 
@@ -116,8 +114,6 @@ def end() -> None:
 
 # Finding the modules
 
-ROOT = __name__.rpartition(".")[0]
-
 #: Where each module of Theano's is found, from the package on.
 PLACES = """
     compile compile.builders compile.debugmode compile.function_module compile.io
@@ -136,29 +132,9 @@ PLACES = """
 #: Modules whose name is a function's here: what they held is found there.
 ELSEWHERE = {"tensor.var": "tensor"}
 
-
-class _Unknown(MetaPathFinder):
-    """Says that a module of Theano's is missing, and lists those that exist."""
-
-    def find_spec(
-        self, name: str, path: Any = None, target: ArrayLike | None = None
-    ) -> None:
-        if name.startswith("theano."):
-            raise ModuleNotFoundError(
-                f"{name} is not known to Workbench. Of Theano's modules it has"
-                f" {', '.join(sorted(PLACES))}.",
-                name=name,
-            )
-
-
-UNKNOWN = _Unknown()
-
-
-def _find_module(place: str) -> Any:
-    found: Any = sys.modules[ROOT]
-    for part in ELSEWHERE.get(place, place).split("."):
-        found = getattr(found, part)
-    return found
+NAMESPACE = ForeignNamespace(
+    "theano", __name__.rpartition(".")[0], PLACES, ELSEWHERE, begin, end
+)
 
 
 def install() -> ModuleType:
@@ -187,26 +163,9 @@ def install() -> ModuleType:
     TensorType(float64, scalar)
     >>> theano.uninstall()
     """
-    ours = sys.modules[ROOT]
-    known = sys.modules.get("theano")
-    if known is not None and known is not ours:
-        raise UsageError(
-            f"theano itself has been imported, from {getattr(known, '__file__', '?')}."
-            " Call install() before anything imports it, in a fresh process."
-        )
-    sys.modules["theano"] = ours
-    for place in [*PLACES, *ELSEWHERE]:
-        sys.modules[f"theano.{place}"] = _find_module(place)
-    if UNKNOWN not in sys.meta_path:
-        sys.meta_path.insert(0, UNKNOWN)
-    begin()
-    return ours
+    return NAMESPACE.install()
 
 
 def uninstall() -> None:
     """Undo `install`; names that programs have imported already stay."""
-    if sys.modules.get("theano") is sys.modules[ROOT]:
-        end()
-        sys.meta_path.remove(UNKNOWN)
-        for name in ["theano", *(f"theano.{place}" for place in [*PLACES, *ELSEWHERE])]:
-            sys.modules.pop(name, None)
+    NAMESPACE.uninstall()

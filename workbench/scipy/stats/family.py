@@ -65,18 +65,26 @@ def is_numeral(x: Any) -> bool:
 
 def match_dtypes(shapes: list[Any], *others: Any) -> list[Any]:
     """Return shape parameters; Python numbers in the float dtype of the others."""
-    kinds = [dtype_of(x) for x in (*shapes, *others) if not is_weak(x)]
+    kinds = [dtype_of(x) for x in (*shapes, *others) if not is_numeral(x)]
     floats = [kind for kind in kinds if kind.kind == "f"]
     if not floats or len(kinds) == len(shapes) + len(others):
         return shapes
     kind = np.result_type(*floats)
-    return [kind.type(s) if is_weak(s) else s for s in shapes]
+    return [
+        kind.type(s) if is_weak(s) else np.astype(s, kind) if is_numeral(s) else s
+        for s in shapes
+    ]
 
 
 def is_certain(condition: ArrayLike) -> bool:
-    """Return whether a condition on plain parameters holds everywhere, for good."""
-    plain = isinstance(condition, (bool, np.bool_, np.ndarray))
-    return plain and bool(np.all(condition))
+    """Return whether a condition holds everywhere, as far as Python can know it.
+
+    That is for plain parameters, and for those of a trace with values, where it is a
+    decision like that of an ``if``.
+    """
+    if getattr(condition, "_value", condition) is None:
+        return False
+    return bool(np.all(condition))
 
 
 def unwrap_scalar(y: Any) -> Any:
@@ -357,10 +365,9 @@ class Continuous(Family):
         low, high = self.find_ends(shapes)
         inner = self._functions.get("inner")
         whole = not callable(self._support) and (low, high) == (-INF, INF)
-        if (
-            inner is None
-            and whole
-            and (is_certain(np.isfinite(x)) or _is_traced_density(x, density))
+        if whole and (
+            (inner is None and _is_traced_density(x, density))
+            or is_certain(np.isfinite(x if inner is None else z))
         ):
             return z, None, None, valid, shapes, scale
         below = np.less_equal(z, low) if self.has_function("open") else np.less(z, low)

@@ -23,6 +23,7 @@ from workbench.scipy.stats.family import (
     Continuous,
     Discrete,
     F,
+    is_certain,
     log_of,
     unwrap_scalar,
 )
@@ -69,11 +70,21 @@ def _t_entropy(n: Array) -> Array:
     return np.where(large, LOG_ROOT_TWO_PI + 0.5 + rest, direct)
 
 
+def _log_t(z: Array, n: Array) -> Array:
+    """Return the log density; by its plain form for degrees of freedom that are given.
+
+    The other one is for derivatives by these, and for infinitely many.
+    """
+    if isinstance(n, Tensor) or not is_certain(np.isfinite(n)):
+        return log_t_density(n, z)
+    return log_t_density(n, np.zeros_like(n)) - 0.5 * (n + 1) * np.log1p(z * z / n)
+
+
 t = Continuous(
     "t",
     "df",
     inner=lambda n: 0.0,
-    logpdf=lambda z, n: log_t_density(n, z),
+    logpdf=_log_t,
     cdf=lambda z, n: F.stdtr(n, z),
     sf=lambda z, n: F.stdtr(n, -z),
     ppf=lambda q, n: F.stdtrit(n, q),

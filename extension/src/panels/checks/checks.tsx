@@ -79,6 +79,7 @@ function drawDoctor(host: IHost): JSX.Element {
         findings === null ? DOCTOR_HINT : foundText(findings),
         whole && findings.list.length === 0 ? 'right' : null
       )}
+      {findings?.step !== undefined && drawExamined(host, findings.step)}
       <LastEdit host={host} />
       <ol className="workbench-Findings" role="list">
         {graph !== null &&
@@ -89,6 +90,21 @@ function drawDoctor(host: IHost): JSX.Element {
           ))}
       </ol>
     </section>
+  );
+}
+
+/** The step that the doctor has looked at, where that is not the one shown. */
+function drawExamined({ recording }: IHost, step: number): JSX.Element | false {
+  const at = recording.shown ?? recording.count;
+  return (
+    at !== step && (
+      <p className="workbench-Examined">
+        {`Of step ${formatCount(step)}, where it began, with the overrides of now. `}
+        <Button look="link" disabled={!recording.canGo} onClick={() => recording.goTo(step)}>
+          Go there
+        </Button>
+      </p>
+    )
   );
 }
 

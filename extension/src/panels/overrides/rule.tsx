@@ -107,7 +107,12 @@ export class Draft {
       return () => undefined;
     }
     const { id } = this._options;
-    const asked = connection.ask('check-expression', { target, rule, id });
+    const asked = connection.ask('check-expression', {
+      target,
+      rule,
+      id,
+      ...this._host.recording.about
+    });
     return asked.answer.then(({ ok, message }) => () => {
       this._tell(message || (ok ? 'ok' : 'not a rule'), ok);
       this._options.checked?.(ok ? rule : null);

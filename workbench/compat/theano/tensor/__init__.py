@@ -27,6 +27,7 @@ from workbench.compat.theano.gradient import (
     jacobian,
     verify_grad,
 )
+from workbench.compat.theano.install import NAMESPACE
 from workbench.compat.theano.op import NotScalarConstantError, as_op, scalar_value
 from workbench.compat.theano.tensor import (
     elementwise,
@@ -134,9 +135,10 @@ __all__ = [
 __all__ += sorted(TABLE)
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(
-        f"theano.tensor.{name} is not known to Workbench. NumPy's functions take"
-        " variables as they are: np."
-        f"{name if hasattr(np, name) else 'sin'}(x)."
-    )
+__getattr__ = NAMESPACE.fall_back(
+    "tensor",
+    cure=lambda name: (
+        "NumPy's functions take variables as they are:"
+        f" np.{name if hasattr(np, name) else 'sin'}(x)."
+    ),
+)

@@ -1,0 +1,433 @@
+"""`autograd.extend`: functions with derivatives of one's own, and vector spaces.
+
+A primitive is a function that is not looked into: each call of it in a program is one
+node, made by `workbench.custom_vjp`, whose rules are those that `defvjp` and `defjvp`
+have given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce, wraps
+from itertools import count
+from typing import Any, NoReturn
+
+import numpy as np
+
+import workbench.custom.functions as functions
+from workbench.compat.autograd.boxes import (
+    Box,
+    Handle,
+    find_live,
+    getval,
+    new_box,
+)
+from workbench.compat.autograd.vector_spaces import VSpace, vspace
+from workbench.core.op import FUNCTIONS, UFUNCS
+from workbench.overrides.node import has_derivative
+from workbench.overrides.override import override
+from workbench.overrides.override_blocks import overrides
+
+__all__ = [
+    "Box",
+    "JVPNode",
+    "SparseObject",
+    "VJPNode",
+    "VSpace",
+    "def_linear",
+    "defjvp",
+    "defjvp_argnum",
+    "defjvp_argnums",
+    "defvjp",
+    "defvjp_argnum",
+    "defvjp_argnums",
+    "notrace_primitive",
+    "primitive",
+    "register_notrace",
+    "vspace",
+]
+
+Function = Callable[..., Any]
+
+#: The rules of primitives: of positions, value and arguments they make the maps.
+primitive_vjps: dict[Function, Function] = {}
+primitive_jvps: dict[Function, Function] = {}
+#: Primitives that are called with values, and leave no trace.
+NOT_TRACED: set[Function] = set()
+
+
+class Node:
+    """A node of a trace, as `autograd.tracer.trace` makes them; to be subclassed."""
+
+    __slots__: Sequence[str] = ()
+
+    def __init__(
+        self,
+        value: Any,
+        fun: Function,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        parent_argnums: tuple[int, ...],
+        parents: tuple[Node, ...],
+    ) -> None:
+        raise NotImplementedError(f"{type(self).__name__} defines no __init__")
+
+    def initialize_root(self, *args: Any, **kwargs: Any) -> None:
+        """Set what a node without parents has."""
+        raise NotImplementedError(f"{type(self).__name__} has no initialize_root")
+
+    @classmethod
+    def new_root(cls, *args: Any, **kwargs: Any) -> Any:
+        """Return a node without parents."""
+        root = cls.__new__(cls)
+        root.initialize_root(*args, **kwargs)
+        return root
+
+
+class VJPNode(Node):
+    """A node of reverse mode: its parents, and the map from a cotangent to theirs."""
+
+    __slots__ = ("parents", "vjp")
+
+    def __init__(
+        self,
+        value: Any,
+        fun: Function,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        parent_argnums: tuple[int, ...],
+        parents: tuple[Node, ...],
+    ) -> None:
+        self.parents: Sequence[Node] = parents
+        self.vjp: Function = lambda g: fun.vjp(g, parent_argnums)  # type: ignore[attr-defined]
+
+    def initialize_root(self) -> None:
+        """Set that nothing lies before it."""
+        self.parents = ()
+        self.vjp = lambda g: ()
+
+
+class JVPNode(Node):
+    """A node of forward mode: its tangent."""
+
+    __slots__ = ("g",)
+
+    def initialize_root(self, g: Any) -> None:
+        """Set the tangent that a trace begins with."""
+        self.g = g
+
+
+class SparseObject:
+    """A cotangent that knows how to add itself to a vector."""
+
+    __slots__ = ("mut_add", "vs")
+
+    def __init__(self, vs: Any, mut_add: Function) -> None:
+        self.vs, self.mut_add = vs, mut_add
+
+
+VSpace.register(SparseObject, lambda x: x.vs)
+
+
+# Primitives
+
+
+def primitive(f_raw: Function) -> Function:
+    """Return a function that is one node of a program, whatever code stands in it.
+
+    Its derivatives are given by `defvjp` and `defjvp`; forward mode is the transpose
+    of reverse mode where only that is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from workbench.compat.autograd import grad
+    >>> from workbench.compat.autograd.extend import defvjp, primitive
+    >>> @primitive
+    ... def cube(x):
+    ...     return x**3
+    >>> defvjp(cube, lambda ans, x: lambda g: g * 3 * x**2)
+    >>> float(grad(cube)(2.0)), float(grad(grad(cube))(2.0))
+    (12.0, 12.0)
+    """
+    made: dict[Any, Any] = {}
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if any(type(x) in Box.type_mappings.values() for x in args):
+            return _call_with_objects(call, f_raw, args, kwargs)
+        varying = tuple([i for i, x in enumerate(args) if find_live(x)])
+        if not varying:
+            return f_raw(*args, **kwargs)
+        if call in NOT_TRACED:
+            return f_raw(*map(getval, args), **kwargs)
+        rules = primitive_vjps.get(call), primitive_jvps.get(call)
+        key = varying, *map(id, rules)
+        found = made.get(key)
+        if found is None:
+            if rules == (None, None):
+                _refuse("VJP", call, varying)
+            found = made[key] = _make_custom(call, f_raw, varying, *rules)
+        return found(*args, **kwargs)
+
+    try:
+        call = wraps(f_raw)(call)
+    except (AttributeError, TypeError):  # it has no name
+        pass
+    call.fun = f_raw  # type: ignore[attr-defined]
+    call._is_autograd_primitive = True  # type: ignore[attr-defined]
+    return call
+
+
+def _make_custom(
+    call: Function,
+    f_raw: Function,
+    varying: tuple[int, ...],
+    vjp: Function | None,
+    jvp: Function | None,
+) -> Any:
+    """Return the function of a primitive's calls in which these arguments vary."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return f_raw(*args, **kwargs)
+
+    run.__name__ = run.__qualname__ = str(getattr(f_raw, "__name__", "primitive"))
+    run.__module__ = str(getattr(f_raw, "__module__", __name__))
+    custom = functions.custom_vjp(run)
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        value = call(*args, **kwargs)  # on Tensors a node, for a higher derivative
+        return value, (value, args, kwargs)
+
+    def backward(kept: Any, g: Any) -> Any:
+        assert vjp is not None
+        pulled = list(vjp(varying, *kept)(g))
+        gradients: list[Any] = [None] * len(kept[1])
+        for i, c in zip(varying, pulled, strict=True):
+            gradients[i] = c.mut_add(c.vs.zeros()) if type(c) is SparseObject else c
+        return tuple(gradients)
+
+    def push(args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
+        assert jvp is not None
+        value = call(*args)
+        return value, jvp(varying, [tangents[i] for i in varying], value, args, {})
+
+    if vjp is not None:
+        custom.defvjp(forward, backward)
+    if jvp is not None:
+        custom.defjvp(push)
+    return custom
+
+
+def _refuse(what: str, fun: Function, argnums: Sequence[int]) -> NoReturn:
+    name = getattr(fun, "__name__", fun)
+    give = "defvjp" if what == "VJP" else "defjvp"
+    raise NotImplementedError(
+        f"{what} of {name} wrt argnums {tuple(argnums)} not defined. Give it by"
+        f" {give}({name}, ...)."
+    )
+
+
+def _call_with_objects(
+    call: Function, f_raw: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Call a primitive on objects of the user's types, in boxes.
+
+    The node in the program takes their handles and the arrays that vary. When a
+    cotangent comes back, the objects' parts of it go to the handles.
+    """
+    boxed = {
+        i: x._node for i, x in enumerate(args) if type(x) in Box.type_mappings.values()
+    }
+    inner = tuple([x._value if i in boxed else x for i, x in enumerate(args)])
+    arrays = [i for i, x in enumerate(inner) if i not in boxed and find_live(x)]
+    varying = tuple(sorted([*boxed, *arrays]))
+    maker = primitive_vjps.get(call)
+    if maker is None:
+        _refuse("VJP", call, varying)
+    value = f_raw(*[getval(x) for x in inner], **kwargs)
+    is_object = type(value) in Box.type_mappings
+    handle = Handle(None, vspace(value)) if is_object else None
+
+    def run(*leaves: Any) -> Any:
+        return 0.0 if is_object else value
+
+    def pull(node: Any, g: Any) -> Any:
+        full = list(inner)
+        for i, x in zip(arrays, node.inputs[len(boxed) :], strict=True):
+            full[i] = x
+        arriving = g if handle is None else handle.take()
+        given = dict(
+            zip(varying, maker(varying, value, full, kwargs)(arriving), strict=True)
+        )
+        for i, of in boxed.items():
+            of.add(given[i])
+        return [*(np.zeros_like(of.number) for of in boxed.values()),
+                *(given[i] for i in arrays)]  # fmt: skip
+
+    run.__name__ = str(getattr(f_raw, "__name__", "primitive")).strip("_") or "call"
+    node = functions.custom_vjp(run, pull)(
+        *(of.number for of in boxed.values()), *(inner[i] for i in arrays)
+    )
+    if handle is None:
+        return node
+    handle.number = node
+    return new_box(value, None, handle)
+
+
+def notrace_primitive(f_raw: Function) -> Function:
+    """Return a function that is called with the values of its arguments."""
+
+    @wraps(f_raw)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return f_raw(*map(getval, args), **kwargs)
+
+    return call
+
+
+def register_notrace(trace_type: type, primitive_fun: Function) -> None:
+    """Let calls of a primitive leave no trace: they have no derivative."""
+    NOT_TRACED.add(primitive_fun)
+
+
+# Their rules
+
+
+def _register(rules: dict[Function, Function], fun: Function, rule: Function) -> None:
+    rules[fun] = rule
+    if getattr(fun, "_is_autograd_primitive", False):
+        return
+    if fun not in UFUNCS and fun not in FUNCTIONS:  # of a name that we lack
+        name = getattr(fun, "__name__", fun)
+        raise TypeError(
+            f"{name} is no primitive. Decorate it, or write {name} ="
+            f" primitive({name}), before its rules are given."
+        )
+    _replace_rule(fun)
+
+
+def _replace_rule(fun: Function) -> None:
+    """Put the rules that were given in the place of those that NumPy's function has."""
+    vjp, jvp = primitive_vjps.get(fun), primitive_jvps.get(fun)
+
+    def pull(node: Any, g: Any) -> Any:
+        assert vjp is not None
+        places = [i for i, x in enumerate(node.inputs) if has_derivative(x)]
+        made = vjp(tuple(places), node.outputs[0], node.inputs, dict(node.params))(g)
+        found = dict(zip(places, made, strict=True))
+        return [found.get(i) for i in range(len(node.inputs))]
+
+    def push(node: Any, *tangents: Any) -> Any:
+        assert jvp is not None
+        places = tuple([i for i, t in enumerate(tangents) if t is not None])
+        gs = [tangents[i] for i in places]
+        return jvp(places, gs, node.outputs[0], node.inputs, dict(node.params))
+
+    settings: dict[str, Any] = {}
+    if vjp is not None:
+        settings["vjp"] = pull
+    if jvp is not None:
+        settings["jvp"] = push
+    overrides(override(fun, **settings)).__enter__()
+
+
+def defvjp_argnums(fun: Function, vjpmaker: Function) -> None:
+    """Give the rule ``(argnums, ans, args, kwargs) -> (g -> gradients)``."""
+    _register(primitive_vjps, fun, vjpmaker)
+
+
+def defvjp_argnum(fun: Function, vjpmaker: Function) -> None:
+    """Give the rule ``(argnum, ans, args, kwargs) -> (g -> gradient)``."""
+
+    def rule(argnums: Any, *call: Any) -> Function:
+        maps = [vjpmaker(i, *call) for i in argnums]
+        return lambda g: [pull(g) for pull in maps]
+
+    defvjp_argnums(fun, rule)
+
+
+def defvjp(
+    fun: Function, *vjpmakers: Any, argnums: Iterable[int] | None = None
+) -> None:
+    """Give the gradient by each argument: ``(ans, *args) -> (g -> gradient)``.
+
+    Parameters
+    ----------
+    fun
+        A primitive; or a function of NumPy, whose own gradient gives way.
+    vjpmakers
+        One for each argument; None for one whose gradient is zero.
+    argnums
+        The positions of these arguments; by default the first ones.
+    """
+    makers = dict(zip(count() if argnums is None else argnums, vjpmakers, strict=False))
+    for maker in vjpmakers:
+        if maker is not None and not callable(maker):
+            raise TypeError(f"Bad VJP '{maker}' for '{_name_of(fun)}'")
+
+    def rule(argnums: Any, ans: Any, args: Any, kwargs: Any) -> Function:
+        missing = [i for i in argnums if i not in makers]
+        if missing:
+            _refuse("VJP", fun, missing)
+        maps = [
+            _pull_nothing if (make := makers[i]) is None else make(ans, *args, **kwargs)
+            for i in argnums
+        ]
+        return lambda g: [pull(g) for pull in maps]
+
+    defvjp_argnums(fun, rule)
+
+
+def _pull_nothing(g: Any) -> None:
+    return None
+
+
+def _name_of(fun: Function) -> Any:
+    return getattr(fun, "__name__", fun)
+
+
+def defjvp_argnums(fun: Function, jvpmaker: Function) -> None:
+    """Give the rule ``(argnums, gs, ans, args, kwargs) -> tangent``."""
+    _register(primitive_jvps, fun, jvpmaker)
+
+
+def defjvp_argnum(fun: Function, jvpmaker: Function) -> None:
+    """Give the rule ``(argnum, g, ans, args, kwargs) -> tangent``; these are added."""
+
+    def rule(argnums: Any, gs: Any, ans: Any, args: Any, kwargs: Any) -> Any:
+        each = [
+            jvpmaker(i, g, ans, args, kwargs) for i, g in zip(argnums, gs, strict=True)
+        ]
+        return reduce(vspace(ans).add, each)
+
+    defjvp_argnums(fun, rule)
+
+
+def defjvp(fun: Function, *jvpfuns: Any, argnums: Iterable[int] | None = None) -> None:
+    """Give the tangent by each argument: ``(g, ans, *args) -> tangent``.
+
+    ``"same"`` says that the function is linear in an argument, None that the tangent is
+    zero.
+    """
+    rules = dict(zip(count() if argnums is None else argnums, jvpfuns, strict=False))
+    for given in jvpfuns:
+        if given is not None and given != "same" and not callable(given):
+            raise TypeError(f"Bad JVP '{given}' for '{_name_of(fun)}'")
+
+    def rule(i: int, g: Any, ans: Any, args: Any, kwargs: Any) -> Any:
+        if i not in rules:
+            _refuse("JVP", fun, [i])
+        if rules[i] is None:
+            return vspace(ans).zeros()
+        if rules[i] == "same":
+            return fun(*args[:i], g, *args[i + 1 :], **kwargs)
+        return rules[i](g, ans, *args, **kwargs)
+
+    defjvp_argnum(fun, rule)
+
+
+def def_linear(fun: Function) -> None:
+    """Say that a primitive is linear in each of its arguments."""
+    defjvp_argnum(
+        fun,
+        lambda i, g, ans, args, kwargs: fun(*args[:i], g, *args[i + 1 :], **kwargs),
+    )

@@ -1,0 +1,63 @@
+"""`autograd.numpy`: NumPy's own functions, which Tensors answer, and a few habits.
+
+What makes arrays (``array``, ``full``, ``zeros``, ...) takes Tensors, and lets them be
+stored, as in traced code that imports NumPy itself. What joins arrays takes generators
+too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from numpy import fft, linalg, random
+
+from workbench.compat.autograd.boxes import ArrayBox, Box
+from workbench.compat.autograd.install import NAMESPACE
+from workbench.numpy.namespaces import BY_ID
+
+# All names of NumPy's, at once: a program looks them up in each step.
+globals().update(
+    {name: BY_ID.get(id(x), x) for name, x in vars(np).items() if name[:2] != "__"}
+)
+
+__version__ = np.__version__
+__all__ = ["ArrayBox", "Box", "fft", "linalg", "make_diagonal", "random"]
+__all__ += [name for name in np.__all__ if name not in __all__]
+
+
+def _take_iterables(name: str) -> Callable[..., Any]:
+    """Return a function that joins arrays, which takes a generator of them too."""
+    function: Any = globals()[name]
+
+    @wraps(function)
+    def join(arrays: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(arrays, (list, tuple, np.ndarray)):
+            arrays = list(arrays)
+        return function(arrays, *args, **kwargs)
+
+    return join
+
+
+globals().update(
+    {
+        name: _take_iterables(name)
+        for name in "column_stack concatenate dstack hstack stack vstack".split()
+    }
+)
+row_stack = globals()["vstack"]
+
+
+def make_diagonal(D: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """Return matrices with the last axis of an array on their diagonals."""
+    if (offset, axis1, axis2) != (0, -1, -2):
+        raise NotImplementedError(
+            "make_diagonal takes offset=0, axis1=-1, axis2=-2 alone; np.diag makes one"
+            " matrix of a vector, on any diagonal."
+        )
+    return D[..., None] * np.eye(D.shape[-1])
+
+
+__getattr__ = NAMESPACE.fall_back("numpy", np)
