@@ -486,6 +486,8 @@ class Cell:
         self.decisions: list[traces.Decision] = []
         #: The names that the cell binds.
         self.assigned_names: list[str] = []
+        #: Names of arrays that have another one: of ``u = u0`` the input is both.
+        self.aliases: dict[str, Tensor] = {}
         #: The places that have had a warning of NumPy's.
         self.warned: Warned = set()
         #: What it has traced before it failed.
@@ -702,7 +704,10 @@ class Cell:
     def _restore(self, value: Any) -> Any:
         """Make all values of the notebook plain, and that of the last expression."""
         for name in self.assigned_names:
-            RUNTIME.name_value(self.names.get(name), name)
+            assigned = self.names.get(name)
+            RUNTIME.name_value(assigned, name)
+            if isinstance(assigned, Tensor) and assigned.name != name:
+                self.aliases[name] = assigned
 
         known: dict[int, tuple[Any, Any]] = {}
 
@@ -745,13 +750,14 @@ class Cell:
             )
         nodes = {x.serial for x in self._find_nodes(output)}
         inputs = [x for x in self.leaves.values() if x.serial in nodes]
+        aliases = {name: x for name, x in self.aliases.items() if x.serial in nodes}
         wrt: list[Any] = []
         for name in options.wrt:
             leaf = self.leaves.get(name)
             if leaf is None or (
                 leaf.serial not in nodes and name in self.assigned_names
             ):
-                wrt.append(name)
+                wrt.append(aliases.get(name, name))
                 continue
             wrt.append(leaf)
             if leaf.serial not in nodes:
@@ -775,6 +781,9 @@ class Cell:
                 seed=seed,
                 lent=self.lent_arrays,
                 backend=options.backend,
+            )
+            session.nodes.aliases.update(
+                (name, session.nodes.find(x)) for name, x in aliases.items()
             )
             # Now, so that errors and warnings of derivatives belong to this cell.
             session.require_backward()

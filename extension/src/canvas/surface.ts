@@ -286,6 +286,18 @@ export class Picture {
     const places = [now, ...ends.map(end => after.items.itemOf[end])].map(one =>
       placeOf(after, one)
     );
+    // What was opened by hand is what the reader wants to see, with its ends or alone.
+    const opened = held === null ? [] : openedBy(before, item, after, counterparts);
+    if (opened.length > 1) {
+      const whole = boundsAround(opened);
+      if (
+        opened.every(place => this.camera.sees(place)) ||
+        this.camera.gather(boundsAround([...opened, ...places])) ||
+        this.camera.gather(whole)
+      ) {
+        return;
+      }
+    }
     if (
       ends.length > 0 &&
       places.some(place => !this.camera.sees(place)) &&
@@ -550,6 +562,22 @@ function placeOf({ items, layout }: Scene, item: number): IRect {
     width: left[item] + right[item],
     height: MEASURES.height
   };
+}
+
+/** The places of what stood in one card before. */
+function openedBy(
+  before: Scene,
+  card: number,
+  after: Scene,
+  counterparts: Int32Array
+): IRect[] {
+  const { node, scope } = after.items;
+  const path = before.items.scope[card];
+  return Array.from(node.keys())
+    .filter(item => scope[item] === null || scope[item] !== path)
+    .filter(item => counterparts[node[item]] >= 0)
+    .filter(item => before.items.itemOf[counterparts[node[item]]] === card)
+    .map(item => placeOf(after, item));
 }
 
 function boundsAround(rects: readonly IRect[]): IBounds {

@@ -54,6 +54,8 @@ export interface INodeHost {
   reveal(node: number): void;
   /** Whether there is a cell to go to. */
   readonly canReveal: boolean;
+  /** Whether it is a page of its own, with no cell to run. */
+  readonly alone: boolean;
   /** Ask for a plot and show it in the drawer. */
   plot(kind: PlotKind, of: number | null, wrt: number[]): void;
   /** Put text on the clipboard; true if that worked. */
@@ -68,8 +70,6 @@ export interface IHost extends INodeHost {
   readonly shown: GraphState;
   /** Why there is no simplified derivative to show; null if there is one. */
   readonly unsimplified: string | null;
-  /** Whether it is a page of its own, with no cell to run. */
-  readonly alone: boolean;
   fitGraph(): void;
   /** Bring a node to the middle if it is not in sight. */
   find(node: number): void;

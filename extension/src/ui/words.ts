@@ -185,7 +185,9 @@ export function nonFiniteText(graph: Graph, node: number): string {
     case 'origin':
       return `value: ${entries}: it begins here`;
     case 'follower':
-      return `value: ${entries}, from what it reads`;
+      return graph.kind(node) === 'op'
+        ? `value: ${entries}, from what it reads`
+        : `value: ${entries}, from a step before`;
     case 'harmless':
       return `value: ${entries}, harmless: what reads it is finite`;
     case 'none':
@@ -369,7 +371,7 @@ export function effectsLine(
 export function ratioText(ratio: number | null): string {
   return ratio === null || !Number.isFinite(ratio)
     ? 'not a finite number'
-    : `off by ${formatNumber(ratio, 2)} tolerances`;
+    : `${formatNumber(ratio, 2)} times the allowed error`;
 }
 
 export const BEFORE = ' (before the last change)';

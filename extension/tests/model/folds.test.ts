@@ -146,6 +146,30 @@ describe('what is open', () => {
     expect(state.folded.has(PATH)).toBe(true);
   });
 
+  test('its card opens the iteration of the node that is selected', () => {
+    const state = shown(50);
+    const { nodes } = state.graph!.loopAt(PATH)!;
+    state.select(nodes[nodes.length - 1]);
+    state.toggleFold(PATH);
+    expect(state.folding.open.get(PATH)).toBe(49);
+  });
+
+  test('a hit in a folded scope opens it, and all around it', () => {
+    const program = new Program();
+    const x = program.input('x');
+    const hidden = program.op('sinh', [x], { scope: 'a/b' });
+    program.op('sum', [hidden], { name: 'loss' });
+    const state = new GraphState();
+    state.setGraph(program.graph());
+    for (const path of ['a/b', 'a']) {
+      state.toggleFold(path);
+    }
+    expect(state.folded.size).toBe(2);
+    state.search('sinh');
+    expect(state.nextMatch()).toBe(hidden);
+    expect(state.folded.size).toBe(0);
+  });
+
   test.each([
     [400, 49],
     [-3, 0],
@@ -378,7 +402,7 @@ describe('a loop in a loop', () => {
     const { graph, node } = nest();
     const state = new GraphState();
     state.setGraph(graph);
-    state.revealIteration(node(4, 6));
+    state.reveal(node(4, 6));
     expect(state.folding.open.get(OUTER)).toBe(4);
     expect(state.folding.open.get(INNER)).toBe(6);
     expect(state.folding.isInSight(INNER)).toBe(true);

@@ -86,6 +86,10 @@ export class Inside extends View implements INodeHost {
     return this._panel.asking;
   }
 
+  get alone(): boolean {
+    return this._panel.alone;
+  }
+
   get recording(): IHost['recording'] {
     return this._panel.recording;
   }

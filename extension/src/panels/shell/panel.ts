@@ -264,6 +264,11 @@ export class GraphPanel extends Frame implements IHost {
     this._inspector.showTab('checks');
   }
 
+  /** Put the keyboard on the tab of the inspector that is open. */
+  focusInspector(): void {
+    this._inspector.focusTab();
+  }
+
   /** All overrides, with the keyboard in their list. */
   showOverrides(): void {
     this._inside.leave(0);
