@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -252,6 +254,29 @@ def test_a_branch_not_taken_stays_out_of_a_matrix(mode: Any) -> None:
     expected = np.tril(np.broadcast_to([3.0, 3.0, 0.25], (3, 3)))
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(jacobian(f, mode=mode)(x), expected)
+
+
+@pytest.mark.parametrize("mode", ["fwd", "rev"])
+def test_a_sweep_holds_few_values_at_a_time(
+    mode: Any, rng: np.random.Generator
+) -> None:
+    B, x = rng.standard_normal((200, 200)) / 20, rng.standard_normal(200)
+
+    def chain(x: Any) -> Any:
+        for _ in range(20):
+            x = np.tanh(B @ x)
+        return x
+
+    J = jacobian(chain, mode=mode)
+    J(x)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        J(x)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * B.nbytes
 
 
 def test_a_rule_is_called_once_for_all_vectors(rng: np.random.Generator) -> None:

@@ -184,7 +184,7 @@ def test_grids(method: str, rank: int, rng: np.random.Generator) -> None:
 
 def test_scattered_points(rng: np.random.Generator) -> None:
     p, d, q = rng.normal(size=(12, 2)), rng.normal(size=12), rng.normal(size=(5, 2))
-    for kernel, degree in product(interpolate.grids.KERNELS, (None, -1, 2)):
+    for kernel, degree in product(interpolate.scattered.KERNELS, (None, -1, 2)):
         ours, theirs = (
             home.RBFInterpolator(
                 p, d, kernel=kernel, epsilon=1.3, degree=degree, smoothing=0.1

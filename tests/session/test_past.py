@@ -214,10 +214,14 @@ def test_a_gradient_that_is_seen_late_is_blamed_where_it_was(
     assert session.diagnose()[0].kind == "infinite-slope"
 
 
-def test_an_input_that_is_fed_back_is_not_blamed() -> None:
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_an_input_that_is_fed_back_is_not_blamed(bad: float) -> None:
     session = wb.Session(wb.trace(lambda w: np.sum(w**2))(np.ones(2)))
     session.run(w=np.ones(2))
-    session.run(w=np.array([np.nan, 1.0]))
+    session.run(w=np.array([bad, 1.0]))
+    bad_step = session.timeline.first_bad
+    assert bad_step is not None
+    assert bad_step.node == session.nodes.find("w")
     (finding,) = session.diagnose()
     assert finding.title == "w is not finite since step 2"
     assert "lines of the loop" in finding.cause

@@ -245,15 +245,16 @@ class BatchTensor(Tensor):
         """Return the result of an op that some examples are operands of."""
         batched = tuple([type(x) in BATCHES for x in inputs])
         kind = BatchTensor if MASKED.isdisjoint(map(type, inputs)) else MaskedBatch
-        given = [x.examples if b else x for x, b in zip(inputs, batched, strict=True)]
-        with np.errstate(all="ignore"):  # the program itself has warned already
-            units = next((x for x in given if type(x) is Diagonal), None)
-            if units is not None:
-                made = units.advance(op, given, batched, params)
+        given = [x.args[0] if b else x for x, b in zip(inputs, batched, strict=True)]
+        for x in given:
+            if type(x) is Diagonal:
+                made = x.advance(op, given, batched, params)
                 if made is not None:
                     return hold_batch(made, kind)
-                given = [x.dense() if type(x) is Diagonal else x for x in given]
-            size = count_examples(given, batched)
+                given = [y.dense() if type(y) is Diagonal else y for y in given]
+                break
+        size = count_examples(given, batched)
+        with np.errstate(all="ignore"):  # the program itself has warned already
             made = _apply_batched(op, tuple(given), batched, params, size)
         return hold_batch(made, kind)
 
@@ -281,91 +282,6 @@ def hold_batch(examples: Any, kind: type[Tensor] = BatchTensor) -> Any:
     held = examples.entries if type(examples) is Diagonal else examples
     inputs = (held,) if isinstance(held, Tensor) else ()  # as its provenance
     return kind(IDENTITY, inputs, (examples,), NO_PARAMS, None)
-
-
-def pull_entries(
-    op: Op,
-    mask: int,
-    g: Any,
-    y: Any,
-    args: tuple[Any, ...],
-    params: dict[str, Any],
-) -> Sequence[Any]:
-    """Return the cotangents of many examples at an op that works entry by entry.
-
-    Its rule broadcasts: it is called once, on the arrays of all examples, or on the
-    entries of a diagonal alone.
-    """
-    pull: Any = op.pull
-    if type(g) is not BatchTensor:
-        made: Sequence[Any] = pull(mask, g, y, args, params)
-        return made
-    examples = g.examples
-    if type(examples) is Diagonal:
-        shapes = [shape_of(x) for i, x in enumerate(args) if mask >> i & 1]
-        if all(shape == examples.example for shape in shapes):
-            pick = examples.pick
-            given = tuple(map(pick, args))
-            passed = pull(mask, examples.entries, pick(y), given, params)
-            return [_hold_made(c, examples) for c in passed]
-        examples = examples.dense()
-    with np.errstate(all="ignore"):  # the program itself has warned already
-        passed = pull(mask, examples, y, args, params)
-    return [_hold_made(c, examples) for c in passed]
-
-
-def push_entries(
-    op: Op,
-    tangents: tuple[Any, ...],
-    y: Any,
-    args: tuple[Any, ...],
-    params: dict[str, Any],
-) -> Any:
-    """Return the tangents of many examples at an op that works entry by entry."""
-    push: Any = op.push
-    if any(t is not None and type(t) is not BatchTensor for t in tangents):
-        return push(tangents, y, args, params)
-    shape, rank = shape_of(y), len(shape_of(y))
-    units: list[Any] = [None] * len(tangents)  # the entries of diagonals
-    dense: list[Any] = [None] * len(tangents)
-    for i, (t, x) in enumerate(zip(tangents, args, strict=True)):
-        if t is None:
-            continue
-        like = t.examples
-        if type(like) is Diagonal and shape_of(x) == shape:
-            units[i], diagonal = like.entries, like
-        else:
-            array: Any = like.dense() if type(like) is Diagonal else like
-            size, *example = array.shape
-            ones = (1,) * (rank - len(example))
-            dense[i] = array = np.reshape(array, (size, *ones, *example))
-    made: list[Any] = []
-    if any(t is not None for t in units):
-        pick = diagonal.pick
-        moved = push(tuple(units), pick(y), tuple(map(pick, args)), params)
-        made.append(_hold_made(moved, diagonal))
-    if any(t is not None for t in dense):
-        with np.errstate(all="ignore"):  # the program itself has warned already
-            moved = push(tuple(dense), y, args, params)
-        if moved is not None and shape_of(moved) != (size, *shape):
-            moved = np.broadcast_to(moved, (size, *shape))
-        made.append(_hold_made(moved, array))
-    found = [t for t in made if t is not None]
-    return sum(found[1:], found[0]) if found else None
-
-
-def _hold_made(made: Any, like: Any) -> Any:
-    """Return what a rule has made of examples as those; of a number it is the same."""
-    if made is None or type(made) in BATCHES:
-        return made
-    kind: type[Tensor] = BatchTensor
-    if isinstance(made, MaskedTensor):
-        made, kind = value_of(made), MaskedBatch
-    if type(like) is Diagonal:
-        if shape_of(made) != shape_of(like.entries):
-            made = np.broadcast_to(made, shape_of(like.entries))
-        return hold_batch(like.replace(made), kind)
-    return hold_batch(made, kind) if len(shape_of(made)) == like.ndim else made
 
 
 def read_batch(y: Any, size: Any, since: int) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.autodiff.batch import push_entries
+from workbench.autodiff.batch import BatchTensor
 from workbench.autodiff.roots import Roots, RootTangent, find_roots
 from workbench.autodiff.steps import (
     Rule,
@@ -83,22 +83,18 @@ def push_forward(
     rules = drop_cut_parts(rules, wrt, constant) if rules else {}
     found: list[Tensor] = []
     steps = plan_steps(outputs, wrt, rules, constant, "push", only, found)
-    plain = record or only is not None
-    outer = set() if plain else outer_steps(outputs, steps, wrt)
+    outer = set() if record or only is not None else outer_steps(outputs, steps, wrt)
     roots = None
     if found and by_roots:
         roots = find_roots(found, steps, outputs, rules, "push", record, outer)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
     versions = Tangents(steps, outputs, wrt, moving)
-    sweep = _Sweep(outputs, rules, record, outer, roots, versions, moving, constant)
+    sweep = _Sweep(outputs, rules, roots, versions, moving, constant)
+    if not (versions.last or BATCHES.isdisjoint(map(type, moving.values()))):
+        sweep.find_last_readers(steps)
     try:
         for node, mask in steps:
-            incoming = tuple(
-                [
-                    moving.get(x.serial) if mask >> i & 1 else None
-                    for i, x in enumerate(node.inputs)
-                ]
-            )
+            incoming = sweep.take(node, mask)
             if all(t is None for t in incoming):
                 continue
             if roots is not None and node not in roots:
@@ -106,9 +102,10 @@ def push_forward(
             if spelled and node.op.elementwise and node.op.traits.sums:
                 incoming = tuple([0 if t is None else t for t in incoming])
             before = next_serial()
-            t = sweep.push(node, incoming)
+            recorded = record or node.serial in outer
+            t = sweep.push(node, incoming, recorded)
             if t is not None:
-                sweep.move(node, t, before)
+                sweep.move(node, t, before if recorded else None)
     except Exception as error:
         if roots is not None and reverse.needs_length(node, error, False):
             return push_forward(
@@ -136,25 +133,38 @@ class _Sweep:
         self,
         outputs: Sequence[Any],
         rules: Mapping[int, Rule],
-        record: bool,
-        outer: Collection[int],
         roots: Roots | None,
         versions: Tangents,
         moving: dict[int, Any],
         constant: Collection[int],
     ) -> None:
         self.outputs, self.rules, self.constant = outputs, rules, constant
-        self.record, self.outer = record, outer
         self.roots, self.versions, self.moving = roots, versions, moving
-        self.has_batch = not BATCHES.isdisjoint(map(type, moving.values()))
         #: Nodes of which the limit is added in the end, with what has arrived there.
         self.closing: list[tuple[Tensor, tuple[Any, ...]]] = []
+        #: After which node a tangent is let go, by serials; none, where all are kept.
+        self.last: dict[int, int] = {}
 
-    def is_recorded(self, node: Tensor) -> bool:
-        """Return whether the rule of a node is recorded."""
-        return self.record or node.serial in self.outer
+    def find_last_readers(self, steps: Sequence[tuple[Tensor, int]]) -> None:
+        """Let go each tangent after its last reader, as those of a batch are large."""
+        for node, _ in steps:
+            for x in node.inputs:
+                if isinstance(x, Tensor):
+                    self.last[x.serial] = node.serial
+        for y in self.outputs:
+            self.last.pop(getattr(y, "serial", -1), None)
 
-    def push(self, node: Tensor, incoming: tuple[Any, ...]) -> Any:
+    def take(self, node: Tensor, mask: int) -> tuple[Any, ...]:
+        """Return the tangents that arrive at a node, None for what rests."""
+        varying = [x if mask >> i & 1 else None for i, x in enumerate(node.inputs)]
+        get, last = self.moving.get, self.last
+        incoming = tuple([None if x is None else get(x.serial) for x in varying])
+        for x in varying if last else ():
+            if x is not None and last.get(x.serial) == node.serial:
+                self.moving.pop(x.serial, None)
+        return incoming
+
+    def push(self, node: Tensor, incoming: tuple[Any, ...], recorded: bool) -> Any:
         """Return the tangents of a node by the rule in force; None if it rests."""
         op, rules, versions = node.op, self.rules, self.versions
         push: Any = op.push or push_of(op)
@@ -169,7 +179,7 @@ class _Sweep:
         is_true = push is op.push
         if self.roots is not None and node in self.roots:
             return self.roots.push(incoming, node)
-        if self.is_recorded(node):
+        if recorded:
             if versions.last and (type(node) is Version or op is GETITEM):
                 if is_true and self.roots is None:
                     t = versions.record(incoming, node)
@@ -184,14 +194,12 @@ class _Sweep:
                 return t
         if not is_true and any(type(x) is Version for x in node.inputs):
             args = tuple(map(value_of, node.inputs))
-        if self.has_batch and is_true and op.elementwise and not op.custom:
-            push = partial(push_entries, op)
         return push(incoming, y, args, node.params, *inside)
 
-    def move(self, node: Tensor, t: Any, before: int) -> None:
+    def move(self, node: Tensor, t: Any, before: int | None) -> None:
         """Let the ends of a step move by what its rule has returned.
 
-        ``before`` is the serial before the rule ran.
+        ``before`` is the serial before the rule ran, if that was recorded.
         """
         if self.versions.last and type(t) is np.ndarray:
             t = self.versions.unshare(t, node)
@@ -200,8 +208,10 @@ class _Sweep:
             if x.serial in self.constant:
                 continue  # one of several outputs of a part
             if type(x) is not Version:  # whose value would be computed again
-                tangent = fit_tangent(tangent, x)
-            if self.is_recorded(node):
+                is_array = type(tangent) is np.ndarray or type(tangent) is BatchTensor
+                if not is_array or (tangent.shape, tangent.dtype) != (x.shape, x.dtype):
+                    tangent = fit_tangent(tangent, x)
+            if before is not None:
                 rule = self.rules.get(node.serial)
                 text = None if self.roots is None else self.roots.name_rule(node)
                 reverse.mark_origin(

@@ -395,6 +395,8 @@ class Sweep:
         self.start: Any = None if place is None else starts[place]
         #: Whether there are values to run on.
         self.has_values = all(x._value is not None for x in self.starts)
+        #: The entries that are alive at a time for one vector, about.
+        self._alive: int | None = None
         #: Whether the sweep is recorded first, and then run.
         self.is_recorded = linear.record
         #: Whether vectors run one by one: there is only one, or a rule of the user's
@@ -418,16 +420,15 @@ class Sweep:
 
     @property
     def chunk_size(self) -> int:
-        """The number of vectors that run at once."""
-        return BUDGET // APART if self.one_by_one else self._most_at_once
-
-    @cached_property
-    def _most_at_once(self) -> int:
-        """The number of vectors whose values are expected to fit into the budget."""
-        pair = self.starts, self.ends
-        sizes = _list_sizes(*pair if self.is_reverse else reversed(pair))
-        alive: int = sum(map(count_entries, self.ends)) + ALIVE * max(sizes, default=0)
-        return max(1, BUDGET // max(8 * alive, 1))
+        """The number of vectors that run at once, as their values fit the budget."""
+        if self.one_by_one:
+            return BUDGET // APART
+        if self._alive is None:
+            pair = self.starts, self.ends
+            sizes = _list_sizes(*pair if self.is_reverse else reversed(pair))
+            ends = sum(map(count_entries, self.ends))
+            self._alive = ends + ALIVE * max(sizes, default=0)
+        return max(1, BUDGET // max(8 * self._alive, 1))
 
     def run(self, vectors: Sequence[Any], count: Any) -> list[Any]:
         """Return one array for each end, examples along axis 0; None for zeros.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from workbench.autodiff.jacobian import vjp
-from workbench.checks.doctor.case import Case, hold_on_host, is_finite
+from workbench.checks.doctor.case import Case, count_nonfinite, hold_on_host, is_finite
 from workbench.checks.doctor.diagnose import examine, require_fix
 from workbench.checks.doctor.finding import Finding, Findings, Fix
 from workbench.checks.doctor.values import find_slope_origins, find_value_origins
@@ -419,6 +419,8 @@ class BadOrigin(NamedTuple):
 @np.errstate(all="ignore")
 def find_origin(state: State) -> BadOrigin | None:
     """Return where the first NaN or infinity comes from; None if all is finite."""
+    for i in find_fed_back(state, state.objective.wrt):
+        return BadOrigin(i, "forward", i, state.find_leaf(i))
     case = make_case(state)
     with hold_on_host(case.nodes):
         return _find_value_origin(state, case) or _find_slope_origin(state, case)
@@ -459,28 +461,35 @@ def blame_update(found: Findings, state: State, fed_back: Sequence[int]) -> Find
     """Return findings that blame the update between two runs for what it made.
 
     ``fed_back`` are the inputs that were finite, as their gradients, a run before.
+    Other errors follow from them.
     """
-    nodes, labels = state.forward.graph.nodes, state.objective.nodes.labels
-    of = {nodes[i].serial: labels[i] for i in fed_back}
+    if not fed_back:
+        return found
     step = found.step or 0
+    made = tuple(_blame_update(state, i, step) for i in fed_back)
+    rest = tuple(one for one in found if one.severity != "error")
+    return replace(found, found=(*made, *rest))
 
-    def explain(one: Finding) -> Finding:
-        name = of.get(one.node.serial)
-        if name is None or one.kind != "input-not-finite":
-            return one
-        return replace(
-            one,
-            title=f"{name} is not finite since step {step}",
-            cause=f"At step {step - 1} {name} and its gradient were finite, and so was"
-            " all that the program computed: the lines of the loop that make the next"
-            f" {name} from it have made this.",
-            fix=Fix(
-                "make that update smaller, or test it before it is used",
-                f"assert np.isfinite({name}).all()",
-            ),
-        )
 
-    return replace(found, found=tuple(map(explain, found)))
+def _blame_update(state: State, i: int, step: int) -> Finding:
+    """Return the finding for an input that a run got from an update of the user's."""
+    node, name = state.forward.graph.nodes[i], state.objective.nodes.labels[i]
+    how, x = count_nonfinite(node._value), node.name or "x"
+    return Finding(
+        "input-not-finite",
+        "error",
+        node,
+        "forward",
+        f"{name} is not finite since step {step}",
+        f"{how[0].upper()}{how[1:]} entries of {name} are not finite at step {step}.",
+        f"At step {step - 1} {name} and its gradient were finite, and so was all that"
+        f" the program computed: the lines of the loop that make the next {name} from"
+        " it have made this.",
+        Fix(
+            "make that update smaller, or test it before it is used",
+            f"assert np.isfinite({x}).all()",
+        ),
+    )
 
 
 def _attach_code(state: State, finding: Finding) -> Finding:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.core.blame import format_count
 from workbench.errors import UsageError
@@ -22,8 +21,7 @@ from workbench.session.state import State
 MOST_BYTES, MOST_RUNS = 2**26, 1024
 
 
-@dataclass(frozen=True, slots=True)
-class RunInputs:
+class RunInputs(NamedTuple):
     """What it takes to compute a run again.
 
     Attributes
@@ -177,7 +175,7 @@ class KeptInputs:
             self.refusal = "it draws random numbers, in each run anew"
         self.first_values |= new
         # Until now they were the same in all runs.
-        self._runs = [replace(run, values={**new, **run.values}) for run in self._runs]
+        self._runs = [run._replace(values={**new, **run.values}) for run in self._runs]
 
 
 def count_new_bytes(values: Mapping[int, Any], others: Mapping[int, Any]) -> int:
@@ -199,7 +197,7 @@ def count_kept_bytes(runs: Sequence[RunInputs]) -> int:
     >>> import numpy as np
     >>> x = np.zeros(2)
     >>> runs = [RunInputs(k, {0: x}, (), 0.0, 0.0) for k in (1, 2)]
-    >>> count_kept_bytes(runs), count_kept_bytes([*runs, replace(runs[0], values={})])
+    >>> count_kept_bytes(runs), count_kept_bytes([*runs, runs[0]._replace(values={})])
     (0, 16)
     """
     if not runs:

@@ -1063,6 +1063,14 @@ class Session:
         """Return the session at a run for looking alone: the same one each time.
 
         Of the last few that were asked for, so that what was computed of them stays.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
+        >>> values = [session.run(x=np.full(2, k)) for k in (3.0, 2.0)]
+        >>> session.find_view(1) is session.find_view(1), session.find_view(1).value
+        (True, np.float64(18.0))
         """
         with self.lock:
             found = self._views.pop(step, None) or self.at(step)

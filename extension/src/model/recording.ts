@@ -390,7 +390,12 @@ export class Recording {
   private _apply(moment: IMoment): IShown | null {
     const live = this._live;
     const { step, whole } = moment;
-    return live && { step, whole, graph: Graph.read(moment, live) };
+    if (live === null) {
+      return null;
+    }
+    const graph = Graph.read(moment, live);
+    graph.step = step === 0 ? null : step;
+    return { step, whole, graph };
   }
 
   /** The runs that a saved picture holds, or that a kernel told before it went. */

@@ -185,7 +185,9 @@ export function nonFiniteText(graph: Graph, node: number): string {
     case 'origin':
       return `value: ${entries}: it begins here`;
     case 'follower':
-      return `value: ${entries}, from what it reads`;
+      return graph.kind(node) === 'op'
+        ? `value: ${entries}, from what it reads`
+        : `value: ${entries}, from a step before`;
     case 'harmless':
       return `value: ${entries}, harmless: what reads it is finite`;
     case 'none':

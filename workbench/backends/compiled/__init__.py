@@ -1,8 +1,9 @@
 """The backend that compiles: fused kernels for the CPU, made by LLVM.
 
 `roles` finds what computes each node, `lowering` cuts a graph into the `steps` of a
-plan, `kernel` and `loops` write them as IR, `program` runs them,
-`tiers` lets NumPy answer until they are ready.
+plan, `strips` lets steps over long arrays run on a few rows at a time, `kernel` and
+`loops` write them as IR, `program` runs them, `tiers` lets NumPy answer until they are
+ready.
 
 To give an op compiled code: a ufunc needs nothing, since kernels call its own loop.
 What cannot be compiled is a call of NumPy between kernels; ``wb.compile(f).profile(x)``

@@ -7,13 +7,14 @@ of a Tensor what they would of its array.
 from __future__ import annotations
 
 import builtins
+from typing import Any
 
 from workbench.numpy.namespaces import is_instance, type_of
 
 __all__ = ["dict", "isinstance", "list", "tuple", "type"]
 
-dict = builtins.dict
-list = builtins.list
-tuple = builtins.tuple
+dict: Any = builtins.dict
+list: Any = builtins.list
+tuple: Any = builtins.tuple
 isinstance = is_instance
 type = type_of

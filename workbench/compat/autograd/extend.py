@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-import workbench.custom.functions as functions
 from workbench.compat.autograd.boxes import (
     Box,
     Handle,
@@ -23,7 +22,10 @@ from workbench.compat.autograd.boxes import (
     new_box,
 )
 from workbench.compat.autograd.vector_spaces import VSpace, vspace
+from workbench.core import tree
 from workbench.core.op import FUNCTIONS, UFUNCS
+from workbench.core.recorder import is_array
+from workbench.custom.functions import custom_vjp
 from workbench.overrides.node import has_derivative
 from workbench.overrides.override import override
 from workbench.overrides.override_blocks import overrides
@@ -153,7 +155,9 @@ def primitive(f_raw: Function) -> Function:
     made: dict[Any, Any] = {}
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if any(type(x) in Box.type_mappings.values() for x in args):
+        if Box.type_mappings and any(
+            type(x) in Box.type_mappings.values() for x in args
+        ):
             return _call_with_objects(call, f_raw, args, kwargs)
         varying = tuple([i for i, x in enumerate(args) if find_live(x)])
         if not varying:
@@ -161,13 +165,19 @@ def primitive(f_raw: Function) -> Function:
         if call in NOT_TRACED:
             return f_raw(*map(getval, args), **kwargs)
         rules = primitive_vjps.get(call), primitive_jvps.get(call)
-        key = varying, *map(id, rules)
-        found = made.get(key)
-        if found is None:
-            if rules == (None, None):
-                _refuse("VJP", call, varying)
-            found = made[key] = _make_custom(call, f_raw, varying, *rules)
-        return found(*args, **kwargs)
+        if rules == (None, None):
+            _refuse("VJP", call, varying)
+        leaves, structure = tree.flatten((args, kwargs))
+        arrays = [i for i, x in enumerate(leaves) if is_array(x)]
+        if len(arrays) < len(leaves):  # settings, of this call alone
+            shared = None
+        else:
+            shared = made.get((varying, structure, rules))
+        if shared is None:
+            shared = _Call(f_raw, structure, leaves, arrays, varying, *rules).function
+            if len(arrays) == len(leaves):
+                made[varying, structure, rules] = shared
+        return shared(*[leaves[i] for i in arrays])
 
     try:
         call = wraps(f_raw)(call)
@@ -178,44 +188,76 @@ def primitive(f_raw: Function) -> Function:
     return call
 
 
-def _make_custom(
-    call: Function,
-    f_raw: Function,
-    varying: tuple[int, ...],
-    vjp: Function | None,
-    jvp: Function | None,
-) -> Any:
-    """Return the function of a primitive's calls in which these arguments vary."""
+class _Call:
+    """A call of a primitive, as a function of its arrays alone, and its rules."""
 
-    def run(*args: Any, **kwargs: Any) -> Any:
-        return f_raw(*args, **kwargs)
+    def __init__(
+        self,
+        f_raw: Function,
+        structure: tree.Tree,
+        leaves: Sequence[Any],
+        arrays: Sequence[int],
+        varying: tuple[int, ...],
+        vjp: Function | None,
+        jvp: Function | None,
+    ) -> None:
+        self.f_raw, self.structure, self.varying = f_raw, structure, varying
+        self.arrays, self.vjp, self.jvp = arrays, vjp, jvp
+        picked = set(arrays)
+        self.settings = [None if i in picked else x for i, x in enumerate(leaves)]
+        self.tree: Any = None  # how the result nests
 
-    run.__name__ = run.__qualname__ = str(getattr(f_raw, "__name__", "primitive"))
-    run.__module__ = str(getattr(f_raw, "__module__", __name__))
-    custom = functions.custom_vjp(run)
+        def run(*arrays: Any) -> Any:
+            return self.run(*arrays)
 
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        value = call(*args, **kwargs)  # on Tensors a node, for a higher derivative
-        return value, (value, args, kwargs)
+        run.__name__ = run.__qualname__ = str(getattr(f_raw, "__name__", "primitive"))
+        run.__module__ = str(getattr(f_raw, "__module__", __name__))
+        self.function = custom_vjp(run, vjp and self.pull, jvp=jvp and self.push)
 
-    def backward(kept: Any, g: Any) -> Any:
-        assert vjp is not None
-        pulled = list(vjp(varying, *kept)(g))
-        gradients: list[Any] = [None] * len(kept[1])
-        for i, c in zip(varying, pulled, strict=True):
-            gradients[i] = c.mut_add(c.vs.zeros()) if type(c) is SparseObject else c
-        return tuple(gradients)
+    def fill(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments, with these arrays in their places."""
+        leaves = list(self.settings)
+        for i, x in zip(self.arrays, arrays, strict=True):
+            leaves[i] = x
+        args, kwargs = self.structure(leaves)
+        return args, kwargs
 
-    def push(args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
-        assert jvp is not None
-        value = call(*args)
-        return value, jvp(varying, [tangents[i] for i in varying], value, args, {})
+    def run(self, *arrays: Any) -> Any:
+        """Return the value."""
+        args, kwargs = self.fill(arrays)
+        value = self.f_raw(*args, **kwargs)
+        self.tree = tree.flatten(value)[1]
+        return value
 
-    if vjp is not None:
-        custom.defvjp(forward, backward)
-    if jvp is not None:
-        custom.defjvp(push)
-    return custom
+    def pull(self, node: Any, *cotangents: Any) -> list[Any]:
+        """Return a gradient for each array, by the rule of `defvjp`."""
+        assert self.vjp is not None
+        args, kwargs = self.fill(node.inputs)
+        value, g = self.tree(node.outputs), self.tree(cotangents)
+        pulled = list(self.vjp(self.varying, value, args, kwargs)(g))
+        given = dict(zip(self.varying, pulled, strict=True))
+        flat: list[Any] = []
+        for i, x in enumerate(args):
+            c, count = given.get(i), len(tree.flatten(x)[0])
+            if type(c) is SparseObject:
+                c = c.mut_add(c.vs.zeros())
+            flat += [None] * count if c is None else tree.flatten(c)[0]
+        flat += [None] * (len(self.settings) - len(flat))  # those by keyword
+        return [flat[i] for i in self.arrays]
+
+    def push(self, node: Any, *tangents: Any) -> Any:
+        """Return the tangent of the value, by the rule of `defjvp`."""
+        assert self.jvp is not None
+        args, kwargs = self.fill(node.inputs)
+        moving = [
+            np.zeros_like(x) if t is None else t
+            for x, t in zip(node.inputs, tangents, strict=True)
+        ]
+        along = self.fill(moving)[0]
+        gs = [along[i] for i in self.varying]
+        value = self.tree(node.outputs)
+        made = tree.flatten(self.jvp(self.varying, gs, value, args, kwargs))[0]
+        return made[0] if len(made) == 1 else tuple(made)
 
 
 def _refuse(what: str, fun: Function, argnums: Sequence[int]) -> NoReturn:
@@ -265,7 +307,7 @@ def _call_with_objects(
                 *(given[i] for i in arrays)]  # fmt: skip
 
     run.__name__ = str(getattr(f_raw, "__name__", "primitive")).strip("_") or "call"
-    node = functions.custom_vjp(run, pull)(
+    node = custom_vjp(run, pull)(
         *(of.number for of in boxed.values()), *(inner[i] for i in arrays)
     )
     if handle is None:

@@ -146,8 +146,8 @@ class ContainerVSpace(VSpace):
         self.spaces = [vspace(leaf) for leaf in leaves]
 
     @property
-    def shape(self) -> Any:  # type: ignore[override]
-        """The spaces of the leaves, nested as the value is."""
+    def shape(self) -> Any:
+        """The spaces of the leaves, nested like the value."""
         return self.structure(self.spaces)
 
     @property

@@ -184,7 +184,7 @@ class FunctionDefHelper:
         ...     ["x: T", "dy: T"], ["dx: T"], ["T: {float, double}"],
         ...     [(["dx"], "ReluGrad", ["dy", "x"], {"T": "$T"})],
         ... ))
-        dx of (x: T, dy: T), T: float32 or float64:
+        dx of (x, dy):
           dx = ReluGrad(dy, x)
         """
         return make_rule("function_def", arg_defs, ret_defs, attr_defs, nodes)

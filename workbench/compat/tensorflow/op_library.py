@@ -256,7 +256,7 @@ def _make_op(library: Library, told: dict[str, Any]) -> Callable[..., Any]:
         "__doc__": f"The op {name} of {library.name}.", "compute": compute,
         "n_outputs": len(outputs),
     }  # fmt: skip
-    kind = type(name, (Op,), body)
+    ops: Any = type(name, (Op,), body)
     fields = [arg for arg, _ in outputs]
     several: Any = namedtuple(name, fields) if len(fields) > 1 else None
 
@@ -271,10 +271,9 @@ def _make_op(library: Library, told: dict[str, Any]) -> Callable[..., Any]:
         made = ops(**attrs)(*arrays)
         return made if several is None else several(*made)
 
-    ops: Any = kind
     call.__name__ = call.__qualname__ = snake(name)
     call.__doc__ = f"Apply {name} to {', '.join(arg for arg, _ in inputs)}."
-    call.op = kind  # type: ignore[attr-defined]
+    call.op = ops  # type: ignore[attr-defined]
     return call
 
 
@@ -303,9 +302,9 @@ def make_rule(
     ...     "SquareGrad", ["x: T", "dy: T"], ["dx: T"], ["T: {float, double}"],
     ...     [(["s"], "Multiply", ["x", 2.0], {}), (["dx"], "Multiply", ["s", "dy"])],
     ... ))
-    dx of (x: T, dy: T), T: float32 or float64:
-      s = multiply(x, 2.0)
-      dx = multiply(s, dy)
+    dx of (x, dy):
+      s = Multiply(x, 2.0)
+      dx = Multiply(s, dy)
     """
     letters = {f"${_split(text)[0]}" for text in types}
     kept = []
@@ -361,4 +360,5 @@ KEPT: list[Any] = []
 def relu(features: Any, name: str | None = None) -> Any:
     """Return the larger of each entry and 0; an op whose gradient is registered."""
     find_core_op("Relu")
-    return CUSTOM["relu"].maker()()(features)  # type: ignore[misc]
+    maker: Any = CUSTOM["relu"].maker
+    return maker()()(features)

@@ -15,9 +15,12 @@ np.float64(-1.166667)
 
 from __future__ import annotations
 
-from workbench.scipy.interpolate import curves, grids, splines
+from workbench.scipy.interpolate import curves, scattered, splines, tables
 from workbench.scipy.interpolate.curves import *  # noqa: F403
-from workbench.scipy.interpolate.grids import *  # noqa: F403
+from workbench.scipy.interpolate.scattered import *  # noqa: F403
 from workbench.scipy.interpolate.splines import *  # noqa: F403
+from workbench.scipy.interpolate.tables import *  # noqa: F403
 
-__all__ = sorted([*curves.__all__, *grids.__all__, *splines.__all__])
+__all__ = sorted(
+    name for part in (curves, scattered, splines, tables) for name in part.__all__
+)

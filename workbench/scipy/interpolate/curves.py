@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +25,6 @@ from workbench.ops.interpolation import (
     wrap,
 )
 from workbench.ops.shaping import moveaxis, normal_axis
-from workbench.ops.taking import take
 
 __all__ = [
     "Akima1DInterpolator",
@@ -33,7 +32,6 @@ __all__ = [
     "CubicSpline",
     "PPoly",
     "PchipInterpolator",
-    "interp1d",
     "pchip_interpolate",
 ]
 
@@ -488,183 +486,3 @@ def pchip_interpolate(
     if np.ndim(der) == 0:
         return curve(x, nu=int(der))
     return [curve(x, nu=int(nu)) for nu in der]
-
-
-# Straight lines and steps
-
-#: The degree of the splines that `interp1d` knows by name.
-DEGREES = {"slinear": 1, "quadratic": 2, "cubic": 3}
-STEPS = ("nearest", "nearest-up", "previous", "next", "zero")
-
-
-class interp1d:
-    """A function of a table: `scipy.interpolate.interp1d`.
-
-    Parameters
-    ----------
-    x
-        Places, shape (n,).
-    y
-        Values; their axis ``axis`` has length n.
-    kind
-        ``"linear"``, ``"nearest"``, ``"nearest-up"``, ``"previous"``, ``"next"``,
-        ``"zero"``, ``"slinear"``, ``"quadratic"``, ``"cubic"``, or the degree of a
-        spline. Steps have the slope 0.
-    axis
-        The axis of ``y`` along the places.
-    copy
-        Accepted; the arrays are never changed.
-    bounds_error
-        Whether a point outside is an error; by default it is unless there is a
-        ``fill_value``.
-    fill_value
-        The value outside, a pair of those below and above, or ``"extrapolate"``.
-    assume_sorted
-        Whether the places are known to ascend; else they are sorted.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, or a point lies outside.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> from workbench.scipy.interpolate import interp1d
-    >>> f = interp1d([0.0, 1.0, 3.0], [0.0, 2.0, 0.0])
-    >>> wb.elementwise_grad(f)(np.array([0.5, 2.0]))
-    array([ 2., -1.])
-    """
-
-    def __init__(
-        self,
-        x: ArrayLike,
-        y: ArrayLike,
-        kind: str | int = "linear",
-        axis: int = -1,
-        copy: bool = True,
-        bounds_error: bool | None = None,
-        fill_value: Any = np.nan,
-        assume_sorted: bool = False,
-    ) -> None:
-        places: Any = admit_floats(x)
-        given: Any = admit_floats(y)
-        if len(shape_of(places)) != 1:
-            raise ValueError(
-                f"interp1d{blame.user_line()}: the x array must have exactly one"
-                f" dimension, not shape {shape_of(places)}"
-            )
-        if not shape_of(given):
-            raise ValueError(f"interp1d{blame.user_line()}: the y array has no axis")
-        self.axis = normal_axis(axis, len(shape_of(given)))
-        check_lengths("interp1d", places, given, self.axis)
-        values = lead_axis(given, self.axis)
-        if not assume_sorted:
-            order = np.argsort(places, kind="mergesort")
-            places, values = take(places, order), take(values, order, axis=0)
-        check_places("interp1d", places, 1)
-        self.x: Any = places
-        self.kind = kind
-        self._values = values
-        self._extrapolates = isinstance(fill_value, str) and fill_value == "extrapolate"
-        if self._extrapolates and bounds_error:
-            raise ValueError(
-                f"interp1d{blame.user_line()}: cannot extrapolate and raise at the same"
-                " time; leave bounds_error out"
-            )
-        self.fill_value = fill_value
-        is_filled = not (isinstance(fill_value, float) and math.isnan(fill_value))
-        self.bounds_error = (
-            not is_filled if bounds_error is None else bool(bounds_error)
-        )
-        self._evaluate = self._choose_way()
-
-    @property
-    def y(self) -> Any:
-        """The values, as they were given but for the order of the places."""
-        return moveaxis(self._values, 0, self.axis)
-
-    @classmethod
-    def adopt(cls, theirs: Any) -> interp1d:
-        """Return the same function as an object of SciPy's."""
-        kind = theirs._kind
-        if kind == "spline":
-            kind = theirs._spline.k
-        fill = "extrapolate" if theirs._extrapolate else theirs.fill_value
-        return cls(
-            theirs.x, theirs.y, kind, theirs.axis, True,
-            None if theirs._extrapolate else theirs.bounds_error, fill, True,
-        )  # fmt: skip
-
-    def _choose_way(self) -> Callable[[Any], Any]:
-        kind = self.kind
-        degree = DEGREES.get(kind) if isinstance(kind, str) else kind
-        if kind in STEPS or degree == 0:
-            return self._evaluate_step
-        if kind == "linear" or degree == 1:
-            check_places("interp1d", self.x)
-            return self._evaluate_line
-        if not isinstance(degree, int):
-            known = ", ".join(map(repr, ("linear", *STEPS, *DEGREES)))
-            raise NotImplementedError(
-                f"interp1d(..., kind={kind!r}){blame.user_line()}: the kinds are"
-                f" {known}, or the degree of a spline"
-            )
-        from workbench.scipy.interpolate.splines import make_interp_spline
-
-        spline = make_interp_spline(self.x, self._values, degree)
-        return lambda q: spline(q, 0, True)
-
-    def _evaluate_line(self, q: Any) -> Any:
-        place = find_intervals(self.x, q)
-        left = take(self.x, place)
-        share = (q - left) / (take(self.x, place + 1) - left)
-        low = take(self._values, place, axis=0)
-        share = spread(share, len(shape_of(low)))
-        return low + share * (take(self._values, place + 1, axis=0) - low)
-
-    def _evaluate_step(self, q: Any) -> Any:
-        x, last = self.x, shape_of(self.x)[0] - 1
-        if self.kind in ("nearest", "nearest-up"):
-            middle = x[:-1] + np.diff(x) / 2
-            if self.kind == "nearest":
-                place = np.searchsorted(middle, q, "left")
-            else:
-                place = np.searchsorted(middle, q, "right")
-        elif self.kind == "next":
-            place = np.searchsorted(x, q, "left")
-        else:
-            place = np.searchsorted(x, q, "right") - 1
-        found = take(self._values, np.clip(place, 0, last), axis=0)
-        is_gap = np.isnan(q)
-        if self.kind == "previous":
-            is_gap = np.logical_or(is_gap, np.less(place, 0))
-        elif self.kind == "next":
-            is_gap = np.logical_or(is_gap, np.greater(place, last))
-        return np.where(spread(is_gap, len(shape_of(found))), np.nan, found)
-
-    def __call__(self, x: ArrayLike) -> Any:
-        """Return the values at points."""
-        q = admit_floats(x)
-        y = self._evaluate(q)
-        if not self._extrapolates:
-            y = self._fill(y, q)
-        return place_axis(y, len(shape_of(q)), self.axis)
-
-    def _fill(self, y: Any, q: Any) -> Any:
-        below, above = np.less(q, self.x[0]), np.greater(q, self.x[-1])
-        if self.bounds_error:
-            for word, outside in (("below", below), ("above", above)):
-                found = value_of(outside)
-                if found is not None and bool(np.any(found)):
-                    end = value_of(self.x[0] if word == "below" else self.x[-1])
-                    raise ValueError(
-                        f"interp1d{blame.user_line()}: a value in x_new is {word} the"
-                        f" interpolation range, which ends at {float(end):.6g}. Give"
-                        ' fill_value="extrapolate", or a value for outside.'
-                    )
-        fill = self.fill_value
-        low, high = fill if isinstance(fill, tuple) and len(fill) == 2 else (fill, fill)
-        rank = len(shape_of(y))
-        y = np.where(spread(below, rank), admit(low), y)
-        return np.where(spread(above, rank), admit(high), y)

@@ -110,8 +110,12 @@ class MultivariateNormal(_Multivariate):
         if d == 1 and (rank == 0 or shape_of(x)[-1] != 1):
             x = np.reshape(x, (*shape_of(x), 1))  # SciPy: points of one number each
         factor = np.linalg.cholesky(factor)
-        white = np.linalg.solve(factor, np.expand_dims(x - mean, -1))
-        squares = np.sum(np.square(white), axis=(-2, -1))
+        away = x - mean
+        if len(shape_of(factor)) == len(shape_of(away)) == 2:  # one matrix for all
+            squares = np.sum(np.square(np.linalg.solve(factor, away.T)), axis=0)
+        else:
+            white = np.linalg.solve(factor, np.expand_dims(away, -1))
+            squares = np.sum(np.square(white), axis=(-2, -1))
         diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
         y = -np.sum(np.log(diagonal), axis=-1) - 0.5 * squares
         return y - 0.5 * d * math.log(2 * math.pi)

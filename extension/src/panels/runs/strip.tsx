@@ -121,7 +121,7 @@ export class RunStrip extends Player {
           )}
           {shown === null && line.kept > 1 && (
             <span
-              className="workbench-RunNote"
+              className="workbench-Quiet"
               title="Steps that can be shown whole again, and the memory of their inputs"
             >
               {` · ${formatCount(line.kept)} kept, ${formatBytes(line.kept_bytes)}`}

@@ -83,7 +83,7 @@ def convolve(
     for j in k_axes:
         flipped[j] = slice(None, None, -1)
     n = np.ndim(x)
-    pairs = [[*range(n, n + len(window)), *x_dots], [*k_axes, *k_dots]]
+    pairs: Any = [[*range(n, n + len(window)), *x_dots], [*k_axes, *k_dots]]
     made = np.tensordot(seen, k[tuple(flipped)], pairs)
     # The axes of x that are left, the convolved ones among them, then those of k.
     left = [i for i in range(n) if i not in x_dots]
