@@ -2,7 +2,7 @@
 
 import { expect, test } from '@jupyterlab/galata';
 
-import { GraphOnPage, kernelReady, print, runAll } from './graph';
+import { GraphOnPage, kernelReady, print } from './graph';
 
 const SETUP = `%load_ext workbench
 import workbench as wb
@@ -326,9 +326,7 @@ test('a branch, the graph of an op and a checkpoint open as well', async ({ page
 
 const PHYSICS = `%%autodiff E --name physics --wrt v0 k
 x, v = np.array([1.0, 0.0]), v0
-for t in range(400):
-    v = v - 0.01 * (k * x + 0.1 * v)
-    x = x + 0.01 * v
+for t in range(400): v = v - 0.01 * (k * x + 0.1 * v); x = x + 0.01 * v
 E = np.sum(x**2) + np.sum(v**2)`;
 
 /** Whether the gradient by v0 is that of a loop by hand, halved at v in step 200. */
@@ -347,27 +345,10 @@ print(np.allclose(physics.grads["v0"], _dv, rtol=1e-10))
 `;
 
 test('a physics loop of 400 steps, with an override of one step from copied code', async ({
-  page,
-  tmpPath
+  page
 }) => {
   await page.setViewportSize({ width: 1400, height: 900 });
-  const cells = [SETUP, PHYSICS].map((source, i) => ({
-    cell_type: 'code',
-    execution_count: null,
-    id: `cell-${i}`,
-    metadata: {},
-    outputs: [],
-    source
-  }));
-  const notebook = { cells, metadata: {}, nbformat: 4, nbformat_minor: 5 };
-  const path = `${tmpPath}/physics.ipynb`;
-  await page.contents.uploadContent(JSON.stringify(notebook), 'text', path);
-  await page.notebook.openByPath(path);
-  await kernelReady(page);
-  await runAll(page);
-  const graph = new GraphOnPage(page);
-  await graph.ready();
-  await graph.live();
+  const graph = await begin(page, PHYSICS);
   const { panel } = graph;
   const strip = panel.locator('.workbench-IterationStrip');
   await graph.screenshot('physics-folded-1400');
