@@ -32,9 +32,12 @@ HEAD = """\
 
 """
 EVENTS = """\
+/** The run of the past that is asked about; absent: what there is now. */
+export type IAbout = { at?: number };
 export type RequestName = keyof IRequests;
 export type RequestEvent<K extends RequestName = RequestName> = K extends RequestName
-  ? { type: 'event'; seq: number; request: number; event: K } & IRequests[K]['asked']
+  ? { type: 'event'; seq: number; request: number; event: K } & IAbout &
+      IRequests[K]['asked']
   : never;
 export type PageEvent = IHelloEvent | IAckEvent | IStopEvent | RequestEvent;
 """

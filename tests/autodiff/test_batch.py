@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.autodiff.batch import count_bytes
 from workbench.autodiff.jacobian import hessian, jacobian
 from workbench.autodiff.vmap import vmap
 from workbench.core.op import Op, declare
@@ -303,18 +302,6 @@ def test_a_batched_node_keeps_its_line_and_its_forward_node() -> None:
     (tanh,) = [node for node in graph.nodes if node.op.name == "tanh"]
     backward = [node.origin for node in graph.nodes if node.origin is not None]
     assert any(origin.forward is tanh for origin in backward)
-
-
-def test_dead_values_are_dropped() -> None:
-    """A chain holds two values at a time, not all of them."""
-
-    def chain(x: Any) -> Any:
-        for _ in range(100):
-            x = np.sin(x)
-        return x
-
-    graph = wb.trace(chain)(wb.Spec((10,), np.dtype(float)))
-    assert count_bytes(graph) == 2 * 80
 
 
 @pytest.mark.long

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -213,14 +215,14 @@ def test_large_ones_run_in_chunks(
 
     whole = jacobian(f, mode=mode)(x)
     sizes = []
-    run = linear_map.run_batch
+    run = linear_map.Sweep.run
 
-    def watched(graph: Any, values: Any, size: int) -> Any:
+    def watched(sweep: Any, vectors: Any, size: int) -> Any:
         sizes.append(size)
-        return run(graph, values, size)
+        return run(sweep, vectors, size)
 
     monkeypatch.setattr(linear_map, "BUDGET", 1000)
-    monkeypatch.setattr(linear_map, "run_batch", watched)
+    monkeypatch.setattr(linear_map.Sweep, "run", watched)
     pieces = jacobian(f, mode=mode)(x)
     assert max(sizes) < 7
     np.testing.assert_array_equal(pieces["a"], whole["a"])
@@ -233,6 +235,65 @@ def test_zero_by_structure_beside_an_infinite_derivative() -> None:
         for mode in MODES:
             J = jacobian(np.sqrt, mode=mode)(x)
             np.testing.assert_array_equal(J, [[np.inf, 0], [0, 0.25]])
+
+
+@pytest.mark.parametrize("mode", ["fwd", "rev"])
+def test_zero_by_structure_beside_what_is_dense(mode: Any) -> None:
+    """An operand is the argument, another one is the argument turned around."""
+    x = np.array([0.0, 0.7, 0.5, 2.0])
+    with np.errstate(all="ignore"):
+        J = jacobian(lambda x: np.sqrt(x) + x[::-1] ** 2, mode=mode)(x)
+    slopes = np.array([np.inf, *(0.5 / np.sqrt(x[1:]))])
+    np.testing.assert_allclose(J, np.diag(slopes) + np.diag(2 * x[::-1])[:, ::-1])
+
+
+@pytest.mark.parametrize("mode", ["fwd", "rev"])
+def test_a_branch_not_taken_stays_out_of_a_matrix(mode: Any) -> None:
+    x = np.array([-1.0, 0.0, 4.0])
+    f = lambda x: np.cumsum(np.where(x > 0, np.sqrt(np.abs(x)), 3 * x))  # noqa: E731
+    expected = np.tril(np.broadcast_to([3.0, 3.0, 0.25], (3, 3)))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(jacobian(f, mode=mode)(x), expected)
+
+
+@pytest.mark.parametrize("mode", ["fwd", "rev"])
+def test_a_sweep_holds_few_values_at_a_time(
+    mode: Any, rng: np.random.Generator
+) -> None:
+    B, x = rng.standard_normal((200, 200)) / 20, rng.standard_normal(200)
+
+    def chain(x: Any) -> Any:
+        for _ in range(20):
+            x = np.tanh(B @ x)
+        return x
+
+    J = jacobian(chain, mode=mode)
+    J(x)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        J(x)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * B.nbytes
+
+
+def test_a_rule_is_called_once_for_all_vectors(rng: np.random.Generator) -> None:
+    shapes = []
+
+    @wb.custom_gradient
+    def double(x: Any) -> Any:
+        def pull(g: Any) -> Any:
+            shapes.append(g.shape)
+            return 2 * g
+
+        return 2 * x, pull
+
+    B, x = rng.standard_normal((5, 4)), rng.standard_normal(4)
+    J = jacobian(lambda x: B @ double(np.tanh(x)), mode="rev")(x)
+    np.testing.assert_allclose(J, 2 * B * (1 - np.tanh(x) ** 2), rtol=1e-13)
+    assert shapes == [(4,)]
 
 
 @pytest.mark.parametrize("budget", [2**26, 1])

@@ -112,20 +112,7 @@ def gradient_by_hand(alphas: Any, means: Any, icf: Any, x: Any) -> list[Any]:
 BY_HAND = (value_by_hand, gradient_by_hand)
 
 LARGE, SMALL = (10_000, 32, 25), (1_000, 2, 5)
-FAST = (
-    Goal(
-        1.2,
-        "hand",
-        reason="products read transposed views, one could be summed before it is made,"
-        " and five passes over all gaps stand between them",
-    ),
-    Goal(
-        1.5,
-        "hand",
-        what="memory",
-        reason="arrays of all gaps are kept, where a hand goes component by component",
-    ),
-)
+FAST = (Goal(1.2, "hand"), Goal(1.5, "hand", what="memory"))
 WITHOUT = {"casadi": "made for small programs"}
 CASES = (
     Case(

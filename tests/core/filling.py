@@ -402,7 +402,7 @@ def complex_parts(x: Any) -> Any:
     z.real = x[:4]
     z.imag[1:] = x[5:]
     z *= 1j
-    return z.real * 2 + z.imag ** 2
+    return z.real * 2 + z.imag**2
 
 
 # Linear algebra by hand
@@ -720,7 +720,7 @@ def haar_wavelet(x: Any) -> Any:
         d = (y[0:n:2] - y[1:n:2]) / 2
         y[: n // 2], y[n // 2 : n] = a, d
         n //= 2
-    return y ** 2
+    return y**2
 
 
 # Integrators, walks, normalisation
@@ -779,7 +779,7 @@ def buffer_reused(x: Any) -> Any:
             f = x[i] * x[i + 1] * (k + 1)
             force[i] += f
             force[i + 1] -= f
-        total = total + np.sum(force ** 2)
+        total = total + np.sum(force**2)
     return total
 
 
@@ -819,7 +819,7 @@ def adam_steps(x: Any) -> Any:
         m *= 0.9
         m += 0.1 * g
         v *= 0.99
-        v += 0.01 * g ** 2
+        v += 0.01 * g**2
         w -= 0.1 * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.99**t)) + 1e-3)
     return w
 

@@ -17,17 +17,21 @@ from workbench.core.dims import (
     Dim,
     Length,
     broadcast_lengths,
+    dim_of_atom,
     format_dim,
     largest,
+    lower_bound,
     smallest,
 )
 from workbench.core.graph import Graph
-from workbench.core.tensor import make_leaf
+from workbench.core.op import OPS
+from workbench.core.tensor import apply, make_leaf
 from workbench.errors import ShapeError, UnknownLengthError
+from workbench.ops.define import op
 
 NAMES = ("n", "m", "k")
 LEAVES = [make_leaf(None, name) for name in NAMES]
-DIMS = [Dim({(Length(x, 0),): 1}) for x in LEAVES]
+DIMS = [dim_of_atom(Length(x, 0)) for x in LEAVES]
 
 
 # Arithmetic: what a Dim says is what Python says of the numbers
@@ -68,9 +72,8 @@ def test_arithmetic_is_that_of_integers(text: str, n: int, m: int, k: int) -> No
     code = format_dim(made, lambda a: a.tensor.name, code=True)
     assert eval(code, {**numbers, "np": np}) == eval(text, numbers)
     if isinstance(made, Dim):
-        low, high = made.bounds()
-        assert low is None or low <= eval(text, numbers)
-        assert high is None or high >= eval(text, numbers)
+        assert lower_bound(made) <= eval(text, numbers)
+        assert lower_bound(-made) <= -eval(text, numbers)
 
 
 @given(EXPRESSIONS, EXPRESSIONS, LENGTHS, LENGTHS, LENGTHS)
@@ -122,6 +125,7 @@ def test_equal_lengths_are_equal() -> None:
     assert n + m == m + n
     assert hash(n + m) == hash(m + n)
     assert (n * m) // m == n
+    assert type((2 * n + 3) // np.int64(2) - n) is int
     assert (n + 1) * 2 == 2 * n + 2
     assert n != n + 1
     assert n != -1
@@ -139,6 +143,42 @@ def test_a_slice_of_a_slice_stays_short() -> None:
         x = x[1:]
     assert repr(x.shape[0]) == "max(0, x.shape[0] - 1000)"
     assert x.eval(x=np.arange(1002.0)).tolist() == [1000, 1001]
+
+
+@pytest.mark.parametrize(
+    ("f", "length"),
+    [
+        (lambda x: x[2:] - 2 * x[1:-1] + x[:-2], "max(0, x.shape[0] - 2)"),
+        (lambda x: np.pad(x, 1)[1:-1] - x, "x.shape[0]"),
+        (lambda x: np.convolve(x, np.ones(3))[1:-1] - x, "x.shape[0]"),
+        (
+            lambda x: np.stack([x, x]).reshape(-1) - np.concatenate([x, x]),
+            "2*x.shape[0]",
+        ),
+        (lambda x: np.outer(x, x[1:]).reshape(x.shape[0], -1)[0], None),
+    ],
+)
+def test_slices_and_sums_keep_their_exact_length(f: Any, length: str | None) -> None:
+    x = wb.vector("x")
+    made = f(x)
+    assert str(made.shape[0]) == (length or "max(0, x.shape[0] - 1)")
+    for n in (3, 6):
+        a = np.arange(n) ** 2.0
+        np.testing.assert_array_equal(made.eval(x=a), f(a))
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_lengths_told_in_two_ways_are_compared_when_it_runs(n: int) -> None:
+    """That (n + 1)(m + 2) is nm + 2n + m + 2 is not known before."""
+    A = wb.matrix("A")
+    rows, columns = A.shape
+    left = np.ones((rows + 1) * (columns + 2), like=A)
+    right = np.ones(rows * columns + 2 * rows + columns + 2, like=A)
+    total = wb.function([A], left + right)
+    np.testing.assert_array_equal(total(np.ones((n, 2))), 2 * np.ones((n + 1) * 4))
+    wrong = wb.function([A], left + right[1:])
+    with pytest.raises(ShapeError, match=r"add\(float64\[.*test_dims.py"):
+        wrong(np.ones((n, 2)))
 
 
 # Errors
@@ -219,6 +259,28 @@ def test_a_length_shared_by_two_symbols_is_checked() -> None:
         f(np.ones(2), np.ones(1))
 
 
+def test_axes_that_no_small_length_told_of_are_an_error_when_it_runs() -> None:
+    op("uneven_in_test", lambda x: x if len(x) < 70 else x[None], rule="none")
+    try:
+        x = wb.vector("x")
+        f = wb.function([x], apply(OPS["uneven_in_test"], (x,)) * 2.0)
+        assert f(np.ones(5)).tolist() == [2] * 5
+        with pytest.raises(ShapeError, match=r"uneven_in_test.*with shape \(1, 80\)"):
+            f(np.ones(80))
+    finally:
+        del OPS["uneven_in_test"]
+
+
+def test_lengths_that_a_program_says_to_be_equal_are_compared_by_numpy() -> None:
+    """The inner product is built of any operands; that they differ, the run says."""
+    A, x = wb.matrix("A"), wb.vector("x")
+    product = wb.OpFromGraph([A, x], [A @ x])
+    u, v = wb.tensor("u", shape=(2, 3)), wb.vector("v", shape=4)
+    f = wb.function([u, v], product(u, v))
+    with pytest.raises(ShapeError, match=r"\(2, 3\) @ \(4,\): 3 ≠ 4.*test_dims.py"):
+        f(np.ones((2, 3)), np.ones(4))
+
+
 def test_squeeze_wants_the_axis() -> None:
     x = wb.matrix("x")
     with pytest.raises(UnknownLengthError, match=r"np\.squeeze\(x, axis=0\)"):
@@ -248,6 +310,27 @@ def test_what_was_broadcast_at_run_time_is_summed(n: int, m: int) -> None:
     expected_y = every_y if m > 1 or n == 1 else every_y.sum(1, keepdims=True)
     np.testing.assert_allclose(by_x, expected_x)
     np.testing.assert_allclose(by_y, expected_y)
+
+
+@pytest.mark.parametrize(("n", "m"), [(4, 1), (1, 4), (4, 4)])
+def test_products_of_broadcast_stacks_are_summed(
+    n: int, m: int, rng: np.random.Generator
+) -> None:
+    """Of a product, the lengths that must be equal are not summed over: the loop is."""
+    a, b = (wb.tensor(name, shape=(None,) * 3) for name in "ab")
+    f = wb.function([a, b], wb.grad(np.sum((a @ b) ** 2), [a, b]))
+    x, y = rng.standard_normal((n, 2, 3)), rng.standard_normal((m, 3, 5))
+    by_x, by_y = 2 * (x @ y) @ y.swapaxes(1, 2), 2 * x.swapaxes(1, 2) @ (x @ y)
+    by_x = by_x if n > 1 else by_x.sum(axis=0, keepdims=True)
+    by_y = by_y if m > 1 else by_y.sum(axis=0, keepdims=True)
+    for got, right in zip(f(x, y), (by_x, by_y), strict=True):
+        np.testing.assert_allclose(got, right, rtol=1e-12)
+
+
+def test_a_product_of_symbols_has_a_plain_gradient() -> None:
+    A, x = wb.matrix("A"), wb.vector("x")
+    f = wb.function([A, x], wb.grad(np.sum((A @ x) ** 2), [A, x]))
+    assert "unbroadcast" not in f.source
 
 
 @pytest.mark.parametrize(("n", "m"), [(4, 1), (1, 4), (4, 4)])

@@ -39,7 +39,6 @@ def plain(shape: Any) -> Any:
     return PLAIN[0].zeros(shape)
 
 
-
 def gradient(f: Callable[..., Any], x: Any = X) -> Any:
     return wb.grad(lambda x: np.sum(f(x)))(np.copy(x))
 

@@ -25,9 +25,7 @@ from workbench.errors import DtypeError, ShapeError, TraceError, WorkbenchError
 X = np.array([0.5, -1.5, 2.5, 1.25])
 
 
-def function(
-    body: str, name: str = "<program>", names: Any = np
-) -> Callable[..., Any]:
+def function(body: str, name: str = "<program>", names: Any = np) -> Callable[..., Any]:
     """A function of x with this body, whose lines errors can quote."""
     text = "def f(x):\n" + textwrap.indent(textwrap.dedent(body).strip(), "    ")
     scope: dict[str, Any] = {"np": names, "wb": wb}

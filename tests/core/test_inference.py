@@ -16,7 +16,7 @@ from tests.chunks import parametrize_chunks
 from tests.ops.samples import ALIKE_IN_KIND, SAMPLES, Sample
 from tests.ops.test_samples import drawn
 from workbench.core.graph import Graph
-from workbench.core.infer import infer_with_facts
+from workbench.core.infer import infer_spec
 from workbench.core.op import OPS, Op
 from workbench.core.types import Spec, as_spec
 
@@ -81,7 +81,7 @@ def test_ops_at_large_lengths(sample: Sample, rng: np.random.Generator) -> None:
 
             def infer(node: Any = node, large: Any = large, found: Any = found) -> None:
                 with suppress(Exception):  # its settings hold for other lengths
-                    found.append(infer_with_facts(node.op, large, node.params))
+                    found.append(infer_spec(node.op, large, node.params))
 
             taken = taken_bytes(infer)
             assert not found or taken < MOST_BYTES, (node.op, large)

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.core.drawing import MOST_LINES, MOST_NODES
+from workbench.core.drawing import MOST_CARDS
+from workbench.core.listing import MOST_LINES
 from workbench.errors import UsageError
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -173,23 +174,58 @@ def test_every_node_is_in_the_picture_and_none_overlaps() -> None:
         apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
         assert apart, (a, b)
     texts = [x.text for x in root.iter(f"{SVG}text")]
-    for word in ("A", "tanh · float64[4]", "loss", "(dloss/db)", "matmul"):
+    for word in ("A", "tanh", "float64[4]", "loss", "(dloss/db)", "matmul"):
         assert word in texts
     kinds = [rect.get("class") for rect in root.iter(f"{SVG}rect")]
-    assert {"paper", "leaf", "card", "back", "over"} == set(kinds)
+    assert {"paper", "leaf", "op", "gradient", "override"} == set(kinds)
+    # The legend tells the colours that are there.
+    told = "".join(list(root.iter(f"{SVG}text"))[-1].itertext())
+    assert [part[2:] for part in told.split("\N{EM SPACE}") if part] == [
+        "input or constant", "gradient", "overridden",
+    ]  # fmt: skip
 
 
-def test_a_gradient_stands_level_with_where_it_comes_from() -> None:
-    svg = network().svg()
-    tops = {}
-    for group in ElementTree.fromstring(svg).iter(f"{SVG}g"):
-        title = group.findtext(f"{SVG}title") or ""
-        rect = group.find(f"{SVG}rect")
-        assert rect is not None
-        tops[title.partition(" =")[0], "from" in title] = float(rect.get("y", ""))
-        if "from tanh h" in title and "multiply(h, h)" in title:
-            assert float(rect.get("y", "")) == tops["h", False]
-    assert 'class="link"' in svg
+def test_values_and_gradients_run_down() -> None:
+    graph = network()
+    tops = [top for _, top, _, _ in boxes(graph.svg())]
+    for node, top in zip(graph.nodes, tops, strict=True):
+        for x in node.inputs:
+            if isinstance(x, wb.Tensor):
+                assert tops[graph.ids[x]] < top
+    assert tops[graph.ids[graph.outputs[1]]] > tops[graph.ids[graph.outputs[0]]]
+
+
+def test_a_program_in_scopes_is_folded_by_them() -> None:
+    """Card for card what is left: what stands in no scope, and one for each scope."""
+    x = y = wb.scalar("x")
+    for name in ("first", "second"):
+        with wb.scope(name):
+            for _ in range(MOST_CARDS):
+                y = np.sin(y) * 2
+    svg = wb.Graph([x], [np.exp(y)]).svg()
+    root = ElementTree.fromstring(svg)
+    texts = [t.text for t in root.iter(f"{SVG}text")]
+    assert [t for t in texts if t in ("x", "first", "second", "exp")] == [
+        "x", "first", "second", "exp",
+    ]  # fmt: skip
+    assert texts.count(f"{2 * MOST_CARDS} nodes") == 2
+    titles = [t.text for t in root.iter(f"{SVG}title")]
+    assert f"{MOST_CARDS} × sin, {MOST_CARDS} × multiply" in titles
+    assert len(list(root.iter(f"{SVG}path"))) == 3
+    assert len(svg) < 5000
+
+
+def test_a_gradient_is_folded_by_the_scopes_of_its_program() -> None:
+    x = y = wb.scalar("x")
+    for name in ("first", "second"):
+        with wb.scope(name):
+            for _ in range(MOST_CARDS):
+                y = np.sin(y)
+    root = ElementTree.fromstring(wb.Graph([x], [y, wb.grad(y, x)]).svg())
+    names = [t.text for t in root.iter(f"{SVG}text") if t.get("class") == "name"]
+    assert names[1:] == ["x", "first", "second", "∂ second", "∂ first"]
+    kinds = [rect.get("class") for rect in root.iter(f"{SVG}rect")]
+    assert kinds == ["paper", "leaf", "fold", "fold", "gradient", "gradient"]
 
 
 def test_the_picture_stands_alone_in_light_and_dark() -> None:
@@ -202,19 +238,19 @@ def test_a_name_is_text_in_the_picture() -> None:
     svg = network(name=HOSTILE).svg()
     root = ElementTree.fromstring(svg)
     assert {x.tag.removeprefix(SVG) for x in root.iter()} == {
-        "svg", "title", "style", "rect", "text", "path", "g",
+        "svg", "title", "style", "rect", "text", "tspan", "path", "g",
     }  # fmt: skip
     assert any((x.text or "").startswith("a</text><scrip") for x in root.iter())
 
 
-@pytest.mark.parametrize("length", [MOST_NODES - 1, MOST_NODES])
+@pytest.mark.parametrize("length", [MOST_CARDS - 1, MOST_CARDS])
 def test_the_largest_picture(length: int, measured: Callable[[str], None]) -> None:
     x = y = wb.scalar("x")
     for _ in range(length):
         y = np.sin(y)
     start = time.perf_counter()
     svg = wb.Graph([x], [y]).svg()
-    assert ("too many to draw" in svg) == (length == MOST_NODES)
+    assert ("too many to draw" in svg) == (length == MOST_CARDS)
     measured(f"SVG of {length + 1:,} nodes: {time.perf_counter() - start:.2f} s")
 
 

@@ -149,7 +149,6 @@ def test_a_call_of_each_function_takes_some_of_the_budget() -> None:
     assert len(told) > 0.8 * len(list_functions())
 
 
-
 @pytest.mark.parametrize("name", ["tile", "repeat"])
 def test_an_op_is_weighed_before_it_runs_at_its_full_size(name: str) -> None:
     """Of 160 MB, nothing is asked for, though lengths are told by a recorded body."""

@@ -314,7 +314,8 @@ def test_what_is_refused_when_it_is_made(data: Any, says: str) -> None:
         ),
         (
             '{"workbench_rule": 1, "inputs": ["x"], "returns": ["x"], "nodes": ['
-            + "0, " * 1500 + "0]}",
+            + "0, " * 1500
+            + "0]}",
             "nodes has 1501 entries, more than 1000",
         ),
     ],

@@ -173,6 +173,19 @@ def test_what_only_a_function_reads_is_named_by_wrt(cells: Notebook) -> None:
     assert type(cells.names["s"]) is float
 
 
+def test_an_alias_of_an_array_is_a_name_of_it(cells: Notebook) -> None:
+    cells.names["u0"] = np.array([0.5, 1.0])
+    text = "u = u0\nh = np.sin(u)\nv = h\nE = np.sum(v**2)"
+    cells.run(f"%%autodiff E --wrt u --show none\n{text}")
+    session = cells.names["ad"]
+    expected = np.sin(2 * np.array([0.5, 1.0]))  # the derivative of sin(u)²
+    np.testing.assert_allclose(session.grads["u"], expected)
+    np.testing.assert_allclose(session.grads["u0"], expected)
+    np.testing.assert_allclose(session.values["v"], session.values["h"])
+    session.override("v", "2 * d")
+    np.testing.assert_allclose(session.grads["u"], 2 * expected)
+
+
 def test_a_seed_makes_a_gradient_of_many_numbers(cells: Notebook) -> None:
     ran = cells.run("%%autodiff y --show none\ny = X @ w", ok=False)
     assert "Reduce it" in ran.text

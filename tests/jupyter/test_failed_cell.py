@@ -104,7 +104,7 @@ def test_the_picture_stands_beneath_the_error(cells: Notebook) -> None:
     ran = fail(cells, "h = np.tanh(W)\nq = h @ v", "loss --name net")
     (output,) = ran.outputs
     assert output["text/plain"] == "<net as far as it came: 4 nodes>"
-    assert 'stroke="#b3261e" stroke-width="2"' in output["image/svg+xml"]
+    assert '<rect class="op wrong"' in output["image/svg+xml"]
     assert "(4, 2) @ (3,): 2 ≠ 3" in output["image/svg+xml"]
     # The next cell shows its own picture and no other.
     ran = cells.run("%%autodiff loss\nloss = np.sum(W * W)")

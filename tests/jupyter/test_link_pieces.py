@@ -9,16 +9,16 @@ import pytest
 
 import workbench as wb
 from tests.jupyter.page import Page, kind_of, model
+from workbench.jupyter import sending
 from workbench.jupyter.sending import SLOWEST
 from workbench.session import Session
-from workbench.session.wire import pieces
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut all that has a column."""
-    monkeypatch.setattr(pieces, "PIECE", 200)
-    monkeypatch.setattr(pieces, "WHOLE", 10)
+    monkeypatch.setattr(sending, "PIECE", 200)
+    monkeypatch.setattr(sending, "WHOLE", 10)
 
 
 @pytest.fixture

@@ -144,6 +144,28 @@ def test_a_jacobian_larger_than_memory_is_drawn() -> None:
     assert_allclose(part.figure.data[0].z, np.diag(slopes[9000:9010]))
 
 
+def test_a_small_matrix_has_its_numbers_in_square_cells() -> None:
+    A = np.arange(1.0, 17.0).reshape(4, 4)
+    figure = plots.jacobian_plot(linear(A)).figure
+    assert figure.data[0].texttemplate == "%{z:.3~g}"
+    assert_array_equal(figure.data[0].z, A)
+    assert figure.layout.yaxis.scaleanchor == "x"
+    large = plots.jacobian_plot(linear(np.ones((40, 40)))).figure
+    assert large.data[0].texttemplate is None
+    assert large.layout.yaxis.scaleanchor is None
+
+
+def test_lines_between_groups_end_where_the_cells_do() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return np.sum(x**2) * np.sum(y**3)
+
+    figure = plots.hessian_plot(make_session(f, np.ones(2), np.ones(3))).figure
+    down, across = figure.layout.shapes
+    assert (down.x0, down.x1, down.y0, down.y1) == (1.5, 1.5, -0.5, 4.5)
+    assert (across.y0, across.y1, across.x0, across.x1) == (1.5, 1.5, -0.5, 4.5)
+    assert {down.yref, across.xref} <= {None, "x", "y"}
+
+
 def test_a_robust_scale_says_what_lies_beyond() -> None:
     A = np.linspace(0.1, 1, 100).reshape(10, 10)
     A[3, 3] = 1e6

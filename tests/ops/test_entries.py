@@ -293,7 +293,7 @@ def test_operators_of_all_kinds() -> None:
 
 
 def test_a_graph_that_returns_an_entry_is_pickled() -> None:
-    """An entry is a node like others, with no facts about lengths."""
+    """An entry is a node like others."""
     graph = wb.trace(lambda x: np.sum(np.asarray(x) ** 2))(np.arange(3.0))
     (y,) = pickle.loads(pickle.dumps(graph)).run([np.array([1.0, 2.0, 3.0])])
     assert y == 14

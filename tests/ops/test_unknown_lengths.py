@@ -50,6 +50,11 @@ def run_text(function: Any, arrays: list[Any]) -> Any:
 #: What mathematics does not define on twice as many rows.
 ONE_LENGTH = {
     "interp": "knots that do not ascend",
+    **{
+        s.name: "places that do not ascend"
+        for s in FLOATS
+        if getattr(s.f, "__module__", "") == "tests.ops.samples.interpolation"
+    },
     "linalg.fractional_matrix_power": "a singular matrix, whose power is complex",
     "linalg.polar left": "a singular matrix, whose square root has no slope",
 }
@@ -59,6 +64,14 @@ NOT: dict[str, str] = {
     "poly": "NumPy iterates over the roots before it asks the protocol",
     "unpacked": "iterates over the rows",
     "unstack": "returns as many arrays as there are rows",
+    "BSpline slope": "which coefficients are padding depends on their number",
+    "RegularGridInterpolator cubic": "the grid is plain, and its lengths are known",
+    "RegularGridInterpolator linear": "the grid is plain, and its lengths are known",
+    **{
+        s.name: "how many conditions there are decides the knots"
+        for s in FLOATS
+        if s.name.startswith(("make_interp", "RBFInterpolator"))
+    },
     "squeeze": "without axis=: which axes are 1 long decides the rank",
     "histogramdd": "returns as many arrays as there are columns",
     "cross": "vectors of length 2 or 3: that decides the rank",

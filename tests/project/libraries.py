@@ -102,7 +102,9 @@ def list_statsmodels() -> Programs:
     ):
         kind = getattr(family, name)
         models[f"GLM {name} {link.__name__}"] = (
-            lambda y=y, kind=kind, link=link: api.GLM(y, x, family=kind(link())), b)
+            lambda y=y, kind=kind, link=link: api.GLM(y, x, family=kind(link())),
+            b,
+        )
     return {
         name: (lambda make=make: make().loglike, at)
         for name, (make, at) in models.items()
@@ -146,9 +148,13 @@ def list_numpy_ml() -> Programs:
             programs[name] = (lambda kind=kind: lambda v: np.sum(kind().fn(v)), x)
     programs["SquaredError"] = (lambda: lambda v: losses.SquaredError().loss(y, v), x)
     programs["CrossEntropy"] = (
-        lambda: lambda v: losses.CrossEntropy().loss(y, v), share)
+        lambda: lambda v: losses.CrossEntropy().loss(y, v),
+        share,
+    )
     programs["VAELoss"] = (
-        lambda: lambda v: np.sum(losses.VAELoss().loss(y, v, x, 0.1 * x)), share)
+        lambda: lambda v: np.sum(losses.VAELoss().loss(y, v, x, 0.1 * x)),
+        share,
+    )
     made: dict[str, tuple[Callable[[], Any], Any]] = {
         "FullyConnected": (lambda: layers.FullyConnected(4), x),
         "Softmax": (lambda: layers.Softmax(), x),

@@ -63,9 +63,7 @@ def find_pythons() -> dict[str, str]:
 def build() -> tuple[Path, Path]:
     """Return the sources and the wheel, made anew and found to be in order."""
     shutil.rmtree(DIST, ignore_errors=True)
-    environments.run(
-        sys.executable, "-m", "build", cwd=environments.ROOT, limit=900
-    )
+    environments.run(sys.executable, "-m", "build", cwd=environments.ROOT, limit=900)
     (sources,), (wheel,) = DIST.glob("*.tar.gz"), DIST.glob("*.whl")
     environments.run(
         sys.executable, "-m", "twine", "check", "--strict", sources, wheel, cwd=DIST

@@ -39,7 +39,10 @@ TOPICS = {
 HOMES = {"linalg": "linalg", "fft": "fft", "emath": "lib.scimath"}
 REST = "others"
 #: Of SciPy, those under `workbench.scipy`, which work on arrays too.
-OWN = "fft integrate linalg ndimage optimize signal sparse sparse.linalg special stats"
+OWN = (
+    "fft integrate interpolate linalg ndimage optimize signal sparse sparse.linalg"
+    " special stats"
+)
 
 
 def topic_of(name: str, function: Any) -> str:

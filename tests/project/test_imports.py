@@ -68,7 +68,7 @@ def test_import_loads_nothing_for_errors_or_pictures_alone() -> None:
     """What words an error is loaded when there is one: milliseconds of each start."""
     slow = (
         "pathlib", "urllib.parse", "difflib", "fnmatch", "inspect", "opt_einsum",
-        "workbench.core.drawing",
+        "workbench.core.drawing", "workbench.core.listing",
     )  # fmt: skip
     program = (
         "import sys, numpy; before = set(sys.modules); import workbench;"

@@ -97,15 +97,33 @@ def test_hooks_are_local_and_name_tools_that_make_test_installs() -> None:
         assert tool is None or tool[1] in tools
 
 
+def list_recipes() -> dict[str, str]:
+    """The files that CONTRIBUTING names as recipes, with their texts."""
+    table = CONTRIBUTING.partition("its recipe")[2].partition("\n\n")[0]
+    files = re.findall(r"`([\w/]+/(?:__init__\.py|README\.md))`", table)
+    return {file: (ROOT / file).read_text() for file in files}
+
+
 def test_what_contributing_names_is_there() -> None:
-    """Files and folders, and the targets of the Makefile."""
-    paths = set(
-        re.findall(
-            r"`((?:workbench|extension|tests|notebooks)/[\w./*-]*)`", CONTRIBUTING
-        )
-    )
-    assert len(paths) > 40
-    assert [path for path in sorted(paths) if not [*ROOT.glob(path)]] == []
+    """Files and folders, also those of the recipes, and targets of the Makefile."""
+    path = r"`((?:workbench|extension|tests|notebooks)/[\w./*-]*)`"
+    recipes = list_recipes()
+    assert len(recipes) == 5
+    for file, text in {"CONTRIBUTING.md": CONTRIBUTING, **recipes}.items():
+        paths = set(re.findall(path, text))
+        home = (ROOT / file).parent
+        assert [
+            path
+            for path in sorted(paths)
+            if not [*ROOT.glob(path)] and not (home / path).exists()
+        ] == []
+        modules = set(re.findall(r"`(\w+\.py)`", text)) if file in recipes else set()
+        assert [
+            name
+            for name in sorted(modules)
+            if not (home / name).exists()
+            and not any([*(ROOT / top).rglob(name)] for top in ("workbench", "tests"))
+        ] == []
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"`?make ([\w-]+)", CONTRIBUTING))
     assert {"lab", "test", "test-long", "tutorials"} <= targets

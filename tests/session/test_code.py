@@ -190,8 +190,9 @@ def test_a_subgraph_of_nodes_without_names() -> None:
     )
     one = model.override(wb.subgraph(tanh, [matmul, "b1"]), "0.5 * d")
     assert one.where == f"subgraph h of matmul {matmul}, b1"
+    line = model.graph.nodes[matmul].site.line
     assert one.code == (
-        f"model.override(wb.subgraph(['h'], [{matmul}, 'b1']), vjp='0.5 * d')"
+        f"model.override(wb.subgraph(['h'], ['matmul@{line}', 'b1']), vjp='0.5 * d')"
     )
     assert_same(model, again(model))
 
@@ -224,3 +225,115 @@ def test_G1_a_target_is_what_the_picture_calls_a_node() -> None:
     again = wb.Session(ad.graph)
     exec(made.code, {"ad": again})
     assert again.grads["x"].tolist() == ad.grads["x"].tolist()
+
+
+STEPS = """def energy(v0, k):
+    x, v = np.array([1.0, 0.0]), v0
+    for _ in range(40):
+        a = -k * x - 0.1 * v
+        v = v + 0.01 * a
+        x = x + 0.01 * v
+    return np.sum(x**2) + np.sum(v**2)
+"""
+EULER = 5  # the line of STEPS with v, which adds once and multiplies once
+
+
+def physics(text: str = STEPS) -> wb.Session:
+    """Return a session of a loop of 40 steps, whose lines can be read."""
+    name = f"physics-{hash(text)}.py"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    space: dict[str, Any] = {"np": np}
+    exec(compile(text, name, "exec"), space)
+    trace = wb.trace(space["energy"])(np.array([0.0, 1.0]), 2.0)
+    return wb.Session(trace, name="physics")
+
+
+def run(code: str, session: wb.Session) -> Any:
+    """Run code that was copied on another session, and return its gradient."""
+    exec(code, {"np": np, "wb": wb, "physics": session})
+    return session.grads["v0"]
+
+
+def place(session: wb.Session, op: str, line: int, step: int) -> int:
+    """Return the id of a node by its op and line: independent of all addresses."""
+    found = [
+        i
+        for i, x in enumerate(session.graph.nodes)
+        if x.op.name == op and x.site is not None and x.site.line == line
+    ]
+    return found[step]
+
+
+def test_a_node_of_a_loop_is_named_by_op_line_and_step() -> None:
+    session = physics()
+    node = place(session, "add", EULER, 20)
+    session.override(node, "clip(d, -0.01, 0.01)")
+    code = session.code()
+    assert code == (
+        f"physics.override('add@{EULER}', vjp='clip(d, -0.01, 0.01)', steps=20)"
+    )
+    np.testing.assert_array_equal(run(code, physics()), session.grads["v0"])
+    # Code of one step is right in a program whose nodes have other numbers.
+    other = physics(STEPS.replace("x, v = np", "x, v = 1.0 * np"))
+    other.override(place(other, "add", EULER, 20), "clip(d, -0.01, 0.01)")
+    again = physics(STEPS.replace("x, v = np", "x, v = 1.0 * np"))
+    np.testing.assert_array_equal(run(code, again), other.grads["v0"])
+
+
+def test_all_steps_of_a_loop_are_the_call_without_steps() -> None:
+    session = physics()
+    node = place(session, "add", EULER, 3)
+    session.override(node, "0.9 * d", steps=slice(None))
+    code = session.code()
+    assert code == f"physics.override('add@{EULER}', vjp='0.9 * d')"
+    other = physics()
+    np.testing.assert_array_equal(run(code, other), session.grads["v0"])
+    assert len(other.overrides[0].matched) == 40
+    # By hand: every step of the loop passes 0.9 of what arrives at v.
+    x, v, states = np.array([1.0, 0.0]), np.array([0.0, 1.0]), []
+    for _ in range(40):
+        a = -2.0 * x - 0.1 * v
+        v = v + 0.01 * a
+        x = x + 0.01 * v
+        states.append((x, v))
+    dx, dv = 2 * x, 2 * v
+    for _ in range(40):
+        dv = 0.9 * (dv + 0.01 * dx)
+        da = 0.01 * dv
+        dx, dv = dx - 2.0 * da, dv - 0.1 * da
+    np.testing.assert_allclose(other.grads["v0"], dv, rtol=1e-12)
+
+
+def test_several_nodes_of_a_line_are_numbered() -> None:
+    session = physics()
+    with pytest.raises(WorkbenchError, match=r"makes 2 nodes 'multiply': write 'mult"):
+        session.override("multiply@4", "0 * d")
+    second = session.override("multiply@4#2", "0 * d", steps=7)
+    assert second.matched == (place(session, "multiply", 4, 15),)
+    assert second.code == "physics.override('multiply@4#2', vjp='0 * d', steps=7)"
+
+
+@pytest.mark.parametrize(
+    "text", ["multiply@2", "cosh@5", "add@5#2", "add 20000", "tanh 20"]
+)
+def test_an_address_of_another_program_is_refused(text: str) -> None:
+    session = physics()
+    with pytest.raises(WorkbenchError, match=r"line|nothing in session"):
+        session.override(text, "0 * d")
+    assert session.overrides == []
+
+
+def test_a_name_that_two_lines_have_is_written_with_its_line() -> None:
+    def f(x: Any) -> Any:
+        h = np.sin(x)
+        h.name = "h"
+        y = np.tanh(h)
+        y.name = "h"
+        return np.sum(y)
+
+    session = wb.Session(wb.trace(f)(np.ones(2)), name="physics")
+    first = next(i for i, x in enumerate(session.graph.nodes) if x.name == "h")
+    one = session.override(first, "2 * d")
+    line = f.__code__.co_firstlineno + 1
+    assert one.code == f"physics.override('h@{line}', vjp='2 * d')"
+    assert session[f"h@{line}"] is session.graph.nodes[first]

@@ -19,7 +19,7 @@ from tests.ops.test_foreign_arrays import Foreign
 from workbench.backends.cupy import devices
 from workbench.checks import statistics
 from workbench.errors import UsageError
-from workbench.session import html, placement
+from workbench.session import html, profile
 from workbench.session.wire import columns, detail
 
 #: What brings a number to the host without being asked by name.
@@ -198,7 +198,7 @@ def test_the_inspector_shows_the_kernels(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devices, "_RUNTIME", Host())
-    monkeypatch.setattr(placement, "is_on_device", lambda x: True)
+    monkeypatch.setattr(profile, "is_on_device", lambda x: True)
     args = draw(rng)
     session = open_session(args, backend="cupy")
     assert session.wait()

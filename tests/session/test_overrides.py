@@ -196,13 +196,14 @@ def test_code_builds_the_overrides_again(model: wb.Session) -> None:
         i for i, n in enumerate(model.graph.nodes) if n.op.name == "negative"
     )
     model.override(unnamed, "d")
+    line = model.graph.nodes[unnamed].site.line
     lines = model.code().splitlines()
     assert lines == [
         "model.override('h', vjp='clip(d, -0.02, 0.02)')",
         "model.override('decoder/*', vjp='2 * d', jvp='true', name='twice')",
         "model.override('exp', vjp=my_rule, enabled=False)"
         "  # with your function my_rule",
-        f"model.override({unnamed}, vjp='d')",
+        f"model.override('negative@{line}', vjp='d')",
     ]
     again = wb.Session(wb.trace(network)(X, W1, B1, W2, B2), wrt=NAMES, name="model")
     exec(model.code(), {"model": again, "my_rule": my_rule})

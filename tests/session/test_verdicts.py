@@ -11,11 +11,12 @@ from numpy.testing import assert_allclose
 
 import workbench as wb
 from tests.session.network import NAMES, TRUE, by_hand, fresh
+from workbench.core.drawing import MOST_CARDS
 from workbench.core.op import declare
 from workbench.core.tensor import apply
 from workbench.errors import GradientError
 from workbench.jupyter import plots
-from workbench.jupyter.picture import MOST_NODES, draw_picture
+from workbench.jupyter.picture import draw_picture
 from workbench.session import derivative as derivatives
 from workbench.session.wire import take_snapshot
 
@@ -236,12 +237,12 @@ def test_the_still_picture_says_it_too(model: wb.Session) -> None:
     )
 
     def long(x: Any) -> Any:
-        for _ in range(MOST_NODES):
-            x = np.sin(x)
+        for bit in np.random.default_rng(0).integers(2, size=MOST_CARDS).tolist():
+            x = np.sin(x) if bit else np.tanh(x)  # no loop, which would be folded
         return x
 
     session = wb.Session(wb.trace(long)(0.5))
-    session.override(MOST_NODES // 2, "0 * d", name="stop")
+    session.override(MOST_CARDS // 2, "0 * d", name="stop")
     session.check()
     told = draw_picture(take_snapshot(session))
     assert f"no rule wrong; {session.check().changes()}" in told

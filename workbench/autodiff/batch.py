@@ -11,45 +11,39 @@ looks at values runs example by example.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from workbench.autodiff.steps import defer_batch
-from workbench.core import dims, source, walk
-from workbench.core.deferred import DeferredOp, OperandLength, operand_shape
-from workbench.core.dims import Atom, Dim
+from workbench.core import dims, source, types, walk
+from workbench.core.deferred import DeferredOp, operand_shape
+from workbench.core.dims import Dim
 from workbench.core.graph import Graph
-from workbench.core.op import Op
-from workbench.core.tensor import Tensor, apply, infer_spec, next_serial, value_of
+from workbench.core.infer import infer_spec
+from workbench.core.op import Op, declare
+from workbench.core.tensor import (
+    BATCHES,
+    IDENTITY,
+    MASKED,
+    NO_PARAMS,
+    MaskedTensor,
+    Tensor,
+    apply,
+    next_serial,
+    value_of,
+)
 from workbench.core.trace import record
-from workbench.core.types import Array, Spec, Specs
+from workbench.core.types import Array, ArrayLike, Spec, Specs
 from workbench.errors import ShapeError, TraceError, UnknownLengthError
 from workbench.ops import define
+from workbench.ops.contraction import MATMUL
 from workbench.ops.define import ITEM, shape_of
 
-#: What a length counts in bytes that only the run tells: the steps of an inner loop.
-TYPICAL = 100
-
-
-class Structured:
-    """Many examples in a form smaller than the array of them (see `linear_map.py`).
-
-    ``advance`` knows the ops that keep the form; ``dense`` gives the array.
-    """
-
-    __slots__ = ()
-
-    def advance(
-        self, node: Tensor, inputs: tuple[Any, ...], batched: tuple[bool, ...]
-    ) -> Any | None:
-        """Return the result of a node in a form of its own; None: use the array."""
-        raise NotImplementedError
-
-    def dense(self) -> Array:
-        """Return the array, batch axis first."""
-        raise NotImplementedError
+MULTIPLY: Any = declare("multiply")
+RESHAPE = declare("reshape")
 
 
 def run_batch(graph: Graph, values: Sequence[Any], size: int | Dim) -> list[Any]:
@@ -62,8 +56,7 @@ def run_batch(graph: Graph, values: Sequence[Any], size: int | Dim) -> list[Any]
     graph
         A program recorded on one example.
     values
-        For each leaf an array or Tensor of ``size`` examples, or a `Structured` form
-        of one.
+        For each leaf an array or Tensor of ``size`` examples.
 
     Examples
     --------
@@ -78,46 +71,33 @@ def run_batch(graph: Graph, values: Sequence[Any], size: int | Dim) -> list[Any]
         batched = tuple(
             [isinstance(x, Tensor) and x.serial in varying for x in node.inputs]
         )
-        for x in inputs:
-            if isinstance(x, Structured):
-                advanced = x.advance(node, inputs, batched)
-                if advanced is not None:
-                    return advanced
-                inputs = tuple(map(_as_dense, inputs))
-                break
         recording = any(isinstance(x, Tensor) for x in inputs)
         before = next_serial() if recording else 0
-        op, params = node.op, node.params
-        try:
-            if op is ITEM:  # takes one out of a tuple of batched arrays
-                result = apply(op, inputs, params)
-            else:
-                result = apply_rule(op, inputs, batched, params, size)
-        except UnknownLengthError:
-            if isinstance(op, DeferredOp):
-                raise
-            result = defer_batch(op, inputs, batched, params)
+        result = _apply_batched(node.op, inputs, batched, node.params, size)
         if recording and isinstance(result, Tensor) and node.origin is None:
             if result.serial > before + 1:
                 _mark_helpers(result, node.op, before)
         return result
 
-    return [_as_dense(y) for y in graph.run(values, run_step)]
+    return graph.run(values, run_step)
 
 
-def count_bytes(graph: Graph) -> int:
-    """Return the most bytes that the values of one example take at any time."""
-    slots = dict(
-        zip(graph.schedule.inputs, map(_count_value_bytes, graph.leaves), strict=True)
-    )
-    alive = peak = sum(slots.values())
-    for node, _, out, forgets in graph.schedule.steps:
-        size = _count_value_bytes(node)
-        peak = max(peak, alive + size)
-        alive += size - slots.get(out, 0)
-        slots[out] = size
-        alive -= sum(slots.pop(i, 0) for i in forgets)
-    return max(peak, 1)
+def _apply_batched(
+    op: Op,
+    inputs: tuple[Any, ...],
+    batched: tuple[bool, ...],
+    params: dict[str, Any],
+    size: Any,
+) -> Any:
+    """Apply an op to many examples; a node does so later if a length is unknown."""
+    try:
+        if op is ITEM:  # takes one out of a tuple of batched arrays
+            return apply(op, inputs, params)
+        return apply_rule(op, inputs, batched, params, size)
+    except UnknownLengthError:
+        if isinstance(op, DeferredOp):
+            raise
+        return defer_batch(op, inputs, batched, params)
 
 
 def apply_rule(
@@ -129,7 +109,10 @@ def apply_rule(
 ) -> Any:
     """Apply an op by its rule for batches, or example by example."""
     if type(op) is DeferredOp:
-        return _apply_deferred(op, inputs, batched, params)
+        many = operand_shape(next(x for x, b in zip(inputs, batched, strict=True) if b))
+        count = op.count
+        op, inputs, params = op.measure_lengths(inputs, params, batched)
+        return apply_to_examples(op, inputs, batched[:count], params, many[0])
     batch = "aligned" if op.elementwise and op.batch is None else op.batch
     if isinstance(batch, str):
         return define.BATCHES[batch](op, inputs, batched, params)
@@ -137,27 +120,6 @@ def apply_rule(
     if made is NotImplemented:
         return _apply_in_loop(op, inputs, batched, params, size)
     return made
-
-
-def _apply_deferred(
-    op: DeferredOp,
-    inputs: tuple[Any, ...],
-    batched: tuple[bool, ...],
-    params: dict[str, Any],
-) -> Any:
-    """Apply an op with lengths of operands in its settings, past the batch axis."""
-
-    def length(atom: Atom) -> Any:
-        if isinstance(atom, OperandLength):
-            shape = operand_shape(inputs[atom.position])
-            return shape[atom.axis + batched[atom.position]]
-        return None
-
-    settings: dict[str, Any] = dims.replace_dims(params, length)
-    size = operand_shape(next(x for x, b in zip(inputs, batched, strict=True) if b))[0]
-    return apply_to_examples(
-        op.base, inputs[: op.count], batched[: op.count], settings, size
-    )
 
 
 def apply_to_examples(
@@ -218,10 +180,6 @@ def _take_example(x: Any, k: int) -> Any:
     return tuple([part[k] for part in x]) if isinstance(x, tuple) else x[k]
 
 
-def _as_dense(x: object) -> Any:
-    return x.dense() if isinstance(x, Structured) else x
-
-
 def _mark_helpers(out: Tensor, op: Op, before: int) -> None:
     """Say which nodes are not ops of the user's: all but the op itself.
 
@@ -238,20 +196,263 @@ def _mark_helpers(out: Tensor, op: Op, before: int) -> None:
             x.context = (x.context or source.Context())._replace(helper=True)
 
 
-def _count_value_bytes(x: Tensor) -> int:
-    """Return the bytes of a Tensor's value, in a program traced on specs."""
-    spec: Any = x.spec
-    specs = spec if isinstance(spec, tuple) else (spec,)
-    shapes = [[n if isinstance(n, int) else TYPICAL for n in s.shape] for s in specs]
-    return sum(
-        prod(shape) * s.dtype.itemsize for shape, s in zip(shapes, specs, strict=True)
-    )
-
-
 def example_spec(x: Array, axis: int) -> Spec:
     """Return the spec of one example."""
     shape = shape_of(x)
     return Spec(shape[:axis] + shape[axis + 1 :], np.dtype(x.dtype))
+
+
+# Many examples as one Tensor: nothing is recorded, each op runs at once.
+#
+# A sweep that starts from such Tensors, a batch of unit vectors for one, calls each
+# rule once. To the rule they are Tensors without value, as in a program that is
+# recorded on one example; what it computes from them is computed for all examples.
+
+
+class BatchTensor(Tensor):
+    """Many examples of one value, of which it has the shape and the dtype.
+
+    >>> made = hold_batch(np.ones((5, 3)))
+    >>> made.shape, np.sum(made).examples
+    ((3,), array([3., 3., 3., 3., 3.]))
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        BATCHES.add(cls)
+
+    @property
+    def examples(self) -> Any:
+        """The examples along axis 0; a `Diagonal`, or a tuple of several outputs."""
+        return self.args[0]
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The shape of one example."""
+        return tuple(self.examples.shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype."""
+        found: np.dtype[Any] = np.dtype(self.examples.dtype)
+        return found
+
+    spec: Any = property(lambda self: _spec_of_examples(self.examples))
+
+    def run(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Return the result of an op that some examples are operands of."""
+        batched = tuple([type(x) in BATCHES for x in inputs])
+        kind = BatchTensor if MASKED.isdisjoint(map(type, inputs)) else MaskedBatch
+        given = [x.args[0] if b else x for x, b in zip(inputs, batched, strict=True)]
+        for x in given:
+            if type(x) is Diagonal:
+                made = x.advance(op, given, batched, params)
+                if made is not None:
+                    return hold_batch(made, kind)
+                given = [y.dense() if type(y) is Diagonal else y for y in given]
+                break
+        size = count_examples(given, batched)
+        with np.errstate(all="ignore"):  # the program itself has warned already
+            made = _apply_batched(op, tuple(given), batched, params, size)
+        return hold_batch(made, kind)
+
+    def mask(self) -> MaskedBatch:
+        """Return the examples flagged as a `MaskedTensor`."""
+        made: MaskedBatch = hold_batch(self.examples, MaskedBatch)
+        return made
+
+
+BATCHES.add(BatchTensor)
+
+
+class UnrecordedError(TraceError):
+    """A rule reads the program of a sweep, and a sweep of many examples has none."""
+
+
+class MaskedBatch(BatchTensor, MaskedTensor):
+    """Many examples of a cotangent that has left a `where` or a mask."""
+
+    __slots__ = ()
+
+
+def hold_batch(examples: Any, kind: type[Tensor] = BatchTensor) -> Any:
+    """Return a Tensor of many examples, along axis 0 of an array or in a `Diagonal`."""
+    held = examples.entries if type(examples) is Diagonal else examples
+    inputs = (held,) if isinstance(held, Tensor) else ()  # as its provenance
+    return kind(IDENTITY, inputs, (examples,), NO_PARAMS, None)
+
+
+def read_batch(y: Any, size: Any, since: int) -> Any:
+    """Return an array of all examples of what was computed from some made ``since``.
+
+    What depends on none of them is repeated. What has been recorded all the same, since
+    it was written to or needs a length, runs now.
+    """
+    if type(y) in BATCHES:
+        examples = y.examples
+        return examples.dense() if type(examples) is Diagonal else examples
+    if isinstance(y, Tensor) and y._value is None:
+        nodes = walk.order_nodes([y], since)
+        leaves: list[Any] = [x for x in nodes if type(x) in BATCHES]
+        if leaves:
+            values = [read_batch(x, size, since) for x in leaves]
+            return run_batch(Graph(leaves, [y]), values, size)[0]
+    return np.broadcast_to(y, (size, *shape_of(y)))
+
+
+def _spec_of_examples(examples: Any) -> Specs:
+    """Return the spec of one of many examples."""
+    parts = define.split_outputs(examples) if isinstance(examples, Tensor) else examples
+    if isinstance(parts, tuple):
+        return tuple([example_spec(part, 0) for part in parts])
+    return example_spec(parts, 0)
+
+
+# Unit vectors that stay diagonal as long as they can.
+#
+# A Jacobian starts from an identity matrix. Rules that work entry by entry keep it
+# diagonal, and a product with a matrix only picks and scales its rows: so the
+# first dense product is never computed, and what is zero by structure stays zero,
+# be the partial derivatives beside it infinite.
+
+
+class Diagonal:
+    """Example ``i`` is zero but for entry ``start + i``, which is ``entries[i]``.
+
+    ``example`` is the shape of one, and ``like`` an array of the same library.
+
+    >>> units = Diagonal(np.array([5.0, 6.0]), (3,), 1, np.float64(0))
+    >>> units.dense()
+    array([[0., 5., 0.],
+           [0., 0., 6.]])
+    """
+
+    __slots__ = ("_array", "entries", "example", "like", "start")
+
+    def __init__(
+        self, entries: Array, example: tuple[Any, ...], start: int, like: ArrayLike
+    ) -> None:
+        self.entries = entries
+        self.example = example
+        self.start = start
+        self.like = like
+        self._array: Array | None = None
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The shape of the array of all examples."""
+        return (shape_of(self.entries)[0], *self.example)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the entries."""
+        return np.dtype(self.entries.dtype)
+
+    def __mul__(self, number: complex) -> Diagonal:
+        return self.replace(self.entries * number)
+
+    def dense(self) -> Array:
+        """Return the array, one example per row."""
+        if self._array is None:
+            count, width = shape_of(self.entries)[0], prod(self.example)
+            entries = self.entries
+            array = np.zeros_like(
+                self.like, dtype=entries.dtype, order="C", shape=(count, width)
+            )
+            # A strided view of the diagonal, which CuPy knows too.
+            array.reshape(-1)[self.start :: width + 1][:count] = (
+                1 if isinstance(entries, Tensor) else entries
+            )
+            if isinstance(entries, Tensor):
+                array = apply(MULTIPLY.masked, (array, entries[:, None]))
+            self._array = np.reshape(array, (count, *self.example))
+        return self._array
+
+    def advance(
+        self,
+        op: Op,
+        inputs: Sequence[Any],
+        batched: Sequence[bool],
+        params: dict[str, Any],
+    ) -> Any | None:
+        """Return the result of an op as it is smallest; None: use the array."""
+        if op is MATMUL or op is MATMUL.masked:
+            multiply = MULTIPLY if op is MATMUL else MULTIPLY.masked
+            return _scale_rows(inputs, multiply)
+        example = self.example
+        if op is RESHAPE and params.get("order", "C") == "C":
+            example = infer_spec(op, (Spec(example, self.dtype),), params).shape
+            return Diagonal(self.entries, example, self.start, self.like)
+        if not _keeps_zeros(op, inputs, params):
+            return None
+        for x, varies in zip(inputs, batched, strict=True):
+            if type(x) is Diagonal:
+                if x.example != example:
+                    return None
+            elif varies or not _fits_into(shape_of(x), example):
+                return None
+        return self.replace(apply(op, tuple(map(self.pick, inputs)), params))
+
+    def replace(self, entries: Array) -> Diagonal:
+        """Return a diagonal of other entries."""
+        return Diagonal(entries, self.example, self.start, self.like)
+
+    def pick(self, x: Any) -> Any:
+        """Return the entries of an operand that meet the diagonal."""
+        if type(x) is Diagonal:
+            return x.entries
+        if types.is_weak(x) or shape_of(x) == ():
+            return x
+        if shape_of(x) != self.example:
+            x = np.broadcast_to(x, self.example)
+        if len(self.example) != 1:
+            x = np.reshape(x, (-1,))
+        count = shape_of(self.entries)[0]
+        return x if count == shape_of(x)[0] else x[self.start : self.start + count]
+
+
+def _fits_into(shape: tuple[Any, ...], example: tuple[Any, ...]) -> bool:
+    """Return whether arrays of these shapes have a result of the second shape."""
+    pairs = zip(reversed(shape), reversed(example), strict=False)
+    return len(shape) <= len(example) and all(n in (1, m) for n, m in pairs)
+
+
+def _scale_rows(inputs: Sequence[Any], multiply: Op) -> Any | None:
+    """Return ``d @ W`` and ``W @ d`` for unit vectors d: rows or columns of W."""
+    left, right = inputs
+    if type(left) is Diagonal and type(right) is Diagonal:
+        return None
+    units = left if type(left) is Diagonal else right
+    matrix = right if units is left else left
+    if len(units.example) != 1 or len(shape_of(matrix)) != 2:
+        return None
+    if units is right:
+        matrix = np.swapaxes(matrix, 0, 1)
+    count = shape_of(units.entries)[0]
+    rows = matrix[units.start : units.start + count]
+    return apply(multiply, (rows, units.entries[:, None]))
+
+
+def _keeps_zeros(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Return whether an op works entry by entry, and is 0 off the diagonal."""
+    if not op.elementwise or op.custom:
+        return False
+    places = [i for i, x in enumerate(inputs) if type(x) is Diagonal]
+    if all(i in op.carries for i in places):  # times, or divided by, what may be
+        return True
+    start = 0 if op.joins is None else op.joins
+    zero = [type(x) is Diagonal or (types.is_weak(x) and x == 0) for x in inputs]
+    if places[0] < start or not all(zero[start:]):
+        return False
+    return op.joins is not None or (not params and _is_zero_at_zero(op, len(inputs)))
+
+
+@cache
+def _is_zero_at_zero(op: Op, count: int) -> bool:
+    with np.errstate(all="ignore"):
+        return bool(op.compute(*(np.float64(0),) * count) == 0)
 
 
 # Functions of arrays, for many examples.

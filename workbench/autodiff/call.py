@@ -369,7 +369,7 @@ class Call(Op):
 
     def _infer(self, *specs: Any) -> Any:
         """Return the specs of the outputs, in the lengths of the given specs."""
-        return self._nest(outer_specs(self.graph, specs, noted=self._fact_nodes))
+        return self._nest(outer_specs(self.graph, specs))
 
     def _runs_again(self, inputs: Sequence[Any], rules: Rules) -> bool:
         """Return whether a derivative runs the program on the values at hand."""
@@ -412,11 +412,6 @@ class Call(Op):
             apply_valued(self, inputs, {}, lambda _: value)
         )
         return [made] if self.single else made
-
-    @cached_property
-    def _fact_nodes(self) -> list[Tensor]:
-        """The inner nodes that need lengths to be equal."""
-        return [x for x in self.graph.interior if x.facts]
 
     def differentiated_op(self, inputs: Sequence[Any]) -> Call | None:
         """Return the op to record derivatives of for these inputs, or None."""
@@ -575,7 +570,7 @@ class Call(Op):
         return apply(many, inputs)
 
     def _follow_example(self, of: Op) -> None:
-        """Take over the facts of the op that runs on one example."""
+        """Take over what is known of the op that runs on one example."""
         self.custom, self.maker, self.connection = of.custom, of.maker, of.connection
         self.cure, self.rule, self.pattern = of.cure, of.rule, "examples"
         self.compute, self.infer = self._compute_examples, self._infer_examples

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.autodiff.roots import RootTangent, find_roots
+from workbench.autodiff.batch import BatchTensor
+from workbench.autodiff.roots import Roots, RootTangent, find_roots
 from workbench.autodiff.steps import (
     Rule,
     Rules,
@@ -27,6 +28,7 @@ from workbench.core.graph import Graph, copy_onto
 from workbench.core.memory import Version
 from workbench.core.op import Op
 from workbench.core.tensor import (
+    BATCHES,
     Tensor,
     array_of,
     make_leaf,
@@ -81,83 +83,29 @@ def push_forward(
     rules = drop_cut_parts(rules, wrt, constant) if rules else {}
     found: list[Tensor] = []
     steps = plan_steps(outputs, wrt, rules, constant, "push", only, found)
-    plain = record or only is not None
-    outer = set() if plain else outer_steps(outputs, steps, wrt)
+    outer = set() if record or only is not None else outer_steps(outputs, steps, wrt)
     roots = None
     if found and by_roots:
         roots = find_roots(found, steps, outputs, rules, "push", record, outer)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
-    closing: list[tuple[Tensor, tuple[Any, ...]]] = []
     versions = Tangents(steps, outputs, wrt, moving)
+    sweep = _Sweep(outputs, rules, roots, versions, moving, constant)
+    if not (versions.last or BATCHES.isdisjoint(map(type, moving.values()))):
+        sweep.find_last_readers(steps)
     try:
         for node, mask in steps:
-            inputs = node.inputs
-            incoming = tuple(
-                [
-                    moving.get(x.serial) if mask >> i & 1 else None
-                    for i, x in enumerate(inputs)
-                ]
-            )
+            incoming = sweep.take(node, mask)
             if all(t is None for t in incoming):
                 continue
             if roots is not None and node not in roots:
                 incoming = tuple(map(roots.make_plain, incoming))
             if spelled and node.op.elementwise and node.op.traits.sums:
                 incoming = tuple([0 if t is None else t for t in incoming])
-            ends = ends_of(node)
-            rule = rules.get(node.serial)
-            push, inside = (
-                choose_push(node, rule, rules) if rules else (push_of(node.op), ())
-            )
-            if push is None:
-                continue
-            if node.op.limit is not None and _is_closed(node, outputs, rules):
-                push = partial(node.op.limit.push, None)
-                closing.append((node, incoming))
-            recorded = record or node.serial in outer
             before = next_serial()
-            if roots is not None and node in roots:
-                t = roots.push(incoming, node)
-            elif recorded:
-                t = None
-                if versions.last and (type(node) is Version or node.op is GETITEM):
-                    if push is node.op.push and roots is None:
-                        t = versions.record(incoming, node)
-                if t is None:
-                    assert push is not None
-                    t = record_push(push, incoming, node, *inside)
-            else:
-                t, args = None, node.args
-                is_true = push is node.op.push
-                if type(node) is Version and is_true:
-                    y = args[0]
-                    t = versions.push(incoming, node)
-                else:
-                    y = node._value
-                if not is_true and any(type(x) is Version for x in node.inputs):
-                    args = tuple(map(value_of, node.inputs))
-                if t is None and push is not None:
-                    t = push(incoming, y, args, node.params, *inside)
-            if t is None:
-                continue
-            if versions.last and type(t) is np.ndarray:
-                t = versions.unshare(t, node)
-            for x, tangent in zip(ends, (t,) if len(ends) == 1 else t, strict=True):
-                if x.serial in constant:
-                    continue  # one of several outputs of a part
-                if type(x) is not Version:  # whose value would be computed again
-                    tangent = fit_tangent(tangent, x)
-                if recorded:
-                    text = roots.name_rule(node) if roots is not None else None
-                    reverse.mark_origin(
-                        [tangent], before, ends[-1], rule and rule.push and rule, text
-                    )
-                # A node that is in `wrt` itself moves on its own too.
-                old = moving.get(x.serial)
-                if old is not None and type(tangent) is RootTangent:
-                    moving[x.serial] = tangent.move(old)
-                else:
-                    moving[x.serial] = tangent if old is None else old + tangent
+            recorded = record or node.serial in outer
+            t = sweep.push(node, incoming, recorded)
+            if t is not None:
+                sweep.move(node, t, before if recorded else None)
     except Exception as error:
         if roots is not None and reverse.needs_length(node, error, False):
             return push_forward(
@@ -171,11 +119,110 @@ def push_forward(
     moved = [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
     if roots is not None:
         moved = list(map(roots.make_plain, moved))
-    for node, incoming in closing:
+    for node, incoming in sweep.closing:
         _add_limit(node, incoming, outputs, moved, record)
     if gradients.MADE and not nulls_pass:
         reverse.refuse_nulls(moved, outputs, "of")
     return moved
+
+
+class _Sweep:
+    """One sweep forward: the tangents that move, by serial, and how a step is taken."""
+
+    def __init__(
+        self,
+        outputs: Sequence[Any],
+        rules: Mapping[int, Rule],
+        roots: Roots | None,
+        versions: Tangents,
+        moving: dict[int, Any],
+        constant: Collection[int],
+    ) -> None:
+        self.outputs, self.rules, self.constant = outputs, rules, constant
+        self.roots, self.versions, self.moving = roots, versions, moving
+        #: Nodes of which the limit is added in the end, with what has arrived there.
+        self.closing: list[tuple[Tensor, tuple[Any, ...]]] = []
+        #: After which node a tangent is let go, by serials; none, where all are kept.
+        self.last: dict[int, int] = {}
+
+    def find_last_readers(self, steps: Sequence[tuple[Tensor, int]]) -> None:
+        """Let go each tangent after its last reader, as those of a batch are large."""
+        for node, _ in steps:
+            for x in node.inputs:
+                if isinstance(x, Tensor):
+                    self.last[x.serial] = node.serial
+        for y in self.outputs:
+            self.last.pop(getattr(y, "serial", -1), None)
+
+    def take(self, node: Tensor, mask: int) -> tuple[Any, ...]:
+        """Return the tangents that arrive at a node, None for what rests."""
+        varying = [x if mask >> i & 1 else None for i, x in enumerate(node.inputs)]
+        get, last = self.moving.get, self.last
+        incoming = tuple([None if x is None else get(x.serial) for x in varying])
+        for x in varying if last else ():
+            if x is not None and last.get(x.serial) == node.serial:
+                self.moving.pop(x.serial, None)
+        return incoming
+
+    def push(self, node: Tensor, incoming: tuple[Any, ...], recorded: bool) -> Any:
+        """Return the tangents of a node by the rule in force; None if it rests."""
+        op, rules, versions = node.op, self.rules, self.versions
+        push: Any = op.push or push_of(op)
+        inside: tuple[Rules, ...] = ()
+        if rules:
+            push, inside = choose_push(node, rules.get(node.serial), rules)
+        if push is None:
+            return None
+        if op.limit is not None and _is_closed(node, self.outputs, rules):
+            push = partial(op.limit.push, None)
+            self.closing.append((node, incoming))
+        is_true = push is op.push
+        if self.roots is not None and node in self.roots:
+            return self.roots.push(incoming, node)
+        if recorded:
+            if versions.last and (type(node) is Version or op is GETITEM):
+                if is_true and self.roots is None:
+                    t = versions.record(incoming, node)
+                    if t is not None:
+                        return t
+            return record_push(push, incoming, node, *inside)
+        args, is_version = node.args, type(node) is Version and is_true
+        y = args[0] if is_version else node._value
+        if is_version:
+            t = versions.push(incoming, node)
+            if t is not None:
+                return t
+        if not is_true and any(type(x) is Version for x in node.inputs):
+            args = tuple(map(value_of, node.inputs))
+        return push(incoming, y, args, node.params, *inside)
+
+    def move(self, node: Tensor, t: Any, before: int | None) -> None:
+        """Let the ends of a step move by what its rule has returned.
+
+        ``before`` is the serial before the rule ran, if that was recorded.
+        """
+        if self.versions.last and type(t) is np.ndarray:
+            t = self.versions.unshare(t, node)
+        ends, moving = ends_of(node), self.moving
+        for x, tangent in zip(ends, (t,) if len(ends) == 1 else t, strict=True):
+            if x.serial in self.constant:
+                continue  # one of several outputs of a part
+            if type(x) is not Version:  # whose value would be computed again
+                is_array = type(tangent) is np.ndarray or type(tangent) is BatchTensor
+                if not is_array or (tangent.shape, tangent.dtype) != (x.shape, x.dtype):
+                    tangent = fit_tangent(tangent, x)
+            if before is not None:
+                rule = self.rules.get(node.serial)
+                text = None if self.roots is None else self.roots.name_rule(node)
+                reverse.mark_origin(
+                    [tangent], before, ends[-1], rule and rule.push and rule, text
+                )
+            # A node that is in `wrt` itself moves on its own too.
+            old = moving.get(x.serial)
+            if old is not None and type(tangent) is RootTangent:
+                moving[x.serial] = tangent.move(old)
+            else:
+                moving[x.serial] = tangent if old is None else old + tangent
 
 
 def _is_closed(node: Tensor, outputs: Sequence[Any], rules: Rules) -> bool:

@@ -16,7 +16,7 @@ from workbench.autodiff import forward, reverse, steps
 from workbench.autodiff.batch import run_batch
 from workbench.autodiff.steps import Rules
 from workbench.core import blame, dims, types, walk
-from workbench.core.dims import Dim, Length, atoms_of, replace_dims, unify_lengths
+from workbench.core.dims import Dim, Length, atoms_of, replace_dims
 from workbench.core.graph import Graph, copy_onto
 from workbench.core.tensor import MaskedTensor, Tensor, mask_cotangent
 from workbench.core.trace import make_leaf_like, make_leaves_like
@@ -260,16 +260,14 @@ def outer_specs(
     graph: Graph,
     inputs: Sequence[Any],
     rows: Collection[int] = (),
-    noted: Iterable[Tensor] = (),
 ) -> list[Spec]:
     """Return the specs of the outputs for these inputs (specs or values).
 
     ``rows`` are the leaves that stand for one row of their input. A length that the
-    graph itself must find out is None. ``noted`` are the nodes for which lengths must
-    be equal, if the graph runs in any case.
+    graph itself must find out is None.
     """
     specs = list(map(types.spec_of, graph.outputs))
-    if not noted and not any(dims.has_dim(s.shape) for s in specs):
+    if not any(dims.has_dim(s.shape) for s in specs):
         return [Spec(s.shape, s.dtype) for s in specs]
     found_lengths: dict[Any, Any] = {}
     for i, (x, value) in enumerate(zip(graph.leaves, inputs, strict=False)):
@@ -283,11 +281,6 @@ def outer_specs(
         hidden = (isinstance(a, Length) and a.tensor in graph.ids for a in atoms_of(n))
         return None if any(hidden) else n
 
-    for node in noted:
-        for pair in node.facts or ():
-            a, b = map(find_length, pair)
-            if a is not None and b is not None:
-                unify_lengths(a, b)
     return [Spec(tuple(map(find_length, s.shape)), s.dtype) for s in specs]
 
 

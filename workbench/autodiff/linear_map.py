@@ -2,14 +2,16 @@
 
 The matrix has a row for each entry of the outputs and a column for each entry of what
 they are differentiated by. Some of its rows are one reverse sweep with as many
-cotangents, some of its columns one forward sweep with as many tangents: a sweep is
-recorded once for a seed without value and runs on many unit vectors at once.
+cotangents, some of its columns one forward sweep with as many tangents: a sweep runs
+on many unit vectors at once (`batch.BatchTensor`). Where the matrix is to be an
+expression, it is recorded on one first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cache, cached_property
+from contextlib import nullcontext
+from functools import cached_property
 from itertools import accumulate, pairwise
 from math import prod
 from typing import Any, Literal, NamedTuple
@@ -17,152 +19,31 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.batch import Structured, count_bytes, run_batch
+from workbench.autodiff.batch import (
+    Diagonal,
+    UnrecordedError,
+    hold_batch,
+    read_batch,
+    run_batch,
+)
 from workbench.autodiff.steps import plan_steps
 from workbench.core import traces, types
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph
 from workbench.core.hooks import OverrideRules
-from workbench.core.op import Op, declare
-from workbench.core.tensor import Tensor, apply, value_of
+from workbench.core.tensor import Tensor, next_serial, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.core.traces import reopen_trace
-from workbench.core.types import Array, ArrayLike, is_weak
+from workbench.core.types import Array
 from workbench.errors import (
     NotDifferentiableError,
     OverrideError,
     TraceError,
     UnknownLengthError,
 )
-from workbench.ops.contraction import MATMUL
 from workbench.ops.define import shape_of
 from workbench.ops.device import make_zeros
 from workbench.ops.sparse.pattern import match_library
-
-# Unit vectors that stay diagonal as long as they can.
-#
-# A Jacobian starts from an identity matrix. Rules that work entry by entry keep it
-# diagonal, and a product with a matrix only picks and scales its rows: so the
-# first dense product is never computed, and what is zero by structure stays zero,
-# be the partial derivatives beside it infinite.
-
-
-MULTIPLY: Any = declare("multiply")
-RESHAPE = declare("reshape")
-
-
-class Diagonal(Structured):
-    """Example ``i`` is zero but for entry ``start + i``, which is ``entries[i]``.
-
-    >>> units = Diagonal(np.array([5.0, 6.0]), (3,), 1, np.float64(0))
-    >>> units.dense()
-    array([[0., 5., 0.],
-           [0., 0., 6.]])
-    """
-
-    __slots__ = ("_array", "entries", "like", "shape", "start")
-
-    def __init__(
-        self, entries: Array, shape: tuple[int, ...], start: int, like: ArrayLike
-    ) -> None:
-        self.entries = entries
-        self.shape = shape
-        self.start = start
-        self.like = like
-        self._array: Array | None = None
-
-    def dense(self) -> Array:
-        """Return the array, one example per row."""
-        if self._array is None:
-            count, width = shape_of(self.entries)[0], int(np.prod(self.shape))
-            entries = self.entries
-            array = np.zeros_like(
-                self.like, dtype=entries.dtype, order="C", shape=(count, width)
-            )
-            # A strided view of the diagonal, which CuPy knows too.
-            array.reshape(-1)[self.start :: width + 1][:count] = (
-                1 if isinstance(entries, Tensor) else entries
-            )
-            if isinstance(entries, Tensor):
-                array = apply(MULTIPLY.masked, (array, entries[:, None]))
-            self._array = np.reshape(array, (count, *self.shape))
-        return self._array
-
-    def advance(
-        self, node: Tensor, inputs: tuple[Any, ...], batched: tuple[bool, ...]
-    ) -> Any | None:
-        """Return the result of a node as a diagonal; None: use the array."""
-        op = node.op
-        if op is MATMUL:
-            return _scaled_rows(inputs, MULTIPLY)
-        if op is MATMUL.masked:
-            return _scaled_rows(inputs, MULTIPLY.masked)
-        spec: Any = node.spec
-        if isinstance(spec, tuple):  # an op with several outputs
-            return None
-        shape = spec.shape
-        if op is RESHAPE and node.params.get("order", "C") == "C":
-            return Diagonal(self.entries, shape, self.start, self.like)
-        if shape != self.shape or not _keeps_zeros(node, inputs):
-            return None
-        for x, varies in zip(inputs, batched, strict=True):
-            if x.shape != shape if isinstance(x, Diagonal) else varies:
-                return None
-        picked = tuple([self._pick(x) for x in inputs])
-        return Diagonal(apply(op, picked, node.params), shape, self.start, self.like)
-
-    def _pick(self, x: Any) -> Any:
-        """Return the entries of an operand that meet the diagonal."""
-        if isinstance(x, Diagonal):
-            return x.entries
-        if is_weak(x) or shape_of(x) == ():
-            return x
-        if shape_of(x) != self.shape:
-            x = np.broadcast_to(x, self.shape)
-        if len(self.shape) != 1:
-            x = np.reshape(x, (-1,))
-        count = shape_of(self.entries)[0]
-        return x if count == shape_of(x)[0] else x[self.start : self.start + count]
-
-
-def _scaled_rows(inputs: tuple[Any, ...], multiply: Any) -> Any | None:
-    """Return ``d @ W`` and ``W @ d`` for unit vectors d: rows or columns of W."""
-    left, right = inputs
-    if isinstance(left, Diagonal) and isinstance(right, Diagonal):
-        return None
-    units = left if isinstance(left, Diagonal) else right
-    matrix = right if units is left else left
-    if len(units.shape) != 1 or len(shape_of(matrix)) != 2:
-        return None
-    if units is right:
-        matrix = np.swapaxes(matrix, 0, 1)
-    count = shape_of(units.entries)[0]
-    rows = matrix[units.start : units.start + count]
-    return apply(multiply, (rows, units.entries[:, None]))
-
-
-def _keeps_zeros(node: Tensor, inputs: tuple[Any, ...]) -> bool:
-    """Return whether a node works entry by entry, and is 0 off the diagonal."""
-    op = node.op
-    if not op.elementwise or op.custom:
-        return False
-    places = [i for i, x in enumerate(inputs) if isinstance(x, Diagonal)]
-    if all(i in op.carries for i in places):  # times, or divided by, what may be
-        return True
-    start = 0 if op.joins is None else op.joins
-    zero = [isinstance(x, Diagonal) or (is_weak(x) and x == 0) for x in inputs]
-    if places[0] < start or not all(zero[start:]):
-        return False
-    return op.joins is not None or (
-        not node.params and _is_zero_at_zero(op, len(inputs))
-    )
-
-
-@cache
-def _is_zero_at_zero(op: Op, count: int) -> bool:
-    with np.errstate(all="ignore"):
-        return bool(op.compute(*(np.float64(0),) * count) == 0)
-
 
 # Derivatives as linear maps
 
@@ -184,6 +65,8 @@ HANDLING = 20_000
 #: The bytes that a sweep of one vector counts as, so that few run between two words
 #: of progress.
 APART = 2**22
+#: How many values as large as the largest are alive in a sweep at a time, about.
+ALIVE = 4
 
 #: What says that a rule is missing in a mode, or needs values.
 NO_RULE = (OverrideError, NotDifferentiableError, TraceError)
@@ -235,10 +118,18 @@ class LinearMap:
         self.constant = constant
         self.record = record
         self.prefer = prefer
+        self._options: dict[str, Any] = {
+            "rules": None if rules is None else rules.rules,
+            "constant": {x.serial for x in constant},
+            "record": record,
+            "nulls_pass": record,
+        }
         self._sweeps: dict[Any, Sweep] = {}
         self._work: dict[Any, Span] = {}
 
     # Products
+
+    # What ops run again is part of the expressions too, if these are recorded.
 
     def pull(
         self,
@@ -253,8 +144,7 @@ class LinearMap:
         """
         pairs = zip(self.outputs, cotangents, strict=True)
         given = [(y, g) for y, g in pairs if g is not None]
-        # What ops run again is part of the expressions too.
-        with reopen_trace(self.wrt if self.record else ()), NamedWarnings():
+        with NamedWarnings(), reopen_trace(self.wrt) if self.record else nullcontext():
             return reverse.pull_back(
                 [y for y, _ in given], [g for _, g in given],
                 self.wrt if wrt is None else wrt, closed=closed, **self._options,
@@ -264,7 +154,7 @@ class LinearMap:
         self, tangents: Sequence[Any], outputs: Sequence[Any] | None = None
     ) -> list[Any]:
         """Return the tangents of the outputs, or of some; None for one that rests."""
-        with reopen_trace(self.wrt if self.record else ()), NamedWarnings():
+        with NamedWarnings(), reopen_trace(self.wrt) if self.record else nullcontext():
             return forward.push_forward(
                 self.outputs if outputs is None else outputs, self.wrt, tangents,
                 **self._options,
@@ -315,15 +205,6 @@ class LinearMap:
         if mode == "reverse":
             return self.outputs, self.wrt
         return self.wrt, self.outputs
-
-    @cached_property
-    def _options(self) -> dict[str, Any]:
-        return {
-            "rules": None if self.rules is None else self.rules.rules,
-            "constant": {x.serial for x in self.constant},
-            "record": self.record,
-            "nulls_pass": self.record,
-        }
 
     # The matrix, a block for each output and each of ``wrt``
 
@@ -385,7 +266,7 @@ class LinearMap:
         best = min(modes, key=lambda mode: self._cost(mode, tops, lefts))
         if best == "forward":
             try:
-                self._record_sweeps(best, rows, columns)
+                self._find_sweeps(best, rows, columns)
             except NO_RULE:
                 return "reverse"
         return best
@@ -402,13 +283,13 @@ class LinearMap:
             if ends not in self._work:
                 outputs = [self.outputs[i] for i in ends[0]]
                 wrt = [self.wrt[j] for j in ends[1]]
-                steps = plan_steps([y for y in outputs if is_varying(y)], wrt)
-                self._work[ends] = len(steps), sum(count_made(x) for x, _ in steps)
+                sizes = _list_sizes(outputs, wrt)
+                self._work[ends] = len(sizes), sum(sizes)
             count, entries = self._work[ends]
             total += count * HANDLING + (end - begin) * max(entries, 1)
         return total
 
-    def _record_sweeps(
+    def _find_sweeps(
         self, mode: Mode, rows: Span, columns: Span
     ) -> list[tuple[Sweep, Span]]:
         """Return the sweeps that a window needs, and which vectors each runs for."""
@@ -419,7 +300,9 @@ class LinearMap:
         for place, span in along.items():
             key = mode, place, *across
             if key not in self._sweeps:
-                self._sweeps[key] = Sweep(self, mode, place, list(across))
+                sweep = Sweep(self, mode, place, list(across))
+                sweep.flat(span[0], span[0] + 1)  # which shows what its rules need
+                self._sweeps[key] = sweep
             found.append((self._sweeps[key], span))
         return found
 
@@ -441,7 +324,7 @@ class LinearMap:
         left = max((n for n in others if n <= across[0]), default=0)
         kept_columns = slice(across[0] - left, across[1] - left)
         total, count = window[1] - window[0], 0
-        for sweep, (first, last) in self._record_sweeps(mode, rows, columns):
+        for sweep, (first, last) in self._find_sweeps(mode, rows, columns):
             step = sweep.chunk_size
             for start in range(first, last, step):
                 stop = min(start + step, last)
@@ -478,7 +361,7 @@ class LinearMap:
 
 
 class Sweep:
-    """A sweep of a linear map, recorded once to run for any vectors.
+    """A sweep of a linear map, which runs for any vectors.
 
     In reverse mode it starts at outputs and ends at ``wrt``, in forward mode the other
     way round.
@@ -508,39 +391,24 @@ class Sweep:
         chosen = range(len(starts)) if place is None else [place]
         self.places = [k for k in chosen if is_varying(starts[k])]
         self.starts: list[Any] = [starts[k] for k in self.places]
-        #: Which of these are complex.
-        self.complex = [x.dtype.kind == "c" for x in self.starts]
         #: What it starts at if it is one, be it a constant.
         self.start: Any = None if place is None else starts[place]
-        #: What arrives at each end for the seeds; None for zero.
-        self.derivatives: list[Any] = [None] * len(self.ends)
-        self.graph: Graph | None = None
+        #: Whether there are values to run on.
+        self.has_values = all(x._value is not None for x in self.starts)
+        #: The entries that are alive at a time for one vector, about.
+        self._alive: int | None = None
+        #: Whether the sweep is recorded first, and then run.
+        self.is_recorded = linear.record
         #: Whether vectors run one by one: there is only one, or a rule of the user's
         #: looks at the values that arrive.
-        self.one_by_one = False
-        #: The one unit vector that there is, where that is so.
-        self.only_unit: Sequence[Any] | None = None
-        if not self.starts:
-            return
-        has_values = all(x._value is not None for x in self.starts)
-        can_run = has_values and not linear.record
-        if can_run and place is not None and count_entries(self.start) == 1:
-            self.one_by_one = True
-            self.only_unit = self._make_units(0, 1)
-            self.derivatives = self._run_vector(self.only_unit, 0)
-            return
-        seeds = list(map(make_leaf_like, self.starts))
-        try:
-            self.derivatives = self._walk(seeds)
-        except TraceError:
-            if not (self.is_reverse and can_run):
-                raise
-            self.one_by_one = True
-        found = [x for x in self.derivatives if x is not None]
-        if found:
-            self.graph = Graph(seeds, found)
+        self.one_by_one = (
+            place is not None
+            and self.has_values
+            and not linear.record
+            and count_entries(self.start) == 1
+        )
 
-    def _walk(self, seeds: Sequence[Array]) -> list[Any]:
+    def _walk(self, seeds: Sequence[Any]) -> list[Any]:
         """Return the derivatives at the ends, for one seed at each start."""
         filled: list[Any] = [None] * self.count
         for k, seed in zip(self.places, seeds, strict=True):
@@ -550,37 +418,34 @@ class Sweep:
         ends = [y if is_varying(y) else None for y in self.ends]
         return self.linear.push(filled, ends)
 
-    def _run_vector(self, vectors: Sequence[Any], i: int) -> list[Any]:
-        """Return the derivatives at the ends, for one of several vectors."""
-        with np.errstate(all="ignore"):  # the program itself has warned already
-            return self._walk([_as_array(x)[i] for x in vectors])
-
     @property
     def chunk_size(self) -> int:
-        """The number of vectors that run at once."""
+        """The number of vectors that run at once, as their values fit the budget."""
         if self.one_by_one:
             return BUDGET // APART
-        size: int = sum(8 * prod(shape_of(x)) for x in self.ends)
-        if self.graph is not None:
-            size += count_bytes(self.graph)
-        return max(1, BUDGET // max(size, 1))
+        if self._alive is None:
+            pair = self.starts, self.ends
+            sizes = _list_sizes(*pair if self.is_reverse else reversed(pair))
+            ends = sum(map(count_entries, self.ends))
+            self._alive = ends + ALIVE * max(sizes, default=0)
+        return max(1, BUDGET // max(8 * self._alive, 1))
 
     def run(self, vectors: Sequence[Any], count: Any) -> list[Any]:
         """Return one array for each end, examples along axis 0; None for zeros.
 
-        ``vectors`` holds for each start an array of ``count`` of them, or a
-        `Structured` form of it.
+        ``vectors`` holds for each start an array of ``count`` of them, or a `Diagonal`.
         """
         made = self._run_vectors(vectors, count)
-        if any(self.complex) and any(
+        are_complex = [x.dtype.kind == "c" for x in self.starts]
+        if any(are_complex) and any(
             y.dtype.kind != "c" for y in self.ends if is_varying(y)
         ):
             # A complex number reaches a real one by its real part alone.
             unit = -1j if self.is_reverse else 1j
             turned = self._run_vectors(
                 [
-                    _scale(x, unit if is_complex else 0)
-                    for x, is_complex in zip(vectors, self.complex, strict=True)
+                    x * (unit if is_complex else 0)
+                    for x, is_complex in zip(vectors, are_complex, strict=True)
                 ],
                 count,
             )
@@ -591,31 +456,53 @@ class Sweep:
 
     def _run_vectors(self, vectors: Sequence[Any], count: Any) -> list[Any]:
         """Return the derivatives at the ends; for complex vectors the real part."""
-        if self.one_by_one:
-            return self._run_one_by_one(vectors, count)
-        if self.graph is None:
-            return list(self.derivatives)
+        before = next_serial()
+        if not (self.is_recorded or self.one_by_one):
+            try:
+                made = self._walk([hold_batch(x) for x in vectors])
+                return [x if x is None else read_batch(x, count, before) for x in made]
+            except UnrecordedError:
+                self.is_recorded = True
+            except TraceError:
+                if not (self.is_reverse and self.has_values):
+                    raise
+                self.one_by_one = True
+        vectors = [x.dense() if type(x) is Diagonal else x for x in vectors]
+        run = self._run_recorded if self.is_recorded else self._run_one_by_one
+        return run(vectors, count)
+
+    def _run_recorded(self, vectors: Sequence[Any], count: Any) -> list[Any]:
+        """Return the derivatives by a program that is recorded for one vector."""
+        graph, arrives = self.program
         with np.errstate(all="ignore"):  # the program itself has warned already
-            found = run_batch(self.graph, vectors, count)
+            found = run_batch(graph, vectors, count)
         parts = iter(
             part if batched else np.broadcast_to(part, (count, *shape_of(part)))
-            for part, batched in zip(found, self.graph.varying, strict=True)
+            for part, batched in zip(found, graph.varying, strict=True)
         )
-        return [None if x is None else next(parts) for x in self.derivatives]
+        return [next(parts) if some else None for some in arrives]
+
+    @cached_property
+    def program(self) -> tuple[Graph, list[bool]]:
+        """The derivatives for one vector as a program; the ends where one arrives."""
+        seeds = list(map(make_leaf_like, self.starts))
+        made = self._walk(seeds)
+        found = [x for x in made if x is not None]
+        return Graph(seeds, found), [x is not None for x in made]
 
     def _run_one_by_one(self, vectors: Sequence[Any], count: int) -> list[Any]:
-        if self.only_unit is not None:
-            is_unit = vectors is self.only_unit
-            made = self.derivatives if is_unit else self._run_vector(vectors, 0)
-            return [x if x is None else np.expand_dims(x, 0) for x in made]
-        rows = [
-            [
-                np.zeros_like(x._value) if c is None else c
-                for x, c in zip(self.ends, self._run_vector(vectors, i), strict=True)
-            ]
-            for i in range(count)
+        rows = []
+        for i in range(count):
+            with np.errstate(all="ignore"):  # the program itself has warned already
+                rows.append(self._walk([x[i] for x in vectors]))
+        return [
+            None
+            if all(x is None for x in column)
+            else np.stack(
+                [np.zeros_like(end._value) if x is None else x for x in column]
+            )
+            for column, end in zip(zip(*rows, strict=True), self.ends, strict=True)
         ]
-        return [np.stack(column) for column in zip(*rows, strict=True)]
 
     def run_all(
         self, make_vectors: Callable[[int, Any], Sequence[Any]], count: Any
@@ -624,8 +511,8 @@ class Sweep:
 
         ``make_vectors(begin, end)`` gives some of them, as `run` takes them.
         """
-        if self.graph is None and not self.one_by_one:
-            return list(self.derivatives)
+        if not self.starts:
+            return [None] * len(self.ends)
         recorded = self.linear.record or traces.LOCAL.stack
         if recorded or count <= (step := self.chunk_size):
             return self.run(make_vectors(0, count), count)
@@ -647,8 +534,6 @@ class Sweep:
 
     def _make_units(self, begin: int, end: Any) -> Sequence[Any]:
         """Return some of the unit vectors."""
-        if self.only_unit is not None:
-            return self.only_unit
         shape, dtype, like = self.start.shape, self.start.dtype, self.start._value
         if not self.linear.record:
             like = 0.0 if like is None else like
@@ -658,8 +543,7 @@ class Sweep:
         if isinstance(end, int):
             # What the sweep reads and has no value yet tells where arrays are. Another
             # would have to be given to an expression that does not read it.
-            assert self.graph is not None
-            known = self.graph.schedule.constants.values()
+            known = self.program[0].schedule.constants.values()
             like = next(filter(is_symbolic, known), None)
         if like is None:
             units: Any = np.eye(end, dtype=dtype)  # host array: constants alone
@@ -670,8 +554,8 @@ class Sweep:
     def flat(self, begin: int, end: int) -> Array:
         """Return the derivatives at all ends side by side, one row per unit vector."""
         count = end - begin
-        made: Sequence[Any] = self.derivatives
-        if self.one_by_one or self.graph is not None:
+        made: Sequence[Any] = [None] * len(self.ends)
+        if self.starts:
             made = self.run(self._make_units(begin, end), count)
         parts = [
             np.zeros_like(self.start._value, shape=(count, count_entries(x)))
@@ -709,23 +593,15 @@ class Sweep:
 # Small things
 
 
-def _as_array(vectors: Any) -> Array:
-    """Return the array of some vectors, in whatever form they are."""
-    array: Array = vectors.dense() if isinstance(vectors, Structured) else vectors
-    return array
-
-
-def _scale(vectors: Any, unit: complex) -> Any:
-    """Return vectors times a number."""
-    if not isinstance(vectors, Diagonal):
-        return vectors * unit
-    entries = vectors.entries * unit
-    return Diagonal(entries, vectors.shape, vectors.start, vectors.like)
-
-
 def count_entries(x: object) -> Any:
     """Return the number of entries; a `Dim` where unknown."""
     return prod(shape_of(x))
+
+
+def _list_sizes(outputs: Sequence[Any], wrt: Sequence[Any]) -> list[int]:
+    """Return the number of entries of each node that a sweep between passes."""
+    steps = plan_steps([y for y in outputs if is_varying(y)], wrt)
+    return [count_made(node) for node, _ in steps]
 
 
 def count_made(node: Tensor) -> int:

@@ -7,12 +7,13 @@ plain NumPy, record themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.autodiff.batch import UnrecordedError
 from workbench.autodiff.roots import RootCotangent, Roots, find_roots
 from workbench.autodiff.steps import (
     Part,
@@ -37,11 +38,12 @@ from workbench.core import (
     types,
     walk,
 )
-from workbench.core.dims import Dim, is_same_with_facts
+from workbench.core.dims import Dim
 from workbench.core.memory import Version, read_args
 from workbench.core.op import SINGULAR
 from workbench.core.residuals import LEAN, is_private
 from workbench.core.tensor import (
+    BATCHES,
     IDENTITY,
     MaskedTensor,
     Tensor,
@@ -97,6 +99,15 @@ class Earlier:
     find: Callable[[int], Any]
     changed: Collection[int]
     affected: set[int] | None = None
+
+    def fill(self, results: list[Any], wrt: Sequence[Tensor]) -> list[Any]:
+        """Return the results of the new sweep, with those that are not affected."""
+        if self.affected is None:
+            return results
+        return [
+            g if x.serial in self.affected else self.find(x.serial)
+            for x, g in zip(wrt, results, strict=True)
+        ]
 
 
 def pull_back(
@@ -175,26 +186,20 @@ def pull_back(
     if last:
         assert isinstance(outputs, list)
         outputs.clear()
-    affected = None
     if earlier is not None and not (plain or outer or roots):
         steps, closed = _keep_steps(steps, arrived, earlier)
-        affected = earlier.affected
-    watched = rules or visit or constant or closed or affected is not None
+    watched = rules or visit or constant or closed or earlier is not None
     if record or outer or roots or watched:
-        sweep(
-            steps, arrived, wrt_serials, outer, record, rules, visit, constant, closed,
-            roots,
-        )  # fmt: skip
+        _Sweep(
+            arrived, wrt_serials, outer, record, rules, visit, constant, closed, roots
+        ).run(steps)
     else:
         sweep_arrays(steps, arrived, wrt_serials)
     results = [arrived.get(x.serial) for x in wrt]
     if roots:
         results = [roots.make_dense(g, x) for g, x in zip(results, wrt, strict=True)]
-    if earlier is not None and affected is not None:
-        results = [
-            g if x.serial in affected else earlier.find(x.serial)
-            for x, g in zip(wrt, results, strict=True)
-        ]
+    if earlier is not None:
+        results = earlier.fill(results, wrt)
     if gradients.MADE and not nulls_pass:
         refuse_nulls(results, wrt)
     if not detached:
@@ -279,7 +284,7 @@ def sweep_arrays(
 ) -> None:
     """Walk back on plain arrays: no recording, no override, no watcher.
 
-    This is the hot loop of eager gradients; `sweep` is the same with everything. It
+    This is the hot loop of eager gradients; `_Sweep` is the same with everything. It
     empties the list of steps: a node that nobody else holds is gone when its turn is
     over, and with it the values that its rule alone has read.
     """
@@ -447,97 +452,135 @@ def _add_scattered(
         totals[s] = made
 
 
-def sweep(
-    steps: list[tuple[Tensor, int]],
-    arrived: dict[int, Any],
-    wrt_serials: set[int],
-    outer: set[int],
-    record: bool,
-    rules: Mapping[int, Rule],
-    visit: Visit | None,
-    constant: Collection[int],
-    closed: Collection[int],
-    roots: Roots | None,
-) -> None:
-    """Walk the steps backwards, with recorded rules, overrides, a visitor and roots."""
-    get, pop, rule = arrived.get, arrived.pop, None
-    totals = None
-    if visit is None and roots is None and not (constant or closed):
-        if any(type(node) is Version for node, _ in steps):
-            totals = Totals()
-    try:
-        for node, mask in reversed(steps):
-            serial = node.serial
-            if constant or isinstance(node, Part):
-                g = _gather_cotangents(ends_of(node), arrived, wrt_serials, constant)
-            else:
-                g = get(serial) if serial in wrt_serials else pop(serial, None)
-            if g is None:
-                continue
-            pull: Any = node.op.pull
-            inside: tuple[Rules, ...] = ()
-            if rules:
-                rule = rules.get(serial)
-                if rule is not None or node.op.graphs is not None:
-                    pull, inside = choose_pull(node, rule, rules)
-            if pull is None:
-                continue
-            recorded = record or serial in outer
-            args = node.inputs if recorded else node.args
-            is_version = type(node) is Version
-            if rule is not None and not recorded:  # which may read what the true one
-                args, is_version = read_args(node), False  # does not
-            before = next_serial() if recorded else 0
-            if recorded and totals is not None and rule is None:
-                if type(node) is Version or node.op is GETITEM:
-                    made = totals.pull(node, mask, g, arrived, wrt_serials)
-                    if made is not None:
-                        mark_origin(made, before, node)
-                        _add_recorded(made, node, arrived, closed)
-                        continue
-            if roots is not None and node in roots:
-                passed = pull_by_root(roots, mask, g, node)
-            elif recorded:
-                passed = record_pull(pull, mask, g, node, *inside)
-            else:
-                y = args[0] if is_version else node._value
-                passed = pull(mask, g, y, args, node.params, *inside)
-            fitted: list[Any] = []
-            for c, x, v in zip(passed, node.inputs, args, strict=False):
-                if not mask & 1:
-                    c = None
-                # What fits as it is needs no call: this loop runs for every edge.
-                elif type(c) is np.ndarray is type(v):
-                    if c.dtype is not v.dtype or c.shape != v.shape:
-                        c = fit_cotangent(c, x, node)
-                elif c is not None and not (type(c) is np.float64 is type(v)):
-                    c = fit_cotangent(c, x, node)
-                fitted.append(c)
-                mask >>= 1
-                # What is recorded is summed once its origin is written down.
-                if c is None or recorded or x.serial in closed:
-                    continue
-                old = get(x.serial)
-                if type(c) is RootCotangent:
-                    arrived[x.serial] = c + old
+class _Sweep:
+    """A sweep backwards with recorded rules, overrides, a visitor and roots.
+
+    ``arrived`` holds the cotangents by serial; the others are those of `pull_back`.
+    """
+
+    def __init__(
+        self,
+        arrived: dict[int, Any],
+        wrt_serials: set[int],
+        outer: set[int],
+        record: bool,
+        rules: Mapping[int, Rule],
+        visit: Visit | None,
+        constant: Collection[int],
+        closed: Collection[int],
+        roots: Roots | None,
+    ) -> None:
+        self.arrived, self.wrt_serials = arrived, wrt_serials
+        self.outer, self.record, self.rules = outer, record, rules
+        self.visit, self.roots = visit, roots
+        self.constant, self.closed = constant, closed
+        self.totals: Totals | None = None
+
+    def run(self, steps: list[tuple[Tensor, int]]) -> None:
+        """Walk the steps backwards."""
+        arrived, wrt_serials, constant = self.arrived, self.wrt_serials, self.constant
+        if self.visit is None and self.roots is None and not (constant or self.closed):
+            if any(type(node) is Version for node, _ in steps):
+                self.totals = Totals()
+        try:
+            for node, mask in reversed(steps):
+                serial = node.serial
+                if constant or isinstance(node, Part):
+                    ends = ends_of(node)
+                    g = _gather_cotangents(ends, arrived, wrt_serials, constant)
+                elif serial in wrt_serials:
+                    g = arrived.get(serial)
                 else:
-                    arrived[x.serial] = c if old is None else old + c
-            if recorded:
-                end = ends_of(node)[-1]
-                text = roots.name_rule(node, g) if roots is not None else None
-                mark_origin(fitted, before, end, rule and rule.pull and rule, text)
-                _add_recorded(fitted, node, arrived, closed)
-            if visit is not None and roots is not None:
+                    g = arrived.pop(serial, None)
+                if g is not None:
+                    self.pull(node, mask, g)
+        except Exception as error:
+            blame.note_derivative(error, node)
+            raise
+        finally:
+            if self.totals is not None:
+                self.totals.close()
+
+    def pull(self, node: Tensor, mask: int, g: Any) -> None:
+        """Pull the cotangent of a node back by the rule in force, to its inputs."""
+        pull: Any = node.op.pull
+        inside: tuple[Rules, ...] = ()
+        rule, roots = None, self.roots
+        if self.rules:
+            rule = self.rules.get(node.serial)
+            if rule is not None or node.op.graphs is not None:
+                pull, inside = choose_pull(node, rule, self.rules)
+        if pull is None:
+            return
+        recorded = self.record or node.serial in self.outer
+        before = next_serial() if recorded else 0
+        args: Sequence[Any] = node.inputs if recorded else node.args
+        passed: Sequence[Any] | None = None
+        if roots is not None and node in roots:
+            passed = pull_by_root(roots, mask, g, node)
+        elif recorded:
+            if self.totals is not None and rule is None:
+                if type(node) is Version or node.op is GETITEM:
+                    passed = self.totals.pull(
+                        node, mask, g, self.arrived, self.wrt_serials
+                    )
+            if passed is None:
+                passed = record_pull(pull, mask, g, node, *inside)
+        else:
+            y = args[0] if type(node) is Version and rule is None else node._value
+            if rule is not None:
+                args = read_args(node)  # it may read what the true one does not
+            passed = pull(mask, g, y, args, node.params, *inside)
+        assert passed is not None
+        fitted = _fit_passed(passed, mask, node, args)
+        if recorded:
+            end = ends_of(node)[-1]
+            text = roots.name_rule(node, g) if roots is not None else None
+            mark_origin(fitted, before, end, rule and rule.pull and rule, text)
+            _add_recorded(fitted, node, self.arrived, self.closed)
+        else:
+            _add_passed(fitted, node, self.arrived, self.closed)
+        if self.visit is not None:
+            if roots is not None:
                 g = roots.make_dense(g, node)
                 fitted = list(map(roots.make_dense, fitted, node.inputs))
-            if visit is not None:
-                visit(node, g, fitted)
-    except Exception as error:
-        blame.note_derivative(error, node)
-        raise
-    finally:
-        if totals is not None:
-            totals.close()
+            self.visit(node, g, fitted)
+
+
+def _fit_passed(
+    passed: Iterable[Any], mask: int, node: Tensor, args: Sequence[Any]
+) -> list[Any]:
+    """Return what a rule passes on, fitted to the inputs that vary; None for others."""
+    fitted: list[Any] = []
+    for c, x, v in zip(passed, node.inputs, args, strict=False):
+        if not mask & 1:
+            c = None
+        # What fits as it is needs no call: this loop runs for every edge.
+        elif type(c) is np.ndarray is type(v):
+            if c.dtype is not v.dtype or c.shape != v.shape:
+                c = fit_cotangent(c, x, node)
+        elif c is not None and not (type(c) is np.float64 is type(v)):
+            c = fit_cotangent(c, x, node)
+        fitted.append(c)
+        mask >>= 1
+    return fitted
+
+
+def _add_passed(
+    passed: Sequence[Any],
+    node: Tensor,
+    arrived: dict[int, Any],
+    closed: Collection[int],
+) -> None:
+    """Add the cotangents that a rule passes on to the totals."""
+    for c, x in zip(passed, node.inputs, strict=False):
+        if c is None or x.serial in closed:
+            continue
+        old = arrived.get(x.serial)
+        if type(c) is RootCotangent:
+            arrived[x.serial] = c + old
+        else:
+            arrived[x.serial] = c if old is None else old + c
 
 
 def _add_recorded(
@@ -613,6 +656,8 @@ def record_pull(
     if node.op.elementwise and pull is node.op.pull and types.is_repeated_number(g):
         given = g[(0,) * g.ndim]  # the program has a number then, not an array of it
     if node.op.limit is not None and pull is node.op.pull and define.has_limit(node, g):
+        if not BATCHES.isdisjoint(map(type, g)):
+            raise UnrecordedError("the limit is a derivative of what the walk computes")
         found = hooks.pull_limit(node, mask, g)
         if found is not None:
             return found
@@ -713,12 +758,9 @@ def fit_cotangent(c: Any, x: Array, node: Tensor | None = None) -> Any:
         c = np.full_like(array_of(x), c)
     have = shape_of(c)
     if not dims.is_same_shape(have, shape):
-        if (
-            node is not None
-            and node.facts
-            and is_same_with_facts(have, shape, node.facts)
-        ):
-            return _state_lengths(c, x)
+        if node is not None and not (node.op.elementwise or node.op.custom):
+            if _must_be_equal(node, c, have, shape):
+                return _state_lengths(c, x)
         if len(have) < len(shape) or any(
             not isinstance(n, Dim) and not isinstance(h, Dim) and n not in (1, h)
             for h, n in zip(have[len(have) - len(shape) :], shape, strict=True)
@@ -739,6 +781,23 @@ def fit_cotangent(c: Any, x: Array, node: Tensor | None = None) -> Any:
     if not types.is_differentiable(want):
         return None  # what has been rounded to integers does not vary
     return c.astype(want) if c.dtype != want else c
+
+
+def _must_be_equal(
+    node: Tensor, c: object, have: tuple[Any, ...], shape: tuple[Any, ...]
+) -> bool:
+    """Return whether a rule's cotangent has the shape of its primal where the op runs.
+
+    ``A @ x`` of two symbols needs two of their lengths to be one, which NumPy checks
+    when the program runs. Not asked of ops that broadcast operands, or of a user's.
+    """
+    return len(have) == len(shape) and not any(
+        (n == 1 or type(h) is int)
+        if type(n) is int
+        else dims.may_be_broadcast(h, (node, c))
+        for h, n in zip(have, shape, strict=True)
+        if not dims.is_same_shape((h,), (n,))
+    )
 
 
 def _state_lengths(c: Any, x: Any) -> Array:

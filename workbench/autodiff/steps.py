@@ -256,15 +256,47 @@ def plan_steps(
     """
     varying = {x.serial for x in wrt}
     first = min(varying, default=0)
+    instead = parts_among(rules) if rules else None
+    nodes = dict(only) if only is not None else _find_nodes(outputs, first, instead)
+    steps = []
+    for serial in sorted(nodes):
+        node = nodes[serial]
+        if instead and serial != node.serial:
+            continue  # a later output of a part
+        mask, bit = 0, 1
+        for x in node.inputs:
+            if (type(x) is Tensor or isinstance(x, Tensor)) and x.serial in varying:
+                mask |= bit
+            bit += bit
+        op = node.op
+        if not mask or (op.pull is None and not is_ruled(serial, rules, mode)):
+            continue
+        if found is not None and op in SINGULAR:
+            if op.root is None or op.root.holds(node.inputs):
+                found.append(node)
+        if constant or instead:  # else there is no part
+            ends = {x.serial for x in ends_of(node)}.difference(constant)
+            if not ends:
+                continue
+            varying |= ends
+        else:
+            varying.add(serial)
+        steps.append((node, mask))
+    return steps
+
+
+def _find_nodes(
+    outputs: Sequence[Any], first: int, instead: Mapping[int, Part] | None
+) -> dict[int, Tensor]:
+    """Return all nodes from a serial to ``outputs``, parts in the place of theirs."""
     if traces.WRITTEN[0]:
         outputs = list(map(traces.node_of, outputs))
     nodes = {
         x.serial: x for x in outputs if isinstance(x, Tensor) and x.serial >= first
     }
-    instead = parts_among(rules) if rules else None
+    stack = list(nodes.values())
     if instead:
-        nodes = _plan_with_parts(nodes, instead, first)
-    stack = list(nodes.values()) if not instead and only is None else []
+        return _find_parts(stack, instead, first)
     pop, push, changed = stack.pop, stack.append, traces.CHANGED
     while stack:
         node = pop()
@@ -281,42 +313,14 @@ def plan_steps(
             if serial >= first and serial not in nodes:
                 nodes[serial] = x
                 push(x)
-    if only is not None:
-        nodes = dict(only)
-    steps = []
-    for serial in sorted(nodes):
-        node = nodes[serial]
-        if instead and serial != node.serial:
-            continue  # a later output of a part
-        mask, bit = 0, 1
-        for x in node.inputs:
-            if (type(x) is Tensor or isinstance(x, Tensor)) and x.serial in varying:
-                mask |= bit
-            bit += bit
-        if mask:
-            op = node.op
-            if op.pull is None and not is_ruled(serial, rules, mode):
-                continue
-            if found is not None and op in SINGULAR:
-                if op.root is None or op.root.holds(node.inputs):
-                    found.append(node)
-            if constant or instead:  # else there is no part
-                ends = {x.serial for x in ends_of(node)}.difference(constant)
-                if not ends:
-                    continue
-                varying |= ends
-            else:
-                varying.add(serial)
-            steps.append((node, mask))
-    return steps
+    return nodes
 
 
-def _plan_with_parts(
-    roots: dict[int, Tensor], instead: Mapping[int, Part], first: int
+def _find_parts(
+    stack: list[Tensor], instead: Mapping[int, Part], first: int
 ) -> dict[int, Tensor]:
-    """Return all nodes between, as `plan_steps` finds them, with parts included."""
+    """Return all nodes up to those of the stack, with parts included."""
     nodes: dict[int, Tensor] = {}
-    stack = list(roots.values())
     while stack:
         x = stack.pop()
         if x.serial not in nodes:
@@ -402,7 +406,6 @@ class Sealed(NamedTuple):
     """The settings of an op among the arguments of a call, which hold none of them."""
 
     items: Settings
-
 
 
 def _rule_of(

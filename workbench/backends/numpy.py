@@ -8,62 +8,68 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.backends import text
 from workbench.backends.text import Form
 from workbench.core import blame, dims
-from workbench.core.deferred import base_op
+from workbench.core.deferred import operand_shape
 from workbench.core.dims import Dim, Length
 from workbench.core.graph import Graph, inline
 from workbench.core.schedule import Observer, Schedule, compute_node
 from workbench.core.tensor import Tensor
 from workbench.errors import ShapeError, UsageError
 
-# What was inferred of unknown lengths, checked while a program runs.
+# What was said of unknown lengths, checked while a program runs.
 #
 # NumPy itself checks most: operands that do not fit, shapes that hold too few entries.
-# What it cannot know is which lengths a symbol was declared with, and what was found
-# out about an op by asking it at a few lengths. Both are compared once per node; a
-# program without unknown lengths has no checks.
-
-#: What is known of lengths in one run, by the key of an atom.
-Known = dict[Any, int]
-#: A place in a shape, and its length: what it must be, or what it tells.
-Look = tuple[int | None, int, Any]
+# What it cannot know is which lengths a symbol was declared with, and how many axes the
+# result of an op has that was asked at a few lengths. A program without unknown lengths
+# has no checks.
 
 
-class Checks:
-    """Which shapes tell or are compared, when."""
+class Checks(NamedTuple):
+    """Which inputs and results are compared with what they were to be."""
 
-    def __init__(
-        self, inputs: list[tuple[int, Tensor, list[Look]]], steps: dict[int, list[Look]]
-    ) -> None:
-        self.inputs = inputs
-        self.steps = steps
+    #: The place of an input, the input, and for each axis the key of the length that it
+    #: tells, or what it must be.
+    inputs: list[tuple[int, Tensor, list[Any]]]
+    #: The specs of results with lengths that only the run tells, by the node.
+    asked: dict[int, tuple[Any, ...]]
 
-    def start(self, arrays: Sequence[Any]) -> Known:
-        """Return the lengths that the inputs tell.
+    def start(self, arrays: Sequence[Any]) -> None:
+        """Compare the arrays with the declared lengths of the inputs.
 
         Raises
         ------
         ShapeError
-            If they contradict what was declared.
+            If they contradict each other.
         """
-        known: Known = {}
-        for i, x, looks in self.inputs:
-            _check_shape(x, arrays[i], looks, known)
-        return known
+        lengths: dict[Any, int] = {}
+        for i, x, axes in self.inputs:
+            shape = operand_shape(arrays[i])
+            if len(shape) != len(axes):
+                raise _mismatch_error(x, x.spec, shape, lengths)
+            for n, have in zip(axes, shape, strict=True):
+                if type(n) is tuple:
+                    n = lengths.setdefault(n, have)
+                elif type(n) is Dim:
+                    n = n.replace(lambda a: lengths.get(a.key))
+                if type(n) is int and n != have:
+                    raise _mismatch_error(x, x.spec, shape, lengths)
 
-    def observe(self, lengths: Known, observer: Observer | None) -> Observer:
-        """Return an observer of one run that checks the result of each step."""
-        run, looks_at = observer or compute_node, self.steps.get
+    def observe(self, observer: Observer | None) -> Observer:
+        """Return an observer of a run that counts the axes of results."""
+        run = observer or compute_node
 
         def look(node: Tensor, operands: tuple[Any, ...]) -> Any:
             made = run(node, operands)
-            if (looks := looks_at(node.serial)) is not None:
-                _check_shape(node, made, looks, lengths)
+            specs = self.asked.get(node.serial, ())
+            parts = made if isinstance(made, tuple) else (made,)
+            for spec, part in zip(specs, parts, strict=False):
+                shape = getattr(part, "shape", ())
+                if len(shape) != len(spec.shape):
+                    raise _mismatch_error(node, spec, shape, {})
             return made
 
         return look
@@ -71,40 +77,13 @@ class Checks:
 
 def find_checks(graph: Graph, nodes: Sequence[Tensor]) -> Checks | None:
     """Return the checks of a program; None if all lengths are known."""
-    every = chain(graph.leaves, nodes)
-    if not any(dims.has_dim(spec.shape) for x in every for spec in _specs(x)):
-        return None
-    told: set[Any] = set()
-    inputs = []
-    for i, x in enumerate(graph.leaves):
-        looks = _plan_looks(x, told, trusted=False)
-        if looks:
-            inputs.append((i, x, looks))
-    steps = {}
-    needed = _find_needed_lengths(nodes)
-    for node in nodes:
-        op = base_op(node)
-        has_rule = op.lengths is not None or op.infer is not None
-        trusted = op.elementwise or (has_rule and not op.custom)
-        looks = _plan_looks(node, told, trusted=trusted)
-        # What nobody compares with need not be measured.
-        looks = [x for x in looks if not isinstance(x[2], tuple) or x[2] in needed]
-        if looks:
-            steps[node.serial] = looks
-    return Checks(inputs, steps) if inputs or steps else None
-
-
-def _find_needed_lengths(nodes: Sequence[Tensor]) -> set[Any]:
-    """Return the lengths of nodes that shapes of other nodes name."""
-    found: set[Any] = set()
-    for node in nodes:
-        for n in chain.from_iterable(spec.shape for spec in _specs(node)):
-            alone = n.atom if isinstance(n, Dim) else None
-            if isinstance(n, Dim) and not (
-                isinstance(alone, Length) and alone.tensor is node
-            ):
-                found.update(a.key for p in n.terms for a in p)
-    return found
+    inputs = [
+        (i, x, [_key_of_length(n) for n in x.spec.shape])
+        for i, x in enumerate(graph.leaves)
+        if any(dims.has_dim(spec.shape) for spec in _specs(x))
+    ]
+    asked = {x.serial: _specs(x) for x in nodes if _has_own_length(x)}
+    return Checks(inputs, asked) if inputs or asked else None
 
 
 def _specs(node: Tensor) -> tuple[Any, ...]:
@@ -113,50 +92,23 @@ def _specs(node: Tensor) -> tuple[Any, ...]:
     return spec if isinstance(spec, tuple) else (spec,)
 
 
-def _plan_looks(node: Tensor, checked: set[Any], *, trusted: bool) -> list[Look]:
-    """Return the places to read in the shape of a node with unknown lengths."""
-    specs = _specs(node)
-    many = node._value is None and isinstance(node.spec, tuple)
-    found: list[Look] = []
-    unknown = any(isinstance(n, Dim) for spec in specs for n in spec.shape)
-    for part, spec in enumerate(specs) if unknown else ():
-        for axis, n in enumerate(spec.shape):
-            place = part if many else None
-            if not isinstance(n, Dim):
-                if not trusted:
-                    found.append((place, axis, n))
-                continue
-            alone = n.atom
-            if alone is not None and alone.key not in checked:
-                checked.add(alone.key)
-                found.append((place, axis, alone.key))
-            elif not trusted and all(a.key in checked for p in n.terms for a in p):
-                found.append((place, axis, n))
-    return found
+def _key_of_length(n: int | Dim) -> Any:
+    """Return the key of a length that is that of a Tensor, else the length."""
+    return n.atom.key if isinstance(n, Dim) and isinstance(n.atom, Length) else n
 
 
-def _check_shape(node: Tensor, value: Any, looks: list[Look], lengths: Known) -> None:
-    for part, axis, n in looks:
-        held = value if part is None else value[part]
-        shape = getattr(held, "shape", ())
-        whole: Any = node.spec
-        spec = whole if part is None else whole[part]
-        if len(shape) != len(spec.shape):
-            raise _mismatch_error(node, spec, shape, lengths)
-        have = shape[axis]
-        if type(n) is tuple:
-            lengths[n] = have
-        elif have != (n.replace(lambda a: lengths.get(a.key)) if type(n) is Dim else n):
-            raise _mismatch_error(node, spec, shape, lengths)
+def _has_own_length(node: Tensor) -> bool:
+    """Return whether a length of a result is one that only its op tells."""
+    lengths = [n for spec in _specs(node) for n in spec.shape if isinstance(n, Dim)]
+    return any(isinstance(n.atom, Length) and n.atom.tensor is node for n in lengths)
 
 
-def _mismatch_error(node: Tensor, spec: Any, shape: Any, lengths: Known) -> ShapeError:
+def _mismatch_error(
+    node: Tensor, spec: Any, shape: tuple[int, ...], lengths: dict[Any, int]
+) -> ShapeError:
     atoms = {
         a.key: f"{a} = {lengths[a.key]}"
-        for n in spec.shape
-        if isinstance(n, Dim)
-        for product in n.terms
-        for a in product
+        for a in dims.atoms_of(spec.shape)
         if a.key in lengths
     }
     where = f" ({', '.join(atoms.values())})" if atoms else ""
@@ -171,11 +123,7 @@ def describe_operands(node: Tensor) -> str:
     """Return the declared specs of operands with unknown lengths, as text."""
     shown = []
     for x in node.inputs:
-        if (
-            isinstance(x, Tensor)
-            and x._value is None
-            and _plan_looks(x, set(), trusted=True)
-        ):
+        if isinstance(x, Tensor) and any(dims.has_dim(s.shape) for s in _specs(x)):
             name = f"{x.name!r} " if x.name else ""
             shown.append(f"{name}{x.spec}")
     return f" The operands: {', '.join(shown)}." if shown else ""
@@ -251,9 +199,9 @@ class NumpyFunction:
             )
         if self._checks is None:
             return self.schedule.run(arrays, observer)
-        known = self._checks.start(arrays)
-        if self._checks.steps:
-            observer = self._checks.observe(known, observer)
+        self._checks.start(arrays)
+        if self._checks.asked:
+            observer = self._checks.observe(observer)
         try:
             return self.schedule.run(arrays, observer)
         except ShapeError as error:

@@ -25,7 +25,9 @@ from workbench.backends.compiled.steps import (
     KernelStep,
     LoopStep,
     MoveStep,
+    StripStep,
     list_buffers,
+    list_nodes,
 )
 from workbench.backends.compiled.systems import SystemStep
 from workbench.backends.cupy.actions import Action
@@ -363,7 +365,7 @@ def _measure_program(
             kind = "CuPy"
         counts[kind] += 1
         named.append(
-            (f"{kind} {counts[kind]}", _list_nodes(step), _count_moved(program, step))
+            (f"{kind} {counts[kind]}", list_nodes(step), _count_moved(program, step))
         )
     return Profile(backend, clock.make_rows(named), program.memory)
 
@@ -376,15 +378,9 @@ KINDS: dict[type, str] = {
     MoveStep: "copy",
     LoopStep: "loop",
     ChoiceStep: "choice",
+    StripStep: "strips",
     HostStep: "NumPy",
 }
-
-
-def _list_nodes(step: Any) -> tuple[Tensor, ...]:
-    if isinstance(step, KernelStep):
-        reduced = [one.node for one in step.kernel.reductions]
-        return (*step.kernel.nodes, *reduced)
-    return (step.node,)
 
 
 def _count_moved(program: Program | DeviceProgram, step: Any) -> int:

@@ -464,9 +464,7 @@ def _check_true_gradients(
         changed[label] = relative_change(g, true[i])
         if changed[label] != 0:
             by = tuple(
-                dict.fromkeys(
-                    n for n, h in made if relative_change(h[i], true[i]) != 0
-                )
+                dict.fromkeys(n for n, h in made if relative_change(h[i], true[i]) != 0)
             )
             changers[label] = by or every_label
     if report.ok and not changers:

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from workbench.core import dims, hooks, source
-from workbench.core.dims import Atom, Dim, Facts, Length, dim_of_atom
-from workbench.core.infer import infer_with_facts
+from workbench.core.dims import Atom, Dim, Length, dim_of_atom
+from workbench.core.infer import infer_spec
 from workbench.core.op import OPS, Op
 from workbench.core.types import Params, Spec, Specs
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
@@ -81,13 +81,17 @@ class DeferredOp(Op):
         return deferred_op, (self.base, self.count)
 
     def measure_lengths(
-        self, inputs: Sequence[Any], params: Params
+        self, inputs: Sequence[Any], params: Params, batched: Sequence[bool] = ()
     ) -> tuple[Op, tuple[Any, ...], Params]:
-        """Return the op, its own operands, and settings with lengths for places."""
+        """Return the op, its own operands, and settings with lengths for places.
+
+        Operands that are ``batched`` have one axis more, in front.
+        """
 
         def length(atom: Atom) -> Any:
             if isinstance(atom, OperandLength):
-                return operand_shape(inputs[atom.position])[atom.axis]
+                shape = operand_shape(inputs[atom.position])
+                return shape[atom.axis + (bool(batched) and batched[atom.position])]
             return None
 
         own: Params = dims.replace_dims(params, length)
@@ -216,7 +220,7 @@ def unwrap_deferred(node: Any) -> tuple[Op, tuple[Any, ...], Params]:
     return node.op.measure_lengths(node.inputs, node.params)
 
 
-def fill_own_lengths(node: Any, spec: Specs) -> Specs:
+def fill_own_lengths(node: Any, spec: Specs) -> Any:
     """Return a spec in which each length that is None is one of the node itself."""
     if isinstance(spec, tuple):
         return tuple(_fill_own_lengths(node, s, part) for part, s in enumerate(spec))
@@ -243,21 +247,12 @@ def defer_op(
     context: source.Context | None,
 ) -> Any:
     """Return the Tensor of an op with settings that hold unknown lengths."""
-    spec, facts = infer_with_facts(op, inputs, params)
+    spec = infer_spec(op, inputs, params)
     waiting, operands, settings = place_lengths(op, inputs, params)
     args = tuple([getattr(x, "_value", x) for x in operands])
     node = kind(waiting, operands, args, settings, None, code, lasti, context)
-    node.spec = spec
-    if facts is not None:
-        set_lengths(node, facts)
+    node.spec = fill_own_lengths(node, spec)
     return node
-
-
-def set_lengths(node: Any, facts: Facts | None) -> None:
-    """Give a node the lengths missing in its spec, and the facts about its lengths."""
-    node.spec = fill_own_lengths(node, node.spec)
-    if facts:
-        node.facts = facts
 
 
 # Functions that need a length

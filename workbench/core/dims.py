@@ -1,12 +1,12 @@
 """`Dim`: a length that is known only when the program runs.
 
 A symbol may have axes of unknown length (``wb.vector("x")``). Its shape then holds
-`Dim` objects: polynomials, with integer coefficients, of the lengths of Tensors and
-of a few things made of them (a quotient, the larger of two, what two lengths
-broadcast to). Arithmetic works on them and equal lengths compare equal; what needs a
-number, such as ``range(n)``, is an `UnknownLengthError` that says what to write.
-What they are made of are atoms, below; how a program measures them when it runs stands
-in `deferred.py`.
+`Dim` objects: sums of atoms with integer factors, and a number. An atom is the length
+of an axis of a Tensor, or what an operation makes of other lengths (a product, a
+quotient, the larger of two, what two lengths broadcast to) and says no more of.
+Arithmetic works on them and equal lengths compare equal; what needs a number, such as
+``range(n)``, is an `UnknownLengthError` that says what to write. How a program measures
+them when it runs stands in `deferred.py`.
 """
 
 from __future__ import annotations
@@ -14,38 +14,28 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import reduce
+from math import gcd
 from typing import Any, TypeGuard, Union
 
 import numpy as np
 
 from workbench.core import source
 from workbench.core.op import OPERANDS
-from workbench.core.types import Shape
 from workbench.errors import UnknownLengthError
 
 # Atoms: the lengths that others are made of.
-#
-# The length of an axis of a Tensor is an atom; so is a quotient, the larger of two,
-# what two lengths broadcast to. A length that is not known is a polynomial of atoms
-# with integer coefficients, kept as a dict from products to factors.
 
 Key = tuple[Any, ...]
 #: What stands for an atom in another place; None keeps it.
 Replace = Callable[["Atom"], Union["Dim", int, None]]
-#: The least and the greatest number that a length can be; infinite for any.
-Bounds = tuple[float, float]
-#: The factor of each product of atoms, which stand in order; () for 1.
-Terms = dict[tuple["Atom", ...], int]
 #: A length: a number, or one that is known only when the program runs.
 Size = Union["Dim", int]
 INF = float("inf")
 
 
 class Atom:
-    """A length that nothing simpler gives: a variable of the polynomial of a Dim."""
+    """A length that nothing simpler gives: a variable of the sum that a Dim is."""
 
     __slots__ = ("key",)
 
@@ -59,10 +49,6 @@ class Atom:
 
     def __repr__(self) -> str:
         return str(self)
-
-    def bounds(self) -> Bounds:
-        """Return the least and the greatest possible number."""
-        return 0, INF
 
 
 class Length(Atom):
@@ -84,7 +70,7 @@ class Length(Atom):
 
 
 class Compound(Atom):
-    """A length that is no polynomial of others: ``kind`` of some arguments."""
+    """A length that an operation makes of others: ``kind`` of some arguments."""
 
     __slots__ = ("args", "kind")
 
@@ -96,41 +82,38 @@ class Compound(Atom):
     def __str__(self) -> str:
         return f"{self.kind}({', '.join(map(str, self.args))})"
 
-    def bounds(self) -> Bounds:
-        """Return the least and the greatest possible number."""
-        lows, highs = zip(*map(bounds_of, self.args), strict=True)
-        if self.kind == "max":
-            return max(lows), max(highs)
-        if self.kind == "min":
-            return min(lows), min(highs)
-        if self.kind == "broadcast":
-            return 0, INF
-        if lows[-1] < 1:
-            return -INF, INF  # of a negative divisor anything
-        if self.kind == "mod":
-            return 0, highs[1] - 1
-        return (0 if lows[0] >= 0 else -INF), INF
-
 
 def key_of(x: Size) -> Key:
     """Return a key that is the same for equal lengths or integers."""
     return x.key if isinstance(x, Dim) else (0, x)
 
 
-def bounds_of(x: Size) -> Bounds:
-    """Return the least and the greatest possible number of a length."""
-    return x.bounds() if isinstance(x, Dim) else (x, x)
-
-
 def lower_bound(x: Size) -> float:
-    """Return the least number that a length can be; minus infinity for any."""
-    return bounds_of(x)[0]
+    """Return a number that a length is never less than; minus infinity for any.
+
+    >>> lower_bound(3)
+    3
+    """
+    if not isinstance(x, Dim):
+        return x
+    return x.number + sum(_bound_multiple(a, c) for a, c in x.terms.items())
 
 
-def _multiply_bounds(first: Bounds, second: Bounds) -> Bounds:
-    """Return the bounds of a product, from those of its factors."""
-    products = [m * n if m and n else 0 for m in first for n in second]
-    return min(products), max(products)
+def _bound_multiple(atom: Atom, factor: int) -> float:
+    """Return a number that a multiple of an atom is never less than."""
+    if not isinstance(atom, Compound):
+        return 0 if factor > 0 else -INF
+    if atom.kind in ("max", "min"):
+        choose = max if (atom.kind == "max") == (factor > 0) else min
+        return choose([lower_bound(x * factor) for x in atom.args])
+    of, by = atom.args[0], atom.args[-1]
+    if atom.kind == "product":
+        known = all(lower_bound(x) >= 0 for x in atom.args)
+    elif atom.kind == "floordiv":
+        known = lower_bound(of) >= 0 and lower_bound(by) >= 1
+    else:
+        known = atom.kind == "broadcast" or lower_bound(by) >= 1
+    return 0 if known and factor > 0 else -INF
 
 
 def atoms_of(x: object) -> Iterator[Atom]:
@@ -139,7 +122,7 @@ def atoms_of(x: object) -> Iterator[Atom]:
     while stack:
         y = stack.pop()
         if isinstance(y, Dim):
-            stack += [atom for product in y.terms for atom in product]
+            stack += y.terms
         elif isinstance(y, Compound):
             yield y
             stack += y.args
@@ -151,31 +134,30 @@ def atoms_of(x: object) -> Iterator[Atom]:
             stack += y.values()
 
 
-# Arithmetic of terms
+# Arithmetic
 
 
 def dim_of_atom(atom: Atom) -> Dim:
     """Return the length that an atom is."""
-    return Dim({(atom,): 1})
+    return Dim({atom: 1})
 
 
-def _terms(x: Size) -> Terms:
-    return x.terms if isinstance(x, Dim) else {(): int(x)}
+def _parts(x: Size) -> tuple[dict[Atom, int], int]:
+    return (x.terms, x.number) if isinstance(x, Dim) else ({}, int(x))
 
 
-def _make_length(terms: Terms) -> Size:
-    """Return the length of these terms: an integer if no atom is left."""
-    terms = {product: factor for product, factor in terms.items() if factor}
-    if not terms:
-        return 0
-    return terms[()] if terms.keys() == {()} else Dim(terms)
+def _make_length(terms: dict[Atom, int], number: int) -> Size:
+    """Return a sum of multiples of atoms, and a number: an integer without atoms."""
+    terms = {atom: factor for atom, factor in terms.items() if factor}
+    return Dim(terms, number) if terms else number
 
 
 def _add(a: Size, b: Size) -> Size:
-    made = dict(_terms(a))
-    for product, factor in _terms(b).items():
-        made[product] = made.get(product, 0) + factor
-    return _make_length(made)
+    (made, number), (terms, other) = _parts(a), _parts(b)
+    made = dict(made)
+    for atom, factor in terms.items():
+        made[atom] = made.get(atom, 0) + factor
+    return _make_length(made, number + other)
 
 
 def _subtract(a: Size, b: Size) -> Size:
@@ -183,50 +165,64 @@ def _subtract(a: Size, b: Size) -> Size:
 
 
 def _multiply(a: Size, b: Size) -> Size:
-    made: Terms = {}
-    for p, c in _terms(a).items():
-        for q, d in _terms(b).items():
-            product = tuple(sorted((*p, *q), key=lambda atom: atom.key))
-            made[product] = made.get(product, 0) + c * d
-    return _make_length(made)
+    if isinstance(a, Dim) and isinstance(b, Dim):
+        (c, first), (d, second) = _split_factors(a), _split_factors(b)
+        return _join_factors(c * d, first + second)
+    (terms, number), scale = (_parts(a), b) if isinstance(a, Dim) else (_parts(b), a)
+    scale = operator.index(scale)
+    return _make_length({x: c * scale for x, c in terms.items()}, number * scale)
+
+
+def _split_factors(x: Size) -> tuple[int, list[Dim]]:
+    """Return a number and the lengths of which ``x`` is the product."""
+    terms, number = _parts(x)
+    if not terms:
+        return number, []
+    common = gcd(number, *terms.values())
+    rest = Dim({atom: c // common for atom, c in terms.items()}, number // common)
+    atom = rest.atom
+    if isinstance(atom, Compound) and atom.kind == "product":
+        return common, [*atom.args]
+    return common, [rest]
+
+
+def _join_factors(number: int, factors: list[Dim]) -> Size:
+    if len(factors) < 2:
+        return _multiply(factors[0], number) if factors else number
+    product = Compound("product", tuple(sorted(factors, key=key_of)))
+    return _make_length({product: number}, 0)
 
 
 def _divide(a: Size, b: Size) -> tuple[Size, Size]:
-    """Return ``a // b`` and ``a % b``; an even division gives a polynomial."""
+    """Return ``a // b`` and ``a % b``."""
     if not isinstance(a, Dim) and not isinstance(b, Dim):
         return a // b, a % b
-    if key_of(a) == key_of(b):
-        return 1, 0
-    if len(_terms(b)) == 1 and (lower_bound(b) >= 0 if isinstance(b, Dim) else b > 0):
-        q, r = _divide_terms(a, b)
-        low, high = bounds_of(r)
-        if (low, high) == (0, 0):
-            return q, 0
-        if not isinstance(b, Dim):
-            if 0 <= low and high < b:
-                return q, r
-            floordiv, mod = (Compound(kind, (r, b)) for kind in SIGNS)
-            return q + dim_of_atom(floordiv), dim_of_atom(mod)
-    return dim_of_atom(Compound("floordiv", (a, b))), dim_of_atom(
-        Compound("mod", (a, b))
-    )
+    whole: Size = 0
+    if isinstance(b, Dim):
+        exact = _divide_exactly(a, b) if lower_bound(b) >= 0 else None
+        if exact is not None:
+            return exact, 0
+    elif b > 0:
+        terms, number = _parts(a)
+        b = operator.index(b)
+        whole = _make_length({x: c // b for x, c in terms.items()}, number // b)
+        a = _make_length({x: c % b for x, c in terms.items()}, number % b)
+        if not isinstance(a, Dim):
+            return whole, a
+    floordiv, mod = [dim_of_atom(Compound(k, (a, b))) for k in ("floordiv", "mod")]
+    return whole + floordiv, mod
 
 
-def _divide_terms(a: Size, b: Size) -> tuple[Size, Size]:
-    """Return ``(q, r)`` with ``a == q * b + r``, where ``b`` is a single product."""
-    ((below, factor),) = _terms(b).items()
-    quotient: Terms = {}
-    remainder: Terms = {}
-    for product, c in _terms(a).items():
-        factors = list(product)
-        for atom in below:
-            if atom not in factors:
-                remainder[product] = c
-                break
-            factors.remove(atom)
-        else:
-            quotient[tuple(factors)], remainder[product] = divmod(c, factor)
-    return _make_length(quotient), _make_length(remainder)
+def _divide_exactly(a: Size, b: Dim) -> Size | None:
+    """Return ``a / b`` where the factors of ``b`` are among those of ``a``."""
+    (c, factors), (d, below) = _split_factors(a), _split_factors(b)
+    keys = [*map(key_of, factors)]
+    for key in map(key_of, below):
+        if key not in keys:
+            return None
+        del factors[keys.index(key)]
+        keys.remove(key)
+    return _join_factors(c // d, factors) if c % d == 0 else None
 
 
 def _quotient(a: Size, b: Size) -> Size:
@@ -241,8 +237,7 @@ def _never_equal(a: Size, b: Size) -> bool:
     """Return whether two lengths are unequal, whatever the unknown ones are."""
     if not isinstance(a, Dim) and not isinstance(b, Dim):
         return bool(a != b)
-    low, high = bounds_of(a - b)
-    return low > 0 or high < 0
+    return lower_bound(a - b) >= 1 or lower_bound(b - a) >= 1
 
 
 # A length
@@ -294,10 +289,10 @@ def _make_comparison(sign: str) -> Callable[[Any, Any], bool]:
     def compare(self: Any, other: Any) -> bool:
         if not _is_length(other):
             return NotImplemented  # type: ignore[no-any-return]
-        low, high = bounds_of(other - self if sign[0] == "<" else self - other)
-        if low >= margin:
+        more = other - self if sign[0] == "<" else self - other
+        if lower_bound(more) >= margin:
             return True
-        if high < margin:
+        if lower_bound(-more) > -margin:
             return False
         raise unknown_length_error(f"{self} {sign} {other}", self)
 
@@ -315,42 +310,27 @@ class Dim:
     (2*x.shape[0] + 1, x.shape[1], True, True)
     """
 
-    __slots__ = ("key", "terms")
+    __slots__ = ("key", "number", "terms")
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: dict[Atom, int], number: int = 0) -> None:
         self.terms = terms
-        self.key: Key = (
-            1,
-            tuple(sorted((tuple([a.key for a in p]), c) for p, c in terms.items())),
-        )
+        self.number = number
+        parts = sorted((atom.key, factor) for atom, factor in terms.items())
+        self.key: Key = (1, number, tuple(parts))
 
     @property
     def atom(self) -> Atom | None:
         """The single atom of the length, if the length is one atom and nothing more."""
-        if len(self.terms) != 1:
+        if self.number or len(self.terms) != 1:
             return None
-        ((product, factor),) = self.terms.items()
-        return product[0] if factor == 1 and len(product) == 1 else None
-
-    def bounds(self) -> Bounds:
-        """Return the least and the greatest possible number."""
-        low: float = 0
-        high: float = 0
-        for product, factor in self.terms.items():
-            ends: Bounds = (factor, factor)
-            for atom in product:
-                ends = _multiply_bounds(ends, atom.bounds())
-            low, high = low + ends[0], high + ends[1]
-        return low, high
+        ((atom, factor),) = self.terms.items()
+        return atom if factor == 1 else None
 
     def replace(self, new: Replace) -> Size:
-        """Return the same polynomial of other lengths: a number if all are known."""
-        total: Size = 0
-        for product, factor in self.terms.items():
-            term: Size = factor
-            for atom in product:
-                term = term * _replace_atom(atom, new)
-            total = total + term
+        """Return the same sum of other lengths: a number if all are known."""
+        total: Size = self.number
+        for atom, factor in self.terms.items():
+            total = total + factor * _replace_atom(atom, new)
         return total
 
     # Arithmetic: with lengths and integers it gives lengths, else Tensors
@@ -558,10 +538,9 @@ def _make_extreme(kind: str, lengths: Iterable[Any]) -> Size:
 def _flatten_extreme(kind: str, x: Any) -> list[Any]:
     """Return the shifted arguments of an extreme of the same kind, else ``[x]``."""
     if isinstance(x, Dim):
-        shift = x.terms.get((), 0)
-        atom = (x - shift).atom if shift else x.atom
+        atom = Dim(x.terms).atom
         if isinstance(atom, Compound) and atom.kind == kind:
-            return [y + shift for y in atom.args]
+            return [y + x.number for y in atom.args]
     return [int(x) if isinstance(x, np.integer) else x]
 
 
@@ -611,106 +590,80 @@ def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple([broadcast_lengths(*lengths) for lengths in zip(*filled, strict=True)])
 
 
-#: How a length that is no polynomial is made again, from other arguments.
+#: How what an operation makes of lengths is made again, from other arguments.
 KINDS: dict[str, Callable[..., Size]] = {
     "broadcast": broadcast_lengths,
     "floordiv": operator.floordiv,
     "max": largest,
     "min": smallest,
     "mod": operator.mod,
+    "product": lambda *lengths: reduce(operator.mul, lengths),
 }
 
 
-# Facts: lengths that an op needs to be equal, where that is not known.
-#
-# ``x @ y`` of two symbols needs two of their lengths to be one. The op says so by
-# `unify_lengths` while its result is inferred; what must hold is noted with the node,
-# and NumPy checks it when the program runs.
-
-#: Pairs of lengths that an op needs to be equal.
-Facts = list[tuple[Any, Any]]
-
-_FACTS: ContextVar[Facts | None] = ContextVar("facts", default=None)
-
-
-@contextmanager
-def collect_facts() -> Iterator[Facts]:
-    """Collect the pairs of lengths that calls of `unify_lengths` in the block need."""
-    facts: Facts = []
-    token = _FACTS.set(facts)
-    try:
-        yield facts
-    finally:
-        _FACTS.reset(token)
-
-
 def unify_lengths(a: Size, b: Size, message: str = "") -> Any:
-    """Return the one length of two that must be equal; a fact where that is not known.
+    """Return the one length of two that an op needs to be equal.
+
+    Where that is not known, NumPy checks it when the program runs.
 
     Raises
     ------
     ValueError
         If they differ at all lengths.
+
+    >>> unify_lengths(3, 3)
+    3
     """
-    if isinstance(a, Dim) or isinstance(b, Dim):
-        if not is_same_shape((a,), (b,)):
-            if _never_equal(a, b):
-                raise ValueError(message or f"lengths {a} and {b} differ")
-            facts = _FACTS.get()
-            if facts is not None:
-                facts.append((a, b))
-        return b if isinstance(a, Dim) and not isinstance(b, Dim) else a
-    if a != b:
+    if _never_equal(a, b):
         raise ValueError(message or f"lengths {a} and {b} differ")
-    return a
+    return b if isinstance(a, Dim) and not isinstance(b, Dim) else a
 
 
-def is_same_with_facts(
-    a: Shape, b: Shape, facts: Sequence[tuple[Any, Any]] | None
-) -> bool:
-    """Return whether two shapes are equal, given that some lengths are."""
-    if len(a) != len(b):
-        return False
-    groups: list[set[Any]] = []
-    for m, n in facts or ():
-        pair = {key_of(m), key_of(n)}
-        for group in [g for g in groups if g & pair]:
-            pair |= group
-            groups.remove(group)
-        groups.append(pair)
-    return all(
-        is_same_shape((m,), (n,))
-        or any({key_of(m), key_of(n)} <= group for group in groups)
-        for m, n in zip(a, b, strict=True)
+def may_be_broadcast(n: Size, made: Sequence[Any]) -> bool:
+    """Return whether a length may be what NumPy broadcast another one to.
+
+    ``made`` are the Tensors of the operation: of their own lengths nothing is known.
+    """
+    if not isinstance(n, Dim):
+        return True
+    serials = {x.serial for x in made}
+    return any(
+        a.kind == "broadcast" if isinstance(a, Compound) else a.tensor.serial in serials
+        for a in atoms_of(n)
+        if isinstance(a, (Compound, Length))
     )
 
 
 # How lengths are written, and the error for one that is not known yet.
 
-#: Those of two arguments that are written between them.
-SIGNS = {"floordiv": "//", "mod": "%"}
+#: Those that are written between their arguments.
+SIGNS = {"floordiv": "//", "mod": "%", "product": "*"}
 
 
 def format_dim(x: object, name: Callable[[Atom], str], *, code: bool = False) -> str:
     """Return a length as text with the names of its atoms; ``code``: as Python."""
     if not isinstance(x, Dim):
         return str(x)
-    order = sorted(
-        x.terms.items(), key=lambda t: (-len(t[0]), t[1] < 0, [a.key for a in t[0]])
-    )
-    text = ""
     between = " * " if code else "*"
-    for product, factor in order:
-        alone = len(product) == 1 and factor == 1 and len(order) == 1
-        names = [_format_atom(a, name, code, alone=alone) for a in product]
-        if abs(factor) != 1 or not names:
-            names.insert(0, str(abs(factor)))
-        term = between.join(names)
-        if not text:
-            text = f"-{term}" if factor < 0 else term
-        else:
-            text += f" {'-' if factor < 0 else '+'} {term}"
-    return text
+    alone = not x.number and [*x.terms.values()] == [1]
+    text = ""
+    for atom, factor in sorted(x.terms.items(), key=lambda t: _order_term(*t)):
+        term = _format_atom(atom, name, code, alone=alone)
+        term = term if abs(factor) == 1 else f"{abs(factor)}{between}{term}"
+        text = _append_term(text, term, factor)
+    return _append_term(text, str(abs(x.number)), x.number) if x.number else text
+
+
+def _order_term(atom: Atom, factor: int) -> Key:
+    """Return the place of a term in the text of a sum: products first."""
+    product = isinstance(atom, Compound) and atom.kind == "product"
+    return not product, factor < 0, atom.key
+
+
+def _append_term(text: str, term: str, factor: int) -> str:
+    if not text:
+        return f"-{term}" if factor < 0 else term
+    return f"{text} {'-' if factor < 0 else '+'} {term}"
 
 
 def _format_atom(
@@ -720,10 +673,12 @@ def _format_atom(
         return name(atom)
     args = [format_dim(x, name, code=code) for x in atom.args]
     if atom.kind in SIGNS:
-        text = f" {SIGNS[atom.kind]} ".join(
+        sign, product = SIGNS[atom.kind], atom.kind == "product"
+        between = f" {sign} " if code or not product else sign
+        text = between.join(
             f"({arg})" if " " in arg or "*" in arg else arg for arg in args
         )
-        return text if alone else f"({text})"
+        return text if alone or product else f"({text})"
     if atom.kind == "broadcast" and code:
         lengths = ", ".join(f"({arg},)" for arg in args)
         return f"np.broadcast_shapes({lengths})[0]"

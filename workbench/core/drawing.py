@@ -1,180 +1,281 @@
-"""A graph as a still picture, as text and in DOT.
+"""A program as a still picture: cards in rows, between them the ways of the data.
 
-Each node of the gradient stands level with the forward node that it comes from, and a
-dashed line joins the two. The picture is light or dark as the page is. Names are text
-wherever they stand, never markup.
+The values run down, and so do the gradients that are nodes of the program; a gradient
+that is a number beside its card flows up, wider and warmer where it is larger. A graph
+makes its cards here; a session makes them in `jupyter`, with its numbers. Such a
+picture is what a graph returns for its ``repr``, so it stands in the room of `Graph`.
+It is light or dark as the reader's system is. Names are text, never markup.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import count, pairwise
-from typing import Any, NamedTuple, Protocol
+from itertools import pairwise, repeat
+from typing import NamedTuple
 
-from workbench.core import deferred, types
-from workbench.core.blame import shorten
-from workbench.core.dims import Compound, atoms_of
-from workbench.core.shared import Shared
-from workbench.core.tensor import Tensor
-from workbench.core.types import Specs
-from workbench.core.walk import is_leaf
+from workbench.core.blame import format_count, shorten
+from workbench.core.listing import Drawable, NodeText, describe_nodes
 
-# What the text and the pictures of a graph say of each of its nodes.
+#: A picture of more cards is folded; if that does not suffice, it is told in words. It
+#: would be taller than a reader scrolls, and heavier than the notebook that keeps it.
+MOST_CARDS = 100
+MOST_TITLE = 400
+CARD, TILE, HIGH = 130, 36, 34
+ROW, GAP, EDGE = 58, 18, 16
+#: The room of title and message, and that of the legend.
+HEAD, FOOT = 44, 24
+WARM = ((255, 224, 178), (255, 152, 0), (230, 81, 0))
+#: From so warm a tile on, its text is white.
+WHITE_FROM = 0.75
 
+#: What a reader is told of the colours; of those alone that are there.
+LEGEND = {
+    "leaf": "input or constant",
+    "gradient": "gradient",
+    "override": "overridden",
+    "fold": "several nodes",
+    "wrong": "wrong",
+}
+NUMBERS = "at a card: the norm of its gradient"
 
-class Drawable(Protocol):
-    """The attributes of a graph that a text or a picture reads."""
-
-    @property
-    def inputs(self) -> Sequence[Tensor]:
-        """The leaves."""
-
-    @property
-    def outputs(self) -> Sequence[Any]:
-        """The output Tensors or constants."""
-
-    @property
-    def nodes(self) -> list[Tensor]:
-        """All its Tensors, in order."""
-
-    @property
-    def ids(self) -> dict[Tensor, int]:
-        """The position of each among the nodes."""
-
-    def label(self, x: object) -> str:
-        """Return how a node or a constant is called."""
-
-    def __len__(self) -> int: ...
-
-
-class NodeText(NamedTuple):
-    """One node."""
-
-    node: Tensor
-    #: Its name, or ``%3`` for its position.
-    label: str
-    #: ``input``, ``shared``, ``constant 1.0``, or the op with its operands.
-    definition: str
-    #: The positions of the nodes that it reads.
-    reads: list[int]
-    #: Whether it belongs to a gradient.
-    backward: bool
-    #: The position of the forward node that it belongs to; None if it is not here.
-    forward: int | None
-    #: What a gradient's node comes from: ``from tanh h: g * (1 - y**2)``.
-    origin: str
-
-    @property
-    def op(self) -> str:
-        """The op's name; empty for a leaf."""
-        return "" if is_leaf(self.node) else self.node.op.name
-
-    @property
-    def spec(self) -> str:
-        """Dtype and shape."""
-        return repr(types.spec_of(self.node))
-
-    @property
-    def brief(self) -> str:
-        """Dtype and shape in little room: ``?`` for a length with a long text."""
-        spec = types.spec_of(self.node)
-        if isinstance(spec, tuple):
-            return f"{len(spec)} outputs"
-        lengths = [str(n) for n in spec.shape]
-        return f"{spec.dtype}[{', '.join(n if len(n) < 8 else '?' for n in lengths)}]"
-
-    @property
-    def overridden(self) -> bool:
-        """True if an override made the node."""
-        return self.node.origin is not None and self.node.origin.overridden
+#: Names begin with ``wbg``: inside a page, a style reaches all of it.
+STYLE = """
+.wbg{font:9px 'DejaVu Sans',Helvetica,Arial,sans-serif}
+.wbg .paper{fill:#f7f9fc;stroke:#e3e7ed}
+.wbg .op,.wbg .fold{fill:#fff;stroke:#b6c0d0}
+.wbg .fold{stroke-width:3}
+.wbg .leaf{fill:#eef2f8;stroke:#b6c0d0}
+.wbg .gradient{fill:#fff3e0;stroke:#ef8a00}
+.wbg .override{fill:#ece5f8;stroke:#5b32a3}
+.wbg .covered{stroke:#5b32a3;stroke-dasharray:4 3}
+.wbg .wrong{stroke:#b3261e;stroke-width:2}
+.wbg .error,.wbg .bad{fill:#b3261e}
+.wbg .warning{fill:#b26a00}
+.wbg .note{fill:#6b7280}
+.wbg .zero{fill:#e3e7ed}
+.wbg text{fill:#1f2937}
+.wbg .name{font-size:11px;font-weight:bold}
+.wbg .soft{fill:#6b7280}
+.wbg .end{text-anchor:end}
+.wbg .tile{text-anchor:middle}
+.wbg .white{fill:#fff}
+.wbg .red{fill:#b3261e}
+.wbg path{fill:none;stroke:#9aa5b8;stroke-width:1.2}
+.wbg .back{stroke:#ef8a00}
+.wbg .value{stroke:#ccd4e0;stroke-width:1}
+@media (prefers-color-scheme:dark){
+.wbg .paper{fill:#15181e;stroke:#323945}
+.wbg .op,.wbg .fold{fill:#222833;stroke:#566176}
+.wbg .leaf{fill:#1b2a3d;stroke:#566176}
+.wbg .gradient{fill:#3a2a14;stroke:#d9871c}
+.wbg .override{fill:#33264f;stroke:#a68be0}
+.wbg .covered{stroke:#a68be0}
+.wbg .wrong{stroke:#f2776e}
+.wbg text{fill:#e6e9ef}
+.wbg .soft{fill:#a3adbd}
+.wbg .dark{fill:#1f2937}
+.wbg .zero{fill:#323945}
+.wbg .red{fill:#f2776e}
+.wbg path{stroke:#76829a}
+.wbg .back{stroke:#d9871c}
+.wbg .value{stroke:#3d4657}
+}
+"""
 
 
-def describe_nodes(graph: Drawable) -> list[NodeText]:
-    """Return all nodes of a graph, in order."""
-    inputs = {x.serial for x in graph.inputs}
-    descriptions = [_describe_node(graph, node, inputs) for node in graph.nodes]
-    # A constant that only a gradient reads is part of it, as its seed is.
-    only: dict[int, bool] = {}
-    for one in descriptions:
-        for i in one.reads:
-            only[i] = only.get(i, True) and one.backward
-    return [
-        one._replace(backward=True)
-        if only.get(i) and one.definition.startswith("constant")
-        else one
-        for i, one in enumerate(descriptions)
-    ]
+class Card(NamedTuple):
+    """One box of a picture: a node, or several that are folded."""
+
+    #: Its name; empty if it is called by its op.
+    name: str
+    #: Its op, or what a leaf is.
+    op: str
+    #: Dtype and shape.
+    detail: str
+    #: The places of the earlier cards that it reads.
+    reads: Sequence[int]
+    #: Its look, a key of the legend; or ``op``.
+    kind: str = "op"
+    #: What is told to those who point at it, and to screen readers.
+    title: str = ""
+    #: What it is folded in, if there is no room for all: a scope, or a loop.
+    fold: str = ""
+    #: The norm of its gradient; None if there is none, NaN if it is not finite.
+    norm: float | None = None
+    #: The norm of what flows back along each edge; NaN where nothing does.
+    flows: Sequence[float] = ()
+    #: The override that stands beside it.
+    override: str = ""
+    #: ``wrong``, or ``covered`` by an override of several nodes.
+    frame: str = ""
+    #: The severity of what has been found there.
+    mark: str = ""
 
 
-def _describe_node(graph: Drawable, node: Tensor, inputs: set[int]) -> NodeText:
-    ids = graph.ids
-    reads = [ids[x] for x in node.inputs if isinstance(x, Tensor) and x in ids]
-    origin = node.origin
-    forward, text = None, ""
-    if origin is not None:
-        forward = ids.get(origin.forward)
-        whose = origin.forward
-        label = whose.name if forward is None else graph.label(whose)
-        op = "" if is_leaf(whose) else whose.op.name
-        text = f"from {' '.join(filter(None, (op, label)))}"
-        text += ", overridden" if origin.overridden else ""
-        text += f": {origin.rule}" if origin.rule else ""
-    return NodeText(
-        node,
-        graph.label(node),
-        _define_node(graph, node, inputs),
-        reads,
-        origin is not None,
-        forward,
-        text,
+def draw_graph(graph: Drawable) -> str:
+    """Return a graph as SVG that needs nothing besides itself."""
+    outputs = ", ".join(graph.label(y) for y in graph.outputs)
+    count = format_count(len(graph), "node")
+    return draw_cards(
+        [_make_card(one) for one in describe_nodes(graph)],
+        f"{count}, to {outputs}" if outputs else count,
+        words=[
+            "print(graph) lists them; graph.dot() is for programs that draw large"
+            " graphs."
+        ],
     )
 
 
-def _define_node(graph: Drawable, node: Tensor, input_serials: set[int]) -> str:
-    if is_leaf(node):
-        if isinstance(node, Shared):
-            return "shared"
-        if node.serial in input_serials:
-            return "input"
-        if node._value is None:
-            return "symbol"
-        return f"constant {_format_constant(node._value)}"
-    _, inputs, params = deferred.unwrap_deferred(node)
-    arguments = [graph.label(x) for x in inputs]
-    arguments += [f"{k}={_one_line(v)}" for k, v in params.items()]
-    return f"{node.op.name}({', '.join(arguments)})"
+def _make_card(one: NodeText) -> Card:
+    named = one.node.name is not None
+    told = f"{one.label} = {one.definition}  {one.spec}"
+    kind = "gradient" if one.backward else "op" if one.op else "leaf"
+    origin = one.node.origin
+    home = one.node if origin is None else origin.forward
+    scope = (home.scope or "").partition("/")[0]
+    return Card(
+        one.label if named else "",
+        one.op or one.definition,
+        one.brief,
+        one.reads,
+        "override" if one.overridden else kind,
+        f"{told}\n{one.origin}" if one.origin else told,
+        f"∂ {scope}" if scope and one.backward else scope,
+    )
 
 
-def _format_constant(value: object) -> str:
-    """Return a constant in short: a number itself, an array by its spec."""
-    if types.is_weak(value) or getattr(value, "shape", None) == ():
-        return str(value)
-    return repr(types.spec_of(value))
+def draw_cards(
+    cards: Sequence[Card], title: str, *, message: str = "", words: Sequence[str] = ()
+) -> str:
+    """Return cards as SVG, each below those that it reads.
+
+    Parameters
+    ----------
+    cards
+        The cards, each after those that it reads.
+    title
+        What the picture shows.
+    message
+        What went wrong.
+    words
+        What is told instead of more cards than there is room for.
+    """
+    folded = cards if len(cards) <= MOST_CARDS else fold_cards(cards)
+    if len(folded) > MOST_CARDS:
+        return _draw_words(cards, title, message, words)
+    scale = _Scale(folded)
+    tiles = [0 if one.norm is None else TILE for one in folded]
+    pills = [shorten(one.override, 22) for one in folded]
+    widths = [
+        float(CARD + tile + (7 * len(pill) + 14 if pill else 0))
+        for tile, pill in zip(tiles, pills, strict=True)
+    ]
+    rows = lay_out([one.reads for one in folded], widths, GAP)
+    left = [x - w / 2 + EDGE for x, w in zip(rows.x, widths, strict=True)]
+    top = [HEAD + r * ROW for r in rows.row]
+    parts = [*_draw_edges(folded, rows.passages, left, top, scale)]
+    for one, x, y, pill in zip(folded, left, top, pills, strict=True):
+        parts += _draw_card(one, x, y, pill, scale)
+    height = HEAD + ROW * (max(rows.row, default=0) + 1)
+    parts.append(_draw_legend(folded, height - 4))
+    return _draw_frame(title, message, parts, rows.width + 2 * EDGE, height + FOOT - 10)
 
 
-def _one_line(x: object) -> str:
-    """Return a parameter of an op in one line; a program by its repr."""
-    return shorten(" ".join((repr if hasattr(x, "outputs") else str)(x).split()))
+# Folding
+
+#: From the least to the most that the one card for several can say.
+_FRAMES = ("", "covered", "wrong")
+_MARKS = ("", "note", "warning", "error")
 
 
-def count_ops(nodes: Sequence[NodeText], most: int) -> str:
-    """Return how many nodes of each op there are, the commonest first."""
-    counts: dict[str, int] = {}
-    for one in nodes:
-        name = one.op or one.definition.partition(" ")[0]
-        counts[name] = counts.get(name, 0) + 1
-    common = sorted(counts.items(), key=lambda item: -item[1])
-    listed = ", ".join(f"{n} × {op}" for op, n in common[:most])
-    return listed + (", …" if len(common) > most else "")
+def fold_cards(cards: Sequence[Card]) -> list[Card]:
+    """Return one card for all that follow one another in one scope or loop.
+
+    Only neighbours are folded, so a card still comes after all that it reads. A leaf
+    that is read in one of them alone belongs to it.
+
+    Examples
+    --------
+    >>> inner = [Card("", "sin", "", [max(0, i)], fold="layer") for i in range(3)]
+    >>> fold_cards([Card("x", "", "", [], "leaf"), *inner])[1].detail
+    '3 nodes'
+    """
+    group = [-1] * len(cards)
+    folds: list[str] = []
+    for i, one in enumerate(cards):
+        if one.reads:
+            if not folds or not one.fold or one.fold != folds[-1]:
+                folds.append(one.fold)
+            group[i] = len(folds) - 1
+    readers: dict[int, set[int]] = {}
+    for i, one in enumerate(cards):
+        for source in one.reads:
+            readers.setdefault(source, set()).add(group[i])
+    leaves: list[list[int]] = []
+    members: list[list[int]] = [[] for _ in folds]
+    for i, one in enumerate(cards):
+        if one.reads:
+            members[group[i]].append(i)
+            continue
+        home = readers.get(i, set())
+        (k,) = home if len(home) == 1 else (-1,)
+        if k >= 0 and folds[k] and not one.name:
+            members[k].insert(0, i)
+        else:
+            leaves.append([i])
+    groups = leaves + members
+    place = {i: k for k, own in enumerate(groups) for i in own}
+    return [_merge_cards(cards, own, place) for own in groups]
+
+
+def _merge_cards(
+    cards: Sequence[Card], own: Sequence[int], place: dict[int, int]
+) -> Card:
+    """Return the card of some that are folded, with the largest of their numbers."""
+    flows: dict[int, float] = {}
+    for i in own:
+        one = cards[i]
+        for source, flow in zip(one.reads, one.flows or repeat(math.nan), strict=False):
+            if (k := place[source]) != place[i]:
+                known = flows.get(k, math.nan)
+                flows[k] = flow if math.isnan(known) else max(known, flow)
+    first = cards[own[0]]
+    if len(own) == 1:
+        return first._replace(reads=[*flows], flows=[*flows.values()])
+    some = [cards[i] for i in own]
+    norms = [one.norm for one in some if one.norm is not None]
+    told = [c.title for c in some if c.mark or c.frame or c.override]
+    overrides = [*dict.fromkeys(one.override for one in some if one.override)]
+    return Card(
+        cards[own[-1]].fold,
+        "",
+        format_count(len(own), "node"),
+        [*flows],
+        "gradient" if all(one.kind == "gradient" for one in some) else "fold",
+        "\n".join([count_ops(some, 5), *told]),
+        norm=math.nan if any(map(math.isnan, norms)) else max(norms, default=None),
+        flows=[*flows.values()],
+        override=", ".join(overrides),
+        frame=max((one.frame for one in some), key=_FRAMES.index),
+        mark=max((one.mark for one in some), key=_MARKS.index),
+    )
+
+
+def count_ops(cards: Sequence[Card], most: int) -> str:
+    """Return how many cards of each op there are, the commonest first."""
+    counts = Counter(one.op.partition(" ")[0] for one in cards)
+    listed = ", ".join(f"{n} × {op or 'input'}" for op, n in counts.most_common(most))
+    return listed + (", …" if len(counts) > most else "")
 
 
 # Places for the nodes of a small graph: rows from the inputs down.
 #
-# The page has a layout of its own, for large graphs; this one serves still pictures: of
-# a graph, and of a session in a saved notebook. Long edges get a place in each row that
-# they cross, so that they pass between the cards. Linear in nodes, edges and crossed
-# rows.
+# The page has a layout of its own, for large graphs. Long edges get a place in each row
+# that they cross, so that they pass between the cards. Linear in nodes, edges and
+# crossed rows.
 
 #: Beyond so many crossed rows, long edges go straight.
 MOST_CROSSINGS = 4000
@@ -208,7 +309,6 @@ def lay_out(
     inputs: Sequence[Sequence[int]],
     widths: Sequence[float],
     gap: float,
-    rows: Sequence[int] | None = None,
 ) -> LayoutRows:
     """Place the nodes of a graph.
 
@@ -220,11 +320,9 @@ def lay_out(
         How wide each node is.
     gap
         What must stay free between two nodes of a row.
-    rows
-        The row of each node, below those of all that it reads; chosen if not given.
     """
     count = len(inputs)
-    row = assign_rows(inputs) if rows is None else list(rows)
+    row = assign_rows(inputs)
     # Places: the nodes first, then one for each row that a long edge crosses.
     place_row, place_width = list(row), list(widths)
     above: list[list[int]] = [[] for _ in range(count)]
@@ -328,6 +426,213 @@ def _pack(
             x[place] = start + offset + width[place] / 2
 
 
+# What is painted
+
+
+class _Scale:
+    """Colours and widths for the norms of a picture, on a logarithmic scale."""
+
+    def __init__(self, cards: Sequence[Card]) -> None:
+        norms = [one.norm for one in cards if one.norm is not None]
+        sizes = [
+            math.log10(n)
+            for n in [*norms, *(flow for one in cards for flow in one.flows)]
+            if n > 0 and math.isfinite(n)
+        ]
+        self.low, self.high = min(sizes, default=0.0), max(sizes, default=0.0)
+
+    def locate(self, norm: float) -> float:
+        """Return the place of a norm between the smallest, 0, and the largest, 1."""
+        if not (norm > 0 and math.isfinite(norm)) or self.high - self.low < 1e-9:
+            return 0.5
+        return (math.log10(norm) - self.low) / (self.high - self.low)
+
+    def colour(self, norm: float) -> str:
+        t = 2 * self.locate(norm)
+        a, b = (WARM[0], WARM[1]) if t <= 1 else (WARM[1], WARM[2])
+        t = t if t <= 1 else t - 1
+        mixed = (round(u + (v - u) * t) for u, v in zip(a, b, strict=True))
+        return "#" + "".join(f"{c:02x}" for c in mixed)
+
+
+def _draw_edges(
+    cards: Sequence[Card],
+    passages: list[list[float]],
+    left: list[float],
+    top: list[int],
+    scale: _Scale,
+) -> Iterator[str]:
+    """Draw the ways of the values, then those of gradients, the widest last."""
+    back: list[tuple[float, str]] = []
+    edge = 0
+    for i, one in enumerate(cards):
+        for k, source in enumerate(one.reads):
+            between = [x + EDGE for x in passages[edge]]
+            path = _draw_path(left, top, source, i, CARD / 2, between)
+            is_gradient = [
+                c.kind in ("gradient", "override") for c in (cards[source], one)
+            ]
+            kind = ' class="back"' if all(is_gradient) else ""
+            kind = ' class="value"' if is_gradient == [False, True] else kind
+            yield f'<path{kind} d="{path}"/>'
+            flow = one.flows[k] if one.flows else math.nan
+            if not math.isnan(flow) and cards[source].norm is not None:
+                wide = 1.2 + 2.8 * scale.locate(flow) if flow else 1.0
+                colour = "#b3261e" if math.isinf(flow) else scale.colour(flow)
+                path = _draw_path(
+                    left, top, source, i, CARD + TILE / 2, [x + 6 for x in between]
+                )
+                look = f'style="stroke:{colour};stroke-width:{wide:.1f}"'
+                look = look if flow else 'class="value"'
+                back.append((wide, f'<path {look} d="{path}"/>'))
+            edge += 1
+    for _, text in sorted(back, key=lambda pair: pair[0]):
+        yield text
+
+
+def _draw_path(
+    left: list[float],
+    top: list[int],
+    source: int,
+    reader: int,
+    middle: float,
+    between: Sequence[float],
+) -> str:
+    """Return a curve from one card down to another, through the rows between."""
+    x, y = left[source] + middle, top[source] + HIGH
+    parts = [f"M{x:.0f} {y}"]
+    for k, px in enumerate(between):
+        row = top[source] + (k + 1) * ROW
+        parts.append(f"{_draw_bend(x, y, px, row)}V{row + HIGH}")
+        x, y = px, row + HIGH
+    return "".join([*parts, _draw_bend(x, y, left[reader] + middle, top[reader])])
+
+
+def _draw_bend(x: float, y: float, u: float, v: float) -> str:
+    middle = (y + v) / 2
+    return f"C{x:.0f} {middle:.0f} {u:.0f} {middle:.0f} {u:.0f} {v:.0f}"
+
+
+def _draw_card(
+    one: Card, x: float, y: float, pill: str, scale: _Scale
+) -> Iterator[str]:
+    is_leaf = one.kind == "leaf"
+    inset = 12 if is_leaf else 8
+    title = f"<title>{escape_xml(one.title[:MOST_TITLE])}</title>" if one.title else ""
+    yield f"<g>{title}" if title else "<g>"
+    look = f"{one.kind} {one.frame}".rstrip()
+    yield _draw_box(look, x, y, CARD, HIGH, HIGH / 2 if is_leaf else 5)
+    name = shorten(one.name or one.op, 16)
+    yield _draw_text(x + inset, y + 15, name, "name")
+    if one.name and one.op and len(name) < 14:
+        op = shorten(one.op, 18 - len(name))
+        yield _draw_text(x + CARD - 7, y + 15, op, "soft end")
+    yield _draw_text(x + inset, y + 28, shorten(one.detail, 22), "soft")
+    if one.norm is not None:
+        tile = x + CARD + 2
+        is_bad = not math.isfinite(one.norm)
+        look = "bad" if is_bad else "zero" if one.norm == 0 else ""
+        fill = "" if look else f' fill="{scale.colour(one.norm)}"'
+        yield _draw_box(look, tile, y + 3, TILE - 2, HIGH - 6, 4, fill)
+        text = "NaN" if is_bad else format_short(one.norm)
+        white = is_bad or (one.norm > 0 and scale.locate(one.norm) > WHITE_FROM)
+        ink = "tile white" if white else "tile" if look else "tile dark"
+        yield _draw_text(tile + TILE / 2 - 1, y + 21, text, ink)
+    if pill:
+        start = x + CARD + TILE + 4
+        yield _draw_box("override", start, y + 8, 7 * len(pill) + 8, 18, 9)
+        yield _draw_text(start + 8, y + 21, pill)
+    if one.mark:
+        yield f'<circle class="{one.mark}" cx="{x:.0f}" cy="{y:.0f}" r="6"/>'
+        sign = "i" if one.mark == "note" else "!"
+        yield _draw_text(x, y + 3, sign, "tile white")
+    yield "</g>"
+
+
+def _draw_box(
+    look: str,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    bend: float,
+    more: str = "",
+) -> str:
+    kind = f' class="{look}"' if look else ""
+    return (
+        f'<rect{kind} x="{x:.0f}" y="{y:.0f}" width="{width:.0f}"'
+        f' height="{height:.0f}" rx="{bend:.0f}"{more}/>'
+    )
+
+
+def _draw_text(x: float, y: float, text: str, look: str = "") -> str:
+    kind = f' class="{look}"' if look else ""
+    return f'<text{kind} x="{x:.0f}" y="{y:.0f}">{escape_xml(text)}</text>'
+
+
+def format_short(x: float) -> str:
+    """Return a number as a short text for a tile.
+
+    >>> format_short(0.3123), format_short(0.04), format_short(12345)
+    ('0.31', '4e-2', '1e4')
+    """
+    if x == 0 or 0.1 <= abs(x) < 1000:
+        return f"{x:.2g}" if abs(x) < 100 else f"{x:.0f}"
+    mantissa, exponent = f"{x:.0e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def _draw_legend(cards: Sequence[Card], y: float) -> str:
+    """Return a line on the colours and numbers that are in the picture."""
+    looks = {look for one in cards for look in (one.kind, one.frame)}
+    looks |= {"override"} if any(one.override for one in cards) else set()
+    told = [
+        f'<tspan class="{look}">■</tspan> {words}\N{EM SPACE}'
+        for look, words in LEGEND.items()
+        if look in looks
+    ]
+    if any(one.norm is not None for one in cards):
+        told.append(NUMBERS)
+    return f'<text x="{EDGE}" y="{y}">{"".join(told)}</text>' if told else ""
+
+
+def _draw_words(
+    cards: Sequence[Card], title: str, message: str, words: Sequence[str]
+) -> str:
+    """Draw a summary in words of a program that is too large to draw."""
+    edges = sum(len(one.reads) for one in cards)
+    gradient = sum(one.kind in ("gradient", "override") for one in cards)
+    lines = [
+        f"{len(cards):,} nodes, {edges:,} edges: too many to draw here.",
+        count_ops(cards, 8),
+        f"{gradient:,} of them belong to the gradient." if gradient else "",
+        *words,
+    ]
+    parts = [
+        _draw_text(EDGE, HEAD + 18 * k + 8, shorten(line, 110))
+        for k, line in enumerate(filter(None, lines))
+    ]
+    return _draw_frame(title, message, parts, 680, HEAD + 18 * len(parts) + 12)
+
+
+def _draw_frame(
+    title: str, message: str, parts: Sequence[str], width: float, height: float
+) -> str:
+    width = max(width, 360.0)
+    size = f"{width:.0f} {height:.0f}"
+    paper = _draw_box("paper", 1, 1, width - 2, height - 2, 6)
+    head = _draw_text(EDGE, 21, shorten(title, int(width / 7)), "name")
+    if message:
+        most = int((width - 2 * EDGE) / 6)
+        head += _draw_text(EDGE, 36, shorten(message, most), "red")
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="wbg" width="{width:.0f}"'
+        f' height="{height:.0f}" viewBox="0 0 {size}" role="img">'
+        f"<title>{escape_xml(title)}</title><style>{STYLE}</style>"
+        f"{paper}{head}{''.join(parts)}</svg>"
+    )
+
+
 # Text in pictures: whatever a name holds, it is text there, and never markup.
 
 #: What means something else there; `xml.sax` would load half of the network's modules.
@@ -344,412 +649,3 @@ def escape_xml(text: str) -> str:
     '&lt;a href=&quot;b&quot;&gt;'
     """
     return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text).translate(_ESCAPED)
-
-
-# A graph as text: one line per node.
-
-#: A longer graph is cut in the middle.
-MOST_LINES = 2000
-#: A column is no wider than this; a longer entry sticks out.
-WIDEST = 60
-
-
-def write_listing(graph: Drawable) -> str:
-    """Return a line per node: name, op, spec, and for a gradient its origin."""
-    shown = describe_nodes(graph)
-    short = _Short(shown)
-    rows = [
-        (one.label, short(one.definition), short(one.spec), one.origin) for one in shown
-    ]
-    left_out = len(rows) - MOST_LINES
-    half = MOST_LINES // 2
-    if left_out > 0:
-        rows = rows[:half] + rows[-half:]
-    widths = [
-        max((len(row[i]) for row in rows if len(row[i]) <= WIDEST), default=0)
-        for i in (0, 1, 2)
-    ]
-    lines = []
-    for name, made, spec, origin in rows:
-        spec = f"{spec:<{widths[2]}}    {origin}" if origin else spec
-        lines.append(f"{name:<{max(widths[0], 6)}} = {made:<{widths[1] + 4}} {spec}")
-    if left_out > 0:
-        lines.insert(half, f"... {left_out:,} more nodes ...")
-    return "\n".join([*lines, *short.legend])
-
-
-class _Short:
-    """Texts with a name for broadcast lengths; ``legend`` explains the names."""
-
-    def __init__(self, shown: Sequence[NodeText]) -> None:
-        taken = {one.label for one in shown}
-        fresh = (n for i in count(1) if (n := "n" if i == 1 else f"n{i}") not in taken)
-        texts = {
-            str(atom): ""
-            for one in shown
-            if one.node._value is None
-            for atom in atoms_of([s.shape for s in _as_specs(one.node.spec)])
-            if isinstance(atom, Compound) and atom.kind == "broadcast"
-        }
-        self.names = {text: next(fresh) for text in texts}
-        self.legend = [f"{name:<6} = {text}" for text, name in self.names.items()]
-
-    def __call__(self, text: str) -> str:
-        if "broadcast(" in text:
-            for long, name in self.names.items():
-                text = text.replace(long, name)
-        return text
-
-
-def _as_specs(spec: Specs) -> tuple[Any, ...]:
-    return spec if isinstance(spec, tuple) else (spec,)
-
-
-# A graph in the DOT language, for Graphviz and all that read it.
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
-_LOOKS = {
-    "forward": 'fillcolor="#ffffff", color="#b6c0d0"',
-    "leaf": 'fillcolor="#eef2f8", color="#b6c0d0"',
-    "backward": 'fillcolor="#fff3e0", color="#ef8a00"',
-    "overridden": 'fillcolor="#ece5f8", color="#5b32a3"',
-}
-
-
-def write_dot(graph: Drawable) -> str:
-    """Return a graph in the DOT language, its gradient in a cluster of its own."""
-    return "\n".join(_write_dot_lines(describe_nodes(graph)))
-
-
-def _write_dot_lines(nodes: list[NodeText]) -> Iterator[str]:
-    yield "digraph program {"
-    yield '  node [shape=box, style="rounded,filled", fontname="sans-serif"];'
-    yield '  edge [color="#6b7280"];'
-    for name, backward in (("forward", False), ("backward", True)):
-        mine = [i for i, one in enumerate(nodes) if one.backward is backward]
-        if not mine:
-            continue
-        yield f"  subgraph cluster_{name} {{"
-        yield f'    label="{name}"; fontname="sans-serif"; color="#b6c0d0";'
-        for i in mine:
-            yield f"    n{i} [{_node_attributes(nodes[i])}];"
-        yield "  }"
-    for i, one in enumerate(nodes):
-        for j in one.reads:
-            yield f"  n{j} -> n{i};"
-        if one.forward is not None:
-            yield (
-                f"  n{one.forward} -> n{i}"
-                f' [style=dashed, constraint=false, color="#ef8a00", {_tooltip(one)}];'
-            )
-    yield "}"
-
-
-def _node_attributes(one: NodeText) -> str:
-    look = (
-        "overridden"
-        if one.overridden
-        else "backward"
-        if one.backward
-        else "forward"
-        if one.op
-        else "leaf"
-    )
-    label = f"{one.label}\n{one.definition}\n{one.spec}"
-    return f"label={quote_dot(label)}, {_LOOKS[look]}"
-
-
-def _tooltip(one: NodeText) -> str:
-    return f"tooltip={quote_dot(one.origin)}"
-
-
-def quote_dot(text: str) -> str:
-    r"""Return a text as a quoted string of DOT, with special characters escaped.
-
-    >>> print(quote_dot('a "b" \\N'))
-    "a \"b\" \\N"
-    """
-    text = text.replace("\\", "\\\\").replace('"', '\\"')
-    lines = [
-        _CONTROL.sub("\N{REPLACEMENT CHARACTER}", line) for line in text.split("\n")
-    ]
-    return '"' + "\\n".join(lines) + '"'
-
-
-# The still picture
-
-#: A larger graph is described in words.
-MOST_NODES = 400
-CARD, HIGH, ROW, GAP = 150.0, 36.0, 58.0, 18.0
-EDGE, BETWEEN, HEAD = 16.0, 56.0, 34.0
-
-#: Names begin with ``wbg``: inside a page, a style reaches all of it.
-STYLE = """
-.wbg{font-family:'DejaVu Sans',Helvetica,Arial,sans-serif;font-size:9px}
-.wbg .paper{fill:#f7f9fc;stroke:#e3e7ed}
-.wbg .card{fill:#fff;stroke:#b6c0d0}
-.wbg .leaf{fill:#eef2f8;stroke:#b6c0d0}
-.wbg .back{fill:#fff3e0;stroke:#ef8a00}
-.wbg .over{fill:#ece5f8;stroke:#5b32a3}
-.wbg text{fill:#1f2937}
-.wbg .name{font-size:11px;font-weight:bold}
-.wbg .soft{fill:#6b7280}
-.wbg path{fill:none;stroke:#9aa5b8;stroke-width:1.2}
-.wbg .up{stroke:#ef8a00}
-.wbg .value{stroke:#ccd4e0;stroke-width:1}
-.wbg .link{stroke:#ef8a00;stroke-width:1;stroke-dasharray:4 3;opacity:.7}
-@media (prefers-color-scheme:dark){
-.wbg .paper{fill:#15181e;stroke:#323945}
-.wbg .card{fill:#222833;stroke:#566176}
-.wbg .leaf{fill:#1b2a3d;stroke:#566176}
-.wbg .back{fill:#3a2a14;stroke:#d9871c}
-.wbg .over{fill:#33264f;stroke:#a68be0}
-.wbg text{fill:#e6e9ef}
-.wbg .soft{fill:#a3adbd}
-.wbg path{stroke:#76829a}
-.wbg .up{stroke:#d9871c}
-.wbg .value{stroke:#3d4657}
-.wbg .link{stroke:#d9871c}
-}
-"""
-
-
-class _Places(NamedTuple):
-    """Where the cards are, by node: left and top; and the passages of edges."""
-
-    left: list[float]
-    top: list[float]
-    passages: dict[tuple[int, int], list[tuple[float, float]]]
-    width: float
-    height: float
-
-
-def draw_svg(graph: Drawable) -> str:
-    """Return a graph as SVG that needs nothing besides itself."""
-    shown = describe_nodes(graph)
-    if len(shown) > MOST_NODES:
-        return _draw_summary(graph, shown)
-    places = _place_cards(shown)
-    parts = [*_draw_edges(shown, places)]
-    for i, one in enumerate(shown):
-        parts += _draw_card(one, places.left[i], places.top[i])
-    return _draw_frame(_format_title(graph), parts, places.width, places.height)
-
-
-def _place_cards(nodes: Sequence[NodeText]) -> _Places:
-    down = [i for i, one in enumerate(nodes) if not one.backward]
-    up = [i for i, one in enumerate(nodes) if one.backward]
-    line, up_line = _assign_lines(nodes, down, up)
-    last = max([*line.values(), *up_line.values()], default=0)
-    left, top = [0.0] * len(nodes), [0.0] * len(nodes)
-    passages: dict[tuple[int, int], list[tuple[float, float]]] = {}
-    start = EDGE
-    for indices, rows, upward in ((down, line, False), (up, up_line, True)):
-        if not indices:
-            continue
-        at = {i: k for k, i in enumerate(indices)}
-        reads = [[at[j] for j in nodes[i].reads if j in at] for i in indices]
-        row = [last - rows[i] if upward else rows[i] for i in indices]
-        layout = lay_out(reads, [CARD] * len(indices), GAP, row)
-        for k, i in enumerate(indices):
-            left[i] = start + layout.x[k] - CARD / 2
-            top[i] = HEAD + rows[i] * ROW
-        edge = 0
-        for k, i in enumerate(indices):
-            for j in reads[k]:
-                between = [start + x for x in layout.passages[edge]]
-                ys = [
-                    HEAD + (last - r if upward else r) * ROW
-                    for r in range(row[j] + 1, row[j] + 1 + len(between))
-                ]
-                passages[indices[j], i] = list(zip(between, ys, strict=True))
-                edge += 1
-        start += layout.width + BETWEEN
-    return _Places(
-        left, top, passages, start - BETWEEN + EDGE, HEAD + (last + 1) * ROW - 6
-    )
-
-
-def _assign_lines(
-    nodes: Sequence[NodeText], down: list[int], up: list[int]
-) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the line of each forward and of each backward node, from 0 at the top.
-
-    A row of forward nodes takes as many lines as the longest chain of backward nodes
-    that come from it; it stands on the lowest of them, where that chain begins.
-    """
-    at = {i: k for k, i in enumerate(down)}
-    rows = assign_rows([[at[j] for j in nodes[i].reads if j in at] for i in down])
-    row = dict(zip(down, rows, strict=True))
-    forward_row: dict[int, int] = {}
-    level: dict[int, int] = {}
-    longest = [1] * (max(rows, default=0) + 1)
-    for i in up:
-        forward_row[i] = _home_row(nodes, i, row, forward_row)
-        level[i] = max(
-            (
-                level[j] + 1
-                for j in nodes[i].reads
-                if forward_row.get(j) == forward_row[i]
-            ),
-            default=0,
-        )
-        longest[forward_row[i]] = max(longest[forward_row[i]], level[i] + 1)
-    bottom, total = [], 0
-    for lines in longest:
-        total += lines
-        bottom.append(total - 1)
-    line = {i: bottom[r] for i, r in row.items()}
-    up_line: dict[int, int] = {}
-    for i in up:  # above all that it reads
-        level_line = bottom[forward_row[i]] - level[i]
-        up_line[i] = min(
-            [level_line, *(up_line[j] - 1 for j in nodes[i].reads if j in up_line)]
-        )
-    high = min([0, *up_line.values()])
-    return (
-        {i: n - high for i, n in line.items()},
-        {i: n - high for i, n in up_line.items()},
-    )
-
-
-def _home_row(
-    nodes: Sequence[NodeText], i: int, row: dict[int, int], forward_row: dict[int, int]
-) -> int:
-    """Return the row of the forward node that a backward one belongs to."""
-    forward = nodes[i].forward
-    if forward is not None:
-        return row.get(forward, forward_row.get(forward, 0))
-    read = [forward_row[j] for j in nodes[i].reads if j in forward_row]
-    return min(read) if read else max(row.values(), default=0)
-
-
-def _draw_edges(nodes: Sequence[NodeText], places: _Places) -> Iterator[str]:
-    left, top = places.left, places.top
-    later: list[str] = []
-    linked: set[int] = set()
-    for i, one in enumerate(nodes):
-        for j in one.reads:
-            source = nodes[j]
-            if source.backward != one.backward:
-                side = CARD if one.backward else 0
-                start = left[j] + side, top[j] + HIGH / 2
-                end = left[i] + CARD - side, top[i] + HIGH / 2
-                yield f'<path class="value" d="{_draw_side_curve(start, end)}"/>'
-                continue
-            upward = one.backward
-            before = left[j] + CARD / 2, top[j] + (0 if upward else HIGH)
-            after = left[i] + CARD / 2, top[i] + (HIGH if upward else 0)
-            kind = ' class="up"' if upward else ""
-            path = _draw_curve_between_cards(
-                before, after, places.passages[j, i], upward
-            )
-            later.append(f'<path{kind} d="{path}"/>')
-        if one.forward is not None and one.backward and one.forward not in linked:
-            # The first of its nodes stands level with it.
-            linked.add(one.forward)
-            start = left[one.forward] + CARD, top[one.forward] + HIGH / 2
-            end = left[i], top[i] + HIGH / 2
-            if not nodes[one.forward].backward:
-                yield f'<path class="link" d="{_draw_side_curve(start, end)}"/>'
-    yield from later
-
-
-def _draw_side_curve(start: tuple[float, float], end: tuple[float, float]) -> str:
-    """Return a curve from the side of one card to the side of another."""
-    (x, y), (u, v) = start, end
-    bend = max(24.0, abs(u - x) / 3) * (1 if u >= x else -1)
-    over = f"{x + bend:.1f} {y:.1f} {u - bend:.1f} {v:.1f}"
-    return f"M{x:.1f} {y:.1f}C{over} {u:.1f} {v:.1f}"
-
-
-def _draw_curve_between_cards(
-    start: tuple[float, float],
-    end: tuple[float, float],
-    passages: list[tuple[float, float]],
-    upward: bool,
-) -> str:
-    """Return a curve from one card to another, between the cards of crossed lines."""
-    x, y = start
-    parts = [f"M{x:.1f} {y:.1f}"]
-    for px, top in passages:
-        enter, leave = (top + HIGH, top) if upward else (top, top + HIGH)
-        parts.append(_draw_bend(x, y, px, enter))
-        parts.append(f"L{px:.1f} {leave:.1f}")
-        x, y = px, leave
-    return "".join([*parts, _draw_bend(x, y, *end)])
-
-
-def _draw_bend(x: float, y: float, u: float, v: float) -> str:
-    mid = (y + v) / 2
-    return f"C{x:.1f} {mid:.1f} {u:.1f} {mid:.1f} {u:.1f} {v:.1f}"
-
-
-def _draw_card(one: NodeText, x: float, y: float) -> Iterator[str]:
-    kind = (
-        "over"
-        if one.overridden
-        else "back"
-        if one.backward
-        else "card"
-        if one.op
-        else "leaf"
-    )
-    round_ = 5 if one.op else HIGH / 2
-    inset = 8 if one.op else 14
-    told = f"{one.label} = {one.definition}  {one.spec}"
-    told += f"\n{one.origin}" if one.origin else ""
-    named = one.node.name is not None
-    first = one.label if named else one.op or one.definition
-    second = f"{one.op} · {one.brief}" if named and one.op else one.brief
-    yield f"<g><title>{escape_xml(told)}</title>"
-    yield (
-        f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{CARD:.0f}"'
-        f' height="{HIGH:.0f}" rx="{round_:.0f}"/>'
-    )
-    yield _text_element(x + inset, y + 15, shorten(first, 18), "name")
-    yield _text_element(x + inset, y + 29, shorten(second, 25), "soft")
-    yield "</g>"
-
-
-def _text_element(x: float, y: float, text: str, kind: str = "") -> str:
-    cls = f' class="{kind}"' if kind else ""
-    return f'<text{cls} x="{x:.1f}" y="{y:.1f}">{escape_xml(text)}</text>'
-
-
-def _format_title(graph: Drawable) -> str:
-    outputs = ", ".join(graph.label(y) for y in graph.outputs)
-    return f"{len(graph)} nodes, to {outputs}" if outputs else f"{len(graph)} nodes"
-
-
-def _draw_summary(graph: Drawable, nodes: Sequence[NodeText]) -> str:
-    """Return a summary of a graph that is too large to draw."""
-    edges = sum(len(one.reads) for one in nodes)
-    back = sum(one.backward for one in nodes)
-    lines = [
-        f"{len(nodes):,} nodes, {edges:,} edges: too many to draw.",
-        count_ops(nodes, 8),
-        f"{back:,} of them belong to the gradient." if back else "",
-        "print(graph) lists them; graph.dot() is for programs that draw large graphs.",
-    ]
-    parts = [
-        _text_element(EDGE, HEAD + 18 * k + 8, shorten(line, 110))
-        for k, line in enumerate(filter(None, lines))
-    ]
-    return _draw_frame(
-        _format_title(graph), parts, 660.0, HEAD + 18.0 * len(parts) + 12
-    )
-
-
-def _draw_frame(title: str, parts: list[str], width: float, height: float) -> str:
-    width, height = max(width, 240.0), max(height, HEAD + 10)
-    size = f"{width:.0f} {height:.0f}"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="wbg" width="{width:.0f}"'
-        f' height="{height:.0f}" viewBox="0 0 {size}" role="img">'
-        f"<title>{escape_xml(title)}</title><style>{STYLE}</style>"
-        f'<rect class="paper" x=".5" y=".5" width="{width - 1:.0f}"'
-        f' height="{height - 1:.0f}" rx="6"/>'
-        f"{_text_element(EDGE, 21, shorten(title, max(20, int(width / 7))), 'soft')}"
-        f"{''.join(parts)}</svg>"
-    )

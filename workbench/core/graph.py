@@ -267,7 +267,7 @@ class Graph:
     # How it is shown: text and pictures load at their first use
 
     def __str__(self) -> str:
-        from workbench.core.drawing import write_listing
+        from workbench.core.listing import write_listing
 
         return write_listing(self)
 
@@ -284,15 +284,16 @@ class Graph:
         >>> print(wb.Graph([x], [np.sin(x)]).dot().splitlines()[-2])
           n0 -> n1;
         """
-        from workbench.core.drawing import write_dot
+        from workbench.core.listing import write_dot
 
         return write_dot(self)
 
     def svg(self) -> str:
         """Return the graph as a picture that stands alone: a text of SVG.
 
-        The program runs down, its gradient up beside it. A graph of more than a few
-        hundred nodes is described in words. In a notebook a graph shows this by itself.
+        The program runs down, and its gradient further down from there. A large graph
+        is folded by its scopes, or described in words. In a notebook a graph shows this
+        by itself.
 
         Examples
         --------
@@ -302,9 +303,9 @@ class Graph:
         >>> picture.startswith("<svg"), "float64[]" in picture
         (True, True)
         """
-        from workbench.core.drawing import draw_svg
+        from workbench.core.drawing import draw_graph
 
-        return draw_svg(self)
+        return draw_graph(self)
 
     def _repr_svg_(self) -> str:
         return self.svg()

@@ -8,9 +8,9 @@ lengths are its own then, measured when the program runs, which is always right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from itertools import chain, islice, product
+from itertools import cycle, islice
 from math import prod
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -21,12 +21,10 @@ from workbench.core import blame, dims, source, types
 from workbench.core.dims import (
     Atom,
     Dim,
-    Facts,
     Length,
     Replace,
     atoms_of,
     broadcast_shapes,
-    collect_facts,
 )
 from workbench.core.op import OPS, Op
 from workbench.core.types import Spec, Specs
@@ -38,10 +36,8 @@ WATCHING: ContextVar[Callable[[Op, Sequence[Any], dict[str, Any], Any], None] | 
 WATCHING = ContextVar("what is told of recorded ops", default=None)
 
 
-def infer_with_facts(
-    op: Op, inputs: Sequence[Any], params: dict[str, Any]
-) -> tuple[Any, Any]:
-    """Return the spec, and the facts behind the spec: None where lengths are known.
+def infer_spec(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Return the spec of an op's result (a tuple of specs for several outputs).
 
     Operands are Tensors, values or specs; a length that only the result itself can
     tell is None.
@@ -53,14 +49,11 @@ def infer_with_facts(
     watch = WATCHING.get()
     # What an op's rule records to tell lengths never runs: nobody is told of it.
     asking = None if watch is None else WATCHING.set(None)
-    facts: Any
     try:
         if has_unknown_length(specs, params):
-            made, facts = _infer_unknown(op, specs, params)
+            made = _infer_unknown(op, specs, params)
         else:
             made = _infer_known(op, specs, params)
-            # An op may know that a length is one that only its run tells.
-            facts = [] if op.infer is not None and _has_own_length(made) else None
     except Exception as error:
         told = blame.explain_refusal(op, tuple(specs), error, *source.caller(3))
         if told is error:
@@ -71,13 +64,7 @@ def infer_with_facts(
             WATCHING.reset(asking)
     if watch is not None:
         watch(op, specs, params, made)
-    return made, facts
-
-
-def _has_own_length(spec: Specs) -> bool:
-    if isinstance(spec, tuple):
-        return any(map(_has_own_length, spec))
-    return None in spec.shape
+    return made
 
 
 def _infer_known(op: Op, specs: list[Any], params: dict[str, Any]) -> Specs:
@@ -229,10 +216,8 @@ def has_unknown_length(specs: Sequence[Any], params: dict[str, Any]) -> bool:
     return bool(params) and dims.has_dim(params)
 
 
-def _infer_unknown(
-    op: Op, specs: list[Any], params: dict[str, Any]
-) -> tuple[Any, Facts]:
-    """Return the spec (a tuple for several results), and the facts behind the spec.
+def _infer_unknown(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
+    """Return the spec, a tuple for several results.
 
     A length is None if only the result itself can tell.
 
@@ -243,22 +228,19 @@ def _infer_unknown(
     """
     rule = op.lengths or op.infer
     if rule is not None:
-        with collect_facts() as facts:
-            try:
-                result = rule(*specs, **params)
-                return _drop_foreign_lengths(
-                    _typed(op, specs, params, result), specs, params
-                ), facts
-            except UnknownLengthError:
-                pass
+        try:
+            result = _typed(op, specs, params, rule(*specs, **params))
+            return _drop_foreign_lengths(result, specs, params)
+        except UnknownLengthError:
+            pass
     elif op.elementwise and not dims.has_dim(params):
         found = _broadcast(op, specs, params)
         if found is not None:
-            return _drop_foreign_lengths(found, specs, params), []
+            return _drop_foreign_lengths(found, specs, params)
     result = _infer_at_stand_ins(op, specs, params)
     if isinstance(result, tuple):
-        return tuple(_with_shape(y, (None,) * len(y.shape)) for y in result), []
-    return _with_shape(result, (None,) * len(result.shape)), []
+        return tuple(_with_shape(y, (None,) * len(y.shape)) for y in result)
+    return _with_shape(result, (None,) * len(result.shape))
 
 
 def _typed(op: Op, specs: list[Any], params: dict[str, Any], result: Any) -> Any:
@@ -333,8 +315,10 @@ def _drop_foreign_lengths(
 
 # Stand-ins: small numbers for unknown lengths, which never stay in a program
 
-#: At how many sets of known numbers an op is asked that accepted no other.
-MOST_TRIES = 100
+#: Numbers for unknown lengths in turn: equal ones, and of which one is the larger.
+STAND_INS = ((3, 3), (2, 2), (3, 2), (2, 3))
+#: What else all unknown lengths may be together, as each length that is known.
+OTHERS = (1, 4, 5, 6, 7, 8, 64)
 #: Of how many entries the largest example is.
 MOST_ENTRIES = 4**8
 
@@ -356,10 +340,13 @@ def _infer_at_stand_ins(
     errors: list[Exception] = []
     atoms = atoms_of([_shapes(specs), params])
     keys = list(dict.fromkeys(a.key for a in atoms if isinstance(a, Length)))
+    rank = max((len(_shapes(x)) for x in specs), default=0)
+    others = [n for n in _shapes(specs) if not isinstance(n, Dim)]
+    others += [n for n in OTHERS if n**rank <= MOST_ENTRIES]
 
-    def answers(sets: Iterable[tuple[int, ...]]) -> Iterator[Specs]:
-        for lengths in sets:
-            numbers = dict(zip(keys, lengths, strict=True))
+    def answers() -> Iterator[Specs]:
+        for pair in dict.fromkeys((*STAND_INS, *zip(others, others, strict=True))):
+            numbers = dict(zip(keys, cycle(pair), strict=False))
 
             def new(atom: Atom, numbers: dict[Any, int] = numbers) -> Any:
                 return numbers.get(atom.key)
@@ -370,10 +357,9 @@ def _infer_at_stand_ins(
             except Exception as error:
                 errors.append(error)
 
-    usual, others = _stand_ins(specs, len(keys))
     with catch_warnings():
         simplefilter("ignore")  # of stand-ins, which nobody has written
-        made = list(islice(answers(usual), often)) or list(islice(answers(others), 1))
+        made = list(islice(answers(), often))
     for other in made[1:]:
         _check_same_form(op, made[0], other)
     if made:
@@ -385,18 +371,6 @@ def _infer_at_stand_ins(
         f"{op.name}({shown}): no lengths make these shapes fit."
         f" {op.cure or 'Compare them with what the function expects.'}"
     )
-
-
-def _stand_ins(specs: list[Any], count: int) -> tuple[Iterable[Any], Iterable[Any]]:
-    """Return small numbers for ``count`` lengths: the usual ones, and some more."""
-    known = sorted({n for n in _shapes(specs) if not isinstance(n, Dim)})
-    most = max((len(_shapes(x)) for x in specs), default=1) or 1
-    far = [4**k for k in range(2, 9) if 4 ** (k * most) <= MOST_ENTRIES]
-    equal = [(n,) * count for n in (*known, *range(8, 0, -1), 16, 32, *far)]
-    uneven = islice(product((*known, 3, 2, 1), repeat=count), MOST_TRIES)
-    # Equal ones, and lengths of which one is more than the next.
-    usual = [((m, n) * count)[:count] for m, n in ((3, 3), (2, 2), (3, 2), (2, 3))]
-    return dict.fromkeys(usual), chain(equal, uneven)
 
 
 def _shapes(x: object) -> list[Any]:

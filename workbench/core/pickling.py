@@ -140,8 +140,8 @@ class _GraphPacker:
         #: For each node its form, its operands (-1 for the first constant, -2 for the
         #: second, ...), and in a gradient the place of its forward node.
         self.numbers: list[int] = []
-        #: What few nodes have: facts of lengths, and origins that tell of more nodes.
-        self.notes: list[tuple[int, Any, Any]] = []
+        #: What few nodes have: origins that tell of more nodes.
+        self.notes: list[tuple[int, Any]] = []
         self._of_form: dict[Any, int] = {}
         self._of_constant: dict[Any, int] = {}
         self._sites: dict[Any, source.Site | None] = {}
@@ -167,7 +167,7 @@ class _GraphPacker:
         inputs = () if is_leaf else node.inputs
         if not is_leaf and node.op is IDENTITY and not inputs:
             node.__reduce__()  # a symbol or shared value from outside: it says why not
-        origin, facts = node.origin, node.facts
+        origin = node.origin
         spec = types.spec_of(node)
         has_dim = dims.has_dim(spec if isinstance(spec, tuple) else spec.shape)
         line = source.instruction_of(node)
@@ -208,13 +208,8 @@ class _GraphPacker:
                 )
             else:
                 origin = None
-        if facts:
-            facts = [
-                (dims.replace_dims(a, self._place), dims.replace_dims(b, self._place))
-                for a, b in facts
-            ]
-        if facts or origin is not None:
-            self.notes.append((self.places[node.serial], facts, origin))
+        if origin is not None:
+            self.notes.append((self.places[node.serial], origin))
 
     def _tell(self, x: Tensor) -> Any:
         place = self.places.get(x.serial)
@@ -254,7 +249,7 @@ def build_graph(
     forms: Sequence[NodeForm],
     constants: Sequence[Any],
     numbers: Any,
-    notes: Sequence[tuple[int, Any, Any]],
+    notes: Sequence[tuple[int, Any]],
     where: Sequence[int],
     captures: int,
     outputs: Sequence[int],
@@ -291,21 +286,13 @@ def build_graph(
         nodes.append(node)
     for node in symbolic:
         node.spec = _replace_in_specs(node.spec, length)
-    for place, facts, origin in notes:
+    for place, origin in notes:
         node = nodes[place]
-        if facts:
-            node.facts = [
-                (dims.replace_dims(a, length), dims.replace_dims(b, length))
-                for a, b in facts
-            ]
-        if origin is not None:
-            of = [
-                nodes[x.position] if isinstance(x, NodePlace) else x for x in origin.of
-            ]
-            forward = origin.forward
-            if forward is None:
-                forward = node.origin.forward
-            node.origin = origin._replace(forward=forward, of=tuple(of))
+        of = [nodes[x.position] if isinstance(x, NodePlace) else x for x in origin.of]
+        forward = origin.forward
+        if forward is None:
+            forward = node.origin.forward
+        node.origin = origin._replace(forward=forward, of=tuple(of))
     leaves = [nodes[i] for i in where]
     made = [*map(find, outputs)]
     return kind(leaves[captures:], made, leaves[:captures], tree=tree)

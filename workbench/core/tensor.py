@@ -31,7 +31,7 @@ from workbench.core import (
     types,
 )
 from workbench.core.deferred import DeferredOp
-from workbench.core.infer import infer_with_facts
+from workbench.core.infer import infer_spec
 from workbench.core.methods import ArrayMethods, Conversions, refuse_assignment
 from workbench.core.op import (
     ATTRIBUTES,
@@ -60,7 +60,7 @@ MASK = declare("mask")
 
 
 #: Slots of a Tensor that are None until set.
-UNSET = frozenset(("origin", "facts", "notes", "readers", "views", "naming", "memory"))
+UNSET = frozenset(("origin", "notes", "readers", "views", "naming", "memory"))
 #: The classes of Tensors, for `apply`, which looks at exact classes.
 TENSORS: set[type] = set()
 LISTS: set[type] = {list, tuple}
@@ -71,6 +71,8 @@ ON_HOST = (np.ndarray, np.generic, *types.WEAK_TYPES, type(None))
 MASKED: set[type] = set()
 #: Classes that answer operators and ufuncs in the place of Tensors.
 ANSWERING: set[type] = set()
+#: Classes of many examples of a value, which run ops themselves (`autodiff/batch.py`).
+BATCHES: set[Any] = set()
 
 
 class Tensor(ArrayMethods, Conversions):
@@ -110,7 +112,6 @@ class Tensor(ArrayMethods, Conversions):
         "code",
         "compiled",
         "context",
-        "facts",
         "inputs",
         "lasti",
         "memory",
@@ -153,7 +154,6 @@ class Tensor(ArrayMethods, Conversions):
     naming: tuple[Any, Any] | None
     origin: Any
     #: Lengths that its op needs to be equal, where that is not known.
-    facts: Any
     #: What `eval` runs, once it has been asked.
     compiled: Any
     #: What old programs write on a variable (`compat.theano.types`).
@@ -407,6 +407,9 @@ def make_lean(node: Tensor) -> None:
 
 def mask_cotangent(x: Any) -> MaskedTensor:
     """Flag a cotangent that leaves a `where` or a mask (see `MaskedTensor`)."""
+    if type(x) in BATCHES:
+        flagged: MaskedTensor = x.mask()
+        return flagged
     value = x._value if isinstance(x, Tensor) else x
     made = MaskedTensor(MASK, (x,), (value,), {}, value)
     if value is None:
@@ -560,10 +563,14 @@ def _apply_to_unknown(
         return apply(*op.measure_lengths(inputs, params))
     if params and dims.has_dim(params):
         return deferred.defer_op(op, inputs, params, kind, *place)
+    if not BATCHES.isdisjoint(map(type, inputs)):
+        batch = next(x for x in inputs if type(x) in BATCHES)
+        return batch.run(op, inputs, params)
     node = kind(op, inputs, args, params, None, *place)
-    node.spec, facts = infer_with_facts(op, inputs, params)
-    if facts is not None:
-        deferred.set_lengths(node, facts)
+    spec = infer_spec(op, inputs, params)
+    if type(spec) is tuple or None in spec.shape:
+        spec = deferred.fill_own_lengths(node, spec)
+    node.spec = spec
     if op.view is not None:
         note_view(inputs[0], node)
     return node
@@ -584,14 +591,6 @@ def note_view(x: object, view: Tensor) -> None:
         if n >= MANY_VIEWS and not n & (n - 1):
             views[:] = [other for other in views if other() is not None]
         views.append(ref(view))
-
-
-def infer_spec(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """Return the spec of an op's result (a tuple of specs for several outputs).
-
-    A length that only the result itself can tell is None.
-    """
-    return infer_with_facts(op, inputs, params)[0]
 
 
 def _move_lists(given: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -122,9 +122,10 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
     )
     objects = any(part in text for part in OBJECTS)
     named = objects or NUMBERS.search(text) is not None
-    compiled = called is not None and called.startswith(blame.LIBRARIES)
     if called is not None and (
-        stored or named or (compiled and _was_given_tensors(error))
+        stored
+        or named
+        or (called.startswith(blame.LIBRARIES) and _was_given_tensors(error))
     ):
         return errors.GradientLostError(
             f"{called}{where} does not see Tensors, whose gradient would be lost"
@@ -137,14 +138,7 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
             " Pad them to one length, or keep them apart in a list."
         )
     if stored:
-        if _is_conversion(error):
-            return errors.GradientLostError(
-                f"Tensors become an array of plain numbers{where}, and their gradient"
-                " would be lost. Leave out the dtype; write np.stack([...]) of what"
-                " np.fromiter or np.vectorize would collect; or give x.value to cut the"
-                " gradient on purpose."
-            )
-        return blame.explain_store(where, _find_store_frame(error))
+        return _explain_stored(error, where)
     if UNKNOWN_TYPE.search(text):
         return errors.GradientLostError(
             f"compiled code{where} takes plain arrays alone ({text.rstrip('.')}), and"
@@ -173,6 +167,18 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
             " step."
         )
     return None
+
+
+def _explain_stored(error: Exception, where: str) -> errors.WorkbenchError:
+    """Return the error for Tensors that are to become entries of a plain array."""
+    if _is_conversion(error):
+        return errors.GradientLostError(
+            f"Tensors become an array of plain numbers{where}, and their gradient"
+            " would be lost. Leave out the dtype; write np.stack([...]) of what"
+            " np.fromiter or np.vectorize would collect; or give x.value to cut the"
+            " gradient on purpose."
+        )
+    return blame.explain_store(where, _find_store_frame(error))
 
 
 def explain_objects(error: Exception) -> errors.TraceError:

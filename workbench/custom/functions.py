@@ -15,8 +15,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.autodiff.call import apply_to_batch, apply_valued
-from workbench.core import blame, dims, tensor, tree, types, walk
+from workbench.core import blame, dims, tree, types, walk
 from workbench.core.blame import format_count
+from workbench.core.infer import infer_spec
 from workbench.core.op import Op
 from workbench.core.pickling import find_own_name
 from workbench.core.recorder import is_array, take_argument
@@ -264,7 +265,7 @@ class FunctionCall:
         probe = Op(self.function.__op__)
         probe.compute = lambda *arrays: tuple(self.compute_value(arrays))
         try:
-            found = tensor.infer_spec(probe, specs, {})
+            found = infer_spec(probe, specs, {})
         except UsageError:
             raise
         except Exception:

@@ -18,6 +18,7 @@ from workbench import errors
 from workbench.autodiff.call import apply_to_batch
 from workbench.core import blame, dims, tensor, types
 from workbench.core.blame import format_count
+from workbench.core.infer import infer_spec
 from workbench.core.op import Op as Core
 from workbench.core.tensor import Tensor, admit
 from workbench.core.types import Spec
@@ -570,7 +571,7 @@ def infer_declared(op: Op, /, *specs: Any, **params: Any) -> Any:
 def infer_by_probe(op: Op, probe: Core, specs: tuple[Any, ...]) -> Any:
     """Return the spec of a result, by running `compute` on examples."""
     try:
-        return tensor.infer_spec(probe, specs, {})
+        return infer_spec(probe, specs, {})
     except (errors.UsageError, errors.TraceError):
         raise
     except Exception as error:

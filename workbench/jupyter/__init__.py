@@ -41,8 +41,8 @@ def show(x: object, widget: Literal["auto", "lab", "anywidget"] = "auto") -> Pic
     x
         A `Session`; a `Graph`, from :func:`workbench.trace`; or a Tensor, an
         expression of symbols too. An output of many numbers is shown with the gradient
-        of their sum. A `Function` is shown as a static picture of its graph, with its
-        gradients beside the forward nodes.
+        of their sum. A `Function` is shown as a static picture of its graph, in which
+        its gradients are nodes.
     widget
         What draws the live picture: ``"lab"`` the extension of JupyterLab and
         Notebook, ``"anywidget"`` the package of this name, in hosts that have no such

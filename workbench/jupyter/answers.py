@@ -440,9 +440,14 @@ def redo_changes(session: Session, steps: int = 1) -> None:
 
 
 @command("fix")
-def attach_fix(session: Session, finding: fields.Count) -> None:
-    """Attach the fix of a finding, by its position in the list."""
-    session.fix(finding)
+def attach_fix(
+    session: Session, finding: fields.Count, at: fields.Count | None = None
+) -> None:
+    """Attach the fix of a finding, by its position in the list of the run shown."""
+    found = None if at is None else session.find_view(at).findings
+    if found is not None and finding >= len(found):
+        raise UsageError(f"there is no finding {finding} of this run")
+    session.fix(finding if found is None else found[finding])
 
 
 # Long work of which the session keeps what it finds

@@ -486,6 +486,8 @@ class Cell:
         self.decisions: list[traces.Decision] = []
         #: The names that the cell binds.
         self.assigned_names: list[str] = []
+        #: Names of arrays that have another one: of ``u = u0`` the input is both.
+        self.aliases: dict[str, Tensor] = {}
         #: The places that have had a warning of NumPy's.
         self.warned: Warned = set()
         #: What it has traced before it failed.
@@ -635,7 +637,7 @@ class Cell:
                     if any(x.changes for x in traces.LOCAL.stack):
                         purify([output], min(opening.leaves, default=0))
             finally:
-                value = self._restore(value, tree)
+                value = self._restore(value)
         return output, value
 
     @contextmanager
@@ -699,10 +701,13 @@ class Cell:
 
     # After
 
-    def _restore(self, value: Any, tree: ast.Module) -> Any:
+    def _restore(self, value: Any) -> Any:
         """Make all values of the notebook plain, and that of the last expression."""
         for name in self.assigned_names:
-            RUNTIME.name_value(self.names.get(name), name)
+            assigned = self.names.get(name)
+            RUNTIME.name_value(assigned, name)
+            if isinstance(assigned, Tensor) and assigned.name != name:
+                self.aliases[name] = assigned
 
         known: dict[int, tuple[Any, Any]] = {}
 
@@ -717,14 +722,6 @@ class Cell:
         standing = {} if self._is_swapped() else namespaces.STANDING
         made = PlainConverter(to_plain, standing, self.homes)
         made.convert_names(self.names, self.shell.user_ns_hidden)
-        for node in ast.walk(tree):
-            # Objects of foreign classes are converted where the cell assigns to them.
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                base = node.value
-                while isinstance(base, (ast.Attribute, ast.Subscript)):
-                    base = base.value
-                if isinstance(base, ast.Name) and base.id in self.names:
-                    made.convert_attributes(self.names[base.id])
         return made.convert(value)
 
     def _make_session(self, output: Any) -> Session:
@@ -753,13 +750,14 @@ class Cell:
             )
         nodes = {x.serial for x in self._find_nodes(output)}
         inputs = [x for x in self.leaves.values() if x.serial in nodes]
+        aliases = {name: x for name, x in self.aliases.items() if x.serial in nodes}
         wrt: list[Any] = []
         for name in options.wrt:
             leaf = self.leaves.get(name)
             if leaf is None or (
                 leaf.serial not in nodes and name in self.assigned_names
             ):
-                wrt.append(name)
+                wrt.append(aliases.get(name, name))
                 continue
             wrt.append(leaf)
             if leaf.serial not in nodes:
@@ -783,6 +781,9 @@ class Cell:
                 seed=seed,
                 lent=self.lent_arrays,
                 backend=options.backend,
+            )
+            session.nodes.aliases.update(
+                (name, session.nodes.find(x)) for name, x in aliases.items()
             )
             # Now, so that errors and warnings of derivatives belong to this cell.
             session.require_backward()

@@ -158,6 +158,10 @@ DIVERGING: list[tuple[float, str]] = [
 RISING = [(2 * place - 1, colour) for place, colour in DIVERGING if place >= 0.5]
 #: The line between groups, visible on cells of any colour.
 BORDER = "rgba(128, 128, 128, 0.65)"
+#: Up to so many rows and columns the entries are written into the cells.
+LEGIBLE = (10, 10)
+#: Up to so many cells along the longer side they are drawn square.
+SQUARE = 30
 #: The share of cells that a robust colour scale covers.
 ROBUST = 0.98
 
@@ -303,6 +307,8 @@ def plot_heat_map(
     )
     if single and not magnitudes:
         heat.hovertemplate = f"{entry}<br>%{{z:.8~g}}<extra></extra>"
+        if cells.shape[0] <= LEGIBLE[0] and cells.shape[1] <= LEGIBLE[1]:
+            heat.texttemplate = "%{z:.3~g}"
     else:
         heat.text = _format_cells(pooled, rows, columns, single)
     traces = [heat]
@@ -339,12 +345,11 @@ def plot_heat_map(
         if zero and not any(zero in text for text in notes):
             said.append(f"zero everywhere: {zero}")
     note = "; ".join(said)
-    return Plot(
-        title,
-        note,
-        Figure(data=traces, layout=make_matrix_layout(title, note, rows, columns)),
-        zero=zero,
-    )
+    layout = make_matrix_layout(title, note, rows, columns)
+    if max(rows.cells, columns.cells) <= SQUARE:
+        layout["yaxis"] |= {"scaleanchor": "x", "constrain": "domain"}
+        layout["xaxis"] |= {"constrain": "domain"}
+    return Plot(title, note, Figure(data=traces, layout=layout), zero=zero)
 
 
 def make_matrix_layout(
@@ -356,12 +361,15 @@ def make_matrix_layout(
             "type": "line",
             f"{across}0": edge - 0.5,
             f"{across}1": edge - 0.5,
-            f"{along}0": 0,
-            f"{along}1": 1,
-            f"{along}ref": "paper",
+            # As long as the cells are, and not as the figure.
+            f"{along}0": -0.5,
+            f"{along}1": other.cells - 0.5,
             "line": {"color": BORDER, "width": 1},
         }
-        for axis, across, along in ((columns, "x", "y"), (rows, "y", "x"))
+        for axis, other, across, along in (
+            (columns, rows, "x", "y"),
+            (rows, columns, "y", "x"),
+        )
         for edge in axis.find_edges()[1:-1]
     ]
     made = make_layout(title, note)

@@ -246,10 +246,14 @@ class Link:
         if kind.kind == "command":
             self._change(session, kind, message)
             self._answer_command()
-        elif kind.kind == "question":
-            self._reply(kind, message["request"], kind.call(session, message))
+            return
+        # All that is asked about a run of the past is asked of the session at that run.
+        at = message.get("at")
+        asked = session if at is None else session.find_view(at)
+        if kind.kind == "question":
+            self._reply(kind, message["request"], kind.call(asked, message))
         else:
-            frozen = session.make_copy()  # it may change while the work is done
+            frozen = asked.make_copy()  # it may change while the work is done
             self._begin(kind, message, frozen)
 
     def _answer_command(self) -> None:
@@ -309,18 +313,27 @@ class Link:
                 if kind.keeps is None:
                     self._reply(kind, request, found)
                 else:
-                    self._keep(job, kind.keeps, found, frozen)
+                    self._keep(job, kind.keeps, found, frozen, message.get("at"))
             except (Exception, KeyboardInterrupt) as error:
                 self._fail(request, error)
 
         self._jobs.begin(request, kind, self._post_locked, work)
 
-    def _keep(self, job: Job, what: str, found: Any, frozen: Session) -> None:
-        """Let the session keep a result, which goes out with the session's state."""
+    def _keep(
+        self, job: Job, what: str, found: Any, frozen: Session, at: int | None
+    ) -> None:
+        """Let the session keep a result, which goes out with the session's state.
+
+        That of a run of the past is shown when the page asks for that run again.
+        """
         job.over = True  # what is found is as good as sent: another may begin
         session = self._session()
         if session is None:
             raise UsageError(GONE)
+        if at is not None:
+            session.find_view(at).adopt(what, found, frozen)
+            self._post_locked({"type": "done", "request": job.request})
+            return
         with session.lock:
             with self._lock:
                 self._done_requests.append(job.request)

@@ -1,32 +1,21 @@
-"""After a cell the notebook holds plain values: no Tensor stays behind.
+"""After a cell the notebook holds plain values: no Tensor in what its names hold.
 
-A walk visits all that the notebook's names reach: lists, dicts, sets, closures,
-defaults, attributes of objects whose class the notebook defined, or a module of the
-user's whose code the cell has called. Mutable objects are changed in place and keep
+Visited are the names of the notebook, the attributes of objects and classes that the
+notebook defined, or a module of the user's whose code the cell has called, and what
+their functions enclose; in each of these, containers to a depth of three. Elsewhere a
+Tensor stays, and behaves as its array. Mutable objects are changed in place and keep
 their identity; tuples are built again where they contain a Tensor. The walk holds
-interrupts back, since one that ends early would leave Tensors behind. So it must be
-fast: what a type can hold is found once, and the parts of all lists and dicts that are
-found together are looked at by their types alone, with no Python code for each part.
+interrupts back, since one that ends early would leave Tensors behind.
 """
 
 from __future__ import annotations
 
-import functools
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
-from inspect import getgeneratorlocals
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from itertools import chain
-from operator import is_
-from types import (
-    CellType,
-    FunctionType,
-    GeneratorType,
-    MemberDescriptorType,
-    MethodType,
-    ModuleType,
-    SimpleNamespace,
-)
-from typing import Any, cast
+from types import FunctionType, MemberDescriptorType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -69,21 +58,9 @@ def make_plain(x: Any, locked: Collection[int], start: int) -> Any:
     return value
 
 
-#: Nothing inside these can be a Tensor.
-CLOSED = (
-    bool,
-    bytes,
-    complex,
-    float,
-    int,
-    np.float64,
-    str,
-    type(None),
-    ModuleType,
-)
-
-#: So many lists or dicts are looked at together: one Tensor costs a look at each part.
-TOGETHER = 200
+#: So deep are containers looked into: a list of dicts of arrays needs two.
+DEPTH = 3
+CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 
 
 class PlainConverter:
@@ -109,129 +86,134 @@ class PlainConverter:
         self._value = value
         self._standing = standing
         self._homes = homes
-        self._seen: dict[int, Any] = {}
-        #: The mutable objects that are still to be converted, by type.
-        self._todo: dict[type, list[Any]] = {}
-        self._closed: set[type] = set(CLOSED)
-        #: By type: what returns the plain value.
-        self._replacers: dict[type, Callable[[Any], Any]] = {}
-        #: By type: what converts the parts of a mutable object in place.
-        self._changers: dict[type, list[Callable[[Any], None]]] = {}
-        #: By type: the slots of its instances.
-        self._slots: dict[type, list[MemberDescriptorType]] = {}
+        #: By id: what has been visited, what stands in its place, and how deep.
+        self._seen: dict[int, tuple[Any, Any, int]] = {}
+        #: The holders that are still to be visited: own objects, classes, functions.
+        self._todo: list[Any] = []
+        #: Whether objects of a type can be or hold a Tensor.
+        self._open: dict[type, bool] = {}
 
     def convert_names(self, names: dict[str, Any], hidden: Iterable[str]) -> None:
-        """Convert everything that the names of a notebook reach."""
+        """Convert what the names of a notebook hold, in place."""
         skip = set(hidden)
         for name in [n for n in names if n not in skip]:
             old = names[name]
-            new = self._convert_value(old)
+            new = self._convert_value(old, DEPTH)
             if new is not old:
                 names[name] = new
-        self._convert_pending()
+        self._convert_holders()
 
     def convert(self, x: Any) -> Any:
-        """Convert a value and all objects reached from the value; return the result."""
-        made = self._convert_value(x)
-        self._convert_pending()
+        """Return the plain value of an object, converted in place where it can be."""
+        made = self._convert_value(x, DEPTH)
+        self._convert_holders()
         return made
 
-    def convert_attributes(self, x: object) -> None:
-        """Convert the attributes of an object of any class."""
-        self._convert_members(x)
-        self._convert_pending()
+    def _is_open(self, kind: type) -> bool:
+        """Return whether an object of a type can be or hold a Tensor."""
+        if kind not in self._open:
+            self._open[kind] = (
+                issubclass(kind, (Tensor, np.ndarray, type, FunctionType, *CONTAINERS))
+                or kind in PLAIN
+                or kind in self._standing
+                or hasattr(kind, "tocsr")
+                or self._is_own(kind)
+            )
+        return self._open[kind]
 
-    # What a type can hold
+    def _is_own(self, kind: type) -> bool:
+        return issubclass(kind, SimpleNamespace) or kind.__module__ in self._homes
 
-    def _find_open(self, parts: Iterable[Any]) -> set[type]:
-        """Return the types of the parts that can be or hold a Tensor."""
-        kinds = {*map(type, parts)} - self._closed
-        for kind in kinds:
-            if kind not in self._replacers and kind not in self._changers:
-                self._learn_type(kind)
-        return kinds - self._closed
-
-    def _find_open_parts(self, parts: Collection[Any]) -> set[type]:
-        """Return the same, without the tuples that hold nothing of these types."""
-        opened = self._find_open(parts)
-        if tuple in opened:
-            seen = self._seen
-            tuples = {
-                id(x): x for x in parts if type(x) is tuple and seen.get(id(x)) is not x
-            }
-            if not self._find_open(chain.from_iterable(tuples.values())):
-                seen.update(tuples)
-                opened.remove(tuple)
-        return opened
-
-    def _learn_type(self, kind: type) -> None:
-        """Find the functions that convert objects of a type."""
-        if issubclass(kind, Tensor) or kind in PLAIN:
-            self._replacers[kind] = self._value
-            return
-        if kind in self._standing:
-            self._replacers[kind] = self._convert_standing
-        if kind is np.ndarray:
-            self._replacers[kind] = self._convert_array
-            return
-        if issubclass(kind, (tuple, frozenset)):
-            self._replacers[kind] = self._rebuild
-            return
-        if kind is GeneratorType:
-            self._replacers[kind] = self._convert_generator
-            return
-        steps: list[Callable[[Any], None]] = []
-        for bases, step in (
-            ((dict,), self._convert_dict),
-            ((list, deque), self._convert_sequence),
-            ((set,), self._convert_set),
-            ((CellType,), self._convert_cell),
-            ((FunctionType,), self._convert_function),
-            ((staticmethod, classmethod, MethodType), self._convert_method),
-            ((property,), self._convert_property),
-            ((functools.partial,), self._convert_partial),
-            ((type,), self._convert_class),
-        ):
-            if issubclass(kind, bases):
-                steps.append(step)
-        if issubclass(kind, SimpleNamespace) or kind.__module__ in self._homes:
-            steps.append(self._convert_members)
-        if hasattr(kind, "tocsr"):
-            self._replacers[kind] = self._convert_sparse
-            self._changers[kind] = steps
-        elif steps:
-            self._changers[kind] = steps
-        elif kind not in self._replacers:
-            self._closed.add(kind)
+    def _hold_nothing(self, parts: Iterable[Any], depth: int) -> bool:
+        """Return whether no part can hold a Tensor: rows of numbers are found fast."""
+        parts = list(parts)
+        opened = {kind for kind in {*map(type, parts)} if self._is_open(kind)}
+        if not opened:
+            return True
+        if depth == 0 or not opened <= {list, tuple, dict}:
+            return opened <= {list, tuple, dict}  # too deep to be looked into
+        rows = [x for x in parts if type(x) in opened]
+        if dict in opened:
+            rows += [x.values() for x in rows if type(x) is dict]
+        return self._hold_nothing(chain.from_iterable(rows), depth - 1)
 
     # One value
 
-    def _convert_value(self, x: Any) -> Any:
-        """Return the plain value; queue a mutable one to be changed in place."""
+    def _convert_value(self, x: Any, depth: int) -> Any:
         kind = type(x)
-        if kind in self._closed:
+        if not self._is_open(kind):
             return x
-        replace = self._replacers.get(kind)
-        if replace is None and kind not in self._changers:
-            self._learn_type(kind)
-            return self._convert_value(x)
-        if replace is not None:
-            return replace(x)
-        self._queue(x)
-        return x
+        if issubclass(kind, Tensor) or kind in PLAIN:
+            return self._value(x)
+        if kind in self._standing:
+            true = self._standing[kind](x)
+            if true is not x:
+                return true
+        if kind is np.ndarray:
+            return self._convert_array(x)
+        _, made, visited = self._seen.get(id(x), (x, x, -1))
+        if visited < depth and issubclass(kind, CONTAINERS):
+            # Noted before its parts are converted: a list inside may hold it.
+            self._seen[id(x)] = x, made, depth
+            made = self._convert_container(made, depth)
+        elif visited < 0 and hasattr(kind, "tocsr"):
+            made = self._convert_sparse(x)
+        self._seen[id(x)] = x, made, max(visited, depth)
+        self._seen.setdefault(id(made), (made, made, depth))
+        if visited < 0 and (
+            issubclass(kind, (type, FunctionType)) or self._is_own(kind)
+        ):
+            self._todo.append(made)
+        return made
 
-    def _queue(self, x: Any) -> None:
-        if id(x) not in self._seen:
-            self._seen[id(x)] = x
-            self._todo.setdefault(type(x), []).append(x)
+    def _convert_container(self, x: Any, depth: int) -> Any:
+        """Return a container of plain values; a mutable one is changed in place."""
+        if depth == 0:
+            return x
+        parts = chain(x, x.values()) if isinstance(x, dict) else x
+        if self._hold_nothing(parts, depth - 1):
+            return x
+        old = list(x)
+        if isinstance(x, (list, deque)):
+            for i, part in enumerate(old):
+                new = self._convert_value(part, depth - 1)
+                if new is not part:
+                    x[i] = new
+            return x
+        # An object that is a key keeps its attributes, and so its hash.
+        is_keys = isinstance(x, (dict, set, frozenset))
+        made = [
+            self._convert_value(part, depth - 1)
+            if not is_keys or isinstance(part, (Tensor, tuple, frozenset))
+            else part
+            for part in old
+        ]
+        is_same = all(a is b for a, b in zip(old, made, strict=True))
+        if isinstance(x, dict):
+            values = [self._convert_value(part, depth - 1) for part in x.values()]
+            if not is_same:
+                x.clear()
+            for key, value in zip(made, values, strict=True):
+                if is_same and x[key] is value:
+                    continue
+                x[key] = value
+            return x
+        if is_same:
+            return x
+        if isinstance(x, set):
+            x.clear()
+            x.update(made)
+            return x
+        kind: Any = type(x)
+        return kind._make(made) if hasattr(kind, "_make") else kind(made)
 
     def _convert_array(self, x: Any) -> Any:
         if x.dtype != object:
             return self._value(x)
         flat = x.ravel().tolist()
-        if not any(issubclass(kind, Tensor) for kind in {*map(type, flat)}):
+        if not any(isinstance(e, Tensor) for e in flat):
             return x
-        converted = [self._convert_value(e) for e in flat]
+        converted = [self._convert_value(e, 0) for e in flat]
         if all(np.ndim(e) == 0 and not isinstance(e, str) for e in converted):
             # As np.array would do with the plain numbers.
             return np.array(converted).reshape(x.shape)
@@ -239,16 +221,8 @@ class PlainConverter:
             x[index] = e
         return x
 
-    def _convert_standing(self, x: Any) -> Any:
-        """Return NumPy's own object for a stand-in; treat a function as any object."""
-        true = self._standing[type(x)](x)
-        if true is x and type(x) in self._changers:
-            self._queue(x)
-        return true
-
     def _convert_sparse(self, x: Any) -> Any:
         if not isinstance(getattr(x, "data", None), Tensor):
-            self._queue(x)
             return x
         from workbench.ops.sparse.pattern import split_sparse
         from workbench.ops.sparse.tensor import build
@@ -257,194 +231,40 @@ class PlainConverter:
         made = self._value(data)
         return x if made is data else build(made, pattern)
 
-    def _rebuild(self, x: Any) -> Any:
-        if id(x) in self._seen:
-            return self._seen[id(x)]
-        # Noted before its parts are converted: a list inside may hold the tuple.
-        self._seen[id(x)] = x
-        parts = list(x)
-        if not self._find_open_parts(parts):
-            return x
-        converted = [self._convert_value(e) for e in parts]
-        if all(map(is_, parts, converted)):
-            return x
-        kind: Any = type(x)
-        rebuilt = kind._make(converted) if hasattr(kind, "_make") else kind(converted)
-        self._seen[id(x)] = rebuilt
-        return rebuilt
+    # What holds values under names: each begins anew with the depth
 
-    # Mutable objects, in place
-
-    def _convert_pending(self) -> None:
+    def _convert_holders(self) -> None:
         while self._todo:
-            kind, found = self._todo.popitem()
-            for start in range(0, len(found), TOGETHER):
-                some = found[start : start + TOGETHER]
-                if not self._is_plain(kind, some):
-                    for step in self._changers[kind]:
-                        for x in some:
-                            step(x)
-
-    def _is_plain(self, kind: type, found: list[Any]) -> bool:
-        """Return whether nothing in some lists or dicts is replaced; queue the rest."""
-        if kind is list:
-            return self._queue_parts([*chain.from_iterable(found)])
-        if kind is dict:
-            values = chain.from_iterable(map(dict.values, found))
-            return not self._find_replaced(found) and self._queue_parts([*values])
-        return False
-
-    def _queue_parts(self, parts: list[Any]) -> bool:
-        """Queue parts that change in place; return False if a part may be replaced."""
-        opened = self._find_open_parts(parts)
-        if not opened.isdisjoint(self._replacers):
-            return False
-        seen = self._seen
-        for kind in opened:
-            queue = self._todo.setdefault(kind, [])
-            for x in parts:
-                if type(x) is kind and id(x) not in seen:
-                    seen[id(x)] = x
-                    queue.append(x)
-        return True
-
-    def _find_replaced(self, found: Iterable[Iterable[Any]]) -> bool:
-        """Return whether a key of dicts or sets may be replaced."""
-        opened = self._find_open_parts([*chain.from_iterable(found)])
-        return not opened.isdisjoint(self._replacers)
-
-    def _convert_sequence(self, x: Any) -> None:
-        if self._queue_parts(list(x)):
-            return
-        for i, old in enumerate(list(x)):
-            new = self._convert_value(old)
-            if new is not old:
-                x[i] = new
-
-    def _convert_keys(self, keys: Iterable[Any]) -> list[Any]:
-        """Return the plain keys; an object keeps its attributes, and so its hash."""
-        return [
-            self._convert_value(k) if isinstance(k, (Tensor, tuple, frozenset)) else k
-            for k in keys
-        ]
-
-    def _convert_set(self, x: set[Any]) -> None:
-        if self._find_replaced([x]):
-            converted = self._convert_keys(x)
-            if not all(map(is_, x, converted)):
-                x.clear()
-                x.update(converted)
-
-    def _convert_dict(self, x: dict[Any, Any]) -> None:
-        if self._find_replaced([x]):
-            converted = self._convert_keys(x)
-            if not all(map(is_, x, converted)):
-                values = list(x.values())
-                x.clear()
-                for key, value in zip(converted, values, strict=True):
-                    x[key] = value
-        self._convert_values(x)
-
-    def _convert_values(self, x: dict[Any, Any]) -> None:
-        if self._queue_parts(list(x.values())):
-            return
-        for key, old in list(x.items()):
-            new = self._convert_value(old)
-            if new is not old:
-                x[key] = new
-
-    def _convert_cell(self, x: CellType) -> None:
-        try:
-            old = x.cell_contents
-        except ValueError:  # a name that has not been bound yet
-            return
-        new = self._convert_value(old)
-        if new is not old:
-            x.cell_contents = new
-
-    def _convert_function(self, x: FunctionType) -> None:
-        if x.__module__ not in self._homes:
-            return
-        for cell in x.__closure__ or ():
-            self._convert_value(cell)
-        x.__defaults__ = self._convert_value(x.__defaults__)
-        if x.__kwdefaults__:
-            self._convert_values(x.__kwdefaults__)
-        if x.__dict__:
-            self._convert_values(x.__dict__)
-
-    def _convert_method(self, x: Any) -> None:
-        self._convert_value(x.__func__)
-        self._convert_value(getattr(x, "__self__", None))
-
-    def _convert_property(self, x: property) -> None:
-        for f in (x.fget, x.fset, x.fdel):
-            self._convert_value(f)
-
-    def _convert_partial(self, x: functools.partial[Any]) -> None:
-        settings = self._convert_value(dict(x.keywords))
-        self._convert_values(settings)
-        cast(Any, x).__setstate__(
-            (x.func, self._convert_value(x.args), settings, vars(x))
-        )
-
-    def _convert_generator(self, x: GeneratorType[Any, Any, Any]) -> Any:
-        """Return a generator that gives the same as plain values.
-
-        What a generator holds in its own names cannot be replaced.
-        """
-        if id(x) not in self._seen:
-            self._seen[id(x)] = x  # it may hold itself
-            held = list(getgeneratorlocals(x).values())
-            if not all(map(is_, held, map(self._convert_value, held))):
-                made: Any = _yield_plain(x, self._convert_later)
-                next(made)  # so that it takes what is sent
-                made.__name__, made.__qualname__ = x.__name__, x.__qualname__
-                self._seen[id(x)] = made
-        return self._seen[id(x)]
-
-    def _convert_later(self, x: Any) -> Any:
-        made = PlainConverter(self._value, self._standing, self._homes)
-        return made.convert(x)
-
-    def _convert_class(self, x: type) -> None:
-        if x.__module__ in self._homes:
-            for name, old in list(vars(x).items()):
-                new = self._convert_value(old)
-                if new is not old:
-                    setattr(x, name, new)
-
-    def _convert_members(self, x: object) -> None:
-        own = getattr(x, "__dict__", None)
-        if isinstance(own, dict):
-            self._convert_value(own)
-        kind = type(x)
-        if kind not in self._slots:
-            self._slots[kind] = [
-                slot
-                for base in kind.__mro__
-                if "__slots__" in vars(base)
-                for slot in vars(base).values()
-                if isinstance(slot, MemberDescriptorType)
-            ]
-        for slot in self._slots[kind]:
-            try:
-                old = slot.__get__(x)
-            except AttributeError:  # not set yet
+            x = self._todo.pop()
+            is_class = isinstance(x, type)
+            if isinstance(x, (type, FunctionType)) and x.__module__ not in self._homes:
                 continue
-            new = self._convert_value(old)
-            if new is not old:
-                slot.__set__(x, new)
+            if isinstance(x, FunctionType):
+                for cell in x.__closure__ or ():
+                    with suppress(ValueError):  # a name that has not been bound yet
+                        cell.cell_contents = self._convert_value(
+                            cell.cell_contents, DEPTH
+                        )
+                x.__defaults__ = self._convert_value(x.__defaults__, DEPTH)
+                x.__kwdefaults__ = self._convert_value(x.__kwdefaults__, DEPTH)
+            for name, old in [*getattr(x, "__dict__", {}).items()]:
+                new = self._convert_value(old, DEPTH)
+                if new is not old and is_class:
+                    setattr(x, name, new)
+                elif new is not old:
+                    x.__dict__[name] = new
+            for slot in () if is_class else self._list_slots(type(x)):
+                with suppress(AttributeError):  # not set yet
+                    old = slot.__get__(x)
+                    new = self._convert_value(old, DEPTH)
+                    if new is not old:
+                        slot.__set__(x, new)
 
-
-def _yield_plain(
-    values: GeneratorType[Any, Any, Any], convert: Callable[[Any], Any]
-) -> Generator[Any, Any, Any]:
-    """Yield the values of a cell's generator, as plain values."""
-    sent: Any = yield
-    while True:
-        try:
-            value = values.send(sent)
-        except StopIteration as end:
-            return convert(end.value)
-        sent = yield convert(value)
+    def _list_slots(self, kind: type) -> list[MemberDescriptorType]:
+        return [
+            slot
+            for base in kind.__mro__
+            if "__slots__" in vars(base)
+            for slot in vars(base).values()
+            if isinstance(slot, MemberDescriptorType)
+        ]

@@ -8,11 +8,60 @@ a session is not held up by its picture. Neither knows a session; `link.py` has 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from workbench.jupyter.jobs import Clock, Later
-from workbench.session.wire import cut_state
+
+Array = np.ndarray[Any, Any]
+Message = dict[str, Any]
+
+#: Bytes of a piece, and of the largest state that is sent whole.
+PIECE, WHOLE = 4_000_000, 8_000_000
+
+
+def cut_state(
+    message: Message, buffers: Sequence[Array], first: int
+) -> list[tuple[Message, list[Array]]]:
+    """Return the messages of a state with their buffers: its pieces, itself at last.
+
+    ``first`` is the number of the message that is sent next; all pieces bear it. A
+    small state is one message.
+
+    >>> import numpy as np
+    >>> state = cut_state({"type": "patch"}, [np.zeros(600_000), np.zeros(700_000)], 7)
+    >>> [(m["type"], sum(b.nbytes for b in buffers)) for m, buffers in state]
+    [('piece', 4000000), ('piece', 4000000), ('piece', 2400000), ('patch', 0)]
+    """
+    sizes = [buffer.nbytes for buffer in buffers]
+    if sum(sizes) <= WHOLE:
+        return [(message, [*buffers])]
+    cut: list[tuple[Message, list[Array]]] = []
+    for number, parts in enumerate(cut_buffers(buffers, PIECE)):
+        place = {"first": first, "start": number * PIECE, "sizes": sizes}
+        cut.append(({"type": "piece", **place}, parts))
+    return [*cut, ({**message, "pieces": first}, [])]
+
+
+def cut_buffers(buffers: Sequence[Array], size: int) -> Iterator[list[Array]]:
+    """Yield the bytes of all buffers in a row, so many at a time; nothing is copied."""
+    parts: list[Array] = []
+    left = size
+    for buffer in buffers:
+        data = buffer.view(np.uint8)
+        while data.size:
+            parts.append(data[:left])
+            data, left = data[left:], left - parts[-1].size
+            if not left:
+                yield parts
+                parts, left = [], size
+    if parts:
+        yield parts
+
+
+# The outbox
 
 #: Seconds from one patch to the next, at least.
 PAUSE = 0.05
@@ -28,7 +77,6 @@ LOOP_SHARE = 0.01
 #: Bytes a second of the slowest line that everything is waited for.
 SLOWEST = 5e6
 
-Message = dict[str, Any]
 Send = Callable[[Message, list[Any]], object]
 
 

@@ -277,11 +277,6 @@ def add_compressed(
     down = rows.make_settings(int(heat.HEIGHT * (1 - rows_height)), across=False)
     layout["xaxis"] |= across | {"domain": [0, 1 - columns_width]}
     layout["yaxis"] |= down | {"domain": [rows_height, 1]}
-    for shape in layout["shapes"]:  # lines between groups end with the pattern
-        if shape["xref" if "xref" in shape else "yref"] == "paper":
-            along = "x" if "xref" in shape else "y"
-            low, high = layout[f"{along}axis"]["domain"]
-            shape[f"{along}0"], shape[f"{along}1"] = low, high
     if colouring.column_count:
         assert colouring.column_colours is not None
         numbers = colouring.column_colours[at_column]

@@ -277,12 +277,23 @@ class Choice:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the one of the two that takes these arguments."""
-        is_ours = traces.LOCAL.stack and (_is_given(args) or _is_given(kwargs))
-        return (self._ours if is_ours else self._theirs)(*args, **kwargs)
+        if not traces.LOCAL.stack:
+            return self._theirs(*args, **kwargs)
+        if _is_given(args) or _is_given(kwargs):
+            return self._find_ours()(*args, **kwargs)
+        return choose_object(self._theirs(*args, **kwargs))
+
+    def _find_ours(self) -> Any:
+        """Return ours; an object of SciPy's is made again when it first takes part."""
+        if isinstance(self._ours, Adoption):
+            self._ours = self._ours.adopt(self._theirs)
+        return self._ours
 
     def __getattr__(self, name: str) -> Any:
         theirs = getattr(self._theirs, name)
-        ours = getattr(self._ours, name, None)
+        if not callable(theirs) or name.startswith("__"):
+            return theirs
+        ours = getattr(self._find_ours(), name, None)
         if callable(theirs) and callable(ours) and not name.startswith("__"):
             return Choice(theirs, ours)
         return theirs
@@ -296,6 +307,30 @@ class Choice:
 
 def _return(x: Any) -> Any:
     return x
+
+
+class Adoption:
+    """How an object of SciPy's is made again as one of ours."""
+
+    __slots__ = ("adopt",)
+
+    def __init__(self, adopt: Callable[[Any], Any]) -> None:
+        self.adopt = adopt
+
+
+def choose_object(value: Any) -> Any:
+    """Return an object of SciPy's as one that takes Tensors, where ours has its class.
+
+    A spline that was made of numbers may be called with a Tensor.
+    """
+    kind = type(value)
+    if not str(getattr(kind, "__module__", "")).startswith("scipy."):
+        return value
+    swapped = swap_scipy(kind)
+    adopt = getattr(vars(Choice)["_ours"].__get__(swapped), "adopt", None) if (
+        type(swapped) is Choice
+    ) else None  # fmt: skip
+    return value if adopt is None else Choice(value, Adoption(adopt))
 
 
 def _is_given(value: Any, depth: int = 4) -> bool:
@@ -388,7 +423,10 @@ def swap_scipy(value: Any) -> Any:
         if name not in _SEEN:
             _SEEN.add(name)
             _learn_names(name)
-    return _SCIPY.get(id(value), value)
+    found = _SCIPY.get(id(value))
+    if found is None and not isinstance(value, (type, FunctionType)):
+        return choose_object(value)
+    return value if found is None else found
 
 
 def _learn_names(name: str) -> None:

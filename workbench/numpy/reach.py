@@ -10,7 +10,14 @@ from __future__ import annotations
 import functools
 import sys
 from dis import get_instructions
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -163,7 +170,10 @@ def _names_of(owner: Any) -> Any:
 
 
 class Defaults:
-    """The default arguments of a function, by place or name, as names of a module."""
+    """What a function holds, as names of a module: default arguments, closed names.
+
+    The key of a default is its place or name, that of a closed name its cell.
+    """
 
     __slots__ = ("_function",)
 
@@ -171,12 +181,17 @@ class Defaults:
         self._function = function
 
     def find_names(self) -> list[tuple[Any, Any, Any]]:
-        """Return the defaults to swap: key, old value, new value."""
-        positional = self._function.__defaults__
-        named = self._function.__kwdefaults__
-        if positional is None and named is None:
+        """Return what to swap: key, old value, new value."""
+        function = self._function
+        positional, named = function.__defaults__, function.__kwdefaults__
+        cells = function.__closure__
+        if positional is None and named is None and cells is None:
             return []
-        found = [*enumerate(positional or ()), *(named or {}).items()]
+        found: list[tuple[Any, Any]] = [
+            *enumerate(positional or ()),
+            *(named or {}).items(),
+            *((cell, content_of(cell)) for cell in cells or ()),
+        ]
         changed = [
             (key, value, BY_ID.get(id(value)) or swap_scipy(value))
             for key, value in found
@@ -185,14 +200,18 @@ class Defaults:
         return [entry for entry in changed if entry[2] is not entry[1]]
 
     def get(self, key: Any) -> Any:
-        """Return a default."""
+        """Return a default, or the content of a cell."""
+        if isinstance(key, CellType):
+            return content_of(key)
         if isinstance(key, str):
             return (self._function.__kwdefaults__ or {}).get(key)
         values = self._function.__defaults__ or ()
         return values[key] if key < len(values) else None
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if isinstance(key, str):
+        if isinstance(key, CellType):
+            key.cell_contents = value
+        elif isinstance(key, str):
             named: Any = self._function.__kwdefaults__
             named[key] = value
         else:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from workbench.core import blame, dims, hooks, types, walk
+from workbench.core import blame, dims, hooks, types
 from workbench.core.dims import Dim
 from workbench.core.op import FUNCTIONS, SINGULAR, UFUNCS, Op, Root, declare
 from workbench.core.tensor import (
@@ -426,11 +426,6 @@ def _lengths_of_body(body: Compute) -> Callable[..., Any]:
         outputs = made if isinstance(made, tuple) else (made,)
         if not all(isinstance(y, Tensor) for y in outputs):
             raise UnknownLengthError("the body of an op does not tell its lengths")
-        known = set(dims.atoms_of([shape_of(x) for x in given]))
-        for node in walk.order_nodes(outputs):
-            for pair in node.facts or ():
-                if known.issuperset(dims.atoms_of(pair)):
-                    dims.unify_lengths(*pair)
         found = tuple([types.spec_of(y) for y in outputs])
         return found if isinstance(made, tuple) else found[0]
 

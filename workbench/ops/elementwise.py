@@ -172,7 +172,12 @@ elementwise(
     grows=True,
 ).even = _even_power
 elementwise(
-    "square", np.square, "2 * x", scalar="x * x", grows=True, analytic=True,
+    "square",
+    np.square,
+    "2 * x",
+    scalar="x * x",
+    grows=True,
+    analytic=True,
     spelling=Spelling("multiply", lambda x: (x, x)),
 ).even = lambda inputs: lambda g: 2 * g
 elementwise("sqrt", np.sqrt, "0.5 * g / y", root=root_of("0.5", infinite=True),

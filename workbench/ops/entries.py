@@ -360,8 +360,6 @@ def _find_index(shape: tuple[int, ...], places: Places) -> tuple[Any, ...]:
 
 #: What an entry has when it is a node.
 NODE = ("op", "inputs", "args", "params", "_value", "code", "lasti", "context")
-#: What a node may have besides.
-MORE = ("spec", "facts")
 
 
 class Entry(Tensor):
@@ -392,7 +390,7 @@ class Entry(Tensor):
         if attribute == "serial" or attribute in NODE:
             self._become_node()
             return getattr(self, attribute)
-        if attribute in MORE:
+        if attribute == "spec":
             self.op  # noqa: B018 makes the node, which may have it
             with suppress(AttributeError):
                 return object.__getattribute__(self, attribute)
@@ -429,9 +427,8 @@ class Entry(Tensor):
             setattr(self, slot, getattr(node, slot))
         if self.sheet.is_fold():
             self.sheet.sums[self.place] = node
-        for slot in MORE:
-            with suppress(AttributeError):
-                setattr(self, slot, object.__getattribute__(node, slot))
+        with suppress(AttributeError):
+            self.spec = object.__getattribute__(node, "spec")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if (dtype is None or np.dtype(dtype) == object) and traces.OPEN:

@@ -16,7 +16,13 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from workbench.core import blame, dims, source, traces
-from workbench.core.dims import Dim, bounds_of, broadcast_shapes, largest, smallest
+from workbench.core.dims import (
+    Dim,
+    broadcast_shapes,
+    largest,
+    lower_bound,
+    smallest,
+)
 from workbench.core.memory import resolve_nest
 from workbench.core.op import View, ViewParams, declare
 from workbench.core.tensor import (
@@ -279,10 +285,9 @@ def sliced_length(n: int | Dim, part: Slice) -> int | Dim:
 
 def _from_end(edge: Any) -> bool:
     """Return whether a slice starts or ends at a place counted from the end."""
-    low, high = bounds_of(edge)
-    if low >= 0:
+    if lower_bound(edge) >= 0:
         return False
-    if high < 0:
+    if lower_bound(-edge) >= 1:
         return True
     raise UnknownLengthError(
         f"a slice that starts or ends at {edge}{blame.user_line()}: whether it counts"

@@ -408,8 +408,12 @@ def _logsumexp_body(x: Array, *, axis: Axis = None, keepdims: bool = False) -> A
 
 
 _logsumexp_op = reduction(
-    "logsumexp", _logsumexp_compute, _softmax, rule="g · exp(x − y)",
-    unfold=_logsumexp_body, grows=True,
+    "logsumexp",
+    _logsumexp_compute,
+    _softmax,
+    rule="g · exp(x − y)",
+    unfold=_logsumexp_body,
+    grows=True,
 )
 _logsumexp_op.helper = '''\
 def logsumexp(x, axis=None, keepdims=False):

@@ -117,9 +117,7 @@ def _answer_counting(name: str, neutral: bool = False, **more: Any) -> None:
         return apply(made, (a,), settings(axis, keepdims, a))
 
 
-_answer_counting(
-    "any", False, combines=np.logical_or, unfold=_truth_body(np.any)
-)
+_answer_counting("any", False, combines=np.logical_or, unfold=_truth_body(np.any))
 _answer_counting("all", True, combines=np.logical_and, unfold=_truth_body(np.all))
 _answer_counting("count_nonzero", unfold=_count_body)
 _answer_counting("argmax", unfold=_place_body(np.max))
@@ -135,7 +133,11 @@ note_traits("argmin", picks="<")
 
 
 ARGSORT = op(
-    "argsort", np.argsort, batch="shifted", lengths=shape_of_first, kind="order",
+    "argsort",
+    np.argsort,
+    batch="shifted",
+    lengths=shape_of_first,
+    kind="order",
     flat="position",
 )
 

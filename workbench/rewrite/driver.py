@@ -22,7 +22,7 @@ from workbench.core import deferred, dims, types, walk
 from workbench.core.blame import suggest
 from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
-from workbench.core.infer import infer_with_facts
+from workbench.core.infer import infer_spec
 from workbench.core.tensor import (
     IDENTITY,
     MaskedTensor,
@@ -478,9 +478,8 @@ def _make_node(x: Tensor, inputs: tuple[Any, ...], place: Tensor) -> Tensor:
     )
     spec = types.spec_of(x)
     if dims.has_dim(spec.shape if isinstance(spec, types.Spec) else spec):
-        made.spec, facts = infer_with_facts(x.op, inputs, x.params)
-        if facts is not None:
-            deferred.set_lengths(made, facts)
+        inferred = infer_spec(x.op, inputs, x.params)
+        made.spec = deferred.fill_own_lengths(made, inferred)
     else:
         made.spec = spec
     return made

@@ -88,7 +88,6 @@ class PatternForm:
             for n in self.nodes
         )
 
-
     @cached_property
     def details(self) -> Sequence[tuple[Op, Mapping[str, Any], list[tuple[int, Any]]]]:
         """The op, settings and constants of each node, which the structure leaves open.

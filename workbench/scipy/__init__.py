@@ -13,6 +13,7 @@ from types import ModuleType
 __all__ = [
     "fft",
     "integrate",
+    "interpolate",
     "linalg",
     "ndimage",
     "optimize",

@@ -1,12 +1,12 @@
-"""An override of a session: the nodes that it matches, its effects, its code."""
+"""An override of a session: its nodes, effects and code, and how it is changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from workbench.core import types
 from workbench.core.blame import suggest
 from workbench.core.op import CUSTOM, OPS
 from workbench.core.tensor import Tensor
-from workbench.errors import OverrideError
+from workbench.errors import OverrideError, UsageError
+from workbench.overrides import override as overriding
 from workbench.overrides import targets
 from workbench.overrides.linear_structures import ByLinear
 from workbench.overrides.node_rule import check_on_specs
@@ -23,7 +24,7 @@ from workbench.overrides.patterns import ByPattern, lambda_source
 from workbench.overrides.resolution import Resolution, resolve
 from workbench.overrides.rule_parser import parse_rule
 from workbench.overrides.subgraphs import BySubgraph
-from workbench.session.history import NumberedOverride
+from workbench.session.history import NumberedOverride, find_entry
 from workbench.session.nodes import Nodes
 from workbench.session.state import Effect, State
 
@@ -175,11 +176,13 @@ def resolve_target(
     if isinstance(resolved, BySubgraph):
         return resolved.with_ids(nodes.find, nodes.labels)
     if isinstance(resolved, targets.ByScope) and isinstance(target, str):
-        if target in nodes.names:
-            return targets.ByNode(nodes.names[target])
+        if target in nodes.names or target in nodes.aliases:
+            return targets.ByNode(nodes.find(target))
         if not resolved.select(tensors):
             if target in nodes.labels:  # "tanh 3", as the picture calls it
                 return targets.ByNode(nodes.labels.index(target))
+            if (found := nodes.find_address(target)) is not None:
+                return targets.ByNode(found)
             candidates = {name: f"the node {name!r}" for name in nodes.names}
             candidates |= {op: f"the op {op!r}" for op in [*OPS, *CUSTOM]}
             candidates |= {
@@ -374,8 +377,8 @@ def write_code_line(session: str, entry: NumberedOverride, nodes: Nodes) -> str:
         settings.append(f"name={override.name!r}")
     if not override.enabled:
         settings.append("enabled=False")
-    if override.steps is not None:
-        settings.append(f"steps={override.steps!r}")
+    if steps := write_steps_setting(override, nodes):
+        settings.append(f"steps={steps}")
     line = f"{session}.override({text}, {', '.join(settings)})"
     if not user_functions:
         return line
@@ -392,10 +395,12 @@ def write_target(
     """Return a target as code; collect its user functions in ``user_functions``."""
     if isinstance(target, targets.ByNode):
         i = nodes.find(target.node)
-        name = nodes.find_name(i)
-        if name is None:
-            return repr(i)
-        return repr(name) if means_node(name) else f"{session}[{name!r}]"
+        address = nodes.write_address(i)
+        if means_node(address):
+            return repr(address)
+        if nodes.unrolled.count_steps(i) is None:
+            return f"{session}[{address!r}]"
+        return repr(nodes.write_address(i, lined=True))
     if isinstance(target, targets.ByOp):
         if target.maker is None:
             return repr(target.op)
@@ -417,10 +422,40 @@ def write_target(
     return write_function(predicate, f"where_{number}", user_functions)
 
 
-def get_key(node: Any, nodes: Nodes) -> str | int:
-    """Return the key that finds a node in a session: its name, or its id."""
+def write_steps_setting(override: Override, nodes: Nodes) -> str:
+    """Return the steps of an override as code; "" where none are written.
+
+    A name means its place in all steps of a loop, so one node of a loop names its step.
+    """
+    target, steps = override.target, override.steps
+    if not isinstance(target, targets.ByNode):
+        return "" if steps is None else repr(steps)
+    if steps == slice(None):
+        return ""
+    if steps is None:
+        i = nodes.find(target.node)
+        return (
+            "" if nodes.unrolled.count_steps(i) is None else str(nodes.unrolled.step[i])
+        )
+    return repr(steps)
+
+
+def complete_steps(target: Any, place: targets.Target, steps: Any, nodes: Nodes) -> Any:
+    """Return the steps that an override means: a name in a loop means all of them."""
+    if steps is not None or not isinstance(target, str):
+        return steps
+    if not isinstance(place, targets.ByNode) or not isinstance(place.node, int):
+        return steps
+    is_one = target in nodes.labels and target not in nodes.names
+    in_loop = nodes.unrolled.count_steps(place.node) is not None
+    return slice(None) if in_loop and not is_one else None
+
+
+def get_key(node: Any, nodes: Nodes) -> str:
+    """Return the text that finds a node in a session: where it stands, or its label."""
     i = nodes.find(node)
-    return nodes.find_name(i) or i
+    address = nodes.write_address(i)
+    return address if nodes.find(address) == i else nodes.labels[i]
 
 
 def means_node(name: str) -> bool:
@@ -440,3 +475,130 @@ def write_function(function: Any, fallback: str, user_functions: list[str]) -> s
     name = name if name.isidentifier() else fallback
     user_functions.append(name)
     return name
+
+
+# Changes of them: each takes a state, and returns the next one. What fails has
+# changed nothing.
+
+
+class Attached(NamedTuple):
+    """A state with an override that was attached or changed, and its position."""
+
+    state: State
+    position: int
+
+    @property
+    def override(self) -> AppliedOverride:
+        """The override in this state."""
+        entry = self.state.entries[self.position]
+        return AppliedOverride(*entry, self.position, self.state)
+
+
+def attach_override(
+    state: State,
+    target: Any,
+    vjp: str | Callable[..., Any] | None,
+    replacing: int | AppliedOverride | None,
+    **settings: Any,
+) -> Attached:
+    """Attach an override, or replace another one.
+
+    The settings are ``jvp``, ``name``, ``enabled`` and ``steps``. Where an equal
+    override is there already, the state is the same.
+    """
+    nodes, program = state.objective.nodes, state.forward.program
+    if isinstance(target, Override):
+        place = resolve_target(nodes, program, target.target)
+        new = replace(target, target=place)
+    else:
+        place = resolve_target(nodes, program, target)
+        settings["steps"] = complete_steps(target, place, settings.get("steps"), nodes)
+        new = overriding.override(place, vjp, **settings)
+    where = format_target(place, nodes, new.steps)
+    if replacing is not None:
+        text = f"change to {new.label} on {where}"
+        return _exchange(state, find_override(state, replacing), new, text)
+    if new.data:
+        # An equal line, as when its cell runs twice, changes nothing.
+        for k, entry in enumerate(state.entries):
+            if is_equal(entry.override, new):
+                return Attached(state, k)
+    entries = (*state.entries, NumberedOverride(state.next_id, new))
+    made = state.edit(f"{new.label} on {where}", entries)
+    return Attached(made, len(entries) - 1)
+
+
+def edit_override(
+    state: State,
+    which: int | AppliedOverride,
+    vjp: str | Callable[..., Any] | None,
+    jvp: str | Callable[..., Any] | None,
+    name: str | None,
+) -> Attached:
+    """Give an override another rule."""
+    entry = find_override(state, which)
+    old = entry.override
+    if vjp is None:
+        jvp = old.jvp if jvp is None else jvp
+        name = old.name if name is None else name
+        vjp = old.vjp
+    new = overriding.override(
+        old.target, vjp, jvp=jvp, name=name, enabled=old.enabled, steps=old.steps
+    )
+    where = format_target(new.target, state.objective.nodes, new.steps)
+    return _exchange(state, entry, new, f"change to {new.label} on {where}")
+
+
+def switch_override(
+    state: State, which: int | AppliedOverride, enabled: bool | None
+) -> State:
+    """Switch an override on or off."""
+    entry = find_override(state, which)
+    old = entry.override
+    if enabled is None:
+        name, number = state.objective.nodes.session, entry.id
+        raise UsageError(
+            f"switch({number}) needs a second argument: write"
+            f" {name}.switch({number}, False) to switch the override off,"
+            f" {name}.switch({number}, True) to switch it on."
+        )
+    new = replace(old, enabled=bool(enabled))
+    text = f"switch {'on' if enabled else 'off'} {old.label}"
+    return _exchange(state, entry, new, text).state
+
+
+def move_override(state: State, which: int | AppliedOverride, to: int) -> State:
+    """Put an override at another place in the order; 0 is the first."""
+    entries = state.entries
+    one = find_override(state, which)
+    if type(to) is not int or not 0 <= to < len(entries):
+        raise OverrideError(
+            f"move({one.id}, {to!r}): places go from 0 to {len(entries) - 1}."
+        )
+    rest = [e for e in entries if e.id != one.id]
+    rest.insert(to, one)
+    if tuple(rest) == entries:
+        return state
+    return state.edit(f"move {one.override.label} to place {to + 1}", tuple(rest))
+
+
+def remove_override(state: State, which: int | AppliedOverride) -> State:
+    """Remove an override."""
+    old = find_override(state, which)
+    rest = tuple(e for e in state.entries if e.id != old.id)
+    return state.edit(f"remove {old.override.label}", rest)
+
+
+def _exchange(
+    state: State, old: NumberedOverride, new: Override, text: str
+) -> Attached:
+    """Replace an override by another one under the same number."""
+    entries, place = [*state.entries], state.entries.index(old)
+    entries[place] = NumberedOverride(old.id, new)
+    return Attached(state.edit(text, tuple(entries)), place)
+
+
+def find_override(state: State, which: int | AppliedOverride) -> NumberedOverride:
+    """Return an override, given itself or its number."""
+    number = which.id if isinstance(which, AppliedOverride) else which
+    return find_entry(state.entries, number)

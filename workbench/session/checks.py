@@ -7,17 +7,18 @@ doctor, `find_fix` returns the fix of a finding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from workbench.autodiff.jacobian import vjp
-from workbench.checks.doctor.case import Case
+from workbench.checks.doctor.case import Case, count_nonfinite, hold_on_host, is_finite
 from workbench.checks.doctor.diagnose import examine, require_fix
-from workbench.checks.doctor.finding import Finding, Findings
+from workbench.checks.doctor.finding import Finding, Findings, Fix
+from workbench.checks.doctor.values import find_slope_origins, find_value_origins
 from workbench.checks.isolated_node import to_host
 from workbench.checks.progress import BUDGET, Progress
 from workbench.checks.statistics import relative_change
@@ -361,14 +362,29 @@ def find_causes(
     progress: Progress | None = None,
     *,
     budget: float | None = BUDGET,
+    step: int | None = None,
+    count: int = 0,
 ) -> Findings:
     """Find the nodes to blame for wrong values and gradients.
 
-    See `Session.diagnose`.
+    Of a ``step`` of so many it says so. See `Session.diagnose`.
     """
+    found = examine(make_case(state, progress, budget))
+    told = tuple(_attach_code(state, one) for one in found)
+    if step is None:
+        return replace(found, found=told)
+    return replace(
+        found, found=told, step=step, of=f"{found.of} at step {step} of {count}"
+    )
+
+
+def make_case(
+    state: State, progress: Progress | None = None, budget: float | None = None
+) -> Case:
+    """Return a state as the doctor examines it."""
     state.require_backward()
     nodes, output = state.forward.graph.nodes, state.objective.output
-    case = Case(
+    return Case(
         f"session {state.objective.nodes.session!r}",
         [nodes[output]],
         [state.cotangent],
@@ -379,8 +395,101 @@ def find_causes(
         budget=budget,
         unread=_find_unread(state.forward.graph, nodes[output]),
     )
-    found = examine(case)
-    return replace(found, found=tuple(_attach_code(state, one) for one in found))
+
+
+class BadOrigin(NamedTuple):
+    """Where the first NaN or infinity of a state comes from.
+
+    Attributes
+    ----------
+    node
+        The id of the node whose value, or gradient rule, made it.
+    sweep
+        The pass in which it shows.
+    shown, bad
+        The node that has it, and the value, or the gradient, that is not finite.
+    """
+
+    node: int
+    sweep: Literal["forward", "backward"]
+    shown: int
+    bad: Any
+
+
+@np.errstate(all="ignore")
+def find_origin(state: State) -> BadOrigin | None:
+    """Return where the first NaN or infinity comes from; None if all is finite."""
+    for i in find_fed_back(state, state.objective.wrt):
+        return BadOrigin(i, "forward", i, state.find_leaf(i))
+    case = make_case(state)
+    with hold_on_host(case.nodes):
+        return _find_value_origin(state, case) or _find_slope_origin(state, case)
+
+
+def _find_value_origin(state: State, case: Case) -> BadOrigin | None:
+    roots = [y for y in case.outputs if y.serial in case.nonfinite]
+    for node in find_value_origins(case, roots):
+        for i in state.forward.find_ids(node)[:1]:
+            return BadOrigin(i, "forward", i, node._value)
+    return None
+
+
+def _find_slope_origin(state: State, case: Case) -> BadOrigin | None:
+    forward, cotangents = state.forward, state.require_backward().cotangents
+    for step, _ in find_slope_origins(case):
+        bad = {serial for serial, _, whole in step.passed if not whole}
+        shown = [forward.ids[s] for s in sorted(bad) if s in forward.ids]
+        for i in forward.find_ids(step.node)[:1]:
+            if shown:
+                return BadOrigin(i, "backward", shown[0], cotangents.get(shown[0]))
+    for i in state.objective.wrt:  # finite parts whose sum is not
+        if i in cotangents and not is_finite(cotangents[i]):
+            return BadOrigin(i, "backward", i, cotangents[i])
+    return None
+
+
+def find_fed_back(state: State, inputs: Collection[int]) -> list[int]:
+    """Return those of some inputs that are not finite and differentiated by.
+
+    They are what a training has made in the run before: none of them is to blame.
+    """
+    wrt = state.objective.wrt
+    return [i for i in inputs if i in wrt and not is_finite(state.find_leaf(i))]
+
+
+def blame_update(found: Findings, state: State, fed_back: Sequence[int]) -> Findings:
+    """Return findings that blame the update between two runs for what it made.
+
+    ``fed_back`` are the inputs that were finite, as their gradients, a run before.
+    Other errors follow from them.
+    """
+    if not fed_back:
+        return found
+    step = found.step or 0
+    made = tuple(_blame_update(state, i, step) for i in fed_back)
+    rest = tuple(one for one in found if one.severity != "error")
+    return replace(found, found=(*made, *rest))
+
+
+def _blame_update(state: State, i: int, step: int) -> Finding:
+    """Return the finding for an input that a run got from an update of the user's."""
+    node, name = state.forward.graph.nodes[i], state.objective.nodes.labels[i]
+    how, x = count_nonfinite(node._value), node.name or "x"
+    return Finding(
+        "input-not-finite",
+        "error",
+        node,
+        "forward",
+        f"{name} is not finite since step {step}",
+        f"{how[0].upper()}{how[1:]} entries of {name} are not finite at step {step}.",
+        f"At step {step - 1} {name} and its gradient were finite, and so was all that"
+        f" the program computed: the lines of the loop that make the next {name} from"
+        " it have made this.",
+        Fix(
+            "make that update smaller, or test it before it is used",
+            f"assert np.isfinite({x}).all()",
+        ),
+    )
 
 
 def _attach_code(state: State, finding: Finding) -> Finding:

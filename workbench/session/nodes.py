@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from workbench.checks.statistics import is_on_device
-from workbench.core import blame, types
+from workbench.core import blame, source, types
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, read_argument, value_of
 from workbench.core.walk import is_leaf
@@ -44,6 +45,8 @@ class Nodes:
         #: The columns that say how they are connected, once they are asked for.
         self.structure: Any = None
         self._integers = graph.integers
+        #: The ids of nodes by other names that the user has given them, ``u = u0``.
+        self.aliases: dict[str, int] = {}
         #: The ids of the Tensors that were traced, by serial.
         self.traced = {node.serial: i for i, node in enumerate(graph.nodes)}
 
@@ -109,6 +112,10 @@ class Nodes:
             return self.names[node]
         if node in self.labels:  # "tanh 3", as the picture and plots call it
             return self.labels.index(node)
+        if node in self.aliases:
+            return self.aliases[node]
+        if (found := self.find_address(str(node))) is not None:
+            return found
         if self._integers and (integer := self._integers.describe(str(node))):
             raise UnknownNodeError(f"no node is named {node!r}. {integer}")
         hint = blame.suggest(str(node), self.names.keys())
@@ -163,10 +170,129 @@ class Nodes:
             return ""
         return f"; a node without a name is called like {self.labels[free[-1]]!r}"
 
+    @cached_property
+    def _places(self) -> Places:
+        """Where each node stands in the user's code."""
+        return find_places(self.graph.nodes, self.labels, self.unrolled)
+
+    def write_address(self, i: int, lined: bool = False) -> str:
+        """Return a text that finds a node in another run of the same code.
+
+        It is the name, if no other place of the code has it, else name or op and line:
+        ``"v@6"``, or ``"multiply@5#2"`` for the second of several on that line. All
+        steps of a loop are one place. Without a line it is the label. ``lined`` asks
+        for the line, as where an op has the name too.
+        """
+        key = self._places.keys[i]
+        name = self.graph.nodes[i].name
+        if name and not lined and self._places.named[name] == [key]:
+            return name
+        what, line = self._places.lines[i]
+        if line < 0:
+            return self.labels[i]
+        same = self._places.written[what, line]
+        number = f"#{same.index(key) + 1}" if len(same) > 1 else ""
+        return f"{what}@{line}{number}"
+
+    def find_address(self, text: str) -> int | None:
+        """Return the id of a node by name or op and line; None for other texts.
+
+        Of a place in a loop it is that of the last step.
+
+        Raises
+        ------
+        UnknownNodeError
+            If nothing is so called on that line, or several nodes are.
+        """
+        match = re.fullmatch(r"(.+)@(\d+)(?:#(\d+))?", text)
+        if match is None:
+            return None
+        what, line = match[1], int(match[2])
+        same = self._places.written.get((what, line), [])
+        if not same:
+            lines = sorted({n for w, n in self._places.written if w == what and n >= 0})
+            others = ", ".join(f"'{what}@{n}'" for n in lines)
+            known = f" There is {others}." if lines else ""
+            raise UnknownNodeError(f"no {what!r} was made on line {line}.{known}")
+        if match[3] is None and len(same) > 1:
+            raise UnknownNodeError(
+                f"line {line} makes {len(same)} nodes {what!r}: write"
+                f" '{what}@{line}#1' for the first, up to '{what}@{line}#{len(same)}'."
+            )
+        number = int(match[3] or 1)
+        if not 1 <= number <= len(same):
+            raise UnknownNodeError(
+                f"line {line} makes {blame.format_count(len(same), 'node')} {what!r},"
+                f" and {text!r} would be number {number}."
+            )
+        return self._places.last[same[number - 1]]
+
     def find_name(self, i: int) -> str | None:
         """Return the name under which a node is found; None if that is another node."""
         label = self.labels[i]
         return label if self.names.get(label) == i else None
+
+
+#: A place in the user's code: a loop and a position in its body, or -1 and a node.
+PlaceKey = tuple[int, int]
+
+
+class Places(NamedTuple):
+    """Where the nodes of a program stand in the user's code.
+
+    Attributes
+    ----------
+    keys
+        The place of each node; nodes in other steps of a loop have the same.
+    lines
+        For each node its name or op, and the line; -1 where none is known.
+    written
+        By name or op and line the places that are so called, in the program's order.
+    named
+        By name the places that have it.
+    last
+        By place its last node.
+    """
+
+    keys: list[PlaceKey]
+    lines: list[tuple[str, int]]
+    written: dict[tuple[str, int], list[PlaceKey]]
+    named: dict[str, list[PlaceKey]]
+    last: dict[PlaceKey, int]
+
+
+def find_places(
+    nodes: Sequence[Tensor], labels: Sequence[str], unrolled: Unrolled
+) -> Places:
+    """Find where nodes stand in the user's code."""
+    keys: list[PlaceKey] = [(-1, i) for i in range(len(nodes))]
+    for number, rows in enumerate(unrolled.members):
+        for row in rows.tolist():
+            for column, i in enumerate(row):
+                if unrolled.loop[i] == number:  # else it is in a loop in this one
+                    keys[i] = (number, column)
+    known: dict[tuple[Any, int], int] = {}
+    lines: list[tuple[str, int]] = []
+    # Dicts as ordered sets: many nodes can stand on one line.
+    written: dict[tuple[str, int], dict[PlaceKey, None]] = {}
+    named: dict[str, dict[PlaceKey, None]] = {}
+    for i, node in enumerate(nodes):
+        origin = source.instruction_of(node)
+        if origin not in known:
+            site = source.decode(*origin)
+            known[origin] = -1 if site is None else site.line
+        # The label of a node without a name ends with its number.
+        lines.append((node.name or labels[i].rpartition(" ")[0], known[origin]))
+        written.setdefault(lines[i], {})[keys[i]] = None
+        if node.name:
+            named.setdefault(node.name, {})[keys[i]] = None
+    return Places(
+        keys,
+        lines,
+        {called: [*found] for called, found in written.items()},
+        {name: [*found] for name, found in named.items()},
+        {key: i for i, key in enumerate(keys)},
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

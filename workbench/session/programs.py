@@ -3,13 +3,15 @@
 A session with a backend records the output and its gradients as one program of its
 inputs, without values, once for the overrides that hold. NumPy runs it until compiled
 code is ready. The values of all other nodes are computed when somebody looks at them.
+`Rewriting` is the derivative as a program of its own.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.backends.compiled import tiers
 from workbench.backends.compiled.program import Program
@@ -17,8 +19,12 @@ from workbench.core import blame
 from workbench.core.graph import Graph, inline
 from workbench.core.tensor import Tensor
 from workbench.errors import TraceError
-from workbench.rewrite.driver import Replay, check_rewrites
+from workbench.rewrite.driver import Key, Replay, check_rewrites, prepare_replay
+from workbench.rewrite.rule import Rule
 from workbench.symbolic.function import BACKENDS
+
+if TYPE_CHECKING:
+    from workbench.session.state import State
 
 #: A session keeps so many programs, those of the overrides that held last.
 MOST_PROGRAMS = 8
@@ -60,7 +66,7 @@ class Programs:
         self.backend = backend
         self._tell = tell
         self._known: OrderedDict[Hashable, Recorded] = OrderedDict()
-        #: The kernels of the program that was looked at last, with it: `placement.py`.
+        #: The kernels of the program that was looked at last, with it: `profile.py`.
         self.kernels: tuple[Any, Any] = None, None
 
     def renew(self) -> Programs:
@@ -132,3 +138,59 @@ def _refuse_masks(graph: Graph) -> None:
                 " another number of entries for other values. Write np.where(mask, x,"
                 " 0) for sums"
             )
+
+
+# The derivative as a program: as the chain rule writes it, and simplified.
+
+#: So many programs at steps are kept: those that a page goes to and fro between.
+MOST_KEPT = 8
+
+
+class Rewriting:
+    """One simplification of a session's derivative, with the program at each step."""
+
+    def __init__(self, replay: Replay) -> None:
+        self.replay = replay
+        self._known: dict[int, tuple[Graph, dict[int, Key]]] = {}
+
+    @cached_property
+    def result(self) -> Graph:
+        """The program in its last form."""
+        return self.replay.run()
+
+    def find_program(self, number: int) -> tuple[Graph, dict[int, Key]]:
+        """Return the program after so many steps, and the key of each of its nodes."""
+        found = self._known.pop(number, None) or self.replay.run_with_keys(number)
+        self._known[number] = found  # as the one used last
+        while len(self._known) > MOST_KEPT:
+            del self._known[next(iter(self._known))]
+        return found
+
+
+def find_rewriting(
+    state: State,
+    rules: Iterable[Rule] = (),
+    *,
+    without: Collection[str] = (),
+    fast: bool = False,
+) -> Rewriting:
+    """Return the simplification of a session's derivative; the last one is kept."""
+    replay = prepare_replay(state.chain_rule, rules, without=without, fast=fast)
+    known: Rewriting | None = state.rewriting
+    if known is None or known.replay != replay:
+        state.rewriting = known = Rewriting(replay)
+    return known
+
+
+def simplify_gradients(
+    state: State,
+    rules: Iterable[Rule] = (),
+    *,
+    without: Collection[str] = (),
+    fast: bool = False,
+) -> Graph:
+    """Return the gradients as a program, simplified step by step; overrides applied.
+
+    See `Session.simplify`.
+    """
+    return find_rewriting(state, rules, without=without, fast=fast).result

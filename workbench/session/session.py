@@ -34,7 +34,7 @@ from workbench.ops.define import shape_of
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
 from workbench.rewrite.rule import Rule
-from workbench.session import changes, checks, stages, storage
+from workbench.session import applied_override, checks, stages, storage
 from workbench.session import derivative as derivatives
 from workbench.session.applied_override import (
     AppliedOverride,
@@ -44,22 +44,22 @@ from workbench.session.applied_override import (
 )
 from workbench.session.comparison import (
     NormChanges,
+    Preview,
     Side,
     describe_mismatch,
     measure_present,
     measure_run,
     measure_truth,
+    preview_override,
 )
 from workbench.session.derivative import Derivative
 from workbench.session.history import History
 from workbench.session.inner_program import InnerProgram, open_inside
 from workbench.session.nodes import Arrays, Node, Nodes, copy_for_user, fit_input
 from workbench.session.objective import Objective, check_name
-from workbench.session.preview import Preview, preview_override
 from workbench.session.profile import SessionProfile, measure_profile
-from workbench.session.programs import Programs
+from workbench.session.programs import Programs, simplify_gradients
 from workbench.session.repeats import scope_stores
-from workbench.session.rewriting import simplify_gradients
 from workbench.session.stages import Backward, Values
 from workbench.session.state import FairLock, Found, LoopView, State, with_lock
 from workbench.session.timeline import Timeline
@@ -67,6 +67,9 @@ from workbench.symbolic.function import check_backend
 
 if TYPE_CHECKING:
     from workbench.checks.report import Report
+
+#: The most runs of the past that pages look at, of which all arrays are there.
+MOST_VIEWS = 4
 
 
 class Session:
@@ -168,6 +171,8 @@ class Session:
         self.wrt = objective.wrt
         #: The cotangent of an output that is not one number.
         self.seed = objective.seed
+        # What pages look at of the past, by the run.
+        self._views: dict[int, Session] = {}
         #: The thread that ran it last; None once its loop is over.
         self._runner: int | None = None
         #: What that thread reads until its next run; None: the last state.
@@ -457,6 +462,7 @@ class Session:
         for key, value in {**(values or {}), **named}.items():
             i = self.nodes.find_input(key)
             leaves[i] = fit_input(value, nodes[i], labels[i])
+        self._timeline.inputs.watch(leaves, self._state)
         self._change(self._state.run(leaves), "values")
         if not self._has_warned and (reason := self._state.reason) is not None:
             self._has_warned = True
@@ -575,11 +581,15 @@ class Session:
         Parameters
         ----------
         target
-            As for :func:`workbench.override`, or the name of a node, or its label in
-            the picture, ``"tanh 3"``. A name that an op has too means the op; the
-            node is ``session[name]``. Or an override that exists already.
-        vjp, jvp, name, enabled, steps
+            As for :func:`workbench.override`, or the name of a node, its name or op
+            with its line, ``"tanh@3"``, ``"tanh@3#2"`` for the second one there, or
+            its label in the picture, ``"tanh 3"``. A name that an op has too means the
+            op; the node is ``session[name]``. Or an override that exists already.
+        vjp, jvp, name, enabled
             As for :func:`workbench.override`.
+        steps
+            As for :func:`workbench.override`. In the loop of a Python program a name
+            means all steps; an id, a Tensor or a label means that one node.
         replacing
             The override that this one replaces, or its id. An equal override whose rule
             is data is not attached twice.
@@ -610,7 +620,7 @@ class Session:
         >>> session.override("affine", "true").matched  # all nodes of the scope
         (3, 4, 5)
         """
-        made = changes.attach_override(
+        made = applied_override.attach_override(
             self._state, target, vjp, replacing,
             jvp=jvp, name=name, enabled=enabled, steps=steps,
         )  # fmt: skip
@@ -653,7 +663,7 @@ class Session:
         >>> session.edit(one, "3 * d").id, session.grads["x"]
         (1, array([3., 3.]))
         """
-        made = changes.edit_override(self._state, which, vjp, jvp, name)
+        made = applied_override.edit_override(self._state, which, vjp, jvp, name)
         self._take(made.state)
         return made.override
 
@@ -675,7 +685,7 @@ class Session:
         >>> session.overrides, session.grads["x"]
         ([<override 1: scale ×2 on every tanh, off>], array([1., 1.]))
         """
-        self._take(changes.switch_override(self._state, which, enabled))
+        self._take(applied_override.switch_override(self._state, which, enabled))
 
     @with_lock
     def move(self, which: int | AppliedOverride, to: int) -> None:
@@ -698,7 +708,7 @@ class Session:
         >>> [o.id for o in session.overrides], session.grads["x"]
         ([2, 1], array([2., 2.]))
         """
-        self._take(changes.move_override(self._state, which, to))
+        self._take(applied_override.move_override(self._state, which, to))
 
     @with_lock
     def remove(self, which: int | AppliedOverride) -> None:
@@ -717,7 +727,7 @@ class Session:
         >>> session.overrides
         []
         """
-        self._take(changes.remove_override(self._state, which))
+        self._take(applied_override.remove_override(self._state, which))
 
     @with_lock
     def undo(self, steps: int = 1) -> None:
@@ -870,7 +880,7 @@ class Session:
         >>> len(sin.load(path, strict=False)), sin.overrides
         (1, [])
         """
-        state, lines = changes.load_overrides(self._state, path, strict)
+        state, lines = storage.load_overrides(self._state, path, strict)
         self._take(state)
         return lines
 
@@ -999,8 +1009,75 @@ class Session:
             made.nodes = copied(self.nodes)
             made._fair_lock = FairLock()
             made._listeners = []
-            made._timeline = Timeline(made.nodes, weakref.ref(made))
+            made._timeline = self._timeline.cut(made.nodes, weakref.ref(made))
+            made._views = {}
             return made
+
+    # The past
+
+    def at(self, step: int) -> Session:
+        """Return the session as it was at a run, to be looked at, or to go on from.
+
+        It is a session of its own: values, gradients, overrides, checks, the doctor and
+        Jacobians are those of that run, computed again from its inputs. What is run and
+        overridden there is a branch: this session stays as it is.
+
+        Parameters
+        ----------
+        step
+            The run, counted from 1, or negative from the last one that is kept. Kept
+            are the first and the last run, those with a mark and the ones before them,
+            and as many between as have room in 64 MB.
+
+        Raises
+        ------
+        UsageError
+            If the inputs of the run are not kept, or it has drawn random numbers anew.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.log(x)))(np.ones(2)))
+        >>> with np.errstate(all="ignore"):
+        ...     values = [session.run(x=np.full(2, x)) for x in (1.0, 0.5, -0.1)]
+        >>> session.at(2).values["x"], float(session.at(2).value)
+        (array([0.5, 0.5]), -1.3862943611198906)
+        >>> branch = session.at(2)
+        >>> float(branch.run(x=np.full(2, 0.25))), branch.timeline.count, session.value
+        (-2.772588722239781, 3, np.float64(nan))
+        """
+        with self.lock:
+            inputs = self._timeline.inputs
+            run = inputs.find(step, self.name)
+            made = self.make_copy()
+            made._last = self._last.go_to(run.values, run.entries)
+            made._timeline = self._timeline.cut(made.nodes, weakref.ref(made), run)
+            made._checked = made._diagnosed = None
+            # What it costs does not depend on values, but on rules.
+            if made._profiled is not None and made._profiled[0] != made._last.key:
+                made._profiled = None
+        made.nodes.graph = made._last.last_values.graph
+        return made
+
+    def find_view(self, step: int) -> Session:
+        """Return the session at a run for looking alone: the same one each time.
+
+        Of the last few that were asked for, so that what was computed of them stays.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
+        >>> values = [session.run(x=np.full(2, k)) for k in (3.0, 2.0)]
+        >>> session.find_view(1) is session.find_view(1), session.find_view(1).value
+        (True, np.float64(18.0))
+        """
+        with self.lock:
+            found = self._views.pop(step, None) or self.at(step)
+            self._views[step] = found  # the last one asked for comes last
+            for old in [*self._views][:-MOST_VIEWS]:
+                del self._views[old]
+        return found
 
     # Other derivatives, and checks
 
@@ -1264,8 +1341,10 @@ class Session:
     ) -> Findings:
         """Find the nodes to blame for wrong values and gradients.
 
-        The doctor examines the program with its overrides. The findings are kept as
-        `findings`, and shown in the picture.
+        The doctor examines the program with its overrides. Where runs have led to NaN
+        or infinities, he examines the first run that had them, ``timeline.first_bad``,
+        with the overrides of now: later ones only carry on what was wrong there. The
+        findings are kept as `findings`, and shown in the picture.
 
         Parameters
         ----------
@@ -1294,8 +1373,19 @@ class Session:
         >>> [finding.title for finding in session.diagnose()]
         ['sqrt 3 has an infinite slope at 0']
         """
-        state = self._state
-        found = checks.find_causes(state, progress, budget=budget)
+        state, step = self._state, None
+        line = self._timeline
+        bad = line.first_bad if line.is_bad and line.count > 1 else None
+        if bad is not None and bad.step in line.inputs.steps:
+            step = bad.step
+            values = line.inputs.find(step, self.name).values
+            state = state.go_to(values, state.entries).make_visible()
+        found = checks.find_causes(
+            state, progress, budget=budget, step=step, count=line.count
+        )
+        if step is not None and step > 1:
+            fed_back = checks.find_fed_back(state, line.inputs.first_values)
+            found = checks.blame_update(found, state, fed_back)
         self._keep("findings", found, state)
         return found
 
@@ -1453,7 +1543,7 @@ class Session:
         names = {
             name
             for name, found in known.items()
-            if found is not None and found.state is not state
+            if found is not None and not _is_about(found, state)
         }
         if profiled is not None and profiled[0] != state.key:
             names.add("profile")
@@ -1463,13 +1553,16 @@ class Session:
     def get_result(self, what: Literal["report"]) -> Found[Report] | None: ...
     @overload
     def get_result(self, what: Literal["findings"]) -> Found[Findings] | None: ...
+    @overload
+    def get_result(self, what: str) -> Found[Any] | None: ...
     def get_result(self, what: str) -> Found[Any] | None:
         """Return the report or the findings, with the state that they are about."""
         return self._checked if what == "report" else self._diagnosed
 
     def adopt(self, what: str, result: Any, copy: Session) -> None:
         """Keep a ``"report"``, ``"findings"`` or a ``"profile"`` of a copy."""
-        self._keep(what, result, copy._state)
+        found = None if what == "profile" else copy.get_result(what)
+        self._keep(what, result, copy._state if found is None else found.state)
 
     def _keep(self, what: str, result: Any, state: State) -> None:
         """Keep a report, findings or a profile, and notify the listeners."""
@@ -1481,6 +1574,12 @@ class Session:
             else:
                 self._profiled = state.key, result
             _notify(self._listeners, "checks")
+
+
+def _is_about(found: Found[Any], state: State) -> bool:
+    """Return whether something was found of a state, or of a run with its rules."""
+    step = getattr(found.result, "step", None)
+    return found.state is state or (step is not None and found.state.key == state.key)
 
 
 def _notify(listeners: Iterable[Callable[[str], object]], what: str) -> None:

@@ -137,7 +137,7 @@ class Values:
         """Return the program with other values for some leaves, by their ids.
 
         Only nodes that depend on them are computed again. What Python decided when the
-        program was traced stays so (`decisions.py` looks whether it may).
+        program was traced stays so (`objective.py` looks whether it may).
 
         Raises
         ------
@@ -187,9 +187,7 @@ def replace_values(
             for x, old in zip(inputs, node.args, strict=True)
         ]
         value = values[serial] if serial in values else node._value
-        copies[serial] = copy = walk.copy_node(
-            node, tuple(inputs), tuple(args), value
-        )
+        copies[serial] = copy = walk.copy_node(node, tuple(inputs), tuple(args), value)
         if value is None and types.is_weak(node._value):
             copy.spec = types.spec_of(node._value)  # that of the Tensor is an array's
     new = Graph(

@@ -105,7 +105,7 @@ class State:
         self._lock = threading.RLock()
         # NumPy's error settings for the gradients are those of this moment.
         self._errors = np.geterr(), np.geterrcall()
-        #: The last simplification of the gradients, see `rewriting.py`.
+        #: The last simplification of the gradients, see `programs.py`.
         self.rewriting: Any = None
 
     @property
@@ -369,6 +369,40 @@ class State:
         ids = [start.ids[x.serial] for x in start.graph.inputs]
         return [new.get(i, start.graph.nodes[i]._value) for i in ids]
 
+    def find_leaf(self, i: int) -> Any:
+        """Return the value of an input, or of a constant, by its id."""
+        known = self._changed
+        return known[i] if i in known else self.start.graph.nodes[i]._value
+
+    def draws_anew(self) -> bool:
+        """Return whether another run with the same inputs draws other numbers."""
+        varying = self.start.graph.schedule.varying
+        nodes = [x for x in self.start.graph.nodes if x.serial in varying]
+        return any(map(is_draw, steps.with_inner_nodes(nodes)))
+
+    def make_visible(self) -> State:
+        """Return the same state with all arrays, that of compiled code computed here.
+
+        Without a warning: the run has given those that there are.
+        """
+        if self.results is None:
+            return self
+        with np.errstate(all="ignore"):
+            return State(
+                self.objective, self.start, self.entries, changed=self._changed
+            )
+
+    def go_to(self, values: Mapping[int, Any], entries: Entries) -> State:
+        """Return the state with other inputs and overrides, of another time.
+
+        It has no changes to undo, and warns of nothing: the run has done that.
+        """
+        with np.errstate(all="ignore"):
+            return State(
+                self.objective, self.last_values, entries,
+                next_id=self.next_id, programs=self.programs, changed=values,
+            )  # fmt: skip
+
     def record_program(
         self, start: Values | None = None, share: float = 1.0
     ) -> tuple[Graph, Mapping[int, int]]:
@@ -391,8 +425,7 @@ class State:
         """
         blank = State(self.objective, (start or self.start).drop_values(), self.entries)
         nodes = blank.start.graph.nodes
-        varying = [x for x in nodes if x._value is None]
-        if any(map(is_draw, steps.with_inner_nodes(varying))):
+        if blank.draws_anew():
             raise TraceError("it draws random numbers, in each run anew.")
         output, *wrt = (nodes[i] for i in (self.objective.output, *self.objective.wrt))
         seed = self.objective.seed

@@ -25,7 +25,7 @@ from typing import (
     TypedDict,
 )
 
-from workbench.core.blame import shorten
+from workbench.core.blame import format_count, shorten
 from workbench.core.schema import DataError, Meta, Schemas
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError, SnapshotError, WorkbenchError
@@ -409,3 +409,15 @@ def _refuse_constant(word: str) -> NoReturn:
 
 def _raise_damaged(why: str) -> NoReturn:
     raise SnapshotError(f"this file of overrides cannot be read: {why}.")
+
+
+def load_overrides(
+    state: State, path: str | PathLike[str], strict: bool
+) -> tuple[State, list[str]]:
+    """Attach the overrides of a file; return a line for each that does not fit too."""
+    stored = read(path)
+    added, lines = make_entries(stored, state, state.objective.nodes, strict)
+    if added:
+        entries = (*state.entries, *added)
+        state = state.edit(f"load {format_count(len(added), 'override')}", entries)
+    return state, lines

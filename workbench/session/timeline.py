@@ -14,6 +14,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, overload
@@ -31,7 +32,9 @@ from workbench.core.blame import format_count
 from workbench.errors import UnknownNodeError, UsageError
 from workbench.overrides.override import Override
 from workbench.session.applied_override import format_target
+from workbench.session.checks import find_origin
 from workbench.session.history import Entries
+from workbench.session.kept_inputs import KeptInputs, RunInputs
 from workbench.session.nodes import Node, Nodes
 from workbench.session.state import State
 
@@ -69,7 +72,8 @@ class Mark:
         ``"explosion"``: the gradient is a hundred times as large as lately;
         ``"overrides"``: the first run with other overrides.
     node
-        The id of the first node with a NaN or an infinity; else None.
+        The id of the node whose value, or gradient rule, made the first NaN or
+        infinity; else None.
     text
         That in words.
     """
@@ -174,6 +178,8 @@ class Timeline(Mapping[int, Moment]):
         # Seconds of the runs, and of what is measured of them.
         self._elapsed = self._spent = self._spent_sizes = 0.0
         self._was_bad = self._has_exploded = False
+        #: What it takes to be at a run again.
+        self.inputs = KeptInputs()
         # The mean logarithm of the size of the gradient, and of how many runs.
         self._lately, self._finite = 0.0, 0
         self._entries: Entries = ()
@@ -216,6 +222,32 @@ class Timeline(Mapping[int, Moment]):
         """
         with self._hold():
             return self._make_moment(self._find_nearest(step))
+
+    @property
+    def first_bad(self) -> Mark | None:
+        """The run in which NaN or an infinity came in; None if there is none.
+
+        If the last run is not finite, it is the run since which none was; otherwise the
+        first one that was not. :meth:`Session.at <workbench.Session.at>` goes there.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.log(x)))(np.ones(2)))
+        >>> with np.errstate(all="ignore"):
+        ...     values = [session.run(x=np.full(2, x)) for x in (1.0, 0.5, -0.1, -0.7)]
+        >>> session.timeline.first_bad.step, session.timeline.first_bad.text
+        (3, 'NaN in the value of log 1: 2 of 2 entries')
+        """
+        found = [mark for mark in self.marks if mark.kind == "nan"]
+        if not found:
+            return None
+        return found[-1] if self._was_bad else found[0]
+
+    @property
+    def is_bad(self) -> bool:
+        """True if the last run has a loss or a gradient that is not finite."""
+        return self._was_bad
 
     @property
     def steps(self) -> Array:
@@ -452,6 +484,9 @@ class Timeline(Mapping[int, Moment]):
             self._losses = thin_losses(self._losses)
         kind = self._judge(loss or 0.0, size or 0.0)
         changed = False
+        # That a gradient was bad is seen late where it was not measured: by what the
+        # weights became.
+        cause = self._find_cause(before) if kind == "nan" else None
         if state.entries is not self._entries or not self._rules:
             self._keep_rules(step, state.entries)
             changed = state.key != self._key
@@ -460,12 +495,31 @@ class Timeline(Mapping[int, Moment]):
         is_due = not kept or step - kept[-1] >= self._stride
         if kind or changed or (is_due and (not kept or self._spent <= most)):
             self._keep_norms(step, state)
+        values = {i: state.find_leaf(i) for i in self.inputs.first_values}
+        kept_run = RunInputs(
+            step, values, state.entries, nan if loss is None else loss,
+            nan if size is None else size,
+        )  # fmt: skip
+        self.inputs.add(kept_run, pinned=kind is not None or changed)
         if changed and step > 1:
             count = sum(entry.override.enabled for entry in state.entries)
             text = f"with {format_count(count, 'override')} from here on"
             self._mark(Mark(step, "overrides", None, text))
-        if kind is not None:
-            self._mark(self._describe(step, kind, state))
+        if cause is not None:
+            self._mark(self._describe_bad(step - 1, cause))
+        elif kind == "nan":
+            self._mark(self._describe_bad(step, state.make_visible()))
+        elif kind is not None:
+            times = f"more than {EXPLOSION:.0f} times as large as lately"
+            self._mark(Mark(step, kind, None, f"the gradient is {times}"))
+
+    def _find_cause(self, before: State) -> State | None:
+        """Return the run before, if its gradient was bad and nobody has looked."""
+        size = self._losses[-4] if len(self._losses) > 3 else 0.0
+        if not math.isnan(size) or before.entries != self._entries:
+            return None
+        before = before.make_visible()
+        return None if math.isfinite(measure_run(before)[1]) else before
 
     def _keep_rules(self, step: int, entries: Entries) -> None:
         """Keep the overrides that hold from a run on."""
@@ -503,37 +557,21 @@ class Timeline(Mapping[int, Moment]):
         if len(self.marks) < MOST_MARKS:
             self.marks.append(mark)
 
-    def _describe(self, step: int, kind: MarkKind, state: State) -> Mark:
-        """Return the mark of the run with the last norms."""
-        if kind == "explosion":
-            times = f"more than {EXPLOSION:.0f} times as large as lately"
-            return Mark(step, kind, None, f"the gradient is {times}")
-        _, _, values, gradients, _ = self._split_row(len(self._kept.steps) - 1)
-        bad = np.flatnonzero(~np.isfinite(values))
-        if bad.size:
-            node, what = int(bad[0]), "the value of"
-            found = self._find_value(node, state)
-        else:
-            # Gradients flow from the last node to the first.
-            bad = np.flatnonzero(~np.isfinite(gradients))
-            if not bad.size:
-                text = "the norm of the gradient is beyond the largest number"
-                return Mark(step, kind, None, text)
-            node, what = int(bad[-1]), "the gradient of"
-            found = state.require_gradients()[node]
-        count = int(statistics.summarize(found)[-1])
-        word = "NaN" if math.isnan(statistics.norm(found)) else "infinity"
-        label = self._nodes.labels[node]
-        text = f"{word} in {what} {label}: {count} of {np.size(found)} entries"
-        return Mark(step, kind, node, text)
-
-    def _find_value(self, node: int, state: State) -> Any:
-        """Return the value of a node; of compiled code, of an input or the output."""
-        if state.results is None:
-            return state.last_values.graph.nodes[node]._value
-        ids = [state.start.ids[x.serial] for x in state.start.graph.inputs]
-        inputs = dict(zip(ids, state.list_inputs(), strict=True))
-        return inputs.get(node, state.value)
+    def _describe_bad(self, step: int, state: State) -> Mark:
+        """Return the mark of a run with a NaN or an infinity."""
+        found = find_origin(state)
+        if found is None:
+            text = "the norm of the gradient is beyond the largest number"
+            return Mark(step, "nan", None, text)
+        labels, bad = self._nodes.labels, found.bad
+        count = int(statistics.summarize(bad)[-1])
+        word = "NaN" if math.isnan(statistics.norm(bad)) else "infinity"
+        what = "value" if found.sweep == "forward" else "gradient"
+        text = f"{word} in the {what} of {labels[found.shown]}"
+        text += f": {count} of {np.size(bad)} entries"
+        if found.shown != found.node:
+            text += f", by the rule of {labels[found.node]}"
+        return Mark(step, "nan", found.node, text)
 
     def _keep_norms(self, step: int, state: State) -> None:
         """Keep the norms of a run, as far as its arrays are computed."""
@@ -568,6 +606,36 @@ class Timeline(Mapping[int, Moment]):
         span = (steps[-1] - steps[0]) // len(left)
         self._kept = Kept([steps[k] for k in left], thinned)
         self._stride = max(2 * self._stride, span)
+
+    def cut(
+        self, nodes: Nodes, session: Callable[[], Any], run: RunInputs | None = None
+    ) -> Timeline:
+        """Return an independent copy; without what was after a kept run, if given."""
+        made = Timeline(nodes, session)
+        made.__dict__.update(
+            {
+                name: copy(value) if isinstance(value, (list, array)) else value
+                for name, value in self.__dict__.items()
+                if name not in ("_nodes", "_session", "inputs")
+            }
+        )
+        step = self.count if run is None else run.step
+        made.inputs = self.inputs.cut(step)
+        used = bisect_right(self._kept.steps, step)
+        # Rows are shared: a copy that adds one first makes them its own.
+        made._kept = Kept(self._kept.steps[:used], self._kept.rows[:used])
+        if run is not None:
+            table = self.table
+            rows = table[table[:, 0] < step].ravel()
+            made._losses = array("d", [*rows, step, run.loss, run.size])
+            made.count = step
+            made.marks = [mark for mark in self.marks if mark.step <= step]
+            made._rules = [rule for rule in self._rules if rule[0] <= step]
+            made._entries = run.entries
+            made._key = tuple(e.override for e in run.entries if e.override.enabled)
+            made._was_bad = not (math.isfinite(run.loss) and math.isfinite(run.size))
+            made._is_partial = False
+        return made
 
 
 def describe_entries(entries: Entries, nodes: Nodes) -> tuple[str, ...]:

@@ -50,15 +50,18 @@ export class Camera {
 
   /**
    * True for a page that is not the size of before. A view that nobody has moved is
-   * fitted again; another stays as it is.
+   * fitted again, but for the one who has chosen a card in it: for him it stays as it
+   * is, and moves no further than it takes to see that card.
    */
-  resize(page: ISize): boolean {
+  resize(page: ISize, chosen: IRect | null = null): boolean {
     if (page.width === this.page.width && page.height === this.page.height) {
       return false;
     }
     this.page = page;
     this.size = this.overflows ? this._inner : page;
-    if (this._untouched) {
+    if (chosen !== null && this._placed) {
+      this.reveal(chosen);
+    } else if (this._untouched) {
       this._placed = false;
     }
     return true;

@@ -70,13 +70,13 @@ export class GraphCanvas extends Box {
 
   /** Bring a node to the middle, legibly. */
   centre(node: number): void {
-    this._state.revealIteration(node);
+    this._state.reveal(node);
     this._bring(node, true);
   }
 
   /** Bring a node to the middle if it is not in sight. */
   find(node: number): void {
-    this._state.revealIteration(node);
+    this._state.reveal(node);
     this._bring(node, false);
   }
 
@@ -214,6 +214,7 @@ export class GraphCanvas extends Box {
       get size() {
         return picture.size;
       },
+      svg: () => this.drawSvg(),
       get layoutRan() {
         return LayoutRunner.shared.where;
       }
@@ -340,6 +341,14 @@ export class GraphCanvas extends Box {
     this.node.setAttribute('aria-label', what + where + aside);
   }
 
+  /** The card of a node with its tile and pill, on the page. */
+  private _wholeOf(node: number): IRect | null {
+    return this._rect(node, (scene, item) => {
+      const { left, right } = scene.items.input;
+      return { ...scene.card(item), width: left[item] + right[item] };
+    });
+  }
+
   private _rect(
     node: number,
     read: (scene: Scene, item: number) => IRect | null
@@ -359,6 +368,7 @@ export class GraphCanvas extends Box {
 
   private _click(x: number, y: number, also: boolean): void {
     this.node.focus({ preventScroll: true });
+    this._tooltip.hide();
     const hit = this._picture.hit(x, y);
     const items = this._picture.scene?.items;
     if (hit?.kind === 'group' && items) {
@@ -411,6 +421,7 @@ export class GraphCanvas extends Box {
   }
 
   private _fold(scope: string, x: number, y: number): void {
+    this._tooltip.hide(); // what it stands beside goes
     this._picture.hold(x, y);
     this._state.toggleFold(scope);
   }
@@ -424,7 +435,7 @@ export class GraphCanvas extends Box {
       return;
     }
     this._tooltip.show(scene, scene.items.itemOf[hovered], () => ({
-      card: this.boxOf(hovered) ?? { x: 0, y: 0, width: 0, height: 0 },
+      card: this._wholeOf(hovered) ?? { x: 0, y: 0, width: 0, height: 0 },
       cards: this._picture.cards(),
       page: size
     }));
@@ -507,6 +518,8 @@ export interface ICanvasProbe {
   readonly leastText: number;
   /** The part of it, from the upper left, in which cards are seen. */
   readonly size: ISize;
+  /** What is seen, with all its texts. */
+  svg(): string;
   /** Where the last layout ran. */
   readonly layoutRan: 'worker' | 'page' | null;
 }

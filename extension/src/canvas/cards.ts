@@ -2,7 +2,8 @@
 
 import { foldLabel } from '../layout/items';
 import { MEASURES } from '../layout/types';
-import { formatNumber } from '../ui/numbers';
+import { loopHeading } from '../model/folds';
+import { formatNumber, formatPlural } from '../ui/numbers';
 import { IFrame, LABELLED, STRUCK, fadedOn, recededOn } from './frame';
 import { type Mood, isCost } from './looks';
 import { drawSparkline } from './sparkline';
@@ -37,8 +38,8 @@ export function drawRings(frame: IFrame): void {
   }
 }
 
-/** How wide the gradients of a loop are drawn on its card. */
-const SPARKLINE = 48;
+/** How wide the gradients of a loop are drawn on its card, at least and at most. */
+const SPARKLINE = [24, 80] as const;
 
 class CardDrawer {
   constructor(private readonly _frame: IFrame) {
@@ -177,7 +178,7 @@ class CardDrawer {
       });
       return;
     }
-    const label = scope === null ? graph.label(node) : foldLabel(graph, items, item);
+    const label = this._heading(item);
     const aside = this._aside(node, scope, label);
     const asideFont = pen.ui(pen.legible(size - 2));
     const font = pen.ui(size, 'bold');
@@ -187,7 +188,9 @@ class CardDrawer {
     // A long name is written somewhat smaller before it is cut.
     const fitting = fittingSize(room - used, size, pen.width(label, font));
     const shrunk = pen.legible(fitting);
-    pen.write(label, left, card.y + 18 + (size - theme.size) / 4, {
+    // Larger letters stand further apart.
+    const grown = size - theme.size;
+    pen.write(label, left, card.y + 18 - grown / 4, {
       font: pen.ui(shrunk, 'bold'),
       fill: theme.text,
       room: room - used
@@ -201,19 +204,20 @@ class CardDrawer {
         align: 'right'
       });
     }
-    const shape = graph.shape(node);
     const sparkline = stage === 'derivative' ? looks.sparklines.get(item) : undefined;
-    const count = `${items.size[item]} nodes`;
-    const second =
-      scope === null ? shape : sparkline === undefined ? `${count} · ${shape}` : count;
-    const bars = { x: left + room - SPARKLINE, width: SPARKLINE, height: 15 };
-    pen.write(second, left, card.y + (detail.numbers ? 30 : 35), {
-      font: pen.mono(pen.legible(detail.numbers ? size - 4 : size - 2)),
+    const second = this._secondLine(item, sparkline !== undefined);
+    const secondFont = pen.mono(pen.legible(detail.numbers ? size - 4 : size - 2));
+    const [least, most] = SPARKLINE;
+    const rest = room - pen.width(second, secondFont) - 8;
+    const width = sparkline === undefined ? 0 : Math.min(most, Math.max(least, rest));
+    pen.write(second, left, card.y + (detail.numbers ? 30 : 35 + grown / 2), {
+      font: secondFont,
       fill: theme.quiet,
-      room: sparkline === undefined ? room : room - SPARKLINE - 6
+      room: sparkline === undefined ? room : room - width - 6
     });
     if (sparkline !== undefined) {
-      drawSparkline(this._frame.context, theme, sparkline, { ...bars, y: card.y + 23 });
+      const bars = { x: left + room - width, y: card.y + 23, width, height: 15 };
+      drawSparkline(this._frame.context, theme, sparkline, bars);
     }
     if (detail.numbers) {
       const statistics = graph.valueStatistics(node);
@@ -229,6 +233,28 @@ class CardDrawer {
         room
       });
     }
+  }
+
+  private _heading(item: number): string {
+    const { graph, items } = this._frame.scene;
+    return items.scope[item] === null
+      ? graph.label(items.node[item])
+      : loopHeading(foldLabel(graph, items, item));
+  }
+
+  /** What stands below a card's heading: its shape, of a loop how many steps it has. */
+  private _secondLine(item: number, beside: boolean): string {
+    const { graph, items } = this._frame.scene;
+    const [node, scope, span] = [items.node[item], items.scope[item], items.span[item]];
+    if (scope === null) {
+      const steps = beside ? (graph.stepNorms(node)?.steps ?? null) : null;
+      return steps === null ? graph.shape(node) : `${steps} steps`;
+    }
+    if (span !== null) {
+      return formatPlural(span.last - span.first + 1, 'step');
+    }
+    const count = formatPlural(items.size[item], 'node');
+    return beside ? count : `${count} · ${graph.shape(node)}`;
   }
 
   /** A line through a card: a rewrite took it away. */
@@ -258,11 +284,8 @@ class CardDrawer {
   }
 
   private _largeLabel(item: number, card: IRect): void {
-    const { pen, theme, scene, view } = this._frame;
-    const { graph, items } = scene;
-    const scope = items.scope[item];
-    const label =
-      scope === null ? graph.label(items.node[item]) : foldLabel(graph, items, item);
+    const { pen, theme, view } = this._frame;
+    const label = this._heading(item);
     // As large as the card allows, so that it is read from further away.
     const most = Math.ceil(Math.min(36, 10 / view.scale));
     const room = card.width - (view.scale < LABELLED ? 4 : 12);

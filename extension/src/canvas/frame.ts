@@ -7,7 +7,7 @@ import { IMarks } from './marks';
 import { Scene } from './scene';
 import { Pen } from './text';
 import { ITheme } from './theme';
-import { IBounds, IView } from './viewport';
+import { IBounds, IView, LEGIBLE } from './viewport';
 
 export interface IFrame {
   context: CanvasRenderingContext2D;
@@ -95,9 +95,9 @@ export function thinningAt(scene: Scene, view: IView, height: number): number {
 export function detailAt(scale: number): Detail {
   return {
     curves: scale >= 0.18,
-    name: scale >= NAMED && scale < 0.62,
-    label: scale >= LABELLED && scale < 0.62,
-    text: scale >= 0.62,
+    name: scale >= NAMED && scale < LEGIBLE,
+    label: scale >= LABELLED && scale < LEGIBLE,
+    text: scale >= LEGIBLE,
     numbers: scale >= 1.5
   };
 }

@@ -285,4 +285,4 @@ export class Scene {
 }
 
 /** No card with its tile and pill reaches further from its middle. */
-const WIDEST = 300;
+const WIDEST = 340;

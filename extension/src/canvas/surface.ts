@@ -25,12 +25,10 @@ import {
   type IRect,
   type ISize,
   type IView,
+  LEGIBLE,
   rectOnPage,
   visibleBounds
 } from './viewport';
-
-/** Names of scopes can be clicked from this zoom on, where they can be read. */
-const LABELS = 0.62;
 
 /** A view with so many boxes and edges or more is drawn in tiles. */
 const HEAVY = 1500;
@@ -197,7 +195,7 @@ export class Picture {
     const { view } = this;
     const inX = (x - view.x) / view.scale;
     const inY = (y - view.y) / view.scale;
-    return this.scene?.hit(inX, inY, view.scale >= LABELS) ?? null;
+    return this.scene?.hit(inX, inY, view.scale >= LEGIBLE) ?? null;
   }
 
   /** The cards in sight with their tiles, on the page. */
@@ -288,6 +286,18 @@ export class Picture {
     const places = [now, ...ends.map(end => after.items.itemOf[end])].map(one =>
       placeOf(after, one)
     );
+    // What was opened by hand is what the reader wants to see, with its ends or alone.
+    const opened = held === null ? [] : openedBy(before, item, after, counterparts);
+    if (opened.length > 1) {
+      const whole = boundsAround(opened);
+      if (
+        opened.every(place => this.camera.sees(place)) ||
+        this.camera.gather(boundsAround([...opened, ...places])) ||
+        this.camera.gather(whole)
+      ) {
+        return;
+      }
+    }
     if (
       ends.length > 0 &&
       places.some(place => !this.camera.sees(place)) &&
@@ -316,7 +326,12 @@ export class Picture {
 
   private _resize(): void {
     const { clientWidth: width, clientHeight: height } = this._node;
-    if (this.camera.resize({ width, height })) {
+    const { selected } = this._state();
+    const chosen =
+      this.scene === null || selected === null
+        ? null
+        : placeOf(this.scene, this.scene.items.itemOf[selected]);
+    if (this.camera.resize({ width, height }, chosen)) {
       this._schedule();
     }
   }
@@ -547,6 +562,22 @@ function placeOf({ items, layout }: Scene, item: number): IRect {
     width: left[item] + right[item],
     height: MEASURES.height
   };
+}
+
+/** The places of what stood in one card before. */
+function openedBy(
+  before: Scene,
+  card: number,
+  after: Scene,
+  counterparts: Int32Array
+): IRect[] {
+  const { node, scope } = after.items;
+  const path = before.items.scope[card];
+  return Array.from(node.keys())
+    .filter(item => scope[item] === null || scope[item] !== path)
+    .filter(item => counterparts[node[item]] >= 0)
+    .filter(item => before.items.itemOf[counterparts[node[item]]] === card)
+    .map(item => placeOf(after, item));
 }
 
 function boundsAround(rects: readonly IRect[]): IBounds {

@@ -9,7 +9,7 @@ export type Weight = 'normal' | 'bold';
 const REMEMBERED = 20_000;
 
 /** Text smaller than this, in pixels of the page, is not written. */
-export const LEAST = 9;
+export const LEAST = 10;
 
 /** How much smaller a text may be written so that it is not cut. */
 const SMALLER = 0.78;

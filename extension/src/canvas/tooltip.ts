@@ -64,8 +64,8 @@ const GAP = 8;
 const EDGE = 4;
 
 /**
- * Where a note covers no card, or the least of them: below its card, above, beside it,
- * or in a corner of the page; the first of the best.
+ * Where a note beside its card covers no other, or the least of them: below the card,
+ * above, to its right or left; the first of the best.
  */
 export function placeNote(
   card: IRect,
@@ -82,11 +82,7 @@ export function placeNote(
     [card.x, below],
     [card.x, above],
     [right, card.y],
-    [left, card.y],
-    [endX, EDGE],
-    [endX, endY],
-    [EDGE, EDGE],
-    [EDGE, endY]
+    [left, card.y]
   ].map(([x, y]) => ({
     x: Math.max(EDGE, Math.min(x, endX)),
     y: Math.max(EDGE, Math.min(y, endY))

@@ -37,11 +37,11 @@ const MARGIN = 20;
 /** The height of the row for signposts, where not all of the picture is seen. */
 export const FOOT = 26;
 
-/** A graph that would be drawn smaller than this at first shows its top instead. */
-export const LEGIBLE = 0.375;
-
-/** The zoom at which such a top is shown: names, ops and shapes can be read. */
-const READABLE = 0.65;
+/**
+ * From this zoom on each card has its name, op and shape, and each tile its number, in
+ * letters that can be read. What opens is never smaller: of a larger graph the top.
+ */
+export const LEGIBLE = 0.62;
 
 /** How much of the picture stays in sight however far it is moved. */
 const KEPT = 60;
@@ -89,7 +89,7 @@ export function fitView(bounds: IBounds, size: ISize): IView {
 
 /**
  * What is shown first: all on the page if that can be read; else the top of the
- * picture, as wide as it is, in what a minimap leaves of the page.
+ * picture, as much of it as can be read, in what a minimap leaves of the page.
  */
 export function openingView(
   bounds: IBounds,
@@ -101,14 +101,12 @@ export function openingView(
   if (all.scale >= LEGIBLE) {
     return all;
   }
-  const width = Math.max(1, bounds.right - bounds.left);
-  const fill = (size.width - 2 * MARGIN) / width;
-  const scale = Math.min(1, Math.max(READABLE, fill));
-  const middle = fill >= scale ? (bounds.left + bounds.right) / 2 : centre;
+  const fits = (bounds.right - bounds.left) * LEGIBLE <= size.width - 2 * MARGIN;
+  const middle = fits ? (bounds.left + bounds.right) / 2 : centre;
   return {
-    scale,
-    x: size.width / 2 - middle * scale,
-    y: MARGIN - bounds.top * scale
+    scale: LEGIBLE,
+    x: size.width / 2 - middle * LEGIBLE,
+    y: MARGIN - bounds.top * LEGIBLE
   };
 }
 

@@ -82,6 +82,7 @@ export class CellEdits {
     const { model } = notebook.content;
     const own = ownCell(notebook, panel);
     const old = panel.connection;
+    const hadFocus = panel.node.contains(document.activeElement);
     const range = rangeOf(cell, edit.line, edit.before);
     if (range === null || model === null) {
       throw new Error(editedText(edit));
@@ -112,6 +113,10 @@ export class CellEdits {
       throw new Error('Run the cell that makes the session again.');
     }
     fresh.showChecks();
+    if (hadFocus) {
+      // Running a cell takes the keyboard there; the reader was at a fix.
+      fresh.focusInspector();
+    }
     fresh.asking.run('diagnose');
   }
 

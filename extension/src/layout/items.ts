@@ -93,7 +93,7 @@ function isPart(graph: Graph, scope: string | null, span: ISpan | null): boolean
   return span !== null && span.last - span.first + 1 < times;
 }
 
-/** What a folded card is headed with: "×500 · lines 4–7", "steps 0–16". */
+/** What a folded card is called: "loop, lines 4–7, 500 steps", "steps 0–16". */
 export function foldLabel(graph: Graph, items: IItems, item: number): string {
   const scope = items.scope[item] ?? '';
   const span = items.span[item];
@@ -422,10 +422,8 @@ function extentsOf(
 
 /** Half the width of a node's card. */
 export function halfWidth(graph: Graph, node: number, folded: boolean): number {
-  return (
-    (!folded && graph.kind(node) === 'constant' ? MEASURES.constant : MEASURES.width) /
-    2
-  );
+  const { constant, width } = MEASURES;
+  return (folded ? MEASURES.folded : graph.kind(node) === 'constant' ? constant : width) / 2;
 }
 
 // The pill beside a node's tile: the override that it runs, or one that is off.

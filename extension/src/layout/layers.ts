@@ -8,7 +8,7 @@ import { IAdjacency, adjacency } from '../model/adjacency';
 import { ILayoutInput } from './types';
 
 /** So many inputs of one op stand side by side; more of them fill further rows. */
-const ABREAST = 10;
+const ABREAST = 5;
 
 export interface ILayers {
   layer: Int32Array;

@@ -8,11 +8,12 @@ export const MEASURES = {
   /** A card, and the height of a row of cards. */
   width: 152,
   height: 44,
-  /** The card of a constant. */
+  /** The card of a constant, and of a folded scope or loop. */
   constant: 88,
+  folded: 216,
   /** A gradient's tile and the air between it and its card. */
-  tile: 42,
-  tileHeight: 32,
+  tile: 52,
+  tileHeight: 34,
   tileGap: 6,
   /** The air between two things in one row, and between two rows. */
   column: 28,

@@ -224,7 +224,7 @@ export function addClusters(input: IClusterInput): IFolds {
     let number = numbers.get(around) ?? 0;
     const enter = (part: ICluster, outer: string, name: string): void => {
       const members = part.steps.map(step => nodes[step]);
-      const own = `${name}${linesText(members, node => line[node])}`;
+      const own = [name, linesText(members, node => line[node])].filter(Boolean).join(' · ');
       const inside = outer === '' ? own : `${outer}/${own}`;
       if (part.parts.length === 0) {
         const at = paths.push(inside) - 1;
@@ -327,7 +327,7 @@ function addInputs(
   }
 }
 
-/** " · line 4", " · lines 4–7". */
+/** "line 4", "lines 4–7"; "" where no line is known. */
 export function linesText(
   nodes: ArrayLike<number>,
   lineOf: (node: number) => number
@@ -344,5 +344,5 @@ export function linesText(
   if (first > last) {
     return '';
   }
-  return first === last ? ` · line ${first}` : ` · lines ${first}–${last}`;
+  return first === last ? `line ${first}` : `lines ${first}–${last}`;
 }

@@ -13,6 +13,7 @@ import { Pieces } from '../wire/pieces';
 import {
   IPieceMessage,
   IPictureMessage,
+  IAbout,
   IPlotAnswer,
   IRequests,
   KernelMessage,
@@ -106,7 +107,8 @@ export class GraphConnection implements IDisposable {
       onBusy: () => this.changed.emit('busy')
     });
     this._jobs = new Jobs({
-      begin: (kind, onProgress) => this._begin({ event: kind }, 'done', onProgress),
+      begin: (kind, about, onProgress) =>
+        this._begin({ event: kind, ...about }, 'done', onProgress),
       stop: this._stop.bind(this),
       onChange: () => {
         if (!this._isDisposed) {
@@ -189,7 +191,7 @@ export class GraphConnection implements IDisposable {
    */
   ask<K extends QuestionName>(
     name: K,
-    fields: Asked<K>,
+    fields: Asked<K> & IAbout,
     onProgress: ((progress: IProgress) => void) | null = null
   ): ILongRequest<Answered<K>> {
     const event = { event: name, ...fields } as unknown as Unsent;
@@ -201,7 +203,7 @@ export class GraphConnection implements IDisposable {
   }
 
   /** Ask for another graph, which may be what to change in the one that is drawn. */
-  draw<K extends PictureName>(name: K, fields: Asked<K>): ILongRequest<Drawn<K>> {
+  draw<K extends PictureName>(name: K, fields: Asked<K> & IAbout): ILongRequest<Drawn<K>> {
     const { answer, stop } = this.ask(name, fields);
     const read = async (): Promise<Drawn<K>> => {
       const found = await answer;
@@ -216,8 +218,8 @@ export class GraphConnection implements IDisposable {
   }
 
   /** Check all rules and gradients, or ask the doctor; `job` tells how far it is. */
-  async run(kind: JobKind): Promise<void> {
-    await this._jobs.run(kind);
+  async run(kind: JobKind, about: IAbout = {}): Promise<void> {
+    await this._jobs.run(kind, about);
   }
 
   /** Stop the check or diagnosis that runs; what it has is kept. */

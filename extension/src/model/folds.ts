@@ -20,7 +20,7 @@ export interface IFoldable {
 /** A loop, its iterations counted from 0, as `steps=` counts them. */
 export interface ILoop {
   /**
-   * The path under which it is folded: "rnn/×500 · lines 4–7". A loop in a loop is one
+   * The path under which it is folded: "rnn/loop, lines 4–7, 500 steps". A loop in a loop is one
    * for each iteration there, and all of them have one path.
    */
   path: string;
@@ -101,7 +101,8 @@ export function loopsOf(graph: IFoldable): Map<number, ILoop> {
     const depth = (depths.get(number) ?? -1) + 1;
     const outer = depth < MOST_DEPTH ? loops.get(number) : undefined;
     depths.set(loop, outer === undefined ? 0 : depth);
-    const name = `×${times.get(loop) ?? 0}${linesText(nodes, node => graph.line(node) ?? -1)}`;
+    const lines = linesText(nodes, node => graph.line(node) ?? -1);
+    const name = loopName(lines, times.get(loop) ?? 0);
     let path: string;
     if (outer === undefined) {
       path = unusedPath(graph.scope(nodes[0]), name, used);
@@ -122,6 +123,16 @@ export function loopsOf(graph: IFoldable): Map<number, ILoop> {
     });
   }
   return loops;
+}
+
+/** What a loop is called: "loop, lines 4–7, 500 steps". */
+function loopName(lines: string, times: number): string {
+  return ['loop', lines, `${times} steps`].filter(Boolean).join(', ');
+}
+
+/** What a loop is called without its steps: "loop, lines 4–7". */
+export function loopHeading(name: string): string {
+  return name.replace(/, \d+ steps$/, '');
 }
 
 /** The path under which each node is folded, loops after scopes: see `IClusterInput`. */
@@ -201,7 +212,7 @@ export function findFolds(input: IFoldInput): IFolded {
   return { folds: addClusters({ ...foldPaths(foldable, loops), ...rest }), loops };
 }
 
-/** A scope, a scope inside one, or a loop ("×200 · line 4"), with what is in it. */
+/** A scope, a scope inside one, or a loop ("loop, line 4, 200 steps"), with what is in it. */
 export interface IScope {
   /** "encoder/layer1" */
   path: string;

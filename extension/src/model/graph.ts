@@ -152,6 +152,9 @@ export class Graph {
   readonly edgeCount: number;
   /** Null for a graph that is no step of a simplification. */
   readonly rewritten: IRewritten | null;
+  /** The run of the past that it is of; null for the present. */
+  step: number | null = null;
+
   /** The graph that this one is compared with; null for none. */
   readonly compared: ICompared | null;
   /** Past runs that were saved with the picture. */
@@ -274,7 +277,9 @@ export class Graph {
 
   /** The graph beside another one of the same structure. */
   compareWith(compared: ICompared): Graph {
-    return new Graph(this.header, this._columns, this._derived, { compared });
+    const made = new Graph(this.header, this._columns, this._derived, { compared });
+    made.step = this.step;
+    return made;
   }
 
   /** The graph as the true rules make it: with all overrides off. */

@@ -9,7 +9,7 @@ import type { IPictureReceived } from '../wire/requests';
 import { PictureError } from '../wire/schema';
 
 /** A run, or another session, as what to change in the graph to show it. */
-export type IMoment = IPictureReceived & { step: number };
+export type IMoment = IPictureReceived & { step: number; whole: boolean };
 
 const NORM = STATISTICS.indexOf('norm');
 const BAD = STATISTICS.indexOf('bad');
@@ -76,7 +76,7 @@ export class SavedMoments {
     });
     const buffers = columns.map(([, numbers]) => pack(numbers));
     if (this.noteOf(steps[at]) === null) {
-      return { of: 0, step: steps[at], header, columns: listed, buffers };
+      return { of: 0, step: steps[at], whole: false, header, columns: listed, buffers };
     }
     // It had other overrides: words tell them, and no node has a pill.
     listed.push({ name: 'override', dtype: 'int32', length: nodes });
@@ -84,6 +84,7 @@ export class SavedMoments {
     return {
       of: 0,
       step: steps[at],
+      whole: false,
       header: { ...header, overrides: [] },
       columns: listed,
       buffers

@@ -8,7 +8,7 @@ import type { Graph, IStatistics } from './graph';
 
 /**
  * - `origin`: the first with entries that are not finite, all that it reads is finite.
- * - `follower`: it reads one that is not finite.
+ * - `follower`: it reads one that is not finite, or a step before has made it.
  * - `harmless`: what reads it is finite again, as exp(−∞) is 0.
  */
 export type Role = 'none' | 'origin' | 'follower' | 'harmless';
@@ -101,9 +101,22 @@ function rolesOf(graph: Graph): Role[] {
       ? 'none'
       : spreads[node] === 0
         ? 'harmless'
-        : graph.inputs(node).some(input => spreads[input] === 1)
+        : isFedBack(graph, node) || graph.inputs(node).some(input => spreads[input] === 1)
           ? 'follower'
           : 'origin'
+  );
+}
+
+/** Whether an input is what a step before has made: that is where it began. */
+function isFedBack(graph: Graph, node: number): boolean {
+  const { timeline, wrt } = graph.header;
+  const step = timeline?.first_bad ?? null;
+  return (
+    timeline !== null &&
+    step !== null &&
+    (graph.step ?? timeline.count) > step &&
+    graph.kind(node) !== 'op' &&
+    wrt.includes(node)
   );
 }
 

@@ -8,14 +8,17 @@
 
 import { Signal } from '@lumino/signaling';
 
-import type { IPeer, ITimeline } from '../wire/protocol';
+import type { IAbout, IMoments, IPeer, ITimeline } from '../wire/protocol';
 import type { GraphConnection } from './connection';
 import { type ComparedView, Graph, type Measure } from './graph';
 import { Kept, Latest } from './latest';
-import type { IMoment } from './moments';
+import { type IMoment, SavedMoments } from './moments';
 
 /** So many runs are kept, to go to and fro between. */
 const KEPT = 64;
+
+/** Milliseconds of quiet after which the kernel tells some runs, in case that it goes. */
+const QUIET = 2000;
 
 /** Milliseconds after which another session that is compared is asked for again. */
 const RHYTHM = 1000;
@@ -30,6 +33,7 @@ export type Side =
 /** A moment that has arrived: a run, or 0 for another session. */
 interface IShown {
   step: number;
+  whole: boolean;
   graph: Graph;
 }
 
@@ -51,6 +55,10 @@ export class Recording {
     this._base = new Latest<IMoment>({
       ...options,
       take: moment => (this._before = this._apply(moment))
+    });
+    this._sampling = new Latest<IMoments | null>({
+      take: moments => (this._sample = moments),
+      fail: () => undefined // the kernel has gone before it told any
     });
   }
 
@@ -77,6 +85,19 @@ export class Recording {
     return this._past?.step ?? null;
   }
 
+  /**
+   * Whether all of it is there, and the kernel can be asked about it as about the
+   * present. Of some past runs only the norms are kept.
+   */
+  get isWhole(): boolean {
+    return this._past?.whole ?? true;
+  }
+
+  /** What a question says of the run that is looked at; nothing of the present. */
+  get about(): IAbout {
+    return this._past === null ? {} : { at: this._past.step };
+  }
+
   /** The graph as it is, or was at the run that is looked at, beside what it is with. */
   get graph(): Graph | null {
     return this._drawn;
@@ -95,7 +116,7 @@ export class Recording {
 
   /** Whether there are past runs to go to. */
   get canGo(): boolean {
-    return this.count > 1 && (this._connection !== null || this._saved !== null);
+    return this.count > 1 && (this._connection !== null || this._kept.length > 0);
   }
 
   /** Whether the kernel has been asked for what is not there yet. */
@@ -199,8 +220,9 @@ export class Recording {
   /** There is a newer graph, of this kernel or of a saved picture. */
   follow(connection: GraphConnection | null, live: Graph | null): void {
     const before = this._live;
+    // What is known of its past stays when the kernel goes.
     const known =
-      connection === this._connection &&
+      (connection === this._connection || connection === null) &&
       before !== null &&
       live?.sameStructure(before) === true &&
       (live.header.timeline?.count ?? 0) >= (before.header.timeline?.count ?? 0);
@@ -216,6 +238,17 @@ export class Recording {
       this._leave();
       this._moments = new Kept(KEPT);
     }
+    if (!known) {
+      this._sample = null;
+    }
+    if (connection !== null && this.count > 1) {
+      this._sampling.askLater(
+        () => connection.ask('runs', {}).answer.then(({ moments }) => moments),
+        QUIET
+      );
+    } else {
+      this._sampling.drop();
+    }
     const { _against: against } = this;
     // The other session may not send again: what it has after a while is asked for.
     if (against?.kind === 'session' || (against?.kind === 'run' && ruled)) {
@@ -227,6 +260,7 @@ export class Recording {
   dispose(): void {
     this._shown.drop();
     this._base.drop();
+    this._sampling.drop();
   }
 
   /** Look at a run; null, and the last one, is the present. */
@@ -244,6 +278,15 @@ export class Recording {
       this.problem = null;
       this._shown.askNext(() => this._find(at));
       this._update();
+    }
+  }
+
+  /** Look at the same run once more: something was found of it. */
+  renew(): void {
+    const { _at: at } = this;
+    if (at !== null) {
+      this._moments = new Kept(KEPT);
+      this._shown.askNext(() => this._find(at));
     }
   }
 
@@ -336,7 +379,7 @@ export class Recording {
       return known;
     }
     if (this._connection === null) {
-      return this._saved?.find(at) ?? Promise.reject(new Error('The kernel is gone.'));
+      return findNearest(this._kept, at);
     }
     return this._connection.ask('moment', { step: at }).answer.then(moment => {
       moments.set(at, moment);
@@ -346,11 +389,32 @@ export class Recording {
 
   private _apply(moment: IMoment): IShown | null {
     const live = this._live;
-    return live && { step: moment.step, graph: Graph.read(moment, live) };
+    const { step, whole } = moment;
+    if (live === null) {
+      return null;
+    }
+    const graph = Graph.read(moment, live);
+    graph.step = step === 0 ? null : step;
+    return { step, whole, graph };
   }
 
-  private get _saved(): Graph['moments'] {
-    return this._connection === null ? (this._live?.moments ?? null) : null;
+  /** The runs that a saved picture holds, or that a kernel told before it went. */
+  private get _saved(): SavedMoments | null {
+    const { _live: live, _sample: sample } = this;
+    if (this._connection !== null || live === null) {
+      return null;
+    }
+    if (this._told?.data !== sample) {
+      this._told = sample && new SavedMoments(sample, live.header);
+    }
+    return live.moments ?? this._told;
+  }
+
+  /** The runs that can be shown without a kernel; those that were seen are whole. */
+  private get _kept(): ((at: number) => IMoment)[] {
+    const seen = this._moments.values.map(moment => () => moment);
+    const { _saved: saved } = this;
+    return saved === null ? seen : [...seen, at => saved.find(at)];
   }
 
   private _connection: GraphConnection | null = null;
@@ -365,8 +429,19 @@ export class Recording {
   private _peers: readonly IPeer[] = [];
   private readonly _shown: Latest<IMoment>;
   private readonly _base: Latest<IMoment>;
+  private readonly _sampling: Latest<IMoments | null>;
+  /** Some runs, for when the kernel is gone, and how they are read. */
+  private _sample: IMoments | null = null;
+  private _told: SavedMoments | null = null;
   /** Runs that the kernel has told, for as long as the overrides stay. */
   private _moments = new Kept<number, IMoment>(KEPT);
+}
+
+/** The run that is nearest to one, of those that are at hand. */
+function findNearest(kept: readonly ((at: number) => IMoment)[], at: number): IMoment {
+  return kept
+    .map(find => find(at))
+    .reduce((best, one) => (Math.abs(one.step - at) < Math.abs(best.step - at) ? one : best));
 }
 
 /** What the overrides of a graph do, as text. */

@@ -6,7 +6,7 @@
 
 import { Signal } from '@lumino/signaling';
 
-import type { IRewrite, ISimplifyAnswer } from '../wire/protocol';
+import type { IAbout, IRewrite, ISimplifyAnswer } from '../wire/protocol';
 import type { GraphConnection, IProgram } from './connection';
 import type { Graph } from './graph';
 import { Kept, Latest, answerTo } from './latest';
@@ -59,18 +59,25 @@ export class Replay {
   }
 
   /** Show the derivative of a graph that a kernel holds: its last form at first. */
-  show(connection: GraphConnection | null, graph: Graph | null): void {
+  show(connection: GraphConnection | null, graph: Graph | null, about: IAbout = {}): void {
     if (connection === null || graph === null) {
       return;
     }
     const rules = rulesOf(graph);
-    const same = connection === this._connection && rules === this._rules;
+    const same =
+      connection === this._connection && rules === this._rules && about.at === this._about.at;
     const known = same && this._graph?.sameStructure(graph) === true;
     if (connection !== this._connection) {
       this._without = [];
     }
+    if (about.at !== this._about.at) {
+      // What is shown is of another run.
+      this._steps = null;
+      this._program = null;
+    }
     this._connection = connection;
     this._rules = rules;
+    this._about = about;
     this._graph = graph;
     if (!known) {
       this._begin(Infinity);
@@ -116,10 +123,11 @@ export class Replay {
     this.stop();
     this._problem = null;
     this._programs = new Kept(KEPT);
-    const { _connection: connection, _without: without } = this;
+    const { _about: about, _connection: connection, _without: without } = this;
     if (connection !== null) {
       this._wanted = at;
-      this._listing.ask(signal => answerTo(connection.ask('simplify', { without }), signal));
+      const fields = { without, ...about };
+      this._listing.ask(signal => answerTo(connection.ask('simplify', fields), signal));
       this.changed.emit();
     }
   }
@@ -127,16 +135,17 @@ export class Replay {
   /** Show the program of the step, or that of another until it has come. */
   private _askProgram(): void {
     const { _connection: connection, _without: without, _at: at } = this;
-    const programs = this._programs;
+    const { _about: about, _programs: programs } = this;
     const known = programs.get(at);
     this._program = known ?? this._program;
     if (connection === null || this._listing.isWaiting) {
       return; // other steps are on their way
     }
+    const fields = { without, step: at, ...about };
     this._drawing.askNext(
       signal =>
         known ??
-        answerTo(connection.draw('program', { without, step: at }), signal).then(program => {
+        answerTo(connection.draw('program', fields), signal).then(program => {
           programs.set(at, program);
           return program;
         })
@@ -152,6 +161,8 @@ export class Replay {
 
   private _connection: GraphConnection | null = null;
   private _graph: Graph | null = null;
+  /** The past run that is asked about. */
+  private _about: IAbout = {};
   /** The rules of the overrides, which make another derivative. */
   private _rules: string | null = null;
   private _steps: readonly IRewrite[] | null = null;

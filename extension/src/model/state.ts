@@ -315,8 +315,14 @@ export class GraphState {
     } else if (loop === null) {
       this._fold(folding.unfold(path));
     } else {
-      this.openIteration(path, this._lastOpen.get(path) ?? 0);
+      this.openIteration(path, this._lastOpen.get(path) ?? this._selectedStep(path));
     }
+  }
+
+  /** The iteration of a loop that the selected node stands in; 0 where it is in none. */
+  private _selectedStep(path: string): number {
+    const { _graph: graph, _selected: selected } = this;
+    return selected === null ? 0 : (graph?.placeIn(selected, path)?.at ?? 0);
   }
 
   /** Show all iterations of a loop. */
@@ -334,9 +340,13 @@ export class GraphState {
     }
   }
 
-  /** Open the iterations that a node stands in, of the loops that are folded. */
-  revealIteration(node: number): void {
-    const { _graph: graph, _folding: folding } = this;
+  /** Open what hides a node: folded scopes, and of folded loops the iterations around it. */
+  reveal(node: number): void {
+    const { _graph: graph } = this;
+    const path = graph === null ? '' : graph.fold(node);
+    const folding = [...this._folding.folded]
+      .filter(one => graph?.loopAt(one) === null && `${path}/`.startsWith(`${one}/`))
+      .reduce((before, one) => before.unfold(one), this._folding);
     let loop = graph?.loops.get(graph.loop(node));
     let at = graph?.iteration(node) ?? -1;
     let next = folding;
@@ -374,7 +384,7 @@ export class GraphState {
     const next = backwards
       ? (hits.filter(node => node < from).pop() ?? hits[hits.length - 1])
       : (hits.find(node => node > from) ?? hits[0]);
-    this.revealIteration(next);
+    this.reveal(next);
     this.select(next);
     return next;
   }

@@ -54,6 +54,8 @@ export interface INodeHost {
   reveal(node: number): void;
   /** Whether there is a cell to go to. */
   readonly canReveal: boolean;
+  /** Whether it is a page of its own, with no cell to run. */
+  readonly alone: boolean;
   /** Ask for a plot and show it in the drawer. */
   plot(kind: PlotKind, of: number | null, wrt: number[]): void;
   /** Put text on the clipboard; true if that worked. */
@@ -68,8 +70,6 @@ export interface IHost extends INodeHost {
   readonly shown: GraphState;
   /** Why there is no simplified derivative to show; null if there is one. */
   readonly unsimplified: string | null;
-  /** Whether it is a page of its own, with no cell to run. */
-  readonly alone: boolean;
   fitGraph(): void;
   /** Bring a node to the middle if it is not in sight. */
   find(node: number): void;
@@ -95,7 +95,7 @@ export interface IHost extends INodeHost {
 
 export class Asking {
   constructor(
-    private readonly _host: Pick<IHost, 'connection' | 'say' | 'state'>,
+    private readonly _host: Pick<IHost, 'connection' | 'recording' | 'say' | 'state'>,
     /** A new command: what was said of the one before is over. */
     private readonly _clear: () => void
   ) {}
@@ -144,9 +144,13 @@ export class Asking {
     }
   }
 
-  /** Check all gradients, or ask the doctor. */
+  /** Check all gradients, or ask the doctor, of what is shown. */
   run(kind: JobKind): void {
-    void this._command(kernel => kernel.run(kind));
+    const { recording } = this._host;
+    void this._command(async kernel => {
+      await kernel.run(kind, recording.about);
+      recording.renew();
+    });
   }
 
   /** Stop that; what was found until then is kept. */
@@ -157,7 +161,7 @@ export class Asking {
   /** Attach the fix of a finding, and look again; resolves when that is over. */
   async fix(finding: number): Promise<void> {
     await this._command(async kernel => {
-      await kernel.command({ event: 'fix', finding });
+      await kernel.command({ event: 'fix', finding, ...this._host.recording.about });
       await kernel.run('diagnose');
     });
   }

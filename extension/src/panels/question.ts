@@ -25,15 +25,17 @@ export class NodeQuestion<T> {
     if (reason === 'hover' || reason === 'view') {
       return;
     }
-    const { connection, state } = this._host;
+    const { connection, recording, state } = this._host;
     const { selected } = state;
-    const isOther = selected !== this._node || reason !== 'values';
+    const at = recording.about.at ?? null;
+    const isOther = selected !== this._node || at !== this._at || reason !== 'values';
     if (isOther) {
       this._node = selected;
+      this._at = at;
       this.answer = null;
       this._latest.drop();
     }
-    if (selected !== null && connection !== null) {
+    if (selected !== null && connection !== null && recording.isWhole) {
       const put = (): Promise<T> => this._put(connection, selected);
       this._latest.askNext(put, isOther ? 0 : this._rhythm);
     }
@@ -45,6 +47,8 @@ export class NodeQuestion<T> {
   }
 
   private _node: number | null = null;
+  /** The past run that was asked about. */
+  private _at: number | null = null;
   private readonly _latest = new Latest<T>({
     take: answer => {
       this.answer = answer;

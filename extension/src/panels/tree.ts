@@ -134,7 +134,7 @@ export class GraphTree extends Box {
       loop === null || !isOne ? '' : alongLoopText(loopSteps(graph.iterationNorms(loop)));
     const at = open.get(scope);
     return [
-      `${loop === null ? 'scope' : 'loop'} ${scope}`,
+      loop === null ? `scope ${scope}` : scope,
       ...(loop === null || at === undefined ? [] : [`step ${at} of ${loop.times} is open`]),
       formatPlural(count, 'node'),
       ...(steps === '' ? [] : [steps]),

@@ -122,6 +122,43 @@ export function nonFiniteLine(graph: Graph): string {
   return originText(graph, origins[0]) + more;
 }
 
+/** What is said where of a past run only the norms are there. */
+export const NORMS_ONLY =
+  'Of this step only the norms are kept, its inputs had no room: go to a step that is ' +
+  'kept whole.';
+
+/** The step since which a training has NaN or infinity. */
+export interface IBroken {
+  step: number;
+  /** The node whose value, or rule, made the first. */
+  node: number | null;
+  text: string;
+}
+
+/** "NaN since step 2 of 120: log, line 6"; null where that step is shown, or all is well. */
+export function brokenSince(graph: Graph, shown: number | null): IBroken | null {
+  const { timeline } = graph.header;
+  const step = timeline?.first_bad ?? null;
+  // Before that step nothing is wrong, and at it the picture itself says where.
+  if (timeline === null || step === null || timeline.count < 2) {
+    return null;
+  }
+  if ((shown ?? timeline.count) <= step) {
+    return null;
+  }
+  const mark = timeline.marks.find(one => one.kind === 'nan' && one.step === step);
+  const node = mark?.node ?? null;
+  const what = mark?.text.startsWith('NaN') === true ? 'NaN' : 'Infinity';
+  const since = `${what} since step ${formatCount(step)} of ${formatCount(timeline.count)}`;
+  if (node === null) {
+    return { step, node, text: since };
+  }
+  const line = graph.line(node);
+  const place = line === null ? graph.place(node) : `line ${line}`;
+  const name = graph.kind(node) === 'op' ? graph.maker(node) : graph.label(node);
+  return { step, node, text: `${since}: ${[name, place].filter(Boolean).join(', ')}` };
+}
+
 function originText(graph: Graph, origin: IOrigin): string {
   const { node, sweep, shown, isNaN, count } = origin;
   const what = isNaN ? 'NaN' : 'Infinity';
@@ -148,7 +185,9 @@ export function nonFiniteText(graph: Graph, node: number): string {
     case 'origin':
       return `value: ${entries}: it begins here`;
     case 'follower':
-      return `value: ${entries}, from what it reads`;
+      return graph.kind(node) === 'op'
+        ? `value: ${entries}, from what it reads`
+        : `value: ${entries}, from a step before`;
     case 'harmless':
       return `value: ${entries}, harmless: what reads it is finite`;
     case 'none':
@@ -332,7 +371,7 @@ export function effectsLine(
 export function ratioText(ratio: number | null): string {
   return ratio === null || !Number.isFinite(ratio)
     ? 'not a finite number'
-    : `off by ${formatNumber(ratio, 2)} tolerances`;
+    : `${formatNumber(ratio, 2)} times the allowed error`;
 }
 
 export const BEFORE = ' (before the last change)';

@@ -1,6 +1,6 @@
 /**
  * A large state comes in pieces, so that the page stands still for none of them: here
- * they are put together. `workbench/session/wire/pieces.py` cuts it.
+ * they are put together. `workbench/jupyter/sending.py` cuts it.
  */
 
 import type { IPieceMessage } from './protocol';

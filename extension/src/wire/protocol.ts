@@ -76,7 +76,7 @@ export type IFinding = { kind: string; severity: 'error' | 'warning' | 'note';
   node: number; path: number[]; sweep: 'forward' | 'backward'; title: string;
   evidence: string; cause: string; fix: IFix | null };
 export type IFindings = { stale: boolean; stopped: boolean; unchecked: string[];
-  list: IFinding[] };
+  list: IFinding[]; step?: number };
 export type IProfileStep = { name: string; ops: string; count: number; time: number;
   bytes: number };
 export type IProfile = { stale: boolean; backend: string; time: number; bytes: number;
@@ -84,7 +84,8 @@ export type IProfile = { stale: boolean; backend: string; time: number; bytes: n
 export type IMark = { step: number; kind: 'nan' | 'explosion' | 'overrides';
   node: number | null; text: string };
 export type ITimeline = { count: number; keep: number; steps: number[];
-  losses: (number | null)[]; gradients: (number | null)[]; marks: IMark[] };
+  losses: (number | null)[]; gradients: (number | null)[]; marks: IMark[];
+  first_bad: number | null; kept: number; kept_bytes: number };
 export type IError = { node: number | null; message: string };
 export type IHeader = { schema: number; version: string; session: string; nodes: number;
   edges: number; output: number; output_name: string; output_value: number | null;
@@ -147,12 +148,14 @@ export type INormsAnswer = { type: 'norms'; seq: number; request: number; node: 
 export type IRunsAnswer = { type: 'runs'; seq: number; request: number;
   moments: IMoments | null };
 export type IMomentAnswer = { type: 'moment'; seq: number; request: number;
-  of: number | null; header: Partial<IHeader>; columns: IPatchColumn[]; step: number };
+  of: number | null; header: Partial<IHeader>; columns: IPatchColumn[]; step: number;
+  whole: boolean };
 export type IPeer = { name: string; refused: string };
 export type IPeersAnswer = { type: 'peers'; seq: number; request: number;
   peers: IPeer[] };
 export type IPeerAnswer = { type: 'peer'; seq: number; request: number;
-  of: number | null; header: Partial<IHeader>; columns: IPatchColumn[]; step: number };
+  of: number | null; header: Partial<IHeader>; columns: IPatchColumn[]; step: number;
+  whole: boolean };
 export type ICheckExpressionAnswer = { type: 'check-expression'; seq: number;
   request: number; ok: boolean; message: string };
 export type IPassed = { node: number; name: string; before: IDistribution | null;
@@ -204,13 +207,16 @@ export interface IRequests {
   move: { asked: { id: number; to: number }; answer: null };
   undo: { asked: { steps?: number }; answer: null };
   redo: { asked: { steps?: number }; answer: null };
-  fix: { asked: { finding: number }; answer: null };
+  fix: { asked: { finding: number; at?: number | null }; answer: null };
   check: { asked: object; answer: IDoneMessage };
   diagnose: { asked: object; answer: IDoneMessage };
   profile: { asked: object; answer: IDoneMessage };
 }
+/** The run of the past that is asked about; absent: what there is now. */
+export type IAbout = { at?: number };
 export type RequestName = keyof IRequests;
 export type RequestEvent<K extends RequestName = RequestName> = K extends RequestName
-  ? { type: 'event'; seq: number; request: number; event: K } & IRequests[K]['asked']
+  ? { type: 'event'; seq: number; request: number; event: K } & IAbout &
+      IRequests[K]['asked']
   : never;
 export type PageEvent = IHelloEvent | IAckEvent | IStopEvent | RequestEvent;

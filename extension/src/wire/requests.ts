@@ -4,6 +4,7 @@
  */
 
 import type {
+  IAbout,
   IFailureMessage,
   IInspectAnswer,
   IPicture,
@@ -228,6 +229,7 @@ export interface IJob {
 interface IJobsOptions {
   begin: (
     kind: JobKind,
+    about: IAbout,
     onProgress: (progress: IProgress) => void
   ) => { request: number; promise: Promise<unknown> };
   /** Ask the kernel to stop a request. */
@@ -250,7 +252,7 @@ export class Jobs {
   }
 
   /** Run one until it is done or was stopped. */
-  async run(kind: JobKind): Promise<void> {
+  async run(kind: JobKind, about: IAbout = {}): Promise<void> {
     if (this._job !== null) {
       throw new RequestError(
         `The kernel is already running ${NAMES[this._job.kind]}: stop it first, or wait.`
@@ -259,7 +261,7 @@ export class Jobs {
     const job: IJob = { kind, progress: null, stopping: false };
     this._job = job;
     const { begin, onChange } = this._options;
-    const { request, promise } = begin(kind, progress => {
+    const { request, promise } = begin(kind, about, progress => {
       job.progress = progress;
       onChange();
     });

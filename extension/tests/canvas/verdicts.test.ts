@@ -90,7 +90,7 @@ describe('verdicts', () => {
     expect(marksOn(verdicts.get(item)!)[0].words).toBe('2 wrong');
     expect(verdicts.get(item)!.ratio).toBe(1234);
     expect(describeItem(scene, item)).toContain(
-      'wrong gradient rule at 2 nodes, off by 1200 tolerances'
+      'wrong gradient rule at 2 nodes, 1200 times the allowed error'
     );
   });
 
@@ -140,7 +140,7 @@ describe('verdicts', () => {
       checkedNetwork([nodeCheck(H, 'wrong')], { findings: [finding()] })
     );
     expect(nodeSentence(graph, H)).toContain(
-      'wrong gradient rule, off by 1200 tolerances, ' +
+      'wrong gradient rule, 1200 times the allowed error, ' +
         'error: tanh has an infinite slope at 0'
     );
     expect(nodeSentence(graph, W)).not.toContain('rule');

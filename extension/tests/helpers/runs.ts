@@ -22,7 +22,10 @@ export function savedWithRuns(valueOf?: (node: number) => number): ISaved {
     steps,
     losses: steps.map(step => 1 / step),
     gradients: steps.map(() => null),
-    marks: []
+    marks: [],
+    first_bad: null,
+    kept: 0,
+    kept_bytes: 0
   };
   return {
     ...saved,

@@ -9,7 +9,7 @@ import { GraphState } from '../../src/model/state';
 import { alongLoopText, nodeSentence, stepText } from '../../src/ui/words';
 import { Program } from '../helpers/programs';
 
-const PATH = '×50 · lines 2–3';
+const PATH = 'loop, lines 2–3, 50 steps';
 
 /** A loop, as the kernel has found it; its gradients grow by half in each step. */
 function loop(times: number, scope = ''): Program {
@@ -57,7 +57,7 @@ describe('loops of a program', () => {
 
   test('a loop in a scope stands in that scope', () => {
     const graph = loop(10, 'rnn').graph();
-    const path = 'rnn/×10 · lines 2–3';
+    const path = 'rnn/loop, lines 2–3, 10 steps';
     expect(graph.fold(2)).toBe(path);
     expect(graph.scopes.get(path)).toMatchObject({ parent: 'rnn', depth: 1 });
   });
@@ -144,6 +144,30 @@ describe('what is open', () => {
     expect(state.folded.has(PATH)).toBe(false);
     state.toggleFold(PATH);
     expect(state.folded.has(PATH)).toBe(true);
+  });
+
+  test('its card opens the iteration of the node that is selected', () => {
+    const state = shown(50);
+    const { nodes } = state.graph!.loopAt(PATH)!;
+    state.select(nodes[nodes.length - 1]);
+    state.toggleFold(PATH);
+    expect(state.folding.open.get(PATH)).toBe(49);
+  });
+
+  test('a hit in a folded scope opens it, and all around it', () => {
+    const program = new Program();
+    const x = program.input('x');
+    const hidden = program.op('sinh', [x], { scope: 'a/b' });
+    program.op('sum', [hidden], { name: 'loss' });
+    const state = new GraphState();
+    state.setGraph(program.graph());
+    for (const path of ['a/b', 'a']) {
+      state.toggleFold(path);
+    }
+    expect(state.folded.size).toBe(2);
+    state.search('sinh');
+    expect(state.nextMatch()).toBe(hidden);
+    expect(state.folded.size).toBe(0);
   });
 
   test.each([
@@ -293,7 +317,7 @@ describe('the norms along a loop', () => {
 });
 
 describe('a loop in a loop', () => {
-  const [OUTER, INNER] = ['×6 · lines 2–4', '×6 · lines 2–4/×8 · line 3'];
+  const [OUTER, INNER] = ['loop, lines 2–4, 6 steps', 'loop, lines 2–4, 6 steps/loop, line 3, 8 steps'];
 
   /** Six iterations of a multiply, eight tanh and a sine; the kernel's numbers. */
   function nest(): { graph: Graph; node: (i: number, j: number) => number } {
@@ -343,7 +367,7 @@ describe('a loop in a loop', () => {
     expect(items.itemOf[node(2, 7)]).toBe(card);
     expect(items.itemOf[node(1, 7)]).not.toBe(card);
     expect(items.scope[card]).toBe(INNER);
-    expect(foldLabel(graph, items, card)).toBe('×8 · line 3');
+    expect(foldLabel(graph, items, card)).toBe('loop, line 3, 8 steps');
     expect(items.groups[items.member[card]]).toBe(OUTER);
     const scale = scaleOf(graph.count, one => graph.gradNorm(one));
     expect(sparklinesOf(graph, items, scale).get(card)!.height).toHaveLength(8);
@@ -378,7 +402,7 @@ describe('a loop in a loop', () => {
     const { graph, node } = nest();
     const state = new GraphState();
     state.setGraph(graph);
-    state.revealIteration(node(4, 6));
+    state.reveal(node(4, 6));
     expect(state.folding.open.get(OUTER)).toBe(4);
     expect(state.folding.open.get(INNER)).toBe(6);
     expect(state.folding.isInSight(INNER)).toBe(true);

@@ -57,6 +57,42 @@ describe('what is not finite', () => {
     expect(badOutput(graph)).toBe('−∞');
   });
 
+  it('does not begin in a weight that a step before has made', () => {
+    const values = { [W]: nan, [PRODUCT]: nan, [H]: nan, [SCALED]: nan };
+    const graph = programmedGraph({
+      values: { ...values, [LOSS]: { bad: 1, min: NaN } },
+      output: null
+    });
+    expect(roleOf(graph, W)).toBe('origin');
+    const timeline = {
+      count: 120,
+      keep: 0,
+      steps: [1, 120],
+      losses: [1, null],
+      gradients: [1, null],
+      marks: [],
+      kept: 2,
+      kept_bytes: 0,
+      first_bad: 2
+    };
+    const { header } = graph;
+    const later = (step: number | null): string => {
+      const made = graph.compareWith({
+        other: graph,
+        otherFirst: true,
+        label: '',
+        otherLabel: '',
+        view: 'colours',
+        measure: 'ratio'
+      });
+      Object.assign(made, { header: { ...header, timeline }, step });
+      return roleOf(made, W);
+    };
+    expect(later(null)).toBe('follower');
+    expect(later(50)).toBe('follower');
+    expect(later(2), 'there it does').toBe('origin');
+  });
+
   it('is harmless where what reads it is finite again', () => {
     const graph = programmedGraph({ values: { [PRODUCT]: infinite } });
     expect(roleOf(graph, PRODUCT)).toBe('harmless');

@@ -15,6 +15,9 @@ export const line = (count: number, more: Partial<ITimeline> = {}): ITimeline =>
     losses: steps.map(step => 1 / step),
     gradients: steps.map(() => null),
     marks: [],
+    first_bad: null,
+    kept: 0,
+    kept_bytes: 0,
     ...more
   };
 };
@@ -130,6 +133,50 @@ describe('Recording', () => {
     expect(recording.shown).toBe(1);
     recording.follow(connection, null);
     expect([recording.at, recording.graph]).toEqual([null, null]);
+  });
+
+  it('says what a question is about, of a run that is whole', async () => {
+    expect([recording.about, recording.isWhole]).toEqual([{}, true]);
+    recording.goTo(2);
+    expect(recording.about, 'not there yet').toEqual({});
+    answer(2);
+    await settled();
+    expect([recording.about, recording.isWhole]).toEqual([{ at: 2 }, true]);
+    const asked = kernel.events('moment').length;
+    recording.renew();
+    expect(kernel.events('moment').length).toBe(asked + 1);
+    recording.goTo(null);
+    expect(recording.about).toEqual({});
+  });
+
+  it('keeps what it has seen when the kernel goes', async () => {
+    recording.goTo(2);
+    answer(2);
+    await settled();
+    const seen = recording.graph?.gradNorm(W);
+    recording.goTo(null);
+    recording.follow(null, connection.graph);
+    expect(recording.canGo).toBe(true);
+    recording.goTo(3);
+    expect(recording.shown, 'the nearest').toBe(2);
+    expect(recording.graph?.gradNorm(W)).toBe(seen);
+  });
+
+  it('has the kernel tell some runs, in case that it goes', async () => {
+    vi.useFakeTimers();
+    follow();
+    await vi.advanceTimersByTimeAsync(3000);
+    const { request } = kernel.last('runs');
+    const { nodes, edges } = connection.graph!.header;
+    const norms = new Float32Array(2 * nodes + edges).fill(7);
+    const text = btoa(String.fromCharCode(...new Uint8Array(norms.buffer)));
+    const moments = { steps: [2], losses: [0.5], overrides: [null], norms: text };
+    kernel.tell({ type: 'runs', request, moments });
+    await vi.advanceTimersByTimeAsync(10);
+    recording.follow(null, connection.graph);
+    recording.goTo(4);
+    expect([recording.shown, recording.isWhole]).toEqual([2, false]);
+    expect(recording.graph?.gradNorm(W)).toBe(7);
   });
 
   it('says why a run cannot be shown', async () => {

@@ -98,11 +98,12 @@ describe('GraphTree', () => {
     }
     program.op('sum', [h], { name: 'loss' });
     host.state.setGraph(program.graph());
-    host.state.toggleFold('×60 · line 2');
+    host.state.toggleFold('loop, line 2, 60 steps');
     tree.refresh('graph');
-    const loop = '1 loop ×60 · line 2';
+    const loop = '1 loop';
     expect(lines()).toEqual(['1 x', loop, '1 loss']);
-    host.state.openIteration('×60 · line 2', 17);
+    expect(tree.node.textContent).toContain('loop, line 2, 60 steps, 120 nodes');
+    host.state.openIteration('loop, line 2, 60 steps', 17);
     tree.refresh('graph');
     expect(lines()).toEqual(['1 x', loop, '2 a17', '2 b17', '1 loss']);
     const item = tree.node.querySelector('[aria-expanded]');
@@ -113,7 +114,7 @@ describe('GraphTree', () => {
     expect(lines()).toEqual(['1 x', loop, '1 loss']);
     press('ArrowRight'); // the step that was open last
     expect(lines()).toContain('2 a17');
-    host.state.unfold('×60 · line 2');
+    host.state.unfold('loop, line 2, 60 steps');
     tree.refresh('graph');
     expect(lines()).toHaveLength(3 + 120);
   });

@@ -78,9 +78,9 @@ test('axe-core finds nothing in any panel, in the light and in the dark @smoke',
   await look('a node and a rule');
   await graph.button('Apply').click();
   await expect(graph.effect).toContainText('requested gradients');
-  await graph.tab(/Overrides 1/).click();
+  await graph.showTab(/Overrides 1/);
   await look('overrides');
-  await graph.tab('Checks').click();
+  await graph.showTab('Checks');
   await graph.button('Diagnose').click();
   await expect(graph.button('Diagnose again')).toBeVisible({ timeout: 60_000 });
   await look('checks');

@@ -50,7 +50,7 @@ test('two runs, both variants and two sessions are compared', async ({ page }) =
   const slider = strip.getByRole('slider', { name: 'Run' });
   await slider.fill('9');
   await expect(strip.getByRole('status')).toHaveText(/^step \d+ of 200/);
-  await graph.tab('Overrides').click();
+  await graph.showTab('Overrides');
   const rules = graph.panel.getByRole('list', { name: 'Overrides' }).locator('li');
   await expect(rules).toHaveCount(0);
   await strip.getByRole('button', { name: 'Live' }).click();

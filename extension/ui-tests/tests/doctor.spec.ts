@@ -62,7 +62,7 @@ test('G3: a NaN gradient, the doctor, a click on the fix: finite @smoke', async 
   expect(await print(page, GRADIENT)).toContain('nan');
   await expect(graph.panel.locator('.workbench-Found')).toBeHidden();
 
-  await graph.tab('Checks').click();
+  await graph.showTab('Checks');
   const doctor = graph.panel.getByRole('region', { name: 'Doctor' });
   await doctor.getByRole('button', { name: 'Diagnose', exact: true }).click();
   const finding = graph.panel.locator('.workbench-Doctor .workbench-Finding').first();
@@ -124,7 +124,7 @@ test('G5: a custom op with a wrong rule is the red node', async ({ page, tmpPath
   expect(got / expected).toBeCloseTo(ratio, 5);
 
   await wrong.locator('.workbench-NodeLink').click();
-  await graph.tab('Node').click();
+  await graph.showTab('Node');
   await expect(graph.panel.locator('.workbench-CheckLine')).toContainText(
     'The rule is wrong'
   );
@@ -138,7 +138,7 @@ test('G5: a custom op with a wrong rule is the red node', async ({ page, tmpPath
     window.jupyterapp.commands.execute('notebook:shutdown-kernel')
   );
   await graph.ready();
-  await graph.tab('Checks 1').click();
+  await graph.showTab('Checks 1');
   await expect(wrong).toContainText('expected');
   await expect(graph.button('Check again')).toBeDisabled();
 });

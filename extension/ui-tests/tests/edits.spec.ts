@@ -62,7 +62,7 @@ test('§5: advice is applied to the cell, which runs again, and undone', async (
   await graph.ready();
   await graph.live();
 
-  await graph.tab('Checks').click();
+  await graph.showTab('Checks');
   const doctor = graph.panel.locator('.workbench-Doctor');
   await doctor.getByRole('button', { name: 'Diagnose', exact: true }).click();
   const finding = doctor.locator('.workbench-Finding').first();

@@ -123,9 +123,9 @@ print(model.to_html(${JSON.stringify(path)}))`;
     await expect.poll(async () => (await box())!.x - before!.x).toBeCloseTo(60, 0);
     // What needs a kernel is not offered.
     await expect(graph.button('Jacobian, Hessian, gradient check')).toHaveCount(0);
-    await graph.tab(/Overrides/).click();
+    await graph.showTab(/Overrides/);
     await expect(inspector).toContainText(HOSTILE);
-    await graph.tab('Checks').click();
+    await graph.showTab('Checks');
     await expect(inspector).toContainText('encoder');
     expect(await graph.page.locator('img').count()).toBe(0);
     expect(asked).toEqual([pathToFileURL(path).href]);

@@ -69,7 +69,7 @@ test.describe('the first tutorial', () => {
     expect(await print(page, BY_HAND)).toBe('False True');
     await graph.screenshot('light-override');
 
-    await graph.tab(/Overrides 1/).click();
+    await graph.showTab(/Overrides 1/);
     await expect(graph.panel.locator('.workbench-Override')).toContainText('clip');
     await graph.screenshot('light-overrides');
 
@@ -80,7 +80,7 @@ test.describe('the first tutorial', () => {
     await expect(graph.tab('Overrides')).toHaveText('Overrides 1');
     expect(await print(page, BY_HAND)).toBe('False True');
 
-    await graph.tab('Node').click();
+    await graph.showTab('Node');
     await graph.field.fill('clip(gradient, -1, 1)');
     await expect(graph.panel.locator('.workbench-Message')).toContainText('gradient');
     await expect(graph.button('Apply')).toBeDisabled();
@@ -97,7 +97,7 @@ test.describe('the first tutorial', () => {
     await graph.ready();
     await graph.live();
     await graph.click(await graph.node('loss'));
-    await graph.tab('Checks').click();
+    await graph.showTab('Checks');
     // The tutorial has checked it by code, and the page knows.
     await graph.button('Check again').click();
     const check = graph.panel.locator('.workbench-GradientCheck');

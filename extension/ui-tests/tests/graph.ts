@@ -101,6 +101,15 @@ export class GraphOnPage {
     return this.panel.getByRole('tab', { name });
   }
 
+  /** Open a tab of the inspector, which is closed until something is chosen. */
+  async showTab(name: string | RegExp): Promise<void> {
+    const inspector = this.button('Inspector');
+    if ((await inspector.getAttribute('aria-pressed')) !== 'true') {
+      await inspector.click();
+    }
+    await this.tab(name).click();
+  }
+
   /** Keep a picture of it, in a folder that git does not. */
   async screenshot(name: string): Promise<void> {
     await this.panel.scrollIntoViewIfNeeded();

@@ -2,14 +2,15 @@
 
 import { expect, test } from '@jupyterlab/galata';
 
-import { GraphOnPage, kernelReady, print } from './graph';
+import { GraphOnPage, kernelReady, print, runAll } from './graph';
 
 const SETUP = `%load_ext workbench
 import workbench as wb
 import numpy as np
 rng = np.random.default_rng(0)
 W = rng.normal(size=(8, 8)) / 3
-xs = rng.normal(size=(500, 8))`;
+xs = rng.normal(size=(500, 8))
+v0, k = np.array([0.0, 1.0]), 2.0`;
 
 // The editor would indent what follows a line that ends with a colon.
 const LOOP = `%%autodiff loss --name net --wrt W
@@ -39,13 +40,13 @@ test('a loop of 500 steps, one step at a time', async ({ page }) => {
   const field = strip.getByRole('textbox');
   await graph.screenshot('loops-folded');
 
-  // The card of the loop opens one step.
+  // The card of the loop opens the step that is selected.
   await graph.click(await graph.node('loss, sum'));
   await graph.canvas.focus();
   await page.keyboard.press('ArrowUp');
   await page.keyboard.press('ArrowUp');
   await page.keyboard.press('Enter');
-  await expect(field).toHaveValue('0');
+  await expect(field).toHaveValue('499');
   await field.fill('17');
   await field.press('Enter');
   await expect(strip.getByRole('status')).toHaveText('step 17 of 500');
@@ -321,4 +322,86 @@ test('a branch, the graph of an op and a checkpoint open as well', async ({ page
   await page.theme.setDarkTheme();
   await page.setViewportSize({ width: 1000, height: 800 });
   await graph.screenshot('inside-branch-dark-1000');
+});
+
+const PHYSICS = `%%autodiff E --name physics --wrt v0 k
+x, v = np.array([1.0, 0.0]), v0
+for t in range(400):
+    v = v - 0.01 * (k * x + 0.1 * v)
+    x = x + 0.01 * v
+E = np.sum(x**2) + np.sum(v**2)`;
+
+/** Whether the gradient by v0 is that of a loop by hand, halved at v in step 200. */
+const HALVED = `
+_x, _v = np.array([1.0, 0.0]), v0
+for _ in range(400):
+    _v = _v - 0.01 * (k * _x + 0.1 * _v)
+    _x = _x + 0.01 * _v
+_dx, _dv = 2 * _x, 2 * _v
+for _t in reversed(range(400)):
+    _dv = _dv + 0.01 * _dx
+    _dv = _dv * (0.5 if _t == 200 else 1)
+    _dx = _dx - 0.01 * k * _dv
+    _dv = _dv - 0.001 * _dv
+print(np.allclose(physics.grads["v0"], _dv, rtol=1e-10))
+`;
+
+test('a physics loop of 400 steps, with an override of one step from copied code', async ({
+  page,
+  tmpPath
+}) => {
+  await page.setViewportSize({ width: 1400, height: 900 });
+  const cells = [SETUP, PHYSICS].map((source, i) => ({
+    cell_type: 'code',
+    execution_count: null,
+    id: `cell-${i}`,
+    metadata: {},
+    outputs: [],
+    source
+  }));
+  const notebook = { cells, metadata: {}, nbformat: 4, nbformat_minor: 5 };
+  const path = `${tmpPath}/physics.ipynb`;
+  await page.contents.uploadContent(JSON.stringify(notebook), 'text', path);
+  await page.notebook.openByPath(path);
+  await kernelReady(page);
+  await runAll(page);
+  const graph = new GraphOnPage(page);
+  await graph.ready();
+  await graph.live();
+  const { panel } = graph;
+  const strip = panel.locator('.workbench-IterationStrip');
+  await graph.screenshot('physics-folded-1400');
+
+  await graph.click(await graph.node('E, add'));
+  await graph.canvas.focus();
+  for (let up = 0; up < 3; up++) {
+    await page.keyboard.press('ArrowUp');
+  }
+  await page.keyboard.press('Enter');
+  const field = strip.getByRole('textbox');
+  await expect(field).toHaveValue('399');
+  await graph.ready();
+  await graph.screenshot('physics-opened-1400');
+  await field.fill('200');
+  await field.press('Enter');
+  await expect(strip.getByRole('status')).toHaveText('step 200 of 400');
+  await graph.ready();
+  await graph.click(await graph.node('v, subtract'));
+  await graph.field.fill('0.5 * d');
+  await graph.button('Apply').click();
+  await expect(graph.effect).toContainText('changes');
+
+  const code = await print(page, 'print(physics.code())');
+  expect(code).toBe("physics.override('v', vjp='0.5 * d', steps=200)");
+  const changed = await print(page, 'print(physics.grads["v0"])');
+  await graph.button(/^Undo/).click();
+  await expect.poll(() => print(page, 'print(len(physics.overrides))')).toBe('0');
+  expect(await print(page, 'print(physics.grads["v0"])')).not.toBe(changed);
+  await print(page, code);
+  expect(await print(page, 'print(physics.grads["v0"])')).toBe(changed);
+  expect(await print(page, HALVED)).toBe('True');
+  await page.theme.setDarkTheme();
+  await page.setViewportSize({ width: 1000, height: 700 });
+  await graph.ready();
+  await graph.screenshot('physics-dark-1000');
 });

@@ -334,7 +334,7 @@ test('a stranger’s notebook: opened, it runs nothing, and its labels are text 
     hasText: '<img src=x'
   });
   await expect(line.first()).toHaveCount(1);
-  await graph.tab(/^Checks/).click();
+  await graph.showTab(/^Checks/);
   await expect(graph.panel.getByRole('button', { name: /Apply to cell/ })).toHaveCount(0);
   await expect(graph.panel.getByRole('button', { name: /Attach fix/ })).toHaveCount(0);
   await graph.screenshot('light-strange');

@@ -49,7 +49,7 @@ test('G1: switched, moved, edited, taken back and copied by mouse', async ({
   page
 }) => {
   const graph = await graphOf(page, TWO);
-  await graph.tab('Overrides 2').click();
+  await graph.showTab('Overrides 2');
   const rows = graph.panel.locator('.workbench-Override');
   const pills = rows.locator('.workbench-Pill');
   await expect(pills).toHaveText(['scale ×3', 'scale ×5']);
@@ -177,7 +177,7 @@ test('a check says what is changed on purpose, and captions what is in force', a
 }) => {
   const graph = await graphOf(page, 'net.override("tanh", "0 * d")');
   const check = graph.panel.locator('.workbench-GradientCheck');
-  await graph.tab('Checks').click();
+  await graph.showTab('Checks');
   await graph.button('Check gradients').click();
   await expect(check.locator('.workbench-Hint')).toHaveText(
     'Nothing is wrong. Overrides (scale ×0) change W by 100 %, b by 100 % on purpose.',
@@ -212,7 +212,7 @@ test('a check says what is changed on purpose, and captions what is in force', a
   await graph.screenshot('light-jacobian-override');
   await page.theme.setDarkTheme();
   await graph.screenshot('dark-jacobian-override');
-  await graph.tab('Checks').click();
+  await graph.showTab('Checks');
   await graph.button('Plot the errors').click();
   await expect(drawer.locator('.workbench-Caption')).toContainText('on purpose');
   await graph.screenshot('dark-changed');
@@ -256,7 +256,7 @@ test('G1: a rule for one step of a loop, by mouse, in the light and in the dark'
   await graph.button('Apply').click();
   await expect(graph.tab('Overrides 1')).toBeVisible();
   expect(await print(page, ONE_STEP)).toBe('True');
-  await graph.tab('Overrides 1').click();
+  await graph.showTab('Overrides 1');
   await expect(graph.panel.locator('.workbench-Override')).toContainText('in step 1');
   await page.theme.setDarkTheme();
   await graph.screenshot('dark-steps');

@@ -38,7 +38,7 @@ test('a training is watched, scrubbed back, and its NaN is found', async ({ page
   await expect(strip).toBeHidden();
   await page.notebook.runCell(2, true);
   await expect(strip).toBeVisible();
-  await expect(strip.getByRole('status')).toHaveText('202 steps');
+  await expect(strip.getByRole('status')).toHaveText(/^202 steps · \d+ kept, .*B$/);
 
   // The inspector has the node's norms over the steps.
   const node = await graph.node('w');
@@ -70,12 +70,144 @@ test('a training is watched, scrubbed back, and its NaN is found', async ({ page
   const mark = strip.getByRole('button', { name: /^Step 201: NaN|^Step 201: inf/ });
   await mark.click();
   await expect(strip.getByRole('status')).toHaveText('step 201 of 202');
-  // The norms of a past run tell of infinity, and of no count.
+  // All of the step is there: the count of its entries too.
   await expect(graph.banner).toContainText('Infinity starts at log, line 3');
-  await expect(graph.banner).not.toContainText('entries');
+  await expect(graph.banner).toContainText('entries');
   await graph.screenshot('timeline-nan');
 
   await strip.getByRole('button', { name: 'Live' }).click();
-  await expect(strip.getByRole('status')).toHaveText('202 steps');
+  await expect(strip.getByRole('status')).toHaveText(/^202 steps · \d+ kept, .*B$/);
   await expect(graph.panel.locator('.workbench-PastRun')).toHaveCount(0);
+});
+
+const SPRINGS = `%load_ext workbench
+import numpy as np
+import workbench as wb
+w = np.array([0.5, 2.0, 3.0])`;
+
+// The first step is far too long: at the second the logarithm is of a negative number.
+const LOGS = `%%autodiff loss --wrt w --name fit
+h = np.log(w)
+loss = np.sum(h ** 2) + np.sum(w)`;
+
+const DIVERGE = `v = w
+for step in range(120): fit.run(w=v); v = v - 5.0 * fit.grads["w"]`;
+
+const AGAIN = `again = fit.at(1)
+print(again.override("loss", "0.01 * d"))
+v = w
+for step in range(119): v = v - 5.0 * again.grads["w"]; again.run(w=v)`;
+
+for (const [theme, width, height] of [
+  ['light', 1400, 900],
+  ['dark', 1000, 700]
+] as const) {
+  test(`a training that breaks at step 2 is found and mended, ${theme}`, async ({ page }) => {
+    test.setTimeout(240_000);
+    await page.setViewportSize({ width, height });
+    if (theme === 'dark') {
+      await page.theme.setDarkTheme();
+    }
+    await page.notebook.createNew('breaks.ipynb');
+    await kernelReady(page);
+    await page.notebook.setCell(0, 'code', SPRINGS);
+    await page.notebook.addCell('code', LOGS);
+    await page.notebook.addCell('code', DIVERGE);
+    for (const cell of [0, 1]) {
+      await page.notebook.runCell(cell, true);
+    }
+    const graph = new GraphOnPage(page);
+    await graph.ready();
+    await graph.live();
+    await page.notebook.runCell(2, true);
+    await expect(graph.banner).toContainText('NaN since step 2 of 120: log, line 2');
+    await graph.screenshot(`breaks-${theme}-live`);
+
+    // There everything is of step 2: numbers, what is inside, the doctor.
+    await graph.banner.getByRole('button', { name: 'Go there' }).click();
+    const strip = graph.panel.locator('.workbench-Runs');
+    await expect(strip.getByRole('status')).toHaveText('step 2 of 120');
+    await expect(graph.banner).toContainText('NaN starts at h = log, line 2: 2 of 3 entries');
+    const value = await print(page, 'print(fit.at(2).values["w"])');
+    const node = await graph.node('w');
+    await graph.click(node);
+    const numbers = graph.panel.locator('.workbench-NodeNumbers').first();
+    await expect(numbers).toContainText(value.trim());
+    await graph.banner.getByRole('button', { name: 'Diagnose' }).click();
+    const doctor = graph.panel.locator('.workbench-Doctor');
+    await expect(doctor).toContainText('1 finding', { timeout: 30_000 });
+    await expect(doctor).toContainText('log');
+    await expect(doctor).not.toContainText('w holds');
+    await graph.screenshot(`breaks-${theme}-doctor`);
+
+    // Back to the present, which was asked nothing.
+    await strip.getByRole('button', { name: 'Live' }).click();
+    await expect(doctor).not.toContainText('1 finding');
+
+    // Run again from step 1 with another gradient: a session of its own, compared.
+    await page.notebook.addCell('code', AGAIN);
+    await page.notebook.runCell(3, true);
+    await page.notebook.addCell('code', 'print(again.timeline.first_bad, fit.compare(again))');
+    await page.notebook.runCell(4, true);
+    const told = (await page.notebook.getCellTextOutput(4))?.join('') ?? '';
+    expect(told, 'the branch is well').toContain('None <session fit → now');
+
+    // Without the kernel what was seen stays, step 2 among it.
+    await page.evaluate(async () => {
+      const manager = window.jupyterapp.serviceManager.sessions;
+      await manager.shutdownAll();
+    });
+    await expect(graph.banner).toContainText('the last state');
+    await graph.banner.getByRole('button', { name: 'Go there' }).click();
+    await expect(strip.getByRole('status')).toContainText('step 2 of 120');
+    await expect(numbers).toBeAttached();
+    await graph.screenshot(`breaks-${theme}-gone`);
+  });
+}
+
+const SCAN = `%%autodiff end --wrt a --name decay
+def step(h, a):
+    return np.tanh(a * h)
+path = wb.scan(step, initial=[np.ones(2)], non_sequences=[a], n_steps=5)
+end = np.sum(path[-1])`;
+
+test('a scan is looked into at each of 30 runs', async ({ page }) => {
+  test.setTimeout(180_000);
+  await page.notebook.createNew('scans.ipynb');
+  await kernelReady(page);
+  await page.notebook.setCell(0, 'code', `${SPRINGS}\na = np.array([0.5, 0.9])`);
+  await page.notebook.addCell('code', SCAN);
+  await page.notebook.addCell(
+    'code',
+    'for k in range(30): value = decay.run(a=np.array([0.5, 0.9]) + k / 10)'
+  );
+  for (const cell of [0, 1]) {
+    await page.notebook.runCell(cell, true);
+  }
+  const graph = new GraphOnPage(page);
+  await graph.ready();
+  await graph.live();
+  await page.notebook.runCell(2, true);
+  const scan = await graph.node('path');
+  await graph.click(scan);
+  await graph.panel.getByRole('button', { name: 'Look inside' }).click();
+  const inside = graph.panel.locator('.workbench-Inside');
+  await expect(inside).toBeVisible();
+  const slider = graph.panel.locator('.workbench-Runs').getByRole('slider', { name: 'Run' });
+  const table = graph.panel.locator('.workbench-Pane .workbench-NodeNumbers').last();
+  for (const run of [4, 11]) {
+    await slider.fill(String(run));
+    const told = await print(
+      page,
+      `print(decay.at(${run + 1}).open_inside([(decay.nodes.find("path"), 0)]).forward.graph.nodes[-1].value)`
+    );
+    await inside.locator('canvas').first().focus();
+    await expect(inside).toBeVisible();
+    await expect(
+      graph.panel.locator('.workbench-Runs').getByRole('status')
+    ).toHaveText(`step ${run + 1} of 30`);
+    expect(told.trim()).toMatch(/^\[/);
+  }
+  await expect(table).toBeAttached();
+  await graph.screenshot('scan-inside-past');
 });

@@ -76,7 +76,7 @@ test('the stores of a loop are one card, which opens', async ({ page, tmpPath })
   await graph.ready();
   await graph.live();
   const tree = graph.panel.locator('.workbench-Cell > * > .workbench-Tree');
-  await expect(tree).toContainText('loop ×39 · line 5');
+  await expect(tree).toContainText('loop, line 5, 39 steps');
   await graph.screenshot('light-stores');
 
   const stores = tree.locator('[data-node]').filter({ hasText: 'index_set' });

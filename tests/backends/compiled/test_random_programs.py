@@ -17,6 +17,7 @@ from tests.backends.compiled.accuracy import check_accuracy
 from tests.backends.compiled.mixed_programs import MixedProgram, mixed_programs
 from tests.backends.compiled.programs import compile_graph, list_machines, trace
 from workbench.backends.compiled import program as compiled
+from workbench.backends.compiled import strips
 from workbench.backends.numpy import compile
 from workbench.core.graph import Graph
 from workbench.core.types import spec_of
@@ -29,8 +30,11 @@ def run_compiled(graph: Graph, args: Sequence[Any], width: int = 0) -> Any:
     None if a dtype or length depends on values, so that NumPy runs the program.
     """
     machines = list_machines()
-    # Small enough that a few entries are shared, and reduced in pieces.
-    with mock.patch.multiple(compiled, LARGE=8, PIECE=4):
+    # Small enough that a few entries are shared, cut into strips, reduced in pieces.
+    with (
+        mock.patch.multiple(compiled, LARGE=8, PIECE=4),
+        mock.patch.multiple(strips, STRIP=8, LEAST_RUN=8, FEW_STRIPS=1),
+    ):
         function = compile_graph(graph, args, machines[width % len(machines)])
     made: list[list[Any]] = []
     for count in ("1", "2", "3"):

@@ -13,7 +13,7 @@ import scipy.stats
 
 import workbench as wb
 import workbench.scipy.linalg as wl
-from workbench.checks.doctor import inner_nodes, matrices
+from workbench.checks.doctor import matrices
 from workbench.scipy.sparse.linalg import spsolve
 
 Rng = np.random.Generator
@@ -361,13 +361,13 @@ def test_only_ops_that_hold_a_matrix_are_recorded(
     rules = {"vjp": lambda node, g: g} if ruled else {}
     graph = wb.OpFromGraph([s], [inner(2 * s)], **rules)
     recorded = []
-    record = inner_nodes.record_inside
+    record = matrices.record_inside
 
     def counted(node: Any) -> Any:
         recorded.append(node)
         return record(node)
 
-    monkeypatch.setattr(inner_nodes, "record_inside", counted)
+    monkeypatch.setattr(matrices, "record_inside", counted)
     found = wb.diagnose(lambda x: graph(x), np.float64(4))
     assert bool(recorded) == holds
     assert len(found) == holds

@@ -13,7 +13,7 @@ import pytest
 import workbench as wb
 from tests.jupyter.page import Page
 from workbench.errors import SnapshotError
-from workbench.session import timeline
+from workbench.session import kept_inputs, timeline
 from workbench.session.wire import (
     encode_moments,
     read_saved,
@@ -46,7 +46,6 @@ def test_a_run_is_shown_with_its_own_overrides() -> None:
     run(session, 1.0)
     session.override("tanh", "0.5 * d")
     run(session, 1.0)
-    assert "overrides" not in take_moment(session, 2).header, "they are those of now"
     session.override("sum", "3 * d")
     shown = take_snapshot(session)
     for step, labels in ((1, []), (2, ["scale ×0.5"])):
@@ -64,7 +63,48 @@ def test_a_run_is_shown_with_its_own_overrides() -> None:
         read_saved(json.loads(json.dumps(saved)))
 
 
-def test_a_norm_tells_of_no_count() -> None:
+def test_of_a_run_without_inputs_the_norms_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kept_inputs, "MOST_BYTES", 0)
+    session = make("model")
+    run(session, 1.0)
+    session.override("tanh", "0.5 * d")
+    run(session, 1.0, 2.0)
+    told = take_moment(session, 2)
+    assert not told.extra["whole"]
+    assert "overrides" not in told.header, "they are those of now"
+    assert (told.header["check"], told.header["profile"]) == (None, None)
+    assert take_moment(session, 1).header["overrides"] == []
+    assert take_moment(session, 3).extra["whole"], "the last one is there anyway"
+
+
+def test_what_was_found_of_the_present_is_nobodys_at_a_run() -> None:
+    session = make("model")
+    run(session, 0.5, 1.0, 2.0)
+    session.override("tanh", "0.5 * d")
+    session.check()
+    session.diagnose()
+    session.profile()
+    told = take_moment(session, 2)
+    for what in ("check", "findings", "profile"):
+        assert told.header[what] is None
+    now = take_snapshot(session)
+    names = [column["name"] for column in told.columns]
+    blank = dict(zip(names, told.buffers, strict=True))
+    for name in ("true_stats", "true_edge_norm", "check_ratio", "rule_time"):
+        assert name in now.columns
+        assert np.isnan(blank[name]).all(), name
+        assert blank[name].size == now.columns[name].size
+    assert (blank["check"] == 0).all()
+    assert (blank["value_step"] == -1).all()
+    fit = {n: c for n, c in now.columns.items() if n not in blank}
+    unlike = [n for n in fit if n.endswith(("_stats", "_norm", "change", "override"))]
+    assert unlike == [], "all that depends on values or rules is told"
+
+
+def test_a_norm_tells_of_no_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_inputs, "MOST_BYTES", 0)
     session = make("model")
     run(session, np.inf, np.nan, 1e200, 1.0)
     bad = {}

@@ -86,6 +86,25 @@ def test_a_moment_is_the_picture_as_it_was(model: wb.Session) -> None:
         assert extra["step"] == step
         assert header["output_value"] == then.header["output_value"]
         names = [column["name"] for column in listed]
+        assert {"value_stats", "grad_stats", "edge_norm"} <= set(names)
+        for name, column in zip(names, buffers, strict=True):
+            np.testing.assert_array_equal(column, then.columns[name], name)
+
+
+def test_the_norms_of_a_moment_are_those_of_the_picture(
+    model: wb.Session,
+) -> None:
+    model.timeline.inputs.budget = 0
+    pictures = {}
+    for step, value in enumerate((1.5, 2.0, -1.0, 3.0), 1):
+        run(model, value)
+        pictures[step] = take_snapshot(model)
+    for step in (1, 2, 3):
+        then = pictures[step]
+        _, header, listed, buffers, extra = take_moment(model, step)
+        assert (extra["step"], extra["whole"]) == (step, False)
+        assert header["output_value"] == then.header["output_value"]
+        names = [column["name"] for column in listed]
         for name, column in zip(names, buffers, strict=True):
             old = then.columns[name]
             if name == "edge_norm":

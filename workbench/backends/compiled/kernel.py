@@ -91,11 +91,18 @@ def find_combination(node: Tensor) -> Combination:
 
 
 class Reduction(NamedTuple):
-    """A reduction of one value of a kernel, into a view without the reduced axes."""
+    """A reduction of one value of a kernel, into a view without the reduced axes.
+
+    Attributes
+    ----------
+    adds
+        It is combined with what lies there, which otherwise it takes the place of.
+    """
 
     node: Tensor
     source: int
     view: View
+    adds: bool = False
 
 
 class IndexAxis(NamedTuple):
@@ -235,6 +242,13 @@ class Kernel:
         """The buffers that the kernel reads or writes."""
         found = {view.buffer for view in self.views}
         return found | {self.flag} if self.flag >= 0 else found
+
+    @property
+    def written(self) -> set[int]:
+        """The buffers that the kernel writes."""
+        views = [view for _, view in self.stores]
+        views += [x.view for x in self.reductions]
+        return {v.buffer for v in (*views, *(x.address.view for x in self.scatters))}
 
     @property
     def addressed(self) -> set[int]:

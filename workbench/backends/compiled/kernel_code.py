@@ -308,7 +308,8 @@ class _KernelWriter:
             self.reduction_places, self.kernel.reductions, strict=True
         ):
             steps = self.kernel.steps[place]
-            if level < self.inner and steps[level] == 0 and all(steps[:level]):
+            first = level < self.inner and steps[level] == 0 and all(steps[:level])
+            if first and not one.adds:
                 self._fill(place, one, level)
         if level == self.inner:
             self._write_inner()
@@ -579,7 +580,7 @@ class _KernelWriter:
             if self.count > 1 and kernel.steps[place][-2] == 0:
                 entries, pointers = [self._fold(combine, entries)], pointers[:1]
             for (pointer, step), entry in zip(pointers, entries, strict=True):
-                if not all(kernel.steps[place]):
+                if one.adds or not all(kernel.steps[place]):
                     kept = b.load(pointer, one.view.kind, step, mask)
                     entry = self._fold(combine, [kept, entry])
                 b.store(pointer, entry, step, mask)
@@ -685,7 +686,7 @@ class _KernelWriter:
                 by //= 2
             parts.append(b.first(part))
         pointer = self.pointers[place]
-        direct = all(self.kernel.steps[place][:-1])
+        direct = all(self.kernel.steps[place][:-1]) and not one.adds
         lanes, b.lanes = b.lanes, 1
         if not direct:
             kept = b.load(pointer, one.view.kind, 0, None)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.backends.compiled import steps
-from workbench.backends.compiled.builder import Builder
+from workbench.backends.compiled.builder import Builder, Value
 from workbench.backends.compiled.kernel import View
 from workbench.backends.compiled.kernel_code import write_kernel, write_zeros
 from workbench.backends.compiled.machine import Machine
@@ -101,6 +101,8 @@ def write_step(
         return _LoopWriter(machine, name, step, plan).write(), [(name, 0)]
     if isinstance(step, steps.ChoiceStep):
         return _ChoiceWriter(machine, name, step, plan).write(), [(name, 0)]
+    if isinstance(step, steps.StripStep):
+        return _StripWriter(machine, name, step, plan).write(), [(name, step.rounds)]
     raise CompilerError(f"{step.node.op.name} is a call of NumPy.")
 
 
@@ -108,7 +110,11 @@ class _Writer:
     """The text of a step that holds programs, during its construction."""
 
     def __init__(
-        self, machine: Machine, name: str, step: steps.NestedStep, plan: steps.Plan
+        self,
+        machine: Machine,
+        name: str,
+        step: steps.NestedStep | steps.StripStep,
+        plan: steps.Plan,
     ) -> None:
         self.machine = machine
         self.function = name
@@ -146,6 +152,10 @@ class _Writer:
         if offset == 0:
             return pointer
         return self.emit(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+
+    def find_row(self, base: str, t: str, size: int) -> str:
+        """Return where a row begins, one of rows of so many bytes."""
+        return self.move(base, self.emit(f"mul i64 {t}, {size}"))
 
     def read_table(self, place: int, table: str = "%table") -> str:
         """Return the pointer in a place of a table."""
@@ -264,6 +274,72 @@ class _ChoiceWriter(_Writer):
         return self.finish()
 
 
+class _StripWriter(_Writer):
+    """Strips: the table of their steps points to other rows for each.
+
+    The range is of the strips of one piece, which has a part of the frame.
+    """
+
+    def __init__(
+        self, machine: Machine, name: str, step: steps.StripStep, plan: steps.Plan
+    ) -> None:
+        super().__init__(machine, name, step, plan)
+        self.step = step
+
+    def write(self) -> list[Builder]:
+        """Write the function."""
+        step, b = self.step, self.b
+        size = -(-max(map(place_buffers, step.programs)) // steps.LINE) * steps.LINE
+        self.reserve(step.pieces * size)
+        piece = self.emit(f"udiv i64 %lo, {step.piece}")
+        self.frame = self.find_row(self.frame, piece, size)
+        bases = [self.read_table(outer) for outer, _, _ in step.links]
+        sums = [
+            self.find_row(
+                self.read_table(outer), piece, step.programs[0].buffers[i].size
+            )
+            for outer, i in step.sums
+        ]
+        first, start = step.rounds - len(step.programs) + 1, "%lo"
+        for k, plan in enumerate(step.programs):
+            program = steps.InnerProgram(plan, ())
+            calls = self.write_program(program, f"{self.function}_{k}")
+            table = self.make_table(program, 0)
+            for base, (_, i, _) in zip(bases, step.links, strict=True):
+                self.write_table(i, base, table)
+            for pointer, (_, i) in zip(sums, step.sums, strict=True):
+                self.write_table(i, pointer, table)
+            if k == 0:
+                self._fill_sums(table)
+
+            def run_strip(
+                i: str,
+                carried: list[Value],
+                calls: Sequence[Call] = calls,
+                table: str = table,
+            ) -> list[Value]:
+                for base, (_, place, stride) in zip(bases, step.links, strict=True):
+                    if stride:
+                        self.write_table(place, self.find_row(base, i, stride), table)
+                self.call_program(calls, table)
+                return carried
+
+            end = "%hi"
+            if k == 0 and first < step.rounds:
+                less = b.emit(f"icmp slt i64 %hi, {first}", "b1").text
+                end = self.emit(f"select i1 {less}, i64 %hi, i64 {first}")
+            b.loop(start, end, 1, run_strip)
+            start = str(first)
+        return self.finish()
+
+    def _fill_sums(self, table: str) -> None:
+        """Fill what the strips add to."""
+        for k, kernel in enumerate(self.step.fills):
+            name = f"{self.function}_fill{k}"
+            self.builders.append(write_kernel(self.machine, name, kernel))
+            self.call_program([(name, kernel.lengths[0])], table)
+
+
 class _LoopWriter(_Writer):
     """A loop: the table of its step is filled anew for each."""
 
@@ -358,7 +434,7 @@ class _LoopWriter(_Writer):
             t = self.emit(f"sub i64 {last}, {k}")
         leaves = self.leaves[what.consts : what.consts + what.seqs]
         for (base, view), leaf in zip(seqs, leaves, strict=True):
-            self.write_table(leaf, self._row(base, t, view.strides[0]), table)
+            self.write_table(leaf, self.find_row(base, t, view.strides[0]), table)
         return t
 
     def _run_round(
@@ -550,9 +626,6 @@ class _LoopWriter(_Writer):
                 fixed[number] = self.read_table(i)
         return fixed
 
-    def _row(self, base: str, t: str, size: int) -> str:
-        return self.move(base, self.emit(f"mul i64 {t}, {size}"))
-
     def _make_room(self, k: str, fixed: dict[int, str]) -> None:
         """Let the memory of growing results have room for one more row."""
         for number in self.step.states:
@@ -570,12 +643,12 @@ class _LoopWriter(_Writer):
         buffers = self.body.buffers
         pointers: dict[int, str] = {}
         for place, number in targets.results.items():
-            pointers[place] = self._row(fixed[number], t, buffers[place].size)
+            pointers[place] = self.find_row(fixed[number], t, buffers[place].size)
         turn = self.emit(f"and i64 {k}, 1") if targets.turns else ""
         for place, spot in targets.spots.items():
             pointer = self.move(self.frame, spot)
             if place in targets.turns:
-                pointer = self._row(pointer, turn, targets.turns[place])
+                pointer = self.find_row(pointer, turn, targets.turns[place])
             pointers[place] = pointer
         for place, pointer in pointers.items():
             self.write_table(place, pointer, table)
@@ -585,7 +658,7 @@ class _LoopWriter(_Writer):
             if number in self.step.states:
                 base = self.emit(f"load ptr, ptr {base}, align 8")
             size = buffers[place].size
-            copies.append((self._row(base, t, size), pointers[place], size))
+            copies.append((self.find_row(base, t, size), pointers[place], size))
         return copies
 
     def _write_marks(self, t: str, table: str, fixed: dict[int, str]) -> None:
@@ -600,7 +673,7 @@ class _LoopWriter(_Writer):
             if kind == "marks" and number in fixed:
                 leaf = self.leaves[what.consts + what.seqs + carry]
                 size = self.body.buffers[leaf].size
-                target = self._row(fixed[number], row, size)
+                target = self.find_row(fixed[number], row, size)
                 self.copy(target, self.read_table(leaf, table), size)
         self.b.line(f"br label %{go_on}")
         self.begin(go_on)

@@ -53,7 +53,6 @@ from workbench.backends.compiled.steps import (
     find_domain,
     find_start,
     is_number,
-    list_buffers,
     list_specs,
     pack_strides,
     read_spec,
@@ -107,7 +106,7 @@ class _Lowering(Plan):
         self.outputs = [self._read(y) for y in graph.outputs]
         if nested:
             self._own_outputs()
-        self._find_lifetimes()
+        self.find_lifetimes()
 
     # Steps
 
@@ -629,14 +628,3 @@ class _Lowering(Plan):
                 self.steps.append(MoveStep(self.graph.leaves[0], -1, (copy,)))
                 taken[source] = target
             self.outputs[k] = taken[source]
-
-    def _find_lifetimes(self) -> None:
-        for number, step in enumerate(self.steps):
-            for place in list_buffers(step):
-                buffer = self.buffers[place]
-                if buffer.first < 0:
-                    buffer.first = number
-                buffer.last = number
-        for y in self.outputs:
-            if isinstance(y, View):
-                self.buffers[y.buffer].last = len(self.steps)

@@ -27,12 +27,18 @@ class ProductStep(NamedTuple):
     """Products of matrices: ``out = a @ b``.
 
     The last two axes are those of the matrices; the others are the same for all views.
+
+    Attributes
+    ----------
+    adds
+        The product is added to what lies there; BLAS computes it then.
     """
 
     node: Tensor
     a: View
     b: View
     out: View
+    adds: bool = False
 
     @property
     def rounds(self) -> int:
@@ -157,7 +163,7 @@ def write_product(machine: Machine, name: str, step: ProductStep) -> Builder:
 
     The range is of the first axis of what stands in front of the matrices.
     """
-    small = is_small(step.a, step.b)
+    small = not step.adds and is_small(step.a, step.b)
     b = Builder(machine, 1)
     b.lines = [f"define void @{name}(ptr %table, i64 %lo, i64 %hi) {{", "start:"]
     pointers = []
@@ -206,8 +212,10 @@ class _BlasCall:
             raise CompilerError(f"BLAS does not multiply such arrays: {step}.")
         (left_turned, left_step), (right_turned, right_step) = found, other
         m, k, n = left.rows, left.columns, right.columns
-        self.kind = kind
-        one, zero = self._keep_number("1.0"), self._keep_number("0.0")
+        self.kind, self.adds = kind, step.adds
+        one = self._keep_number("1.0")
+        before = one if step.adds else self._keep_number("0.0")
+        #: How many bytes of zeros a product of a vector is added to.
         self.zeros = 0
         if n == 1:
             self._set_vector(left, 0, 1, right.row if k > 1 else size, one)
@@ -221,7 +229,7 @@ class _BlasCall:
         sizes = [self._keep("i32", str(x)) for x in (n, m, k)]
         steps = [self._keep("i32", str(x)) for x in (right_step, left_step, max(n, 1))]
         self.given: list[str | int] = [
-            *letters, *sizes, one, 1, steps[0], 0, steps[1], zero, 2, steps[2],
+            *letters, *sizes, one, 1, steps[0], 0, steps[1], before, 2, steps[2],
         ]  # fmt: skip
 
     def _set_vector(
@@ -242,7 +250,7 @@ class _BlasCall:
             self._keep("i32", str(stride // size)), one, 2, self._keep("i32", "1"),
         ]  # fmt: skip
         # Added to zeros: some versions multiply what lies there by 0, NaN too.
-        self.zeros = x.rows * size
+        self.zeros = 0 if self.adds else x.rows * size
 
     def write(self, pointers: list[str]) -> None:
         """Write the call for matrices that begin at these pointers."""

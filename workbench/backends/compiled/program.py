@@ -54,9 +54,11 @@ from workbench.backends.compiled.steps import (
     LoopStep,
     MoveStep,
     Rows,
+    StripStep,
     find_start,
     is_plain,
 )
+from workbench.backends.compiled.strips import cut_strips
 from workbench.backends.compiled.systems import SystemStep
 from workbench.backends.compiled.target import Processor
 from workbench.backends.compiled.ufuncs import PREFIX, has_error_settings
@@ -166,6 +168,7 @@ class Program:
     ) -> None:
         machine = get_machine() if machine is None else machine
         self.plan = plan = lower(graph, Processor(machine))
+        cut_strips(plan)
         self._machine = machine
         self._builders: list[Builder] = []
         self._extra: list[str] = []
@@ -250,6 +253,10 @@ class Program:
                     self._runs.append(Native(name, calls[0][1], piece, (number,)))
                 else:
                     self._pending += [(f, rounds, number) for f, rounds in calls]
+            elif isinstance(step, StripStep):
+                self._builders += write_step(machine, name, step, plan)[0]
+                self._close_run()
+                self._runs.append(Native(name, step.rounds, step.piece, (number,)))
             elif isinstance(step, MoveStep):
                 if step.zeros >= 0:
                     size = plan.buffers[step.zeros].size
@@ -416,10 +423,7 @@ class Program:
             If NumPy must run the program for these inputs, which has the words for
             what is wrong with them.
         """
-        try:
-            frame = self._frames.pop()
-        except IndexError:
-            frame = self._make_frame()
+        frame = self._take_frame()
         table, block = frame.table, frame.block
         bases = self._constants | frame.numbers
         for i, place, dtype in self._inputs:
@@ -475,8 +479,12 @@ class Program:
             self._frames.append(frame)
         return results
 
-    def _make_frame(self) -> Frame:
+    def _take_frame(self) -> Frame:
         """Return memory for a call, with all addresses that each call has alike."""
+        try:
+            return self._frames.pop()
+        except IndexError:
+            pass
         frame = Frame(self._size, self._numbers)
         if frame.block is None and self._size:
             frame.block = take_block(self._pool, self._size)[0]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +63,20 @@ class Plan:
     def is_native(self) -> bool:
         """True if no step calls NumPy."""
         return not any(isinstance(step, HostStep) for step in self.steps)
+
+    def find_lifetimes(self) -> None:
+        """Find the steps that use each buffer first and last."""
+        for buffer in self.buffers:
+            buffer.first = buffer.last = -1
+        for number, step in enumerate(self.steps):
+            for place in list_buffers(step):
+                buffer = self.buffers[place]
+                if buffer.first < 0:
+                    buffer.first = number
+                buffer.last = number
+        for y in self.outputs:
+            if isinstance(y, View):
+                self.buffers[y.buffer].last = len(self.steps)
 
 
 class Buffer:
@@ -169,9 +184,50 @@ class ChoiceStep(NamedTuple):
     frame: int
 
 
+class StripStep(NamedTuple):
+    """Steps that run on a few rows of long arrays at a time; see `strips`.
+
+    Attributes
+    ----------
+    nodes
+        What they compute.
+    rounds, piece, pieces
+        How many strips there are, how many make a piece, and how many pieces that are.
+    programs
+        The plan of the steps of a strip, and that of the last one if it is shorter.
+        Their buffers have the same places.
+    fills
+        Kernels that prepare what the strips of a piece add to.
+    links
+        A buffer outside, the place inside that points to rows of it, and how many bytes
+        further the next strip lies.
+    sums
+        A buffer outside of the results of all pieces, and the place inside of one.
+    frame
+        The buffer of what lies between the steps, of each piece.
+    """
+
+    nodes: tuple[Tensor, ...]
+    rounds: int
+    piece: int
+    pieces: int
+    programs: tuple[Plan, ...]
+    fills: tuple[Kernel, ...]
+    links: tuple[tuple[int, int, int], ...]
+    sums: tuple[tuple[int, int], ...]
+    frame: int
+
+
 NestedStep = LoopStep | ChoiceStep
 Step = (
-    KernelStep | ProductStep | SystemStep | MoveStep | HostStep | LoopStep | ChoiceStep
+    KernelStep
+    | ProductStep
+    | SystemStep
+    | MoveStep
+    | HostStep
+    | LoopStep
+    | ChoiceStep
+    | StripStep
 )
 
 
@@ -292,6 +348,8 @@ def count_work(plan: Plan) -> float:
             work += steps * (1 + count_work(step.program.plan))
         elif isinstance(step, ChoiceStep):
             work += max(count_work(program.plan) for program in step.programs)
+        elif isinstance(step, StripStep):
+            work += step.rounds * count_work(step.programs[0])
     return work
 
 
@@ -314,11 +372,41 @@ def list_buffers(step: Step) -> list[int]:
         views = [x.view if isinstance(x, Rows) else x for x in step.operands]
         views += [x.length for x in rows if x.length is not None]
         return [*(v.buffer for v in views), *step.results, step.frame]
+    if isinstance(step, StripStep):
+        return [*(x[0] for x in step.links), *(i for i, _ in step.sums), step.frame]
     return [
         *(x.buffer for x in step.operands if isinstance(x, (View, Held))),
         *(v.buffer for x in step.operands if isinstance(x, Rows) for v in x if v),
         *step.results,
     ]
+
+
+def list_written(step: Step) -> list[int]:
+    """Return the buffers that a step writes, or may write."""
+    if isinstance(step, (KernelStep, MoveStep)):
+        kernels = step.parts if isinstance(step, MoveStep) else (step.kernel,)
+        found = {i for kernel in kernels for i in kernel.written}
+        zeros = step.zeros if isinstance(step, MoveStep) else -1
+        return sorted(found | {zeros} if zeros >= 0 else found)
+    if isinstance(step, ProductStep):
+        return [step.out.buffer]
+    if isinstance(step, HostStep):
+        return [*step.results]
+    if isinstance(step, (LoopStep, ChoiceStep)):
+        return [*step.results, step.frame]
+    return list_buffers(step)
+
+
+def count_users(steps: Iterable[Step]) -> dict[int, int]:
+    """Return how many steps use each buffer."""
+    return Counter(i for step in steps for i in {*list_buffers(step)})
+
+
+def list_nodes(step: Step) -> tuple[Tensor, ...]:
+    """Return the nodes that a step computes."""
+    if isinstance(step, KernelStep):
+        return (*step.kernel.nodes, *(one.node for one in step.kernel.reductions))
+    return step.nodes if isinstance(step, StripStep) else (step.node,)
 
 
 # Operands, as steps find them

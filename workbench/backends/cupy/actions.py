@@ -33,6 +33,7 @@ from workbench.backends.compiled.steps import (
     Step,
     count_work,
     is_plain,
+    list_nodes,
     pack_strides,
     plan_choice,
     plan_loop,
@@ -669,7 +670,7 @@ class _Writer:
             if self._is_cheap(step, inside):
                 return self.write_both(step, plan, inside)
             return [ChoiceAction(step, plan, inside)]
-        raise CompilerError(f"{step.node.op.name} is a step of LAPACK.")
+        raise CompilerError(f"{list_nodes(step)[0].op.name} is a step of LAPACK.")
 
     def _is_cheap(self, step: ChoiceStep, inside: Sequence[Sequence[Action]]) -> bool:
         """Return whether both branches take less than a wait for the condition.

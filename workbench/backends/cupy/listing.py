@@ -18,6 +18,7 @@ from workbench.backends.compiled.steps import (
     MoveStep,
     Plan,
     Step,
+    list_nodes,
 )
 from workbench.backends.cupy.actions import find_call
 from workbench.backends.cupy.kernel_code import write_launches
@@ -169,22 +170,20 @@ def _describe_step(
 ) -> PlannedStep:
     """Return a step with its launches."""
     number = len(plan.buffers)
-    nodes: tuple[Tensor, ...]
-    note = ""
+    nodes, note = list_nodes(step), ""
     if isinstance(step, KernelStep):
         kind, launches = "kernel", write_launches(step.kernel, plan, device)
-        nodes = (*step.kernel.nodes, *[one.node for one in step.kernel.reductions])
     elif isinstance(step, MoveStep):
-        kind, nodes = "copy", (step.node,)
+        kind = "copy"
         launches = [
             x for part in step.parts for x in write_launches(part, plan, device)
         ]
     elif isinstance(step, LoopStep):
-        kind, nodes, launches = "loop", (step.node,), []
+        kind, launches = "loop", []
         note = "launched step by step"
     else:
         names = {ProductStep: "product", ChoiceStep: "choice"}
-        kind, nodes, launches = names.get(type(step), "CuPy"), (step.node,), []
+        kind, launches = names.get(type(step), "CuPy"), []
         if isinstance(step, ChoiceStep):
             note = "one of two branches, or both and a selection if they are short"
         elif isinstance(step, HostStep) and find_call(step, plan, device.kinds):

@@ -31,7 +31,6 @@ from workbench.checks.doctor import (
     matrices,
     values,
     vanishing,
-    vectors,
     zeros,
 )
 from workbench.checks.doctor.case import Case, hold_on_host, is_leaf
@@ -426,7 +425,7 @@ DOCTORS = (
     ),
     Doctor(
         "vectors of repeated values",
-        vectors.find_undetermined_vectors,
+        matrices.find_undetermined_vectors,
         {
             "undetermined": Kind(
                 "vectors of repeated eigenvalues or singular values, which rounding"

@@ -30,7 +30,7 @@ from workbench.checks.doctor.edits import widen_operand
 from workbench.checks.doctor.equivalence import is_finite_in_float64
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import CAUSE, find_form
-from workbench.checks.doctor.vectors import WRONG
+from workbench.checks.doctor.matrices import WRONG
 from workbench.core import walk
 from workbench.core.formatting import format_number
 from workbench.core.tensor import Tensor, value_of

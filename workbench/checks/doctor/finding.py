@@ -165,6 +165,8 @@ class Findings(Sequence[Finding]):
         What was not looked at, since it was stopped or its budget was spent.
     budget
         The seconds that the search could take; None: no limit.
+    step
+        The run of a session that was examined; None for what it is now.
     """
 
     found: tuple[Finding, ...]
@@ -172,6 +174,7 @@ class Findings(Sequence[Finding]):
     stopped: bool = False
     unchecked: tuple[Unchecked, ...] = ()
     budget: float | None = None
+    step: int | None = None
 
     def describe_unchecked(self) -> list[str]:
         """Return texts on the parts that were not looked at, one for each reason."""

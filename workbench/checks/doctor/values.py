@@ -17,23 +17,21 @@ import numpy as np
 
 from workbench.checks.doctor import explanation, forms
 from workbench.checks.doctor.case import (
+    DEPTH,
+    MOST,
     Case,
+    LoopRun,
     SweepStep,
     count_nonfinite,
+    holds_ops,
     is_finite,
     is_leaf,
+    lift_finding,
     name_nonfinite,
+    unfold_node,
 )
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import find_form
-from workbench.checks.doctor.inner_nodes import (
-    DEPTH,
-    MOST,
-    LoopRun,
-    holds_ops,
-    lift_finding,
-    unfold_node,
-)
 from workbench.checks.doctor.singular import BOUNDED
 from workbench.checks.doctor.spelling import (
     LEFT_OUT,

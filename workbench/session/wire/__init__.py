@@ -3,7 +3,7 @@
 `protocol/` is the Python side of the wire's types. `columns.py` writes a session as
 a header and flat buffers, `header.py` what the header says of overrides, checks and
 findings. `notebook.py` puts that into a notebook and reads it back, with
-suspicion. `pieces.py` cuts a large state for the page. `detail.py` answers questions
+suspicion. `detail.py` answers questions
 about one node, `inner_program.py` about the program in it, `timeline.py` and
 `moments.py` about past runs, `rewriting.py` about how the derivative is simplified.
 """
@@ -28,7 +28,6 @@ from workbench.session.wire.moments import (
     take_peer,
 )
 from workbench.session.wire.notebook import read_saved, save_snapshot
-from workbench.session.wire.pieces import cut_state
 from workbench.session.wire.protocol.fields import MIME_TYPE, SCHEMA
 from workbench.session.wire.rewriting import list_rewrites, take_program
 from workbench.session.wire.timeline import list_norms, merge_points
@@ -38,7 +37,6 @@ __all__ = [
     "SCHEMA",
     "Picture",
     "Snapshot",
-    "cut_state",
     "encode_moments",
     "encode_picture",
     "encode_preview",

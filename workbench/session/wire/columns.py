@@ -29,7 +29,7 @@ from workbench.overrides.resolution import Resolution
 from workbench.session.applied_override import AppliedOverride
 from workbench.session.inner_program import has_loops, is_holder, measure_loops
 from workbench.session.nodes import Nodes
-from workbench.session.placement import describe_backend, find_device
+from workbench.session.profile import describe_backend, find_device
 from workbench.session.repeats import find_unrolled
 from workbench.session.stages import Backward, Values
 from workbench.session.wire.header import (

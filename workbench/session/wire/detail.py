@@ -19,9 +19,9 @@ from workbench.core.tensor import Tensor, make_leaf
 from workbench.core.walk import is_leaf
 from workbench.errors import UsageError, WorkbenchError
 from workbench.ops.define import shape_of
+from workbench.session.comparison import Preview
 from workbench.session.inner_program import InnerProgram
-from workbench.session.placement import describe_backend, find_device, list_kernels
-from workbench.session.preview import Preview
+from workbench.session.profile import describe_backend, find_device, list_kernels
 from workbench.session.wire.columns import name_constant
 from workbench.session.wire.header import finite_number
 from workbench.session.wire.inner_program import read_path

@@ -305,12 +305,15 @@ def encode_findings(session: Session) -> snapshot.FindingsData | None:
             encode_finding(found.state.forward, one, session.output)
             for one in findings[:MOST_LINES]
         ]
-    return snapshot.FindingsData(
+    data = snapshot.FindingsData(
         stale="findings" in session.stale,
         stopped=findings.stopped,
         unchecked=clean_list(findings.describe_unchecked()),
         list=found.data,
     )
+    if findings.step is not None:
+        data["step"] = findings.step
+    return data
 
 
 def encode_finding(forward: Values, one: Finding, output: int) -> snapshot.FindingData:

@@ -29,6 +29,7 @@ from workbench.session.wire.columns import (
 )
 from workbench.session.wire.header import encode_override
 from workbench.session.wire.protocol.fields import (
+    COLUMNS,
     MOST_MOMENT_BYTES,
     MOST_MOMENTS,
     STATISTICS,
@@ -52,11 +53,27 @@ NUMBERS = (
     "change",
     "override",
 )
+#: Those that are there at times: what a check, and a profile, has found.
+CHECKED = ("check", "check_ratio")
+PROFILED = tuple(
+    f"{sweep}_{what}"
+    for sweep in ("value", "rule")
+    for what in ("time", "bytes", "step")
+)
+TRUE = ("true_stats", "true_edge_norm")
+#: What a header tells of a run.
+TOLD = (
+    "output_value", "overrides", "check", "findings", "profile", "loops", "seconds",
+)  # fmt: skip
+#: Seconds for the effects of overrides, and for gradients along loops, at a past run.
+EFFECTS = 0.03
 NORM, BAD = STATISTICS.index("norm"), STATISTICS.index("bad")
 
 
 def take_moment(session: Session, step: int) -> Picture[MomentData]:
-    """Return the norms of all nodes at a run, as changes of the picture.
+    """Return the kept run that is nearest to one, as changes of the picture.
+
+    All of it, if the inputs of that run are kept; else the norms of all nodes.
 
     Raises
     ------
@@ -65,6 +82,13 @@ def take_moment(session: Session, step: int) -> Picture[MomentData]:
     """
     with session.lock:
         found = session.timeline.read_norms(step)
+        near = session.timeline.inputs.find_nearest(step)
+        is_whole = near is not None and abs(near - step) <= abs(found.step - step)
+        view = session.find_view(near) if near is not None and is_whole else None
+    if view is not None:
+        # Without the lock: a loop may go on while this run is computed again.
+        return take_view(session, view)
+    with session.lock:
         has_overrides = bool(session.overrides)
         rules = encode_rules(session, session.timeline.find_entries(found.step))
     nothing = np.full(len(found.values) * len(STATISTICS), np.nan)
@@ -84,11 +108,50 @@ def take_moment(session: Session, step: int) -> Picture[MomentData]:
         "output_value": loss,
         "check": None,
         "findings": None,
+        "profile": None,
         "loops": [],
     }
     if rules is not None:
         header["overrides"], columns["override"] = rules
-    return encode_picture(header, columns, MomentData(step=found.step), of=0)
+    return encode_picture(
+        header, columns, MomentData(step=found.step, whole=False), of=0
+    )
+
+
+def take_view(session: Session, view: Session) -> Picture[MomentData]:
+    """Return a session at a run of its past, as changes of the picture."""
+    shown = take_snapshot(view, seconds=EFFECTS, least=0, loops=EFFECTS)
+    names = (*NUMBERS, *CHECKED, *PROFILED)
+    columns = {name: shown.columns[name] for name in names if name in shown.columns}
+    count, edges = session.nodes.count, shown.header["edges"]
+    for name in list_passing_columns(session):
+        if name not in columns:
+            columns[name] = make_blank_column(name, count, edges)
+    header = {key: shown.header.get(key, []) for key in TOLD}
+    data = MomentData(step=view.timeline.count, whole=True)
+    return encode_picture(header, columns, data, of=0)
+
+
+def list_passing_columns(session: Session) -> list[str]:
+    """Return the columns of the present picture that a run of the past may not have."""
+    with session.lock:
+        has_rules, has_report = bool(session.overrides), session.report is not None
+        has_profile = session.last_profile is not None
+    return [
+        *(TRUE if has_rules else ()),
+        *(CHECKED if has_report else ()),
+        *(PROFILED if has_profile else ()),
+    ]
+
+
+def make_blank_column(name: str, count: int, edges: int) -> Array:
+    """Return a column that says nothing of any node, or of any edge."""
+    dtype = np.dtype(COLUMNS[name])
+    size = edges if name == "true_edge_norm" else count
+    size *= len(STATISTICS) if name == "true_stats" else 1
+    if dtype.kind == "f":
+        return np.full(size, np.nan)
+    return np.full(size, -1 if dtype.kind == "i" else 0, dtype)
 
 
 def encode_rules(
@@ -130,7 +193,7 @@ def take_peer(session: Session, other: Session) -> Picture[MomentData]:
         "loops": shown.header.get("loops", []),
     }
     columns = {name: shown.columns[name] for name in NUMBERS if name in shown.columns}
-    return encode_picture(header, columns, MomentData(step=0), of=0)
+    return encode_picture(header, columns, MomentData(step=0, whole=True), of=0)
 
 
 def list_peers(session: Session, others: Mapping[str, Session]) -> PeersData:

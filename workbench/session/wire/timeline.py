@@ -47,6 +47,11 @@ def encode_timeline(session: Session) -> TimelineData | None:
             )
             for mark in timeline.marks
         ],
+        first_bad=timeline.first_bad.step
+        if timeline.is_bad and timeline.first_bad is not None
+        else None,
+        kept=len(timeline.inputs.steps),
+        kept_bytes=float(timeline.inputs.bytes),
     )
 
 
@@ -75,7 +80,7 @@ def find_new_points(old: TimelineData | None, new: TimelineData | None) -> Any:
 
     >>> old = TimelineData(
     ...     count=2, keep=0, steps=[1, 2], losses=[3.0, 2.0], gradients=[None, None],
-    ...     marks=[],
+    ...     marks=[], first_bad=None, kept=1, kept_bytes=0.0,
     ... )
     >>> new = old | {"count": 3, "steps": [1, 3], "losses": [3.0, 1.0]}
     >>> piece = find_new_points(old, new)
@@ -102,6 +107,9 @@ def find_new_points(old: TimelineData | None, new: TimelineData | None) -> Any:
         losses=new["losses"][keep:],
         gradients=new["gradients"][keep:],
         marks=new["marks"],
+        first_bad=new["first_bad"],
+        kept=new["kept"],
+        kept_bytes=new["kept_bytes"],
     )
 
 
@@ -117,6 +125,9 @@ def merge_points(old: TimelineData | None, new: TimelineData) -> TimelineData:
         losses=old["losses"][:keep] + new["losses"],
         gradients=old["gradients"][:keep] + new["gradients"],
         marks=new["marks"],
+        first_bad=new["first_bad"],
+        kept=new["kept"],
+        kept_bytes=new["kept_bytes"],
     )
 
 

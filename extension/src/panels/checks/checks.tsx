@@ -65,6 +65,8 @@ function drawDoctor(host: IHost): JSX.Element {
     !findings.stale &&
     !findings.stopped &&
     findings.unchecked.length === 0;
+  // The doctor believes no rule that the last check has found wrong.
+  const wrong = graph?.header.check?.counts.wrong ?? 0;
   return (
     <section className="workbench-Doctor" aria-label="Doctor">
       <h4>Doctor</h4>
@@ -76,9 +78,10 @@ function drawDoctor(host: IHost): JSX.Element {
         whole={whole}
       />
       {drawSentence(
-        findings === null ? DOCTOR_HINT : foundText(findings),
-        whole && findings.list.length === 0 ? 'right' : null
+        findings === null ? DOCTOR_HINT : foundText(findings, wrong),
+        whole && findings.list.length === 0 && wrong === 0 ? 'right' : null
       )}
+      {findings?.step !== undefined && drawExamined(host, findings.step)}
       <LastEdit host={host} />
       <ol className="workbench-Findings" role="list">
         {graph !== null &&
@@ -92,7 +95,25 @@ function drawDoctor(host: IHost): JSX.Element {
   );
 }
 
-function foundText({ list, stale, stopped, unchecked }: IFindings): string {
+/** The step that the doctor has looked at, where that is not the one shown. */
+function drawExamined({ recording }: IHost, step: number): JSX.Element | false {
+  const at = recording.shown ?? recording.count;
+  return (
+    at !== step && (
+      <p className="workbench-Examined">
+        {`Of step ${formatCount(step)}, where it began, with the overrides of now. `}
+        <Button look="link" disabled={!recording.canGo} onClick={() => recording.goTo(step)}>
+          Go there
+        </Button>
+      </p>
+    )
+  );
+}
+
+function foundText(
+  { list, stale, stopped, unchecked }: IFindings,
+  wrong: number
+): string {
   return [
     list.length > 0
       ? `${formatPlural(list.length, 'finding')}, most important first.`
@@ -100,7 +121,12 @@ function foundText({ list, stale, stopped, unchecked }: IFindings): string {
         ? 'Nothing found before it was stopped.'
         : unchecked.length > 0
           ? 'Nothing found so far.'
-          : 'Nothing found: both passes are healthy.',
+          : wrong > 0
+            ? 'Both passes are finite and of a usual size.'
+            : 'Nothing found: both passes are healthy.',
+    ...(wrong > 0
+      ? [`The gradient check below has found ${formatPlural(wrong, 'wrong rule')}.`]
+      : []),
     ...(stopped && list.length > 0 ? ['Stopped before it was done.'] : []),
     ...unchecked.map(toSentence),
     ...(stale ? ['From before the last change: diagnose again.'] : [])
@@ -246,7 +272,7 @@ function drawRow(host: IHost, graph: Graph, row: INodeCheck): JSX.Element {
           {entry !== '' && drawFact('entry', entry)}
           {drawFact('expected', numberText(expected))}
           {drawFact('got', numberText(got))}
-          {status === 'wrong' && drawFact('error', ratioText(ratio))}
+          {status === 'wrong' && drawFact('error', errorOf(expected, got, ratio))}
         </dl>
       )}
       {text !== '' && <p className="workbench-Quiet">{text}</p>}
@@ -401,4 +427,16 @@ function progressText({
   return left === null || left < 1
     ? count
     : `${count} · about ${formatSeconds(Math.round(left))} left`;
+}
+
+/** "0.25, allowed 2e-4": how far a rule is off, and how far it may be. */
+function errorOf(
+  expected: number | null,
+  got: number | null,
+  ratio: number | null
+): string {
+  const error = expected === null || got === null ? NaN : Math.abs(got - expected);
+  return ratio === null || !(error > 0) || !Number.isFinite(ratio)
+    ? ratioText(ratio)
+    : `${formatNumber(error)}, allowed ${formatNumber(error / ratio, 2)}`;
 }

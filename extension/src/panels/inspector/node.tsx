@@ -34,7 +34,7 @@ export class NodeDetail extends NodeQuestion<IDetail> {
     onChange: () => void,
     /** How the kernel is asked about a node. */
     inspect = (connection: GraphConnection, node: number): Promise<IDetail> =>
-      connection.ask('inspect', { node }).answer
+      connection.ask('inspect', { node, ...host.recording.about }).answer
   ) {
     super(host, onChange, inspect, RHYTHM);
   }
@@ -65,8 +65,8 @@ export class NodeSummary extends Part<INodeHost> {
         )
       );
     }
-    // Of a past run the kernel has norms, and no arrays.
-    const past = this.host.recording.shown !== null;
+    // Of some past runs the kernel has norms, and no arrays.
+    const past = !this.host.recording.isWhole;
     const detail = past ? null : this._detail.detail;
     const kind = graph.maker(node);
     const titles = ['value', 'gradient'].map(what => titleOf(what, graph, node));
@@ -137,7 +137,7 @@ export class NodeNumbers extends Part<INodeHost> {
     if (graph === null || node === null) {
       return null;
     }
-    const past = this.host.recording.shown !== null;
+    const past = !this.host.recording.isWhole;
     const detail = past ? null : this._detail.detail;
     return (
       <>

@@ -13,7 +13,8 @@ import {
   countEntries,
   derivativeText,
   forceText,
-  overridesBetween
+  overridesBetween,
+  stepText
 } from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
@@ -164,7 +165,9 @@ function sizeText(graph: Graph, { of, wrt }: IPair): string {
 // The derivatives between the selected node and others, by name.
 
 /** So many names are offered each way: those nearest to the node. */
-const OFFERED = 100;
+const OFFERED = 1000;
+
+let menus = 0;
 
 export class DerivativeMenu extends Part {
   constructor(host: IHost) {
@@ -182,59 +185,69 @@ export class DerivativeMenu extends Part {
   protected render(): ReactNode {
     const { graph, selected: node } = this.host.state;
     const live = this.host.canPlot && this.host.connection !== null;
-    const groups =
-      !live || graph === null || node === null ? [] : groupsOf(graph, node);
-    this.setHidden(groups.length === 0);
+    const options = !live || graph === null || node === null ? [] : optionsOf(graph, node);
+    this.setHidden(options.length === 0);
     return (
-      <select
-        className="workbench-Select"
-        title="Or click a second node with shift, or mark this one with m"
-        aria-label="Derivative between this node and another"
-        data-lm-suppress-shortcuts="true"
-        value=""
-        onChange={event => {
-          this.host.state.mark(Number(event.currentTarget.value));
-          showDerivative(this.host);
-        }}
-      >
-        <option value="">Derivative with …</option>
-        {groups.map(({ title, options }) => (
-          <optgroup key={title} label={title}>
-            {options.map(({ other, text }) => (
-              <option key={other} value={other}>
-                {text}
-              </option>
-            ))}
-          </optgroup>
-        ))}
-      </select>
+      <>
+        <input
+          className="workbench-Input"
+          list={this._list}
+          placeholder="Derivative with …"
+          title="Or click a second node with shift, or mark this one with m"
+          aria-label="Derivative between this node and another"
+          autoComplete="off"
+          spellCheck={false}
+          data-lm-suppress-shortcuts="true"
+          onInput={({ currentTarget: field }) => {
+            const chosen = options.find(({ text }) => text === field.value);
+            if (chosen !== undefined) {
+              field.value = '';
+              this.host.state.mark(chosen.other);
+              showDerivative(this.host);
+            }
+          }}
+        />
+        <datalist id={this._list}>
+          {options.map(({ other, text }) => (
+            <option key={other} value={text} />
+          ))}
+        </datalist>
+      </>
     );
   }
+
+  private readonly _list = `workbench-derivatives-${menus++}`;
 }
 
-/** Of this node by those that it is computed from, and of those computed from it. */
-function groupsOf(
-  graph: Graph,
-  node: number
-): { title: string; options: { other: number; text: string }[] }[] {
-  const optionsOf = (
-    way: Uint8Array,
-    step: 1 | -1
-  ): { other: number; text: string }[] => {
-    const options = [];
-    for (let at = node + step; at in way && options.length < OFFERED; at += step) {
+interface IOption {
+  other: number;
+  /** Which derivative, and where the other node stands: "∂ h / ∂ v, line 5, step 3 of 8". */
+  text: string;
+}
+
+/** Of this node by those that it is computed from, then of those computed from it. */
+function optionsOf(graph: Graph, node: number): IOption[] {
+  const options = new Map<string, IOption>();
+  const add = (way: Uint8Array, step: 1 | -1): void => {
+    let count = 0;
+    for (let at = node + step; at in way && count < OFFERED; at += step) {
       if (way[at] === 1 && isOffered(graph, node, at)) {
         const [wrt, of] = step < 0 ? [at, node] : [node, at];
-        options.push({ other: at, text: derivativeText(graph, { of, wrt }) });
+        const line = graph.line(at);
+        const where = [line === null ? '' : `line ${line}`, stepText(graph, at)];
+        const name = derivativeText(graph, { of, wrt });
+        const text = [name, ...where.filter(Boolean)].join(', ');
+        // Two nodes of one name, line and step: the nearest.
+        if (!options.has(text)) {
+          options.set(text, { other: at, text });
+          count++;
+        }
       }
     }
-    return options;
   };
-  const label = graph.label(node);
-  return [
-    { title: `of ${label} by`, options: optionsOf(nodesReadBy(graph, node), -1) },
-    { title: `by ${label} of`, options: optionsOf(nodesReachedFrom(graph, node), 1) }
-  ].filter(({ options }) => options.length > 0);
+  add(nodesReadBy(graph, node), -1);
+  add(nodesReachedFrom(graph, node), 1);
+  return [...options.values()];
 }
 
 /** Whether a node has a name to be chosen by, and a derivative with another. */

@@ -98,8 +98,9 @@ export class Preview {
       return;
     }
     const { node, target, rule, steps, id } = this._shown;
+    const fields = { node, target, rule, steps, id, ...this._host.recording.about };
     const put = (signal: AbortSignal): Promise<IPreviewAnswer> =>
-      answerTo(connection.ask('preview', { node, target, rule, steps, id }), signal);
+      answerTo(connection.ask('preview', fields), signal);
     if (quiet === 0) {
       this._latest.ask(put);
     } else {

@@ -107,7 +107,12 @@ export class Draft {
       return () => undefined;
     }
     const { id } = this._options;
-    const asked = connection.ask('check-expression', { target, rule, id });
+    const asked = connection.ask('check-expression', {
+      target,
+      rule,
+      id,
+      ...this._host.recording.about
+    });
     return asked.answer.then(({ ok, message }) => () => {
       this._tell(message || (ok ? 'ok' : 'not a rule'), ok);
       this._options.checked?.(ok ? rule : null);
@@ -316,7 +321,7 @@ export class RuleForm extends Part<INodeHost> {
       return null;
     }
     const live = this.host.connection !== null;
-    const note = noteOf(graph, selected, live);
+    const note = noteOf(graph, selected, this.host);
     const override = overrideOf(graph, selected);
     const { preset: chosen } = recognise(this._draft.rule);
     const removes = this._isRemoval(override);
@@ -728,7 +733,7 @@ export function isReplacing(override: IOverride | null, reach: Reach): boolean {
 }
 
 /** Why the form cannot be used on a node, or what to know before using it. */
-function noteOf(graph: Graph, node: number, live: boolean): string {
+function noteOf(graph: Graph, node: number, { alone, connection }: INodeHost): string {
   const kind = graph.kind(node);
   if (kind !== 'op') {
     const article = kind === 'input' ? 'an' : 'a';
@@ -737,8 +742,10 @@ function noteOf(graph: Graph, node: number, live: boolean): string {
       'Override a node that reads it.'
     );
   }
-  if (!live) {
-    return 'This is a saved picture. Run the cell to attach a rule.';
+  if (connection === null) {
+    return alone
+      ? 'This is a picture without a kernel: its rules are as they were saved.'
+      : 'This is a saved picture. Run the cell to attach a rule.';
   }
   const running = graph.override(node);
   if (running?.target.kind === 'op' && isInside(graph, node, running)) {

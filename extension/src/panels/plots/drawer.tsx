@@ -178,14 +178,14 @@ export class Drawer extends Box {
 
   /** Ask the kernel for a view, or a part of one. */
   private _ask(plot: Plot, kind: PlotKind, window: IWindow | null): void {
-    const { connection, state } = this._host;
+    const { connection, recording, state } = this._host;
     this._explorer.rest();
     if (connection === null) {
       return;
     }
     // A figure of its own is to be seen; a finer one takes the place of another.
     const first = plot.answer === null;
-    plot.ask(connection, state.graph, kind, window, {
+    plot.ask(connection, state.graph, kind, window, recording.about, {
       onProgress: () => this._showCaption(),
       onSettled: () => this._finish(plot, first)
     });

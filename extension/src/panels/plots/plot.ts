@@ -4,7 +4,7 @@ import type { GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
 import { Latest, answerTo } from '../../model/latest';
 import { errorText } from '../../ui/words';
-import { type IPlotAnswer, type IWindow, PLOTS, type PlotKind } from '../../wire/protocol';
+import { type IAbout, type IPlotAnswer, type IWindow, PLOTS, type PlotKind } from '../../wire/protocol';
 import type { IProgress } from '../../wire/requests';
 
 /** What belongs together: one tab shows all views of the same nodes. */
@@ -80,6 +80,7 @@ export class Plot {
     graph: Graph | null,
     kind: PlotKind,
     window: IWindow | null,
+    about: IAbout,
     { onProgress, onSettled }: { onProgress: () => void; onSettled: () => void }
   ): void {
     this._graph = graph;
@@ -98,7 +99,7 @@ export class Plot {
         }
       };
       const { wrt, overrides } = this;
-      const fields = { plot: kind, of, wrt, window: part, overrides };
+      const fields = { plot: kind, of, wrt, window: part, overrides, ...about };
       return answerTo(connection.ask('plot', fields, tell), signal);
     });
   }

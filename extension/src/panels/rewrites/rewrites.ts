@@ -49,7 +49,11 @@ export class Rewrites extends View {
     if (hidden) {
       this._timeline.pause();
     } else {
-      this.replay.show(this._host.connection, this._host.state.graph);
+      this.replay.show(
+        this._host.connection,
+        this._host.state.graph,
+        this._host.recording.about
+      );
     }
   }
 

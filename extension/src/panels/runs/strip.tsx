@@ -4,7 +4,8 @@ import type { JSX, PointerEvent, ReactNode } from 'react';
 
 import type { Recording } from '../../model/recording';
 import { Button } from '../../ui/controls';
-import { formatCount, formatNumber, formatPlural } from '../../ui/numbers';
+import { formatBytes, formatCount, formatNumber, formatPlural } from '../../ui/numbers';
+import { NORMS_ONLY } from '../../ui/words';
 import type { IMark, ITimeline } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
 import { Player } from '../player';
@@ -113,6 +114,19 @@ export class RunStrip extends Player {
         </div>
         <span className="workbench-StepText" role="status">
           {recording.problem ?? text}
+          {shown !== null && !recording.isWhole && (
+            <span className="workbench-RunNote" title={NORMS_ONLY}>
+              {' · norms only'}
+            </span>
+          )}
+          {shown === null && line.kept > 1 && (
+            <span
+              className="workbench-Quiet"
+              title="Steps that can be shown whole again, and the memory of their inputs"
+            >
+              {` · ${formatCount(line.kept)} kept, ${formatBytes(line.kept_bytes)}`}
+            </span>
+          )}
           {recording.note !== null && (
             <span
               className="workbench-RunNote"

@@ -5,7 +5,7 @@ import type { JSX, ReactNode } from 'react';
 import type { End, GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
 import { Button, Icon, IconButton } from '../../ui/controls';
-import { nonFiniteLine } from '../../ui/words';
+import { type IBroken, brokenSince, nonFiniteLine } from '../../ui/words';
 import type { IHost } from '../host';
 import { Part } from '../part';
 
@@ -45,10 +45,11 @@ export class Banner extends Part {
   }
 
   /** What is to be read as long as it is so; a problem before the others. */
-  inform({ problem, note, nonFinite }: ITold): void {
+  inform({ problem, note, nonFinite, broken }: ITold): void {
     this._problem = problem;
     this._note = note;
     this._nonFinite = nonFinite;
+    this._broken = broken;
     this.draw();
   }
 
@@ -78,7 +79,8 @@ export class Banner extends Part {
 
   protected render(): ReactNode {
     const told = this._said?.message ?? this._problem;
-    const nonFinite = told === null && this._nonFinite !== '';
+    const nonFinite =
+      told === null && (this._nonFinite !== '' || this._broken !== null);
     const text = told ?? this._note;
     const bad = this._said?.bad ?? this._problem !== null;
     this.setHidden(text === '' && !nonFinite);
@@ -104,7 +106,11 @@ export class Banner extends Part {
     return (
       <span className="workbench-NonFinite">
         <Icon name="error" />
-        <span>{this._nonFinite}</span>
+        {this._broken === null ? (
+          <span>{this._nonFinite}</span>
+        ) : (
+          this._drawBroken(this._broken)
+        )}
         {(found || connection !== null) && (
           <Button
             look="link"
@@ -127,7 +133,36 @@ export class Banner extends Part {
     );
   }
 
+  /** The step since which it is so: that is where to look. */
+  private _drawBroken({ step, node, text }: IBroken): JSX.Element {
+    const { recording, state } = this.host;
+    return (
+      <>
+        <span>{text}</span>
+        <Button
+          look="link"
+          disabled={!recording.canGo}
+          title={
+            recording.canGo
+              ? `Show all of step ${step}: values, gradients and what the doctor says`
+              : 'Run the cell to go back to a step'
+          }
+          onClick={() => {
+            recording.goTo(step);
+            if (node !== null) {
+              state.selectAlone(node);
+              this.host.find(node);
+            }
+          }}
+        >
+          Go there
+        </Button>
+      </>
+    );
+  }
+
   private _problem: string | null = null;
+  private _broken: IBroken | null = null;
   private _nonFinite = '';
   private _note = '';
   private _said: { message: string; bad: boolean } | null = null;
@@ -140,18 +175,22 @@ export interface ITold {
   note: string;
   /** Where NaN or infinity begins; "" where all is finite. */
   nonFinite: string;
+  /** The step since which a training has them; null if that is the one shown. */
+  broken: IBroken | null;
 }
 
 /**
  * What is to be told of a picture, live or saved; `empty`: there is none, `ended`: what
- * ended it, if it was live. `alone`: there is no cell to run.
+ * ended it, if it was live. `alone`: there is no cell to run. `shown`: the past run that
+ * it is of.
  */
 export function bannerOf(
   graph: Graph | null,
   live: GraphConnection | null,
   saved: string | null,
   ended: End | null = null,
-  alone = false
+  alone = false,
+  shown: number | null = null
 ): ITold & { empty: boolean } {
   // What is wrong with the saved picture does not matter where another is shown.
   const savedProblem = graph === null ? saved : null;
@@ -168,6 +207,7 @@ export function bannerOf(
           ? DEAF
           : '',
     nonFinite: graph === null ? '' : nonFiniteLine(graph),
+    broken: graph === null ? null : brokenSince(graph, shown),
     empty: !coming && problem === null && (graph === null || graph.count === 0)
   };
 }

@@ -12,7 +12,7 @@ import { spreadNorms } from '../../model/folds';
 import { Latest, answerTo } from '../../model/latest';
 import { Button, IconButton } from '../../ui/controls';
 import { Box, element } from '../../ui/dom';
-import { errorText } from '../../ui/words';
+import { NORMS_ONLY, errorText } from '../../ui/words';
 import type { IPlace } from '../../wire/protocol';
 import type { Asking, IHost, INodeHost, IWithin, Reason } from '../host';
 import { NodeDetail, NodeNumbers, NodeSummary } from '../inspector/node';
@@ -86,6 +86,10 @@ export class Inside extends View implements INodeHost {
     return this._panel.asking;
   }
 
+  get alone(): boolean {
+    return this._panel.alone;
+  }
+
   get recording(): IHost['recording'] {
     return this._panel.recording;
   }
@@ -147,6 +151,9 @@ export class Inside extends View implements INodeHost {
     const gone = this._panel.state.graph?.isHolder(this._path[0].node) !== true;
     if (gone || this.connection === null) {
       this.leave(0);
+    } else if (!this.recording.isWhole) {
+      this.leave(0);
+      this.say(NORMS_ONLY);
     } else if (reason === 'values' || reason === 'graph') {
       this._ask();
     }
@@ -176,8 +183,16 @@ export class Inside extends View implements INodeHost {
   private _ask(): void {
     const { connection } = this;
     const path = this._path.map(({ node, step }) => ({ node, step }));
+    const { about } = this.recording;
+    if (about.at !== this._at) {
+      // What was shown is of another run.
+      this._at = about.at;
+      this._shown = null;
+      this.show(null);
+    }
     if (connection !== null) {
-      this._latest.askNext(signal => answerTo(connection.draw('inside', { path }), signal));
+      const fields = { path, ...about };
+      this._latest.askNext(signal => answerTo(connection.draw('inside', fields), signal));
     }
   }
 
@@ -195,6 +210,8 @@ export class Inside extends View implements INodeHost {
 
   private _path: readonly ICrumb[] = [];
   private _shown: IInside | null = null;
+  /** The past run that was asked about. */
+  private _at: number | undefined;
   private readonly _latest = new Latest<IInside>({
     take: answer => this._take(answer),
     fail: error => {
@@ -302,7 +319,8 @@ class Pane extends Box {
       (connection, node) =>
         connection.ask('inspect-inside', {
           node,
-          path: host.path.map(({ node: at, step }) => ({ node: at, step }))
+          path: host.path.map(({ node: at, step }) => ({ node: at, step })),
+          ...host.recording.about
         }).answer
     );
     this._summary = new NodeSummary(host, this._detail);

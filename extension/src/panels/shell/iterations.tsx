@@ -8,7 +8,7 @@ import { type JSX, type ReactNode, useLayoutEffect, useRef } from 'react';
 import { type INormScale, normScale } from '../../canvas/scale';
 import { type ISparkline, drawSparkline, sparklineOf } from '../../canvas/sparkline';
 import { readTheme, watchTheme } from '../../canvas/theme';
-import type { ILoop } from '../../model/folds';
+import { type ILoop, loopHeading } from '../../model/folds';
 import type { Graph } from '../../model/graph';
 import { Button, IconButton } from '../../ui/controls';
 import { formatNumber } from '../../ui/numbers';
@@ -50,7 +50,7 @@ export class Iterations extends Part {
         loop !== null && (
           <IterationStrip
             key={path}
-            name={path.slice(path.lastIndexOf('/') + 1).replace(/^×\d+( · )?/, '')}
+            name={loopHeading(path.slice(path.lastIndexOf('/') + 1)).replace(/^loop(, )?/, '')}
             at={at}
             times={loop.times}
             onOpen={iteration => state.openIteration(path, iteration)}

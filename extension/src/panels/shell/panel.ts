@@ -15,7 +15,7 @@ import {
   ViewSettings
 } from '../../model/state';
 import { Box, copyText, element } from '../../ui/dom';
-import { errorText } from '../../ui/words';
+import { NORMS_ONLY, errorText } from '../../ui/words';
 import type { PlotKind } from '../../wire/protocol';
 import type { JobKind } from '../../wire/requests';
 import { CompareBar } from '../compare/bar';
@@ -95,9 +95,7 @@ export class GraphPanel extends Frame implements IHost {
     this.canvas.overrideRequested.connect((_, node) => this.startOverride(node));
     this._inside.state.changed.connect(this._onOtherState, this);
     this.canvas.derivativeRequested.connect(() => this.showDerivative());
-    if (tall) {
-      this._openInspector(false); // it is narrow: the picture first
-    }
+    this._putAway = tall; // it is narrow: the picture first
     this._refresh('graph');
   }
 
@@ -134,6 +132,9 @@ export class GraphPanel extends Frame implements IHost {
     const { graph } = this.state;
     if (this.connection === null) {
       return this._savedText('The simplified derivative is not available in a saved picture');
+    }
+    if (!this.recording.isWhole) {
+      return NORMS_ONLY;
     }
     return graph === null || graph.header.output < 0
       ? 'There is no derivative to simplify: the cell has no output to differentiate.'
@@ -263,6 +264,11 @@ export class GraphPanel extends Frame implements IHost {
     this._inspector.showTab('checks');
   }
 
+  /** Put the keyboard on the tab of the inspector that is open. */
+  focusInspector(): void {
+    this._inspector.focusTab();
+  }
+
   /** All overrides, with the keyboard in their list. */
   showOverrides(): void {
     this._inside.leave(0);
@@ -303,6 +309,10 @@ export class GraphPanel extends Frame implements IHost {
     if (this.connection === null || !this.canPlot) {
       return;
     }
+    if (!this.recording.isWhole) {
+      this.say(NORMS_ONLY);
+      return;
+    }
     this._openDrawer(true);
     this._drawer?.plot(kind, of, wrt);
     this._drawer?.node.scrollIntoView({ block: 'nearest' });
@@ -313,6 +323,7 @@ export class GraphPanel extends Frame implements IHost {
   }
 
   toggleInspector(): void {
+    this._putAway = this.inspectorOpen;
     this._openInspector(!this.inspectorOpen);
   }
 
@@ -345,9 +356,14 @@ export class GraphPanel extends Frame implements IHost {
       this._showView();
     }
     this._refresh(change);
-    // What is selected in the picture is to be seen; a list keeps its place.
-    if (change === 'selection' && this.view.hasFocus && this.state.selected !== null) {
-      this._inspector.showTab('node');
+    if (change === 'selection' && this.state.selected !== null) {
+      if (!this.inspectorOpen && !this._putAway) {
+        this._openInspector(true);
+      }
+      // What is selected in the picture is to be seen; a list keeps its place.
+      if (this.view.hasFocus) {
+        this._inspector.showTab('node');
+      }
     }
   }
 
@@ -443,7 +459,9 @@ export class GraphPanel extends Frame implements IHost {
 
   private _showBanner(): void {
     const { problem, ended } = this._origin;
-    const told = bannerOf(this.state.graph, this.connection, problem, ended, this.alone);
+    const { graph } = this.state;
+    const { shown } = this.recording;
+    const told = bannerOf(graph, this.connection, problem, ended, this.alone, shown);
     this._banner.inform(told);
     this._empty.hidden = !told.empty;
   }
@@ -492,7 +510,10 @@ export class GraphPanel extends Frame implements IHost {
   });
   /** From the bottom to the top; those that are not open are not there to be seen. */
   private readonly _views: View[] = [this.cell, this._inside];
-  private _showsInspector = true;
+  /** Closed until something is chosen: the picture first. */
+  private _showsInspector = false;
+  /** Whether the reader has closed it: then a choice leaves it so. */
+  private _putAway = false;
   private readonly _reveal: IPanelOptions['reveal'] & (object | null);
   private readonly _loadPage: (() => Promise<string>) | null;
   private _unwatch: () => void = () => undefined;

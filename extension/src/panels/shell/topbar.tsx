@@ -3,7 +3,7 @@
  * the whole of it.
  */
 
-import type { JSX, KeyboardEvent, ReactNode } from 'react';
+import type { CSSProperties, JSX, KeyboardEvent, ReactNode } from 'react';
 
 import { isCost } from '../../canvas/looks';
 import type { Graph } from '../../model/graph';
@@ -68,6 +68,7 @@ export class TopBar extends Part {
         : formatNumber(header.output_value, 4);
     const name = header?.output_name;
     const told = number === '' ? '' : ` = ${number}`;
+    const hits = this._hits();
     return (
       <>
         <div className="workbench-Group workbench-Title">
@@ -102,7 +103,10 @@ export class TopBar extends Part {
             }
           }}
         />
-        <div className="workbench-SearchField">
+        <div
+          className="workbench-SearchField"
+          style={{ '--workbench-hits': `${hits.length}ch` } as CSSProperties}
+        >
           <input
             ref={search => (this._search = search)}
             className="workbench-Input workbench-Search"
@@ -116,7 +120,8 @@ export class TopBar extends Part {
             onKeyDown={event => this._onSearchKey(event)}
           />
           <span className="workbench-Hits" aria-live="polite">
-            {this._hits()}
+            {hits}
+            <span className="workbench-Offstage">{this._stepOfHit()}</span>
           </span>
         </div>
         <label className="workbench-Group workbench-Quiet" hidden={shown !== state}>
@@ -238,13 +243,14 @@ export class TopBar extends Part {
         ? 'no hits'
         : at < 0
           ? formatPlural(hits.length, 'hit')
-          : `${at + 1}/${hits.length}${this._step(hits[at])}`;
+          : `${at + 1}/${hits.length}`;
   }
 
   /** The step of the loop in which a hit stands. */
-  private _step(node: number): string {
-    const { graph } = this.host.shown;
-    const text = graph === null ? '' : stepText(graph, node);
+  private _stepOfHit(): string {
+    const { graph, matches, selected } = this.host.shown;
+    const isHit = graph !== null && selected !== null && matches.has(selected);
+    const text = isHit ? stepText(graph, selected) : '';
     return text === '' ? '' : ` · ${text}`;
   }
 

@@ -286,6 +286,13 @@ describe('the panel of checks', () => {
     expect(part('Doctor').textContent).toContain('Nothing found: both passes are');
   });
 
+  it('the doctor calls nothing healthy that the last check has found wrong', () => {
+    show(checkedNetwork([nodeCheck(H, 'wrong')], { findings: [] }));
+    const doctor = part('Doctor');
+    expect(doctor.textContent).not.toContain('healthy');
+    expect(doctor.textContent).toContain('check below has found 1 wrong rule.');
+  });
+
   it('counts the rules, and shows the wrong ones with their numbers', () => {
     show(
       checkedNetwork([
@@ -304,7 +311,7 @@ describe('the panel of checks', () => {
     const [wrong, kinks, whole] = gradients.querySelectorAll('details');
     expect([wrong.open, kinks.open, whole.open]).toEqual([true, false, false]);
     expect(wrong.textContent).toContain('x[3, 1] · reverse mode');
-    expect(wrong.textContent).toMatch(/expected0.25got0.5erroroff by 1200 tolerances/);
+    expect(wrong.textContent).toMatch(/expected0.25got0.5error0.25, allowed 2e−4/);
     expect(whole.textContent).toContain('Whole program: 1 of 1 wrong');
     press('V-curve', wrong);
     press('Plot the errors');
@@ -382,7 +389,7 @@ describe('the panel of checks', () => {
     verdict.refresh('selection');
     expect(verdict.isHidden).toBe(false);
     expect(verdict.node.textContent).toContain(
-      'The rule is wrong, off by 1200 tolerances'
+      'The rule is wrong, 1200 times the allowed error'
     );
     expect(verdict.node.textContent).toContain('tanh has an infinite slope at 0');
     press('Attach fix', verdict.node);

@@ -33,7 +33,10 @@ describe('CompareBar', () => {
           steps,
           losses: numbers,
           gradients: numbers,
-          marks: []
+          marks: [],
+          first_bad: null,
+          kept: 0,
+          kept_bytes: 0
         }
       })
     );

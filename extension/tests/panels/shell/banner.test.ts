@@ -9,7 +9,7 @@ import { NodeDetail, NodeSummary } from '../../../src/panels/inspector/node';
 import { SAVED, bannerOf } from '../../../src/panels/shell/banner';
 import { TopBar } from '../../../src/panels/shell/topbar';
 import { RecordingHost } from '../../helpers/host';
-import { network } from '../../helpers/network';
+import { W, network } from '../../helpers/network';
 import { readGraph } from '../../helpers/programs';
 
 function graphOf(changes: Parameters<typeof network>[1] = {}): Graph {
@@ -54,15 +54,38 @@ describe('what is told of a picture', () => {
     expect(bannerOf(graphOf(), null, null)).toEqual({
       problem: null,
       note: SAVED,
+      broken: null,
       nonFinite: '',
       empty: false
     });
     expect(bannerOf(graphOf(), live(null), 'damaged')).toEqual({
       problem: null,
       note: '',
+      broken: null,
       nonFinite: '',
       empty: false
     });
+  });
+
+  it('leads to the step since which a training is broken', () => {
+    const timeline = {
+      count: 120,
+      keep: 0,
+      steps: [1, 120],
+      losses: [1, null],
+      gradients: [1, null],
+      kept: 5,
+      kept_bytes: 40,
+      first_bad: 2,
+      marks: [{ step: 2, kind: 'nan' as const, node: W, text: 'NaN in the value of W' }]
+    };
+    const graph = graphOf({ timeline });
+    const told = (shown: number | null): string | undefined =>
+      bannerOf(graph, live(null), null, null, false, shown).broken?.text;
+    expect(told(null)).toBe('NaN since step 2 of 120: W, line 1');
+    expect(told(50)).toBe('NaN since step 2 of 120: W, line 1');
+    expect(told(2), 'there the picture itself says it').toBeUndefined();
+    expect(told(1)).toBeUndefined();
   });
 
   it('a saved one that cannot be drawn counts only where there is no other', () => {

@@ -72,14 +72,24 @@ describe('the views of a panel', () => {
     vi.restoreAllMocks();
   });
 
-  it('are the graph of the cell, with the inspector beside it', () => {
-    expect(seen()).toEqual(['Cell', 'Inspector']);
+  it('are the graph of the cell, with the inspector beside it once a node is chosen', () => {
+    expect(seen()).toEqual(['Cell']);
     expect(panel.view).toBe(panel.cell);
     expect([panel.shown, panel.within]).toEqual([panel.state, null]);
     expect(panel.lookInside(LOSS)).toBe(false);
+    panel.state.select(LOSS);
+    expect(seen()).toEqual(['Cell', 'Inspector']);
+    // Who has closed it wants it closed.
+    panel.toggleInspector();
+    panel.state.select(SCAN);
+    expect(seen()).toEqual(['Cell']);
+    panel.toggleInspector();
+    panel.state.select(LOSS);
+    expect(seen()).toEqual(['Cell', 'Inspector']);
   });
 
   it('what is inside stands over it, and the simplified derivative over both', async () => {
+    panel.toggleInspector();
     expect(panel.lookInside(SCAN)).toBe(true);
     await answerInside();
     const inside = panel.view;

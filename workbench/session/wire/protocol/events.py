@@ -42,6 +42,13 @@ class Request(Event):
     request: int
 
 
+class Question(Request):
+    """The fields of all events that ask about a session and leave it as it is."""
+
+    #: The run of the past that is asked about; absent: the session as it is now.
+    at: NotRequired[Annotated[int, fields.Meta(minimum=1)]]
+
+
 class StopEvent(Request):
     """Stop a long request; what it has is kept."""
 

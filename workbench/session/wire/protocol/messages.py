@@ -91,13 +91,17 @@ class ExpressionData(TypedDict):
 class MomentData(TypedDict):
     """A run of the past, or another session, as changes of the picture.
 
-    Of the statistics of a run only norms are there; ``bad`` is 1 where one is not
-    finite. Overrides are told where they are not those of the picture.
+    Of a run that is not ``whole`` only the norms of the statistics are there; ``bad``
+    is 1 where one is not finite. Overrides are told where they are not those of the
+    picture.
     """
 
-    #: The run whose norms are kept that is nearest to the one that was asked for; 0 for
-    #: another session.
+    #: The kept run that is nearest to the one that was asked for; 0 for another
+    #: session.
     step: fields.Count
+    #: Whether the session can be asked about the run, as about the present: its inputs
+    #: are kept. Of others the norms are.
+    whole: Annotated[bool, fields.Meta(default=True)]
 
 
 class PeerData(TypedDict):

@@ -93,7 +93,8 @@ class RequestKind:
     @property
     def event(self) -> Any:
         """The type of the event that asks."""
-        head = get_type_hints(events.Request, include_extras=True)
+        kind = events.Request if self.kind == "command" else events.Question
+        head = get_type_hints(kind, include_extras=True)
         named = {"event": Literal[self.name]}
         return _make_type(f"{self._title}Event", {**head, **named, **self.fields})
 

@@ -185,6 +185,8 @@ class FindingsData(TypedDict):
     #: What was not looked at and why: a sentence for each reason.
     unchecked: Annotated[Texts, fields.Meta(default=[])]
     list: list[FindingData]
+    #: The run that was examined; absent: what the picture shows.
+    step: NotRequired[fields.Count]
 
 
 class ProfileStepData(TypedDict):
@@ -236,6 +238,12 @@ class TimelineData(TypedDict):
     #: The norm of the gradient by all ``wrt``; None where it was not measured.
     gradients: list[float | None]
     marks: list[MarkData]
+    #: The run, with a mark, since which values or gradients are not finite; None if
+    #: the last one is finite.
+    first_bad: Annotated[fields.Count | None, fields.Meta(default=None)]
+    #: How many runs can be asked about, and the bytes of their inputs.
+    kept: Annotated[fields.Count, fields.Meta(default=0)]
+    kept_bytes: Annotated[float, fields.Meta(default=0.0)]
 
 
 class LoopNormsData(TypedDict):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from workbench.session.wire import cut_state, pieces
+from workbench.jupyter import sending
+from workbench.jupyter.sending import cut_state
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "PIECE", 40)
-    monkeypatch.setattr(pieces, "WHOLE", 100)
+    monkeypatch.setattr(sending, "PIECE", 40)
+    monkeypatch.setattr(sending, "WHOLE", 100)
 
 
 def test_pieces_hold_all_bytes_in_order(rng: np.random.Generator) -> None:
