@@ -220,6 +220,17 @@ def test_names_of_numpy_and_those_that_nobody_has() -> None:
         _ = autograd.gradd
 
 
+def test_cotangents_of_broadcast_arguments() -> None:
+    x, y = np.ones((3, 1)), np.ones(4)
+    g = np.arange(12.0).reshape(3, 4)
+    for target, want in ((x, g.sum(1, keepdims=True)), (y, g.sum(0)), (1.0, g.sum())):
+        made = anp.unbroadcast_f(target, lambda g: 2 * g)(g)
+        assert np.shape(made) == np.shape(target)
+        assert np.array_equal(made, 2 * want)
+    made = anp.unbroadcast(g * 1j, anp.metadata(y))
+    assert np.array_equal(made, np.zeros(4))  # the real part, of a real argument
+
+
 def test_functions_of_scipy() -> None:
     assert abs(grad(special.gammaln)(2.5) - scipy.special.psi(2.5)) < 1e-15
     x = np.array([0.3, -1.0])
@@ -351,9 +362,11 @@ def test_a_rule_for_a_function_of_numpys_takes_its_place() -> None:
     code = """
         from workbench.compat import autograd
         import workbench.compat.autograd.numpy as np
-        from workbench.compat.autograd.extend import defvjp
+        from workbench.compat.autograd.extend import defjvp, defvjp
         defvjp(np.tanh, lambda ans, x: lambda g: 7.0 * g)
         print(autograd.grad(np.tanh)(1.0), autograd.grad(np.cos)(0.0))
+        defjvp(np.exp, lambda g, ans, x: 5.0 * g)
+        print(autograd.deriv(np.exp)(0.0), autograd.grad(np.exp)(0.0))
         try:
             defvjp(len, None)
         except TypeError as error:
@@ -362,8 +375,9 @@ def test_a_rule_for_a_function_of_numpys_takes_its_place() -> None:
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
     )
-    first, second = done.stdout.splitlines()
+    first, forward, second = done.stdout.splitlines()
     assert first == "7.0 -0.0", done.stderr
+    assert forward == "5.0 1.0"
     assert "len is no primitive. Decorate it" in second
 
 

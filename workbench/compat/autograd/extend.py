@@ -26,6 +26,7 @@ from workbench.core import tree
 from workbench.core.op import FUNCTIONS, UFUNCS
 from workbench.core.recorder import is_array
 from workbench.custom.functions import custom_vjp
+from workbench.numpy.namespaces import find_true
 from workbench.overrides.node import has_derivative
 from workbench.overrides.override import override
 from workbench.overrides.override_blocks import overrides
@@ -338,16 +339,17 @@ def _register(rules: dict[Function, Function], fun: Function, rule: Function) ->
     rules[fun] = rule
     if getattr(fun, "_is_autograd_primitive", False):
         return
-    if fun not in UFUNCS and fun not in FUNCTIONS:  # of a name that we lack
+    true: Any = find_true(fun)
+    if true not in UFUNCS and true not in FUNCTIONS:  # of a name that we lack
         name = getattr(fun, "__name__", fun)
         raise TypeError(
             f"{name} is no primitive. Decorate it, or write {name} ="
             f" primitive({name}), before its rules are given."
         )
-    _replace_rule(fun)
+    _replace_rule(fun, true)
 
 
-def _replace_rule(fun: Function) -> None:
+def _replace_rule(fun: Function, true: Any) -> None:
     """Put the rules that were given in the place of those that NumPy's function has."""
     vjp, jvp = primitive_vjps.get(fun), primitive_jvps.get(fun)
 
@@ -364,12 +366,12 @@ def _replace_rule(fun: Function) -> None:
         gs = [tangents[i] for i in places]
         return jvp(places, gs, node.outputs[0], node.inputs, dict(node.params))
 
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {"vjp": "true"}
     if vjp is not None:
         settings["vjp"] = pull
     if jvp is not None:
         settings["jvp"] = push
-    overrides(override(fun, **settings)).__enter__()
+    overrides(override(true, **settings)).__enter__()
 
 
 def defvjp_argnums(fun: Function, vjpmaker: Function) -> None:

@@ -22,6 +22,8 @@ PLACES = """
 ALIASES = {
     "numpy.numpy_wrapper": "numpy",
     "numpy.numpy_boxes": "numpy",
+    "numpy.numpy_jvps": "numpy",
+    "numpy.numpy_vjps": "numpy",
     "numpy.numpy_vspaces": "vector_spaces",
     "convenience_wrappers": "differential_operators",
     "optimizers": "misc.optimizers",

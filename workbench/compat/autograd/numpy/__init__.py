@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy import fft, linalg, random
 
-from workbench.compat.autograd.boxes import ArrayBox, Box
+from workbench.compat.autograd.boxes import ArrayBox, Box, getval
 from workbench.compat.autograd.install import NAMESPACE
 from workbench.numpy.namespaces import BY_ID
 
@@ -58,6 +58,27 @@ def make_diagonal(D: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> An
             " matrix of a vector, on any diagonal."
         )
     return D[..., None] * np.eye(D.shape[-1])
+
+
+def metadata(A: Any) -> tuple[Any, ...]:
+    """Return the shape, the number of axes, the dtype, and whether it is complex."""
+    return np.shape(A), np.ndim(A), np.result_type(getval(A)), np.iscomplexobj(A)
+
+
+def unbroadcast(x: Any, target_meta: tuple[Any, ...], broadcast_idx: int = 0) -> Any:
+    """Sum a cotangent over the axes along which its argument was broadcast."""
+    shape, ndim, _, is_complex = target_meta
+    while np.ndim(x) > ndim:
+        x = np.sum(x, axis=broadcast_idx)
+    axes = tuple(i for i, n in enumerate(shape) if n == 1 and np.shape(x)[i] != 1)
+    x = np.sum(x, axis=axes, keepdims=True) if axes else x
+    return np.real(x) if np.iscomplexobj(x) and not is_complex else x
+
+
+def unbroadcast_f(target: Any, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a map of cotangents with its results summed to a target's shape."""
+    meta = metadata(target)
+    return lambda g: unbroadcast(f(g), meta)
 
 
 __getattr__ = NAMESPACE.fall_back("numpy", np)
