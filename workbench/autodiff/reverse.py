@@ -190,7 +190,7 @@ def pull_back(
         steps, closed = _keep_steps(steps, arrived, earlier)
     watched = rules or visit or constant or closed or earlier is not None
     if record or outer or roots or watched:
-        _Sweep(
+        Sweep(
             arrived, wrt_serials, outer, record, rules, visit, constant, closed, roots
         ).run(steps)
     else:
@@ -284,7 +284,7 @@ def sweep_arrays(
 ) -> None:
     """Walk back on plain arrays: no recording, no override, no watcher.
 
-    This is the hot loop of eager gradients; `_Sweep` is the same with everything. It
+    This is the hot loop of eager gradients; `Sweep` is the same with everything. It
     empties the list of steps: a node that nobody else holds is gone when its turn is
     over, and with it the values that its rule alone has read.
     """
@@ -452,7 +452,7 @@ def _add_scattered(
         totals[s] = made
 
 
-class _Sweep:
+class Sweep:
     """A sweep backwards with recorded rules, overrides, a visitor and roots.
 
     ``arrived`` holds the cotangents by serial; the others are those of `pull_back`.

@@ -195,5 +195,5 @@ def diagnose(
     of = f"{name}, {told} (from row {a} of chunk {chunk})"
     return RowFindings(
         made.found, of, made.stopped, made.unchecked, made.budget,
-        (start + a, start + b), chunk,
+        rows=(start + a, start + b), chunk=chunk,
     )  # fmt: skip

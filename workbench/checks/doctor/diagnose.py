@@ -308,7 +308,7 @@ def _failed_rule(error: BaseException) -> Tensor | None:
     """Return the node with the rule that raised in the backward sweep."""
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code is reverse.sweep.__code__:
+        if trace.tb_frame.f_code is reverse.Sweep.pull.__code__:
             node: Tensor | None = trace.tb_frame.f_locals.get("node")
             return node
         trace = trace.tb_next
