@@ -127,9 +127,11 @@ wb.show(model, widget="anywidget")`
   await expect(graph.button('Jacobian, Hessian, gradient check')).toHaveCount(0);
   // Both ways: an override of the kernel is drawn, and undone from the page.
   expect(await print(page, '_ = model.override("tanh", "clip(d, -0.1, 0.1)")')).toBe('');
+  await graph.showInspector();
   await expect(graph.tab(/Overrides/)).toContainText('1');
   await graph.screenshot('anywidget-lab');
   await graph.button(/^Undo/).click();
+  await graph.showInspector();
   await expect(graph.tab(/Overrides/)).not.toContainText('1');
   expect(await print(page, 'print(len(model.overrides))')).toBe('0');
   await page.notebook.save();

@@ -55,6 +55,7 @@ test("a user's op is a node: its rule is shown, its gradient clipped by mouse", 
   await graph.screenshot('light-custom-op-clipped');
 
   await graph.button(/^Undo/).click();
+  await graph.showInspector();
   await expect(graph.tab('Overrides')).toHaveText('Overrides');
   expect(await print(page, BY_HAND)).toBe('True False');
 });

@@ -84,6 +84,7 @@ test('G3: a NaN gradient, the doctor, a click on the fix: finite @smoke', async 
   await expect(line).toContainText('error: ');
 
   await finding.getByRole('button', { name: 'Attach fix' }).click();
+  await graph.showInspector();
   await expect(graph.tab('Overrides 1')).toBeVisible();
   // The doctor has looked again by itself: nothing is left to find.
   await expect(graph.panel.locator('.workbench-Doctor')).toContainText(

@@ -143,6 +143,7 @@ print(model.to_html(${JSON.stringify(path)}))`;
     width: 1280
   });
   await again.graph.ready();
+  await again.graph.showInspector();
   await expect(again.graph.tab(/Overrides/)).toContainText('1');
   expect(again.errors).toEqual([]);
   // The file saves images too.

@@ -74,9 +74,11 @@ test.describe('the first tutorial', () => {
     await graph.screenshot('light-overrides');
 
     await graph.button(/^Undo:/).click();
+    await graph.showInspector();
     await expect(graph.tab('Overrides')).toHaveText('Overrides');
     expect(await print(page, BY_HAND)).toBe('True False');
     await graph.button(/^Redo:/).click();
+    await graph.showInspector();
     await expect(graph.tab('Overrides')).toHaveText('Overrides 1');
     expect(await print(page, BY_HAND)).toBe('False True');
 
@@ -189,6 +191,7 @@ test.describe('with settings of its own', () => {
     const cells = await page.locator('.jp-Notebook .jp-Cell').count();
     await graph.click(await graph.node('h, tanh'));
     await page.keyboard.press('u');
+    await graph.showInspector();
     await expect(graph.tab('Overrides')).toHaveText('Overrides');
     await page.keyboard.press('ArrowUp');
     await expect(graph.panel.locator('.workbench-NodeName')).toHaveText('add');

@@ -101,12 +101,16 @@ export class GraphOnPage {
     return this.panel.getByRole('tab', { name });
   }
 
-  /** Open a tab of the inspector, which is closed until something is chosen. */
-  async showTab(name: string | RegExp): Promise<void> {
+  /** Open the inspector, which is closed until something is chosen. */
+  async showInspector(): Promise<void> {
     const inspector = this.button('Inspector');
     if ((await inspector.getAttribute('aria-pressed')) !== 'true') {
       await inspector.click();
     }
+  }
+
+  async showTab(name: string | RegExp): Promise<void> {
+    await this.showInspector();
     await this.tab(name).click();
   }
 

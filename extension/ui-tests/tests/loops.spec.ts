@@ -289,6 +289,7 @@ test('a branch, the graph of an op and a checkpoint open as well', async ({ page
   await graph.screenshot('inside-op');
   await inside.getByRole('button', { name: 'whole graph' }).click();
   await graph.button(/^Undo:/).click();
+  await graph.showInspector();
   await expect(graph.tab('Overrides')).toHaveText('Overrides');
   expect(await gradient('by_a + 2 * by_b')).toBe('True');
 

@@ -123,6 +123,7 @@ test('marimo draws it live, light and dark, and a click changes the gradient', a
   await expect.poll(() => lightness(graph)).toBeGreaterThan(0.5);
   await page.screenshot({ path: screenshotOf('marimo-dark') });
   await graph.button(/^Undo/).click();
+  await graph.showInspector();
   await expect(graph.tab('Overrides')).toHaveText('Overrides');
   await page.getByRole('button', { name: 'Read' }).click();
   await expect(told).toHaveText('overrides 0, gradient right: True');

@@ -365,6 +365,7 @@ test('a stranger’s notebook: opened, it runs nothing, and its labels are text 
   expect(state).toEqual({ strange: false, count: 3, printed: 'False False' });
 
   // At 940 px, without the sidebar, the inspector stands under the graph.
+  await graph.showInspector();
   await page.setViewportSize({ width: 940, height: 1000 });
   await page.sidebar.close('left');
   const inspector = graph.panel.locator('.workbench-Inspector').first();

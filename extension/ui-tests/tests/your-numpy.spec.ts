@@ -65,6 +65,7 @@ test('one output of svd is clipped by mouse, and the kernel holds that gradient'
   await expect(drawer.locator('.js-plotly-plot')).toBeVisible({ timeout: 30_000 });
   await graph.screenshot('light-svd-jacobian');
   await graph.button(/^Undo/).click();
+  await graph.showInspector();
   await expect(graph.tab('Overrides')).toHaveText('Overrides');
   expect(await print(page, BY_HAND)).toBe('True False');
 });
