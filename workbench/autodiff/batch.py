@@ -379,6 +379,8 @@ class Diagonal:
     ) -> Any | None:
         """Return the result of an op as it is smallest; None: use the array."""
         if op is MATMUL or op is MATMUL.masked:
+            if sum(batched) > 1:
+                return None  # the other operand has examples of its own
             multiply = MULTIPLY if op is MATMUL else MULTIPLY.masked
             return _scale_rows(inputs, multiply)
         example = self.example
