@@ -361,6 +361,11 @@ MIXED = {
     **dict.fromkeys(
         ("store entries", "store out"), "np.zeros_like makes a plain array of CuPy's"
     ),
+    **{
+        s.name: "a table of NumPy's, and tables are not moved"
+        for s in SAMPLES
+        if getattr(s.f, "__module__", "") == "tests.ops.samples.interpolation"
+    },
 }  # fmt: skip
 
 

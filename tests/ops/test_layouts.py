@@ -84,8 +84,8 @@ NEEDS_ENTRIES = (
     "nanpercentile", "pinv ", "polymul", "take axis",
 )  # fmt: skip
 
-#: Families of vectors, where SciPy drops the axis of one entry.
-ONE_IS_ANOTHER = ("multivariate_normal", "dirichlet")
+#: Families of vectors, where SciPy drops the axis of one entry; a line needs two.
+ONE_IS_ANOTHER = ("multivariate_normal", "dirichlet", "interp1d")
 
 
 @parametrize_chunks(

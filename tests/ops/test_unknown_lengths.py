@@ -64,6 +64,8 @@ NOT: dict[str, str] = {
     "poly": "NumPy iterates over the roots before it asks the protocol",
     "unpacked": "iterates over the rows",
     "unstack": "returns as many arrays as there are rows",
+    "BSpline": "whether the coefficients suffice depends on both numbers",
+    "PPoly integral": "the degree decides how often it multiplies",
     "BSpline slope": "which coefficients are padding depends on their number",
     "RegularGridInterpolator cubic": "the grid is plain, and its lengths are known",
     "RegularGridInterpolator linear": "the grid is plain, and its lengths are known",

@@ -233,7 +233,7 @@ def operator_of(node: Tensor) -> str | None:
 
 
 #: Modules of SciPy, as the text imports them.
-MODULES = ("special", "linalg", "fft", "signal", "sparse")
+MODULES = ("special", "linalg", "fft", "interpolate", "signal", "sparse")
 _MODULE = re.compile(rf"(?<![\w.}}])({'|'.join(MODULES)})\.")
 
 

@@ -40,7 +40,22 @@ def _find_interval(x: Array, q: Array, *, margin: int) -> Array:
     return np.clip(np.searchsorted(x, q, "right") - 1, margin, last)
 
 
-INTERVAL = composite("interval", _find_interval, rule="no derivative")
+def _infer_interval(x: Array, q: Array, *, margin: int) -> Spec:
+    return Spec(shape_of(q), np.dtype(np.intp))
+
+
+INTERVAL = composite(
+    "interval",
+    _find_interval,
+    rule="no derivative",
+    infer=_infer_interval,
+    helper='''\
+def interval(x, q, margin):
+    """The interval of ascending x that each entry of q lies in."""
+    place = np.searchsorted(x, q, side="right") - 1
+    return np.clip(place, margin, len(x) - 2 - margin)
+''',
+)
 
 
 def find_intervals(x: Array, q: Array, margin: int = 0) -> Any:
@@ -87,10 +102,22 @@ def _evaluate_pieces(c: Array, x: Array, q: Array, place: Array, *, nu: int) -> 
     return y
 
 
+def _infer_at(c: Array, x: Array, q: Array, place: Array, *, nu: int) -> Spec:
+    """Return the spec of a curve at points: their shape, and that of a value."""
+    dtype = np.result_type(*[dtype_of(v) for v in (c, x, q)])
+    return Spec((*shape_of(q), *shape_of(c)[2:]), dtype)
+
+
 PIECEWISE = composite(
     "piecewise_polynomial",
     _evaluate_pieces,
     rule="the polynomial of the interval",
+    infer=_infer_at,
+    helper='''\
+def piecewise_polynomial(c, x, q, place, nu):
+    """Polynomials between break points, or a derivative, at points."""
+    return interpolate.PPoly(c, x)(q, nu)
+''',
 )
 
 
@@ -123,6 +150,11 @@ HERMITE = composite(
     _make_hermite,
     rule="cubics with these slopes",
     infer=_infer_pieces,
+    helper='''\
+def cubic_hermite(x, y, slopes):
+    """The coefficients of cubics with values and slopes at places."""
+    return interpolate.CubicHermiteSpline(x, y, slopes).c
+''',
 )
 
 
@@ -227,6 +259,15 @@ CUBIC = composite(
     _make_cubic,
     rule="a cubic spline through the points",
     infer=_infer_pieces,
+    helper='''\
+def cubic_spline(x, y, *given, ends):
+    """The coefficients of a cubic spline, with derivatives given at the ends."""
+    if ends is None:
+        return interpolate.CubicSpline(x, y, bc_type="periodic").c
+    rest = iter(given)
+    kinds = tuple(["not-a-knot" if n is None else (n, next(rest)) for n in ends])
+    return interpolate.CubicSpline(x, y, bc_type=kinds).c
+''',
 )
 
 
@@ -265,6 +306,11 @@ PCHIP = composite(
     _make_pchip,
     rule="monotone cubics through the points",
     infer=_infer_pieces,
+    helper='''\
+def pchip(x, y):
+    """The coefficients of monotone cubics."""
+    return interpolate.PchipInterpolator(x, y).c
+''',
 )
 
 #: Below this part of the largest weight, weights say nothing (SciPy's number).
@@ -293,7 +339,16 @@ def _make_akima(x: Array, y: Array, *, modified: bool) -> Array:
 
 
 AKIMA = composite(
-    "akima", _make_akima, rule="cubics with slopes of secants", infer=_infer_pieces
+    "akima",
+    _make_akima,
+    rule="cubics with slopes of secants",
+    infer=_infer_pieces,
+    helper='''\
+def akima(x, y, modified):
+    """The coefficients of cubics with Akima's slopes."""
+    method = "makima" if modified else "akima"
+    return interpolate.Akima1DInterpolator(x, y, method=method).c
+''',
 )
 
 
@@ -351,4 +406,21 @@ def _evaluate_bspline(
     return 0 * y if nu > k else y
 
 
-BSPLINE = composite("bspline", _evaluate_bspline, rule="the B-splines at the points")
+def _infer_bspline(
+    t: Array, c: Array, q: Array, place: Array, *, k: int, nu: int
+) -> Spec:
+    dtype = np.result_type(*[dtype_of(v) for v in (t, c, q)])
+    return Spec((*shape_of(q), *shape_of(c)[1:]), dtype)
+
+
+BSPLINE = composite(
+    "bspline",
+    _evaluate_bspline,
+    rule="the B-splines at the points",
+    infer=_infer_bspline,
+    helper='''\
+def bspline(t, c, q, place, k, nu):
+    """A B-spline, or a derivative, at points."""
+    return interpolate.BSpline(t, c, k)(q, nu)
+''',
+)

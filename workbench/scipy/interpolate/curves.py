@@ -164,7 +164,9 @@ class PPoly:
         self.extrapolate: Extrapolation = True if extrapolate is None else extrapolate
         check_places(name, self.x)
         shape = shape_of(self.c)
-        if len(shape) < 2 or shape[1] != shape_of(self.x)[0] - 1:
+        lengths = (shape[1], shape_of(self.x)[0]) if len(shape) > 1 else (0, 0)
+        is_known = all(isinstance(n, int) for n in lengths)
+        if len(shape) < 2 or (is_known and lengths[0] != lengths[1] - 1):
             raise ValueError(
                 f"{name}{blame.user_line()}: `c` has shape {shape}, and its second axis"
                 f" must be one shorter than `x`, of length {shape_of(self.x)[0]}"
@@ -323,7 +325,11 @@ class CubicHermiteSpline(PPoly):
     ) -> None:
         x, values, axis = prepare_points(type(self).__name__, x, y, axis)
         slopes = lead_axis(admit_floats(dydx), axis)
-        if shape_of(slopes) != shape_of(values):
+        pairs = list(zip(shape_of(slopes), shape_of(values), strict=False))
+        is_known = all(isinstance(n, int) for pair in pairs for n in pair)
+        if len(shape_of(slopes)) != len(shape_of(values)) or (
+            is_known and any(n != m for n, m in pairs)
+        ):
             raise ValueError(
                 f"CubicHermiteSpline{blame.user_line()}: the shapes of `y` and `dydx`"
                 f" must be identical, not {shape_of(values)} and {shape_of(slopes)}"

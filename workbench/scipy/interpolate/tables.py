@@ -99,7 +99,7 @@ class interp1d:
         check_lengths("interp1d", places, given, self.axis)
         values = lead_axis(given, self.axis)
         if not assume_sorted:
-            order = np.argsort(places, kind="mergesort")
+            order = np.argsort(places, kind="stable")
             places, values = take(places, order), take(values, order, axis=0)
         check_places("interp1d", places, 1)
         self.x: Any = places
