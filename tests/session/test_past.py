@@ -258,3 +258,121 @@ def test_a_session_that_is_well_again_is_examined_as_it_is() -> None:
     assert session.timeline.first_bad is not None
     assert session.timeline.first_bad.step == 1
     assert session.diagnose().step is None
+
+
+# Many runs, many marks, and branches
+
+
+def add_runs(kept: KeptInputs, first: int, last: int, pinned: set[int]) -> None:
+    for step in range(first, last + 1):
+        run = RunInputs(step, {0: np.full(1000, step)}, (), 0.0, 0.0)
+        kept.add(run, pinned=step in pinned)
+
+
+def test_of_more_runs_than_are_kept_every_second_one_stays() -> None:
+    kept = KeptInputs()
+    for step in range(1, 3001):
+        kept.add(RunInputs(step, {0: step}, (), 0.0, 0.0), pinned=step == 948)
+    steps = kept.steps
+    assert {1, 947, 948, 3000} <= set(steps)
+    most = kept_inputs.MOST_RUNS
+    assert most // 2 <= len(steps) <= most
+    assert np.diff(steps).max() <= 4
+
+
+def test_runs_with_a_mark_leave_room_for_later_ones() -> None:
+    kept = KeptInputs(budget=50 * 8000)
+    add_runs(kept, 1, 100, pinned=set(range(1, 101)))
+    add_runs(kept, 101, 3000, pinned=set())
+    assert 20 <= len(kept.steps) <= 51
+    assert {1, 2, 3} <= set(kept.steps)
+    assert np.diff([s for s in kept.steps if s > 100]).max() <= 3000 / 10
+    assert kept.bytes <= 50 * 8000
+
+
+def test_changes_of_overrides_do_not_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kept_inputs, "MOST_BYTES", 20 * 800)
+    session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(100)))
+    one = session.override("tanh", "2 * d")
+    for step in range(1, 201):
+        if step <= 100:
+            session.switch(one, step % 2 == 0)
+        session.run(x=np.full(100, step / 100))
+    assert np.diff(session.timeline.inputs.steps).max() <= 200 / 5
+
+
+def test_a_nan_is_marked_after_any_number_of_changes() -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(np.log(x)))(np.ones(2)))
+    one = session.override("log", "2 * d")
+    for step in range(150):
+        session.switch(one, step % 2 == 0)
+        session.run(x=np.ones(2))
+    with np.errstate(all="ignore"):
+        session.run(x=-np.ones(2))
+    assert session.timeline.first_bad is not None
+    assert session.timeline.first_bad.step == 151
+    kinds = [mark.kind for mark in session.timeline.marks]
+    assert kinds.count("overrides") <= 64
+
+
+def test_a_run_whose_gradient_was_not_measured_is_not_bad(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from workbench.session import timeline
+
+    monkeypatch.setattr(timeline, "GRACE", -1.0)
+    monkeypatch.setattr(timeline, "SHARE", 0.0)
+    session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
+    for x in (1.0, 2.0, 3.0):
+        session.run(x=np.full(2, x))
+    assert np.isnan(session.timeline.gradients[1])
+    assert not session.at(2).timeline.is_bad
+
+
+def test_an_output_that_is_not_one_number_is_well_again() -> None:
+    session = wb.Session(wb.trace(lambda x: np.log(x))(np.ones(2)), seed=np.ones(2))
+    with np.errstate(all="ignore"):
+        for x in (1.0, 0.0, 3.0, 4.0, 5.0):
+            session.run(x=np.full(2, x))
+    assert [session.at(step).timeline.is_bad for step in (1, 2, 4)] == [
+        False, True, False,
+    ]  # fmt: skip
+    assert session.at(4).diagnose().step is None
+
+
+def test_what_happens_on_a_branch_is_marked() -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
+    for step in range(10):
+        session.run(x=np.full(2, 1.0 + step))
+    for _ in range(10):
+        session.run(x=np.full(2, 1e6))
+    with np.errstate(all="ignore"):
+        session.run(x=np.full(2, np.nan))
+    branch, bad = session.at(10), session.at(21)
+    branch.run(x=np.full(2, 1e6))
+    assert [mark.kind for mark in branch.timeline.marks] == ["explosion"]
+    branch.run(x=np.full(2, np.nan))
+    assert [mark.kind for mark in branch.timeline.marks] == ["explosion", "nan"]
+    assert bad.timeline.is_bad
+
+
+def test_a_gradient_is_blamed_although_overrides_changed_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from workbench.session import timeline
+
+    session = wb.Session(wb.trace(lambda w: np.sum(np.sqrt(w)))(np.ones(2)))
+    session.run(w=np.ones(2))
+    monkeypatch.setattr(timeline, "GRACE", -1.0)
+    monkeypatch.setattr(timeline, "SHARE", 0.0)
+    with np.errstate(all="ignore"):
+        session.run(w=np.array([0.0, 1.0]))
+        w = np.ones(2) - session.grads["w"]
+        session.override("sqrt", "clip(d, -1, 1)")
+        session.run(w=w)
+    bad = session.timeline.first_bad
+    assert bad is not None
+    assert (bad.step, bad.node) == (2, session.nodes.find("sqrt 1"))
+    assert session.at(2).timeline.is_bad

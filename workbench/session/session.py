@@ -1026,8 +1026,8 @@ class Session:
         ----------
         step
             The run, counted from 1, or negative from the last one that is kept. Kept
-            are the first and the last run, those with a mark and the ones before them,
-            and as many between as have room in 64 MB.
+            are the first and the last run, those where a NaN or an explosion began and
+            the ones before them, and as many between as have room in 64 MB.
 
         Raises
         ------

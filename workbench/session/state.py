@@ -380,17 +380,17 @@ class State:
         nodes = [x for x in self.start.graph.nodes if x.serial in varying]
         return any(map(is_draw, steps.with_inner_nodes(nodes)))
 
-    def make_visible(self) -> State:
+    def make_visible(self, entries: Entries | None = None) -> State:
         """Return the same state with all arrays, that of compiled code computed here.
 
-        Without a warning: the run has given those that there are.
+        With other overrides, if ``entries`` are given. Without a warning: the run has
+        given those that there are.
         """
-        if self.results is None:
+        entries = self.entries if entries is None else entries
+        if self.results is None and entries == self.entries:
             return self
         with np.errstate(all="ignore"):
-            return State(
-                self.objective, self.start, self.entries, changed=self._changed
-            )
+            return State(self.objective, self.start, entries, changed=self._changed)
 
     def go_to(self, values: Mapping[int, Any], entries: Entries) -> State:
         """Return the state with other inputs and overrides, of another time.
