@@ -376,3 +376,21 @@ def test_a_gradient_is_blamed_although_overrides_changed_since(
     assert bad is not None
     assert (bad.step, bad.node) == (2, session.nodes.find("sqrt 1"))
     assert session.at(2).timeline.is_bad
+
+
+@pytest.mark.parametrize("backend", ["numpy", "compiled"])
+def test_a_branch_computes_with_the_constants_of_its_run(backend: str) -> None:
+    weights = wb.constant(np.ones(3))
+    graph = wb.trace(lambda x: np.sum(np.sin(x) * weights))(np.ones(3))
+    session = wb.Session(graph, backend=backend, wrt=["x"])
+    (constant,) = [name for name in session.nodes.inputs if name != "x"]
+    for factor in (2.0, 10.0):
+        session.run({constant: np.full(3, factor)}, x=np.full(3, 0.5))
+        session.run(x=np.full(3, 0.5))
+        assert session.wait(60)
+    branch = session.at(2)
+    for x in (1.0, 0.25):
+        value = branch.run(x=np.full(3, x))
+        np.testing.assert_allclose(value, 6 * np.sin(x))
+        np.testing.assert_allclose(branch.grads["x"], 2 * np.cos(x))
+    np.testing.assert_allclose(session.run(x=np.ones(3)), 30 * np.sin(1.0))

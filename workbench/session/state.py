@@ -397,10 +397,21 @@ class State:
 
         It has no changes to undo, and warns of nothing: the run has done that.
         """
+        start, programs = self.last_values, self.programs
+        inputs = {start.ids[x.serial] for x in start.graph.inputs}
+        constants = {
+            i: x
+            for i, x in values.items()
+            if i not in inputs and x is not start.graph.nodes[i]._value
+        }
         with np.errstate(all="ignore"):
+            if constants:
+                # Programs hold the constants of the values that they were made with.
+                start = start.run(constants)
+                programs = None if programs is None else programs.renew()
             return State(
-                self.objective, self.last_values, entries,
-                next_id=self.next_id, programs=self.programs, changed=values,
+                self.objective, start, entries,
+                next_id=self.next_id, programs=programs, changed=values,
             )  # fmt: skip
 
     def record_program(
