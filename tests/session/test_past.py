@@ -9,7 +9,7 @@ import pytest
 
 import workbench as wb
 from tests.session.network import B1, B2, W1, W2, T, X, fresh
-from workbench.errors import UsageError
+from workbench.errors import OverrideError, UsageError
 from workbench.session import kept_inputs
 from workbench.session.kept_inputs import KeptInputs, RunInputs
 
@@ -394,3 +394,84 @@ def test_a_branch_computes_with_the_constants_of_its_run(backend: str) -> None:
         np.testing.assert_allclose(value, 6 * np.sin(x))
         np.testing.assert_allclose(branch.grads["x"], 2 * np.cos(x))
     np.testing.assert_allclose(session.run(x=np.ones(3)), 30 * np.sin(1.0))
+
+
+# What is asked of a run
+
+
+@pytest.mark.parametrize("step", [0, 4, 999, -4])
+def test_a_run_that_there_was_not_is_refused_in_words(step: int) -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(x))(np.ones(2)))
+    for x in (1.0, 2.0, 3.0):
+        session.run(x=np.full(2, x))
+    with pytest.raises(UsageError, match=rf"at\({step}\): there were 3 runs, counted"):
+        session.at(step)
+
+
+@pytest.mark.parametrize("step", ["2", None, True, 2.0])
+def test_a_run_is_an_integer(step: Any) -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(x))(np.ones(2)))
+    session.run(x=np.ones(2))
+    for ask in (session.at, session.find_view):
+        with pytest.raises(UsageError, match="an integer counted from 1"):
+            ask(step)
+
+
+def test_the_last_run_is_another_one_after_a_run() -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
+    session.run(x=np.full(2, 1.0))
+    assert float(session.find_view(-1).value) == 2.0
+    session.run(x=np.full(2, 2.0))
+    assert float(session.find_view(-1).value) == 8.0
+    assert session.find_view(-1) is session.find_view(2)
+
+
+@pytest.mark.parametrize(("budget", "stays"), [(10**6, True), (30_000, False)])
+def test_what_was_computed_of_runs_has_room_in_the_budget(
+    monkeypatch: pytest.MonkeyPatch, budget: int, stays: bool
+) -> None:
+    monkeypatch.setattr(kept_inputs, "MOST_BYTES", budget)
+    session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x) ** 2))(np.ones(1000)))
+    for x in (1.0, 2.0, 3.0):
+        session.run(x=np.full(1000, x))
+    views = [session.find_view(step) for step in (1, 2)]
+    for view in views:
+        assert view.grads["x"].shape == (1000,)
+    last = session.find_view(3)
+    assert last.grads["x"].shape == (1000,)
+    assert session.find_view(3) is last
+    assert (session.find_view(1) is views[0]) == stays
+
+
+def test_findings_of_another_first_bad_run_are_stale() -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(np.log(x)))(np.ones(2)))
+    with np.errstate(all="ignore"):
+        for x in (1.0, -1.0):
+            session.run(x=np.full(2, x))
+        assert session.diagnose().step == 2
+        session.run(x=np.full(2, -2.0))
+        assert session.stale == frozenset()
+        for x in (1.0, -1.0):
+            session.run(x=np.full(2, x))
+    assert session.timeline.first_bad is not None
+    assert session.timeline.first_bad.step == 5
+    assert session.stale == {"findings"}
+
+
+def test_the_fix_of_an_earlier_finding_is_attached() -> None:
+    session = wb.Session(wb.trace(lambda w: np.sum(np.sqrt(w)))(np.ones(2)))
+    with np.errstate(all="ignore"):
+        session.run(w=np.ones(2))
+        session.run(w=np.array([0.0, 1.0]))
+        session.run(w=np.ones(2) - session.grads["w"])
+        found = session.diagnose()
+        session.diagnose()
+        entry = session.fix(found[0])
+    assert not isinstance(entry, str)
+    assert entry.matched == (session.nodes.find("sqrt 1"),)
+
+
+def test_a_line_beyond_all_numbers_is_refused_in_words() -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(x))(np.ones(2)))
+    with pytest.raises(OverrideError, match="nothing in session"):
+        session.override("v@" + "9" * 5000, "2 * d")

@@ -13,6 +13,8 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from workbench.core.blame import format_count
 from workbench.errors import UsageError
 from workbench.session.history import Entries
@@ -160,15 +162,19 @@ class KeptInputs:
         UsageError
             If they are not kept; the text names the kept runs beside it.
         """
-        steps = self.steps
+        steps, number = self.steps, self.resolve(step, session)
         if self.refusal:
             raise UsageError(
                 f"{session}.at({step}): no run can be shown again: {self.refusal}."
             )
-        if step < 0:
-            step = steps[step] if -step <= len(steps) else 0
-        at = bisect_left(steps, step)
-        if at < len(steps) and steps[at] == step:
+        if steps and not 0 < number <= steps[-1]:
+            had = format_count(steps[-1], "run")
+            raise UsageError(
+                f"{session}.at({step}): there were {had}, counted from 1"
+                f" ({len(steps)} of them are kept); {session}.at(-1) is the last one."
+            )
+        at = bisect_left(steps, number)
+        if at < len(steps) and steps[at] == number:
             return self._runs[at]
         beside = [str(one) for one in steps[max(at - 1, 0) : at + 1]]
         if not beside:
@@ -182,6 +188,24 @@ class KeptInputs:
             f" {kept}. {format_count(len(steps), 'run')} of the past have room in"
             f" {self.budget / 1e6:.0f} MB; write {session}.at({beside[0]})."
         )
+
+    def resolve(self, step: int, session: str) -> int:
+        """Return the number of a run, of which negative ones count from the end.
+
+        Raises
+        ------
+        UsageError
+            If it is no integer.
+        """
+        if not isinstance(step, (int, np.integer)) or isinstance(step, bool):
+            raise UsageError(
+                f"{session}.at({step!r}): pass the number of a run, an integer counted"
+                f" from 1: {session}.at(1), or {session}.at(-1) for the last one."
+            )
+        steps = self.steps
+        if step < 0:
+            return steps[step] if -step <= len(steps) else 0
+        return int(step)
 
     def find_nearest(self, step: int) -> int | None:
         """Return the kept run that is nearest to one; None if there is none."""

@@ -30,6 +30,7 @@ from workbench.checks.statistics import angles, relative_changes
 from workbench.core.float_warnings import warn_at_lines
 from workbench.core.formatting import format_percent
 from workbench.core.graph import Graph
+from workbench.core.memory import is_lazy
 from workbench.core.tensor import Tensor, make_leaf
 from workbench.core.walk import is_leaf
 from workbench.errors import (
@@ -121,6 +122,16 @@ class State:
     def has_arrays(self) -> bool:
         """True if the values and the gradients of all nodes are computed."""
         return self._forward is not None and "backward" in self.__dict__
+
+    def count_bytes(self) -> int:
+        """Return the bytes of the arrays that have been computed for it alone."""
+        arrays: list[Any] = []
+        if self._forward is not None:
+            nodes = self._forward.graph.nodes
+            arrays += [x._value for x in nodes if not is_leaf(x) and not is_lazy(x)]
+        if (backward := self.__dict__.get("backward")) is not None:
+            arrays += backward.cotangents.values()
+        return sum({id(x): getattr(x, "nbytes", 0) for x in arrays}.values())
 
     def _warn_at_lines(self) -> AbstractContextManager[None]:
         """Return the block in which NumPy's settings are those of this state."""
