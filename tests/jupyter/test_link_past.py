@@ -122,7 +122,7 @@ def test_a_run_that_is_not_kept_is_refused_in_words() -> None:
     page = opened(make(3))
     failure, _ = answer(page, "inspect", at=9)
     assert failure["type"] == "failure"
-    assert "ad.at(9): the inputs of this run are not kept" in failure["message"]
+    assert "ad.at(9): there were 3 runs, counted from 1" in failure["message"]
     failure, _ = answer(page, "inspect", at=0)
     assert failure["type"] == "failure"
 
@@ -143,6 +143,32 @@ def test_the_doctor_of_a_page_begins_at_the_first_bad_run() -> None:
     (node,) = {one["node"] for one in findings["list"]}
     assert session.nodes.labels[node] == "log 1"
     assert page.shows(session)
+
+
+def test_a_fix_of_a_run_is_attached_to_the_session() -> None:
+    session = wb.Session(wb.trace(lambda w: np.sum(np.sqrt(w)))(np.ones(2)))
+    with np.errstate(all="ignore"):
+        for low in (1.0, 2.0, 0.0, np.nan, 4.0):
+            session.run(w=np.array([low, 1.0]))
+    page = opened(session)
+    failure, _ = fix(page, at=3)
+    assert "no findings of run 3" in failure["message"]
+    assert session.overrides == []
+    page.send("diagnose", request=3, at=4)
+    page.until("done", 3)
+    page.take()
+    _, messages = fix(page, at=4)
+    assert "failure" not in {one["type"] for one in messages}
+    (entry,) = session.overrides
+    assert entry.matched == (session.nodes.find("sqrt 1"),)
+
+
+def fix(page: Page, at: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Ask for the first fix of a run; return the last message, and all."""
+    page.take()
+    page.send("fix", request=8, finding=0, at=at)
+    messages = page.take()
+    return messages[-1], messages
 
 
 def test_a_picture_of_a_run_has_the_numbers_of_a_session_that_stands_there() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import workbench as wb
 from tests.session.network import B1, B2, W1, W2, T, X, fresh
-from workbench.errors import UsageError
+from workbench.errors import OverrideError, UsageError
 from workbench.session import kept_inputs
 from workbench.session.kept_inputs import KeptInputs, RunInputs
 
@@ -258,3 +258,220 @@ def test_a_session_that_is_well_again_is_examined_as_it_is() -> None:
     assert session.timeline.first_bad is not None
     assert session.timeline.first_bad.step == 1
     assert session.diagnose().step is None
+
+
+# Many runs, many marks, and branches
+
+
+def add_runs(kept: KeptInputs, first: int, last: int, pinned: set[int]) -> None:
+    for step in range(first, last + 1):
+        run = RunInputs(step, {0: np.full(1000, step)}, (), 0.0, 0.0)
+        kept.add(run, pinned=step in pinned)
+
+
+def test_of_more_runs_than_are_kept_every_second_one_stays() -> None:
+    kept = KeptInputs()
+    for step in range(1, 3001):
+        kept.add(RunInputs(step, {0: step}, (), 0.0, 0.0), pinned=step == 948)
+    steps = kept.steps
+    assert {1, 947, 948, 3000} <= set(steps)
+    most = kept_inputs.MOST_RUNS
+    assert most // 2 <= len(steps) <= most
+    assert np.diff(steps).max() <= 4
+
+
+def test_runs_with_a_mark_leave_room_for_later_ones() -> None:
+    kept = KeptInputs(budget=50 * 8000)
+    add_runs(kept, 1, 100, pinned=set(range(1, 101)))
+    add_runs(kept, 101, 3000, pinned=set())
+    assert 20 <= len(kept.steps) <= 51
+    assert {1, 2, 3} <= set(kept.steps)
+    assert np.diff([s for s in kept.steps if s > 100]).max() <= 3000 / 10
+    assert kept.bytes <= 50 * 8000
+
+
+def test_changes_of_overrides_do_not_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kept_inputs, "MOST_BYTES", 20 * 800)
+    session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(100)))
+    one = session.override("tanh", "2 * d")
+    for step in range(1, 201):
+        if step <= 100:
+            session.switch(one, step % 2 == 0)
+        session.run(x=np.full(100, step / 100))
+    assert np.diff(session.timeline.inputs.steps).max() <= 200 / 5
+
+
+def test_a_nan_is_marked_after_any_number_of_changes() -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(np.log(x)))(np.ones(2)))
+    one = session.override("log", "2 * d")
+    for step in range(150):
+        session.switch(one, step % 2 == 0)
+        session.run(x=np.ones(2))
+    with np.errstate(all="ignore"):
+        session.run(x=-np.ones(2))
+    assert session.timeline.first_bad is not None
+    assert session.timeline.first_bad.step == 151
+    kinds = [mark.kind for mark in session.timeline.marks]
+    assert kinds.count("overrides") <= 64
+
+
+def test_a_run_whose_gradient_was_not_measured_is_not_bad(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from workbench.session import timeline
+
+    monkeypatch.setattr(timeline, "GRACE", -1.0)
+    monkeypatch.setattr(timeline, "SHARE", 0.0)
+    session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
+    for x in (1.0, 2.0, 3.0):
+        session.run(x=np.full(2, x))
+    assert np.isnan(session.timeline.gradients[1])
+    assert not session.at(2).timeline.is_bad
+
+
+def test_an_output_that_is_not_one_number_is_well_again() -> None:
+    session = wb.Session(wb.trace(lambda x: np.log(x))(np.ones(2)), seed=np.ones(2))
+    with np.errstate(all="ignore"):
+        for x in (1.0, 0.0, 3.0, 4.0, 5.0):
+            session.run(x=np.full(2, x))
+    assert [session.at(step).timeline.is_bad for step in (1, 2, 4)] == [
+        False, True, False,
+    ]  # fmt: skip
+    assert session.at(4).diagnose().step is None
+
+
+def test_what_happens_on_a_branch_is_marked() -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
+    for step in range(10):
+        session.run(x=np.full(2, 1.0 + step))
+    for _ in range(10):
+        session.run(x=np.full(2, 1e6))
+    with np.errstate(all="ignore"):
+        session.run(x=np.full(2, np.nan))
+    branch, bad = session.at(10), session.at(21)
+    branch.run(x=np.full(2, 1e6))
+    assert [mark.kind for mark in branch.timeline.marks] == ["explosion"]
+    branch.run(x=np.full(2, np.nan))
+    assert [mark.kind for mark in branch.timeline.marks] == ["explosion", "nan"]
+    assert bad.timeline.is_bad
+
+
+def test_a_gradient_is_blamed_although_overrides_changed_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from workbench.session import timeline
+
+    session = wb.Session(wb.trace(lambda w: np.sum(np.sqrt(w)))(np.ones(2)))
+    session.run(w=np.ones(2))
+    monkeypatch.setattr(timeline, "GRACE", -1.0)
+    monkeypatch.setattr(timeline, "SHARE", 0.0)
+    with np.errstate(all="ignore"):
+        session.run(w=np.array([0.0, 1.0]))
+        w = np.ones(2) - session.grads["w"]
+        session.override("sqrt", "clip(d, -1, 1)")
+        session.run(w=w)
+    bad = session.timeline.first_bad
+    assert bad is not None
+    assert (bad.step, bad.node) == (2, session.nodes.find("sqrt 1"))
+    assert session.at(2).timeline.is_bad
+
+
+@pytest.mark.parametrize("backend", ["numpy", "compiled"])
+def test_a_branch_computes_with_the_constants_of_its_run(backend: str) -> None:
+    weights = wb.constant(np.ones(3))
+    graph = wb.trace(lambda x: np.sum(np.sin(x) * weights))(np.ones(3))
+    session = wb.Session(graph, backend=backend, wrt=["x"])
+    (constant,) = [name for name in session.nodes.inputs if name != "x"]
+    for factor in (2.0, 10.0):
+        session.run({constant: np.full(3, factor)}, x=np.full(3, 0.5))
+        session.run(x=np.full(3, 0.5))
+        assert session.wait(60)
+    branch = session.at(2)
+    for x in (1.0, 0.25):
+        value = branch.run(x=np.full(3, x))
+        np.testing.assert_allclose(value, 6 * np.sin(x))
+        np.testing.assert_allclose(branch.grads["x"], 2 * np.cos(x))
+    np.testing.assert_allclose(session.run(x=np.ones(3)), 30 * np.sin(1.0))
+
+
+# What is asked of a run
+
+
+@pytest.mark.parametrize("step", [0, 4, 999, -4])
+def test_a_run_that_there_was_not_is_refused_in_words(step: int) -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(x))(np.ones(2)))
+    for x in (1.0, 2.0, 3.0):
+        session.run(x=np.full(2, x))
+    with pytest.raises(UsageError, match=rf"at\({step}\): there were 3 runs, counted"):
+        session.at(step)
+
+
+@pytest.mark.parametrize("step", ["2", None, True, 2.0])
+def test_a_run_is_an_integer(step: Any) -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(x))(np.ones(2)))
+    session.run(x=np.ones(2))
+    for ask in (session.at, session.find_view):
+        with pytest.raises(UsageError, match="an integer counted from 1"):
+            ask(step)
+
+
+def test_the_last_run_is_another_one_after_a_run() -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
+    session.run(x=np.full(2, 1.0))
+    assert float(session.find_view(-1).value) == 2.0
+    session.run(x=np.full(2, 2.0))
+    assert float(session.find_view(-1).value) == 8.0
+    assert session.find_view(-1) is session.find_view(2)
+
+
+@pytest.mark.parametrize(("budget", "stays"), [(10**6, True), (30_000, False)])
+def test_what_was_computed_of_runs_has_room_in_the_budget(
+    monkeypatch: pytest.MonkeyPatch, budget: int, stays: bool
+) -> None:
+    monkeypatch.setattr(kept_inputs, "MOST_BYTES", budget)
+    session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x) ** 2))(np.ones(1000)))
+    for x in (1.0, 2.0, 3.0):
+        session.run(x=np.full(1000, x))
+    views = [session.find_view(step) for step in (1, 2)]
+    for view in views:
+        assert view.grads["x"].shape == (1000,)
+    last = session.find_view(3)
+    assert last.grads["x"].shape == (1000,)
+    assert session.find_view(3) is last
+    assert (session.find_view(1) is views[0]) == stays
+
+
+def test_findings_of_another_first_bad_run_are_stale() -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(np.log(x)))(np.ones(2)))
+    with np.errstate(all="ignore"):
+        for x in (1.0, -1.0):
+            session.run(x=np.full(2, x))
+        assert session.diagnose().step == 2
+        session.run(x=np.full(2, -2.0))
+        assert session.stale == frozenset()
+        for x in (1.0, -1.0):
+            session.run(x=np.full(2, x))
+    assert session.timeline.first_bad is not None
+    assert session.timeline.first_bad.step == 5
+    assert session.stale == {"findings"}
+
+
+def test_the_fix_of_an_earlier_finding_is_attached() -> None:
+    session = wb.Session(wb.trace(lambda w: np.sum(np.sqrt(w)))(np.ones(2)))
+    with np.errstate(all="ignore"):
+        session.run(w=np.ones(2))
+        session.run(w=np.array([0.0, 1.0]))
+        session.run(w=np.ones(2) - session.grads["w"])
+        found = session.diagnose()
+        session.diagnose()
+        entry = session.fix(found[0])
+    assert not isinstance(entry, str)
+    assert entry.matched == (session.nodes.find("sqrt 1"),)
+
+
+def test_a_line_beyond_all_numbers_is_refused_in_words() -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(x))(np.ones(2)))
+    with pytest.raises(OverrideError, match="nothing in session"):
+        session.override("v@" + "9" * 5000, "2 * d")

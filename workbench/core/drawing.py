@@ -573,11 +573,11 @@ def _draw_text(x: float, y: float, text: str, look: str = "") -> str:
 def format_short(x: float) -> str:
     """Return a number as a short text for a tile.
 
-    >>> format_short(0.3123), format_short(0.04), format_short(12345)
-    ('0.31', '4e-2', '1e4')
+    >>> format_short(0.3123), format_short(0.04), format_short(99.96), format_short(1e4)
+    ('0.31', '4e-2', '100', '1e4')
     """
     if x == 0 or 0.1 <= abs(x) < 1000:
-        return f"{x:.2g}" if abs(x) < 100 else f"{x:.0f}"
+        return f"{x:.2g}" if abs(x) < 99.5 else f"{x:.0f}"
     mantissa, exponent = f"{x:.0e}".split("e")
     return f"{mantissa}e{int(exponent)}"
 

@@ -444,10 +444,17 @@ def attach_fix(
     session: Session, finding: fields.Count, at: fields.Count | None = None
 ) -> None:
     """Attach the fix of a finding, by its position in the list of the run shown."""
-    found = None if at is None else session.find_view(at).findings
-    if found is not None and finding >= len(found):
-        raise UsageError(f"there is no finding {finding} of this run")
-    session.fix(finding if found is None else found[finding])
+    if at is None:
+        session.fix(finding)
+        return
+    found = session.find_view(at).findings
+    if found is None:
+        raise UsageError(
+            f"there are no findings of run {at}, or no longer: ask the doctor again"
+        )
+    if finding >= len(found):
+        raise UsageError(f"there is no finding {finding} of run {at}")
+    session.fix(found[finding])
 
 
 # Long work of which the session keeps what it finds

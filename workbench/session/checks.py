@@ -40,7 +40,7 @@ from workbench.session.derivative import find_active
 from workbench.session.history import NumberedOverride
 from workbench.session.nodes import Node, Nodes, check_one_array, copy_for_user, to_list
 from workbench.session.stages import Values
-from workbench.session.state import Found, State
+from workbench.session.state import State
 
 if TYPE_CHECKING:
     from workbench.checks.report import Report
@@ -526,13 +526,11 @@ def _find_unread(graph: Graph, output: Tensor) -> list[Tensor]:
 
 
 def find_fix(
-    nodes: Nodes, which: Finding | int, diagnosis: Found[Findings] | None
+    nodes: Nodes, which: Finding | int, findings: Findings | None
 ) -> tuple[str | int, str] | str:
     """Return the target and rule of a finding's fix; or the code to write.
 
     That is where the program must change: no rule can be attached then.
-
-    ``diagnosis`` holds the last findings and their state.
 
     Raises
     ------
@@ -548,12 +546,11 @@ def find_fix(
             f" {name}.findings."
         )
     else:
-        if diagnosis is None:
+        if findings is None:
             raise UsageError(
                 f"{name}.fix({which}): there are no findings yet. Call"
                 f" {name}.diagnose() first."
             )
-        findings = diagnosis.result
         if not -len(findings) <= which < len(findings):
             raise UsageError(
                 f"{name}.fix({which}): there are {len(findings)} findings, from"
@@ -566,7 +563,4 @@ def find_fix(
     fix, node = require_fix(finding), finding.node
     if fix.rule is None:
         return f"{fix.code}  # nothing is attached: write this in the program"
-    # After another run the Tensors are gone, but their ids are still valid.
-    i = None if diagnosis is None else diagnosis.state.forward.ids.get(node.serial)
-    at = nodes.find(node) if i is None else i
-    return (node.op.name if fix.everywhere else at), fix.rule
+    return (node.op.name if fix.everywhere else nodes.find(node)), fix.rule

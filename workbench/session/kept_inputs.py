@@ -3,7 +3,8 @@
 A run is its inputs and its overrides: what they lead to is computed again, exactly,
 when somebody looks. The session owns these arrays anyway, so a run is kept by a
 reference, in no time, and costs memory alone, of which there is a budget. When that is
-spent every second run is forgotten, but never the first one, nor those with a mark.
+spent every second run is forgotten, but never the first one, nor those where trouble
+began, as long as these leave room for others.
 """
 
 from __future__ import annotations
@@ -12,13 +13,34 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from workbench.core.blame import format_count
 from workbench.errors import UsageError
 from workbench.session.history import Entries
 from workbench.session.state import State
 
 #: The bytes of inputs that a session keeps of its past, and the most runs.
-MOST_BYTES, MOST_RUNS = 2**26, 1024
+MOST_BYTES, MOST_RUNS = 64 * 10**6, 1024
+
+
+class Trend(NamedTuple):
+    """What is known after a run of how the runs go.
+
+    Attributes
+    ----------
+    is_bad
+        Whether the run's loss or gradient was not finite; False if it is not known.
+    has_exploded
+        Whether the gradient was far larger than lately.
+    size, runs
+        The mean logarithm of the size of the gradient lately, and of how many runs.
+    """
+
+    is_bad: bool = False
+    has_exploded: bool = False
+    size: float = 0.0
+    runs: int = 0
 
 
 class RunInputs(NamedTuple):
@@ -34,6 +56,8 @@ class RunInputs(NamedTuple):
         The overrides that held.
     loss, size
         The output, and the norm of the gradient; NaN where they are not known.
+    trend
+        How the runs went until then.
     """
 
     step: int
@@ -41,10 +65,11 @@ class RunInputs(NamedTuple):
     entries: Entries
     loss: float
     size: float
+    trend: Trend = Trend()
 
 
 class KeptInputs:
-    """The inputs of the first run, the last one, those with a mark, and some between.
+    """The inputs of the first run, the last one, pinned ones, and some between.
 
     Attributes
     ----------
@@ -63,6 +88,8 @@ class KeptInputs:
         self.refusal = ""
         self._runs: list[RunInputs] = []
         self._pinned: set[int] = set()
+        # No more than these are pinned.
+        self._most_pinned = MOST_RUNS // 2
         # At least so many runs lie between two that are kept.
         self._stride = 1
 
@@ -80,7 +107,7 @@ class KeptInputs:
         if self.refusal:
             return
         runs = self._runs
-        if pinned:
+        if pinned and len(self._pinned) < self._most_pinned:
             self._pinned.update(one.step for one in runs[-1:])
             self._pinned.add(run.step)
         if len(runs) > 1 and not self._is_due(runs[-1].step, runs[-2].step):
@@ -90,7 +117,7 @@ class KeptInputs:
             # The arrays of the last run are the session's own.
             self.bytes += count_new_bytes(runs[-1].values, run.values)
         runs.append(run)
-        while self.bytes > self.budget or len(runs) > MOST_RUNS:
+        while self.bytes > self.budget or len(self._runs) > MOST_RUNS:
             if not self._thin():
                 break
 
@@ -98,7 +125,7 @@ class KeptInputs:
         return step in self._pinned or step - before >= self._stride
 
     def _thin(self) -> bool:
-        """Forget every second run; if all are pinned, the later ones of these.
+        """Forget every second run that is not pinned.
 
         Returns whether there is anything left to forget.
         """
@@ -109,15 +136,21 @@ class KeptInputs:
             self._runs = last
             self.bytes = 0
             return False
+        pinned = [run.step for run in inner if run.step in self._pinned]
+        # The later runs need room too; of what happened the first is looked for.
+        most = max(len(inner) // 2, 2)
+        if len(pinned) > most:
+            self._most_pinned = most
+            self._pinned.difference_update(pinned[most:])
         left = [
             run for k, run in enumerate(inner) if k % 2 == 1 or run.step in self._pinned
         ]
         if len(left) == len(inner):
-            # Of what happened the first is what one looks for.
             left.pop()
+        else:
+            self._stride *= 2
         self._runs = [*first, *left, *last]
         self._pinned.intersection_update(self.steps)
-        self._stride *= 2
         self.bytes = count_kept_bytes(self._runs)
         return True
 
@@ -129,15 +162,19 @@ class KeptInputs:
         UsageError
             If they are not kept; the text names the kept runs beside it.
         """
-        steps = self.steps
+        steps, number = self.steps, self.resolve(step, session)
         if self.refusal:
             raise UsageError(
                 f"{session}.at({step}): no run can be shown again: {self.refusal}."
             )
-        if step < 0:
-            step = steps[step] if -step <= len(steps) else 0
-        at = bisect_left(steps, step)
-        if at < len(steps) and steps[at] == step:
+        if steps and not 0 < number <= steps[-1]:
+            had = format_count(steps[-1], "run")
+            raise UsageError(
+                f"{session}.at({step}): there were {had}, counted from 1"
+                f" ({len(steps)} of them are kept); {session}.at(-1) is the last one."
+            )
+        at = bisect_left(steps, number)
+        if at < len(steps) and steps[at] == number:
             return self._runs[at]
         beside = [str(one) for one in steps[max(at - 1, 0) : at + 1]]
         if not beside:
@@ -152,6 +189,24 @@ class KeptInputs:
             f" {self.budget / 1e6:.0f} MB; write {session}.at({beside[0]})."
         )
 
+    def resolve(self, step: int, session: str) -> int:
+        """Return the number of a run, of which negative ones count from the end.
+
+        Raises
+        ------
+        UsageError
+            If it is no integer.
+        """
+        if not isinstance(step, (int, np.integer)) or isinstance(step, bool):
+            raise UsageError(
+                f"{session}.at({step!r}): pass the number of a run, an integer counted"
+                f" from 1: {session}.at(1), or {session}.at(-1) for the last one."
+            )
+        steps = self.steps
+        if step < 0:
+            return steps[step] if -step <= len(steps) else 0
+        return int(step)
+
     def find_nearest(self, step: int) -> int | None:
         """Return the kept run that is nearest to one; None if there is none."""
         return min(self.steps, key=lambda one: (abs(one - step), one), default=None)
@@ -163,6 +218,7 @@ class KeptInputs:
         made._runs = [run for run in self._runs if run.step <= step]
         made._pinned = {one for one in self._pinned if one <= step}
         made._stride, made.refusal = self._stride, self.refusal
+        made._most_pinned = self._most_pinned
         made.bytes = count_kept_bytes(made._runs)
         return made
 

@@ -47,8 +47,9 @@ class Nodes:
         self._integers = graph.integers
         #: The ids of nodes by other names that the user has given them, ``u = u0``.
         self.aliases: dict[str, int] = {}
-        #: The ids of the Tensors that were traced, by serial.
-        self.traced = {node.serial: i for i, node in enumerate(graph.nodes)}
+        #: The ids by serial of the Tensors that were traced, and of those of findings,
+        #: which stay valid when their run is forgotten. All copies have them.
+        self.serials = {node.serial: i for i, node in enumerate(graph.nodes)}
 
     @property
     def graph(self) -> Graph:
@@ -93,7 +94,7 @@ class Nodes:
             If there is no such node; the text suggests similar names.
         """
         if isinstance(node, Tensor):
-            node_id = self.traced.get(node.serial)
+            node_id = self.serials.get(node.serial)
             if node_id is None:
                 node_id = self._find_in_runs(node)
             if node_id is None:
@@ -204,7 +205,7 @@ class Nodes:
         UnknownNodeError
             If nothing is so called on that line, or several nodes are.
         """
-        match = re.fullmatch(r"(.+)@(\d+)(?:#(\d+))?", text)
+        match = re.fullmatch(r"(.+)@(\d{1,9})(?:#(\d{1,9}))?", text)
         if match is None:
             return None
         what, line = match[1], int(match[2])

@@ -1026,13 +1026,14 @@ class Session:
         ----------
         step
             The run, counted from 1, or negative from the last one that is kept. Kept
-            are the first and the last run, those with a mark and the ones before them,
-            and as many between as have room in 64 MB.
+            are the first and the last run, those where a NaN or an explosion began and
+            the ones before them, and as many between as have room in 64 MB.
 
         Raises
         ------
         UsageError
-            If the inputs of the run are not kept, or it has drawn random numbers anew.
+            If there is no such run, its inputs are not kept, or it has drawn random
+            numbers anew.
 
         Examples
         --------
@@ -1062,7 +1063,13 @@ class Session:
     def find_view(self, step: int) -> Session:
         """Return the session at a run for looking alone: the same one each time.
 
-        Of the last few that were asked for, so that what was computed of them stays.
+        Of the last few that were asked for, so that what was computed of them stays,
+        if that has room in 64 MB; of the last one always.
+
+        Raises
+        ------
+        UsageError
+            As by `at`.
 
         Examples
         --------
@@ -1073,10 +1080,15 @@ class Session:
         (True, np.float64(18.0))
         """
         with self.lock:
-            found = self._views.pop(step, None) or self.at(step)
-            self._views[step] = found  # the last one asked for comes last
-            for old in [*self._views][:-MOST_VIEWS]:
-                del self._views[old]
+            inputs, views = self._timeline.inputs, self._views
+            step = inputs.resolve(step, self.name)
+            found = views.pop(step, None) or self.at(step)
+            left = inputs.budget
+            for number, (old, view) in enumerate([*views.items()][::-1], 2):
+                left -= view._last.count_bytes()
+                if left < 0 or number > MOST_VIEWS:
+                    del views[old]
+            views[step] = found  # the last one asked for comes last
         return found
 
     # Other derivatives, and checks
@@ -1373,11 +1385,8 @@ class Session:
         >>> [finding.title for finding in session.diagnose()]
         ['sqrt 3 has an infinite slope at 0']
         """
-        state, step = self._state, None
-        line = self._timeline
-        bad = line.first_bad if line.is_bad and line.count > 1 else None
-        if bad is not None and bad.step in line.inputs.steps:
-            step = bad.step
+        state, line, step = self._state, self._timeline, self._find_examined_step()
+        if step is not None:
             values = line.inputs.find(step, self.name).values
             state = state.go_to(values, state.entries).make_visible()
         found = checks.find_causes(
@@ -1386,8 +1395,17 @@ class Session:
         if step is not None and step > 1:
             fed_back = checks.find_fed_back(state, line.inputs.first_values)
             found = checks.blame_update(found, state, fed_back)
+        ids = state.forward.ids
+        serials = [one.node.serial for one in found]
+        self.nodes.serials |= {one: ids[one] for one in serials if one in ids}
         self._keep("findings", found, state)
         return found
+
+    def _find_examined_step(self) -> int | None:
+        """Return the run that the doctor examines now; None for the present."""
+        line = self._timeline
+        bad = line.first_bad if line.is_bad and line.count > 1 else None
+        return bad.step if bad is not None and bad.step in line.inputs.steps else None
 
     def profile(self) -> SessionProfile:
         """Return the costs of a run, by steps and by nodes; print the result.
@@ -1511,7 +1529,7 @@ class Session:
         >>> session.fix(session.diagnose()[0]).matched, session.grads["x"]
         ((3,), array([0., 0.]))
         """
-        found = checks.find_fix(self.nodes, which, self._diagnosed)
+        found = checks.find_fix(self.nodes, which, self.findings)
         return found if isinstance(found, str) else self.override(*found)
 
     @property
@@ -1543,11 +1561,18 @@ class Session:
         names = {
             name
             for name, found in known.items()
-            if found is not None and not _is_about(found, state)
+            if found is not None and not self._is_about(found)
         }
         if profiled is not None and profiled[0] != state.key:
             names.add("profile")
         return frozenset(names)
+
+    def _is_about(self, found: Found[Any]) -> bool:
+        """Return whether something was found of the state, or of a run to examine."""
+        state, step = self._state, getattr(found.result, "step", None)
+        if step is None:
+            return found.state is state
+        return found.state.key == state.key and step == self._find_examined_step()
 
     @overload
     def get_result(self, what: Literal["report"]) -> Found[Report] | None: ...
@@ -1574,12 +1599,6 @@ class Session:
             else:
                 self._profiled = state.key, result
             _notify(self._listeners, "checks")
-
-
-def _is_about(found: Found[Any], state: State) -> bool:
-    """Return whether something was found of a state, or of a run with its rules."""
-    step = getattr(found.result, "step", None)
-    return found.state is state or (step is not None and found.state.key == state.key)
 
 
 def _notify(listeners: Iterable[Callable[[str], object]], what: str) -> None:

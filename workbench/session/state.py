@@ -30,6 +30,7 @@ from workbench.checks.statistics import angles, relative_changes
 from workbench.core.float_warnings import warn_at_lines
 from workbench.core.formatting import format_percent
 from workbench.core.graph import Graph
+from workbench.core.memory import is_lazy
 from workbench.core.tensor import Tensor, make_leaf
 from workbench.core.walk import is_leaf
 from workbench.errors import (
@@ -121,6 +122,16 @@ class State:
     def has_arrays(self) -> bool:
         """True if the values and the gradients of all nodes are computed."""
         return self._forward is not None and "backward" in self.__dict__
+
+    def count_bytes(self) -> int:
+        """Return the bytes of the arrays that have been computed for it alone."""
+        arrays: list[Any] = []
+        if self._forward is not None:
+            nodes = self._forward.graph.nodes
+            arrays += [x._value for x in nodes if not is_leaf(x) and not is_lazy(x)]
+        if (backward := self.__dict__.get("backward")) is not None:
+            arrays += backward.cotangents.values()
+        return sum({id(x): getattr(x, "nbytes", 0) for x in arrays}.values())
 
     def _warn_at_lines(self) -> AbstractContextManager[None]:
         """Return the block in which NumPy's settings are those of this state."""
@@ -380,27 +391,38 @@ class State:
         nodes = [x for x in self.start.graph.nodes if x.serial in varying]
         return any(map(is_draw, steps.with_inner_nodes(nodes)))
 
-    def make_visible(self) -> State:
+    def make_visible(self, entries: Entries | None = None) -> State:
         """Return the same state with all arrays, that of compiled code computed here.
 
-        Without a warning: the run has given those that there are.
+        With other overrides, if ``entries`` are given. Without a warning: the run has
+        given those that there are.
         """
-        if self.results is None:
+        entries = self.entries if entries is None else entries
+        if self.results is None and entries == self.entries:
             return self
         with np.errstate(all="ignore"):
-            return State(
-                self.objective, self.start, self.entries, changed=self._changed
-            )
+            return State(self.objective, self.start, entries, changed=self._changed)
 
     def go_to(self, values: Mapping[int, Any], entries: Entries) -> State:
         """Return the state with other inputs and overrides, of another time.
 
         It has no changes to undo, and warns of nothing: the run has done that.
         """
+        start, programs = self.last_values, self.programs
+        inputs = {start.ids[x.serial] for x in start.graph.inputs}
+        constants = {
+            i: x
+            for i, x in values.items()
+            if i not in inputs and x is not start.graph.nodes[i]._value
+        }
         with np.errstate(all="ignore"):
+            if constants:
+                # Programs hold the constants of the values that they were made with.
+                start = start.run(constants)
+                programs = None if programs is None else programs.renew()
             return State(
-                self.objective, self.last_values, entries,
-                next_id=self.next_id, programs=self.programs, changed=values,
+                self.objective, start, entries,
+                next_id=self.next_id, programs=programs, changed=values,
             )  # fmt: skip
 
     def record_program(

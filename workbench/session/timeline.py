@@ -34,7 +34,7 @@ from workbench.overrides.override import Override
 from workbench.session.applied_override import format_target
 from workbench.session.checks import find_origin
 from workbench.session.history import Entries
-from workbench.session.kept_inputs import KeptInputs, RunInputs
+from workbench.session.kept_inputs import KeptInputs, RunInputs, Trend
 from workbench.session.nodes import Node, Nodes
 from workbench.session.state import State
 
@@ -43,8 +43,8 @@ Array = np.ndarray[Any, Any]
 #: The most runs of which losses are kept: 24 bytes each.
 MOST_LOSSES = 8192
 #: The most runs of which norms are kept, and the bytes for them; but at least so many.
-MOST_MOMENTS, MOST_BYTES, LEAST_MOMENTS = 2048, 2**25, 8
-#: The most marks, and the most changes of overrides.
+MOST_MOMENTS, MOST_BYTES, LEAST_MOMENTS = 2048, 32 * 10**6, 8
+#: The most marks of a kind, and the most changes of overrides.
 MOST_MARKS, MOST_CHANGES = 64, 1000
 #: The part of the time of the runs that all norms may take, and the size of the
 #: gradient by itself; each beyond so many seconds.
@@ -177,11 +177,9 @@ class Timeline(Mapping[int, Moment]):
         self._stride = 1
         # Seconds of the runs, and of what is measured of them.
         self._elapsed = self._spent = self._spent_sizes = 0.0
-        self._was_bad = self._has_exploded = False
+        self._trend = Trend()
         #: What it takes to be at a run again.
         self.inputs = KeptInputs()
-        # The mean logarithm of the size of the gradient, and of how many runs.
-        self._lately, self._finite = 0.0, 0
         self._entries: Entries = ()
         self._key: tuple[Override, ...] = ()
         # The overrides, each with the first run that they held in.
@@ -242,12 +240,12 @@ class Timeline(Mapping[int, Moment]):
         found = [mark for mark in self.marks if mark.kind == "nan"]
         if not found:
             return None
-        return found[-1] if self._was_bad else found[0]
+        return found[-1] if self.is_bad else found[0]
 
     @property
     def is_bad(self) -> bool:
         """True if the last run has a loss or a gradient that is not finite."""
-        return self._was_bad
+        return self._trend.is_bad
 
     @property
     def steps(self) -> Array:
@@ -498,9 +496,9 @@ class Timeline(Mapping[int, Moment]):
         values = {i: state.find_leaf(i) for i in self.inputs.first_values}
         kept_run = RunInputs(
             step, values, state.entries, nan if loss is None else loss,
-            nan if size is None else size,
+            nan if size is None else size, self._trend,
         )  # fmt: skip
-        self.inputs.add(kept_run, pinned=kind is not None or changed)
+        self.inputs.add(kept_run, pinned=kind is not None)
         if changed and step > 1:
             count = sum(entry.override.enabled for entry in state.entries)
             text = f"with {format_count(count, 'override')} from here on"
@@ -516,9 +514,10 @@ class Timeline(Mapping[int, Moment]):
     def _find_cause(self, before: State) -> State | None:
         """Return the run before, if its gradient was bad and nobody has looked."""
         size = self._losses[-4] if len(self._losses) > 3 else 0.0
-        if not math.isnan(size) or before.entries != self._entries:
+        if not math.isnan(size):
             return None
-        before = before.make_visible()
+        # Overrides that were changed since did not hold in it.
+        before = before.make_visible(self._entries)
         return None if math.isfinite(measure_run(before)[1]) else before
 
     def _keep_rules(self, step: int, entries: Entries) -> None:
@@ -539,23 +538,27 @@ class Timeline(Mapping[int, Moment]):
 
     def _judge(self, loss: float, size: float) -> MarkKind | None:
         """Return the trouble that begins with a run, NaN or an explosion, or None."""
-        was_bad, had_exploded = self._was_bad, self._has_exploded
-        self._was_bad = not (math.isfinite(loss) and math.isfinite(size))
-        if self._was_bad:
-            return None if was_bad else "nan"
+        before = self._trend
+        if not (math.isfinite(loss) and math.isfinite(size)):
+            self._trend = before._replace(is_bad=True)
+            return None if before.is_bad else "nan"
         if not size:
+            self._trend = before._replace(is_bad=False)
             return None
         exponent = math.log(size)
-        far = self._lately + math.log(EXPLOSION)
-        self._has_exploded = self._finite >= SETTLED and exponent > far
-        self._finite += 1
-        weight = max(WEIGHT, 1 / self._finite)
-        self._lately += weight * (exponent - self._lately)
-        return "explosion" if self._has_exploded and not had_exploded else None
+        far = before.size + math.log(EXPLOSION)
+        has_exploded = before.runs >= SETTLED and exponent > far
+        runs = before.runs + 1
+        mean = before.size + max(WEIGHT, 1 / runs) * (exponent - before.size)
+        self._trend = Trend(False, has_exploded, mean, runs)
+        return "explosion" if has_exploded and not before.has_exploded else None
 
     def _mark(self, mark: Mark) -> None:
-        if len(self.marks) < MOST_MARKS:
-            self.marks.append(mark)
+        same = [one for one in self.marks if one.kind == mark.kind]
+        if len(same) >= MOST_MARKS:
+            # The first of a kind stay, and the last one.
+            self.marks.remove(same[-1])
+        self.marks.append(mark)
 
     def _describe_bad(self, step: int, state: State) -> Mark:
         """Return the mark of a run with a NaN or an infinity."""
@@ -633,7 +636,9 @@ class Timeline(Mapping[int, Moment]):
             made._rules = [rule for rule in self._rules if rule[0] <= step]
             made._entries = run.entries
             made._key = tuple(e.override for e in run.entries if e.override.enabled)
-            made._was_bad = not (math.isfinite(run.loss) and math.isfinite(run.size))
+            # That a gradient was not finite is seen in the next run at times.
+            was_bad = any(m.kind == "nan" and m.step == step for m in self.marks)
+            made._trend = run.trend._replace(is_bad=run.trend.is_bad or was_bad)
             made._is_partial = False
         return made
 
