@@ -305,6 +305,38 @@ def test_types_attributes_and_gradients_of_a_source(tmp_path: Path) -> None:
         scale(x, w.astype("f"))
 
 
+LABELLED = SCALE.replace(
+    '.Attr("power: int = 2")',
+    '.Attr("power: int = 2").Attr("label: string = \'a\'")'
+    '.Attr("sizes: list(int) = [1]")',
+).replace(
+    "    OP_REQUIRES(context, power_",
+    """    std::vector<int> sizes;
+    OP_REQUIRES_OK(context, context->GetAttr("sizes", &sizes));
+    OP_REQUIRES(context, power_""",
+)
+
+
+@needs_compiler
+def test_wrong_calls_of_an_op_of_a_source(tmp_path: Path) -> None:
+    source = tmp_path / "labelled.cc"
+    source.write_text(LABELLED)
+    scale = tf.load_op_library(source).scale_rows
+    x, w = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([2.0, 3.0])
+    assert np.array_equal(scale(w=w, x=x, label="b", sizes=(1, 2)), [[4, 8], [27, 36]])
+    form = r"scale_rows\(x, w, \*, power=2, label='a', sizes=\(1,\)\)"
+    with pytest.raises(UsageError, match=rf"takes 2 inputs, not 3; .* Write {form}"):
+        scale(x, w, 5)
+    with pytest.raises(UsageError, match=rf"lacks x\. Write {form}"):
+        scale(w=w)
+    with pytest.raises(UsageError, match=f"'{2**40}' is no number of 32 bits"):
+        scale(x, w, power=2**40)
+    with pytest.raises(UsageError, match=f"'{2**40}' is no number of 32 bits"):
+        scale(x, w, sizes=(1, 2**40))
+    with pytest.raises(UsageError, match=r"label is 'a\\npower=7'.*a line break"):
+        scale(x, w, label="a\npower=7")
+
+
 @needs_compiler
 def test_errors_of_sources(tmp_path: Path) -> None:
     source = tmp_path / "broken.cc"
