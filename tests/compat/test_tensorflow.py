@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import textwrap
 from collections.abc import Iterator
@@ -388,3 +389,10 @@ def test_a_name_of_numpy_that_means_something_else_is_not_known(name: str) -> No
         getattr(tf, name)
     assert name not in dir(tf)
     assert "reshape" in dir(tf)
+
+
+def test_a_program_may_ask_for_a_module_and_the_version() -> None:
+    assert importlib.util.find_spec("tensorflow.keras") is None
+    assert importlib.util.find_spec("tensorflow.python.ops.array_ops") is not None
+    assert importlib.util.find_spec("tensorflow") is not None
+    assert tf.__version__.startswith("1.")

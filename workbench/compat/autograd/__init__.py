@@ -100,4 +100,7 @@ __all__ = [
     "wrap_util",
 ]
 
+#: The release whose names these are, for programs that ask.
+__version__ = "1.8.0"
+
 __getattr__ = NAMESPACE.fall_back()

@@ -62,6 +62,8 @@ __all__ = [
     "uninstall",
 ]
 
+#: The last release whose names these are, for programs that ask.
+__version__ = "1.15.5"
 #: The modules that these names stand in are this one.
 _here = sys.modules[__name__]
 array_ops = framework = gradients_impl = math = math_ops = nn = nn_ops = _here
