@@ -358,6 +358,19 @@ def test_rules_of_forward_mode() -> None:
     assert deriv(halve)(3.0) == 0.5
 
 
+def test_results_of_a_primitive_may_nest_differently_from_call_to_call() -> None:
+    @primitive
+    def scale(x: Any) -> Any:
+        return {"a": x * 2, "b": x * 3} if x.shape == (2,) else (x * 5,)
+
+    def rule(ans: Any, x: Any) -> Any:
+        return lambda g: 2 * g["a"] + 3 * g["b"] if type(g) is dict else 5 * g[0]
+
+    defvjp(scale, rule)
+    g = grad(lambda x: np.sum(scale(x)["b"]) + np.sum(scale(x[:1])[0]))(np.ones(2))
+    assert np.array_equal(g, [8.0, 3.0])
+
+
 def test_a_rule_for_a_function_of_numpys_holds_everywhere_until_uninstall() -> None:
     def run_elsewhere(f: Any) -> Any:
         with ThreadPoolExecutor(1) as pool:

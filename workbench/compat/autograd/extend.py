@@ -155,7 +155,6 @@ def primitive(f_raw: Function) -> Function:
     >>> float(grad(cube)(2.0)), float(grad(grad(cube))(2.0))
     (12.0, 12.0)
     """
-    made: dict[Any, Any] = {}
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if Box.type_mappings and any(
@@ -172,15 +171,9 @@ def primitive(f_raw: Function) -> Function:
             _refuse("VJP", call, varying)
         leaves, structure = tree.flatten((args, kwargs))
         arrays = [i for i, x in enumerate(leaves) if is_array(x)]
-        if len(arrays) < len(leaves):  # settings, of this call alone
-            shared = None
-        else:
-            shared = made.get((varying, structure, rules))
-        if shared is None:
-            shared = _Call(f_raw, structure, leaves, arrays, varying, *rules).function
-            if len(arrays) == len(leaves):
-                made[varying, structure, rules] = shared
-        return shared(*[leaves[i] for i in arrays])
+        # Each call has its own: results may nest differently from call to call.
+        made = _Call(f_raw, structure, leaves, arrays, varying, *rules)
+        return made.function(*[leaves[i] for i in arrays])
 
     try:
         call = wraps(f_raw)(call)
