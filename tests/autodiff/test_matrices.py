@@ -575,3 +575,19 @@ def test_an_integer_argument() -> None:
 def test_a_hessian_needs_one_number() -> None:
     with pytest.raises(NonScalarOutputError, match=r"wb\.jacobian"):
         hessian(np.sin)(np.ones(3))
+
+
+@pytest.mark.parametrize("mode", ["rev", "fwd"])
+def test_a_rule_that_multiplies_the_cotangent_by_itself(mode: str) -> None:
+    """Such a rule is not linear; each vector is one, and no other's."""
+
+    def bend(g: Any) -> Any:
+        return g + (g @ (1 - g))
+
+    if mode == "rev":
+        f = wb.custom_vjp(lambda x: x * 1.0, lambda node, g: bend(g))
+    else:
+        f = wb.custom_jvp(lambda x: x * 1.0)
+        f.defjvp(lambda primals, tangents: (primals[0], bend(tangents[0])))
+    x = np.array([0.3, 1.2, -0.5])
+    np.testing.assert_array_equal(wb.jacobian(f, mode=mode)(x), np.eye(3))

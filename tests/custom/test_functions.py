@@ -515,3 +515,20 @@ def test_what_examples_share_gets_the_sum_of_their_gradients() -> None:
     second = wb.hessian(lambda w: f(w) ** 2)(w)
     np.testing.assert_allclose(second, 2 * np.outer(total, total))
     np.testing.assert_array_equal(wb.grad(lambda w: f(w, 0))(w), [0, 0])
+
+
+def test_a_forward_rule_that_skips_zero_tangents() -> None:
+    """Its gradient is the transpose of what it does with other ones."""
+
+    @wb.custom_jvp
+    def f(x: Any) -> Any:
+        return np.sin(x)
+
+    @f.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        return f(x), t * np.cos(x) if np.any(t) else t
+
+    x = np.array([1.0, 2.0])
+    np.testing.assert_allclose(wb.grad(lambda x: np.sum(f(x)))(x), np.cos(x))
+    np.testing.assert_allclose(wb.jacobian(f, mode="rev")(x), np.diag(np.cos(x)))

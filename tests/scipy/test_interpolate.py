@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable
 from itertools import product
@@ -232,6 +233,40 @@ def test_curves_that_scipy_made(function: Callable[..., Any], expected: float) -
     close(wb.grad(function)(2.5), expected)
     assert type(CURVE) is truth.CubicSpline
     close(CURVE(2.5), 2.5**3)
+
+
+def test_a_curve_as_it_is_now() -> None:
+    """What somebody writes to the object holds at the next call."""
+    curve = truth.CubicSpline(np.arange(4.0), np.arange(4.0) ** 2)
+    value = wb.value_and_grad(lambda q: curve(q))
+    close(value(1.5), (2.25, 3.0))
+    curve.c = 10 * curve.c
+    close(value(1.5), (22.5, 30.0))
+    curve.extrapolate = False
+    assert np.isnan(value(9.0)[0])
+
+
+class OwnSpline(truth.CubicSpline):
+    """A class of a user's that SciPy's is the base of."""
+
+
+def test_objects_stay_scipys_own_in_traced_code() -> None:
+    kept = {}
+
+    def f(q: Any) -> Any:
+        curve = truth.CubicSpline(np.arange(4.0), np.arange(4.0) ** 2)
+        assert isinstance(curve, truth.CubicSpline)
+        assert isinstance(curve, truth.PPoly)
+        curve.c *= 2
+        kept["curve"] = curve
+        return curve(q) + copy.deepcopy(CURVE)(q) + OWN(q)
+
+    OWN = OwnSpline(np.arange(4.0), np.arange(4.0) ** 2)
+    close(wb.grad(f)(1.5), 2 * 3.0 + 3 * 1.5**2 + 3.0)
+    close(wb.grad(OWN)(1.5), 3.0)
+    assert type(kept["curve"]) is truth.CubicSpline
+    assert truth.PPoly.__call__.__module__ == "scipy.interpolate._interpolate"
+    assert not hasattr(truth.PPoly.__call__, "__wrapped__")
 
 
 def test_a_curve_in_a_closure() -> None:

@@ -37,7 +37,12 @@ from workbench.core.tensor import (
 )
 from workbench.core.trace import record
 from workbench.core.types import Array, ArrayLike, Spec, Specs
-from workbench.errors import ShapeError, TraceError, UnknownLengthError
+from workbench.errors import (
+    ShapeError,
+    TraceError,
+    UnknownLengthError,
+    WorkbenchError,
+)
 from workbench.ops import define
 from workbench.ops.contraction import MATMUL
 from workbench.ops.define import ITEM, shape_of
@@ -244,6 +249,10 @@ class BatchTensor(Tensor):
     def run(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Return the result of an op that some examples are operands of."""
         batched = tuple([type(x) in BATCHES for x in inputs])
+        for x, is_batch in zip(inputs, batched, strict=True):
+            if not is_batch and isinstance(x, Tensor) and x._value is None:
+                # A program that is being recorded has no place for many examples.
+                raise UnrecordedError(f"{op.name} waits for a value")
         kind = BatchTensor if MASKED.isdisjoint(map(type, inputs)) else MaskedBatch
         given = [x.args[0] if b else x for x, b in zip(inputs, batched, strict=True)]
         for x in given:
@@ -267,8 +276,11 @@ class BatchTensor(Tensor):
 BATCHES.add(BatchTensor)
 
 
-class UnrecordedError(TraceError):
-    """A rule reads the program of a sweep, and a sweep of many examples has none."""
+class UnrecordedError(WorkbenchError):
+    """A rule reads the program of a sweep, and a sweep of many examples has none.
+
+    No `TraceError`: rules that meet one of those go on in ways of their own.
+    """
 
 
 class MaskedBatch(BatchTensor, MaskedTensor):
@@ -379,6 +391,8 @@ class Diagonal:
     ) -> Any | None:
         """Return the result of an op as it is smallest; None: use the array."""
         if op is MATMUL or op is MATMUL.masked:
+            if sum(batched) > 1:
+                return None  # the other operand has examples of its own
             multiply = MULTIPLY if op is MATMUL else MULTIPLY.masked
             return _scale_rows(inputs, multiply)
         example = self.example

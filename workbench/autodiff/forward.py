@@ -299,7 +299,7 @@ def transpose_rule(pull: PullRule) -> PushRule:
         parts = y if many else (y,)
         with OpenTrace() as opened:
             # The rule does not depend on g otherwise than linearly: any g serves.
-            seeds = list(map(zero_leaf, parts))
+            seeds = list(map(make_seed, parts))
             opened.leaves.update(s.serial for s in seeds)
             passed = pull(mask, tuple(seeds) if many else seeds[0], y, inputs, params)
         for c, t in zip(passed, tangents, strict=False) if gradients.MADE else ():
@@ -348,10 +348,13 @@ def _replace_seeds(
     return [next(copied) if isinstance(m, Tensor) else m for m in moved]
 
 
-def zero_leaf(x: Tensor) -> Tensor:
-    """Return a leaf of zeros shaped as a value; without value for a Tensor of none."""
+def make_seed(x: Tensor, fill: int = 0) -> Tensor:
+    """Return a leaf in the shape of a value; without value for a Tensor of none.
+
+    All its entries are ``fill``, which linear rules do not look at.
+    """
     if not isinstance(x, Tensor) or x._value is not None:
-        return make_leaf(np.zeros_like(array_of(x)))
+        return make_leaf(np.full_like(array_of(x), fill))
     made = make_leaf(None)
     made.spec = x.spec
     return made

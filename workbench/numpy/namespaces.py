@@ -277,26 +277,24 @@ class Choice:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the one of the two that takes these arguments."""
-        if not traces.LOCAL.stack:
-            return self._theirs(*args, **kwargs)
-        if _is_given(args) or _is_given(kwargs):
-            return self._find_ours()(*args, **kwargs)
-        return choose_object(self._theirs(*args, **kwargs))
-
-    def _find_ours(self) -> Any:
-        """Return ours; an object of SciPy's is made again when it first takes part."""
-        if isinstance(self._ours, Adoption):
-            self._ours = self._ours.adopt(self._theirs)
-        return self._ours
+        is_ours = traces.LOCAL.stack and (_is_given(args) or _is_given(kwargs))
+        return (self._ours if is_ours else self._theirs)(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         theirs = getattr(self._theirs, name)
-        if not callable(theirs) or name.startswith("__"):
-            return theirs
-        ours = getattr(self._find_ours(), name, None)
+        ours = getattr(self._ours, name, None)
         if callable(theirs) and callable(ours) and not name.startswith("__"):
             return Choice(theirs, ours)
         return theirs
+
+    def __instancecheck__(self, x: object) -> bool:
+        return isinstance(x, self._theirs) or isinstance(x, self._ours)
+
+    def __subclasscheck__(self, kind: type) -> bool:
+        return issubclass(find_true(kind), self._theirs)
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (self._theirs,)
 
     def __repr__(self) -> str:
         return repr(self._theirs)
@@ -307,30 +305,6 @@ class Choice:
 
 def _return(x: Any) -> Any:
     return x
-
-
-class Adoption:
-    """How an object of SciPy's is made again as one of ours."""
-
-    __slots__ = ("adopt",)
-
-    def __init__(self, adopt: Callable[[Any], Any]) -> None:
-        self.adopt = adopt
-
-
-def choose_object(value: Any) -> Any:
-    """Return an object of SciPy's as one that takes Tensors, where ours has its class.
-
-    A spline that was made of numbers may be called with a Tensor.
-    """
-    kind = type(value)
-    if not str(getattr(kind, "__module__", "")).startswith("scipy."):
-        return value
-    swapped = swap_scipy(kind)
-    adopt = getattr(vars(Choice)["_ours"].__get__(swapped), "adopt", None) if (
-        type(swapped) is Choice
-    ) else None  # fmt: skip
-    return value if adopt is None else Choice(value, Adoption(adopt))
 
 
 def _is_given(value: Any, depth: int = 4) -> bool:
@@ -423,10 +397,7 @@ def swap_scipy(value: Any) -> Any:
         if name not in _SEEN:
             _SEEN.add(name)
             _learn_names(name)
-    found = _SCIPY.get(id(value))
-    if found is None and not isinstance(value, (type, FunctionType)):
-        return choose_object(value)
-    return value if found is None else found
+    return _SCIPY.get(id(value), value)
 
 
 def _learn_names(name: str) -> None:
@@ -438,6 +409,84 @@ def _learn_names(name: str) -> None:
         mine, other = getattr(ours, key), getattr(theirs, key, None)
         if mine is not other and callable(other) and not isinstance(other, np.ufunc):
             _SCIPY[id(other)] = Choice(other, mine)
+
+
+# Objects that SciPy made, such as a spline through numbers, are called with Tensors.
+# So, while a trace runs, these methods of their classes ask whether they are given one.
+
+#: The classes of ours that can be made of an object of SciPy's, and the methods that
+#: take Tensors then. Each has a class method ``adopt``.
+ADOPTED = {
+    "scipy.interpolate": {
+        "PPoly": ("__call__", "integrate"),
+        "BSpline": ("__call__", "integrate"),
+        "interp1d": ("__call__",),
+        "RegularGridInterpolator": ("__call__",),
+        "RBFInterpolator": ("__call__",),
+        "LinearNDInterpolator": ("__call__",),
+        "NearestNDInterpolator": ("__call__",),
+    }
+}
+
+
+class Methods:
+    """The methods of a class of SciPy's, as names of a module."""
+
+    __slots__ = ("_kind", "_names")
+
+    def __init__(self, kind: type, names: list[tuple[str, Any, Any]]) -> None:
+        self._kind, self._names = kind, names
+
+    def find_names(self) -> list[tuple[Any, Any, Any]]:
+        """Return what to swap: name, old value, new value."""
+        return self._names
+
+    def get(self, name: str) -> Any:
+        """Return a method as the class itself has it."""
+        return vars(self._kind).get(name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self._kind, name, value)
+
+
+def _make_method(theirs: Any, ours: Any) -> Any:
+    """Return a method that makes an object of SciPy's ours if it is given Tensors."""
+
+    @functools.wraps(theirs)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if traces.LOCAL.stack and (_is_given(args) or _is_given(kwargs)):
+            return getattr(ours.adopt(self), theirs.__name__)(*args, **kwargs)
+        return theirs(self, *args, **kwargs)
+
+    return method
+
+
+_METHODS: dict[str, list[Methods]] = {}
+
+
+def list_methods() -> list[Methods]:
+    """Return the methods to swap of the modules of SciPy that are loaded."""
+    found: list[Methods] = []
+    for home, kinds in ADOPTED.items():
+        if home in sys.modules:
+            if home not in _METHODS:
+                _METHODS[home] = _find_methods(home, kinds)
+            found += _METHODS[home]
+    return found
+
+
+def _find_methods(home: str, kinds: dict[str, tuple[str, ...]]) -> list[Methods]:
+    by_class: dict[type, list[tuple[str, Any, Any]]] = {}
+    for name, methods in kinds.items():
+        ours = getattr(_import(f"workbench.{home}"), name)
+        theirs = getattr(sys.modules[home], name)
+        for method in methods:
+            owner = next(kind for kind in theirs.__mro__ if method in vars(kind))
+            old = vars(owner)[method]
+            by_class.setdefault(owner, []).append(
+                (method, old, _make_method(old, ours))
+            )
+    return [Methods(kind, names) for kind, names in by_class.items()]
 
 
 def _import(name: str) -> Any:

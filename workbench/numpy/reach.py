@@ -420,6 +420,8 @@ class Reach:
                 self._hold(value)
         elif isinstance(value, type):
             for base in value.__mro__:
+                if str(base.__module__).startswith("scipy."):
+                    self.uses_scipy = True
                 if not is_library_class(base) and base not in self._classes:
                     self._classes.add(base)
                     self._hold(base)

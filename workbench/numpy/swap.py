@@ -84,7 +84,9 @@ class Swap:
         Whether the code stores into arrays.
     """
 
-    __slots__ = ("_asking", "_functions", "_held", "_names", "_spaces", "fills")
+    __slots__ = (
+        "_asking", "_functions", "_held", "_methods", "_names", "_spaces", "fills"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -93,10 +95,12 @@ class Swap:
         asking: Mapping[int, frozenset[str]] | None = None,
         functions: Iterable[FunctionType] = (),
         names: dict[int, list[tuple[str, Any, Any]]] | None = None,
+        methods: Iterable[namespaces.Methods] = (),
     ) -> None:
         #: The names of each module, once found, as long as what it is for is the same.
         self._names = {} if names is None else names
         self._functions = tuple(functions)
+        self._methods = tuple(methods)
         self._spaces = tuple(spaces)
         self._asking = asking or {}
         self._held: list[tuple[Swapped, object]] = []
@@ -125,6 +129,8 @@ class Swap:
                     self._bind(space, id(space))
                 for function in self._functions:
                     self._bind(Defaults(function), id(function))
+                for methods in self._methods:
+                    self._bind(methods, id(methods))
         except BaseException:
             self.restore()
             raise
@@ -141,7 +147,7 @@ class Swap:
     def _bind(self, space: Any, key: int) -> None:
         entry = namespaces.ACTIVE.get(key)
         if entry is None:
-            if isinstance(space, Defaults):
+            if isinstance(space, (Defaults, namespaces.Methods)):
                 names = space.find_names()
             else:
                 known = self._names.get(key)
@@ -250,7 +256,9 @@ def _make_swap(reaches: Sequence[Reach], more: Iterable[Space]) -> Swap:
         functions |= {id(f): f for f in reach.functions}
         for key, asked in reach.asking.items():
             asking[key] = asking.get(key, namespaces.NOTHING) | asked
-    return Swap(spaces.values(), stores, asking, functions.values(), names)
+    uses_scipy = any(reach.uses_scipy for reach in reaches)
+    methods = namespaces.list_methods() if uses_scipy else ()
+    return Swap(spaces.values(), stores, asking, functions.values(), names, methods)
 
 
 def swapped(*parts: Any) -> Swap:

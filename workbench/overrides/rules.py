@@ -752,7 +752,8 @@ def transpose(
     chosen = [i for i, x in enumerate(inputs) if mask >> i & 1 and has_derivative(x)]
     tangents: list[Any] = [None] * len(inputs)
     with OpenTrace() as opened:
-        seeds = [forward.zero_leaf(inputs[i]) for i in chosen]
+        # Not zeros: many a rule returns at once where no tangent is anything else.
+        seeds = [forward.make_seed(inputs[i], 1) for i in chosen]
         opened.leaves.update(seed.serial for seed in seeds)
         for i, seed in zip(chosen, seeds, strict=True):
             tangents[i] = seed

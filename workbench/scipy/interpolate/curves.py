@@ -38,18 +38,23 @@ __all__ = [
 Extrapolation = bool | str
 
 
-def admit_floats(x: ArrayLike) -> Any:
-    """Return an array or Tensor of floating-point numbers."""
+def admit_floats(x: ArrayLike, keep: bool = False) -> Any:
+    """Return an array or Tensor of numbers in double precision, as SciPy computes.
+
+    With ``keep`` a lower precision stays.
+    """
     x = admit(x)
     x = x if hasattr(x, "dtype") else np.asarray(x)
-    if dtype_of(x).kind in "biu":
-        x = x.astype(float)
-    if dtype_of(x).kind not in "fc":
+    kind = dtype_of(x).kind
+    if kind not in "biufc":
         raise TypeError(
             f"{blame.user_line().strip() or 'an interpolation'}: entries of dtype"
             f" {dtype_of(x)} are no numbers"
         )
-    return x
+    wide = np.dtype(complex if kind == "c" else float)
+    if dtype_of(x) == wide or (keep and kind in "fc"):
+        return x
+    return x.astype(wide)
 
 
 def admit_number(x: Any, like: Any) -> Any:
@@ -287,6 +292,15 @@ def prepare_points(
     return x, lead_axis(y, axis), axis
 
 
+def refuse_complex(name: str, y: Any) -> None:
+    """Refuse complex values, which have no order to keep."""
+    if dtype_of(y).kind == "c":
+        raise ValueError(
+            f"{name}{blame.user_line()} only works with real values for `y`, not"
+            f" {dtype_of(y)}. Interpolate real and imaginary part."
+        )
+
+
 class CubicHermiteSpline(PPoly):
     """Cubic pieces with values and slopes: `scipy.interpolate.CubicHermiteSpline`.
 
@@ -443,6 +457,7 @@ class PchipInterpolator(CubicHermiteSpline):
         extrapolate: Extrapolation | None = None,
     ) -> None:
         x, values, axis = prepare_points("PchipInterpolator", x, y, axis)
+        refuse_complex("PchipInterpolator", values)
         self._set(apply(PCHIP, (x, values), {}), x, extrapolate, axis)
 
 
@@ -473,6 +488,7 @@ class Akima1DInterpolator(CubicHermiteSpline):
                 " `method` is 'akima' or 'makima'"
             )
         x, values, axis = prepare_points("Akima1DInterpolator", x, y, axis)
+        refuse_complex("Akima1DInterpolator", values)
         c = apply(AKIMA, (x, values), {"modified": method == "makima"})
         self._set(c, x, bool(extrapolate) if extrapolate != "periodic" else extrapolate,
                   axis)  # fmt: skip

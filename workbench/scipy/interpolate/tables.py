@@ -86,8 +86,8 @@ class interp1d:
         fill_value: Any = np.nan,
         assume_sorted: bool = False,
     ) -> None:
-        places: Any = admit_floats(x)
-        given: Any = admit_floats(y)
+        places: Any = admit_floats(x, True)
+        given: Any = admit_floats(y, True)
         if len(shape_of(places)) != 1:
             raise ValueError(
                 f"interp1d{blame.user_line()}: the x array must have exactly one"
@@ -182,7 +182,7 @@ class interp1d:
 
     def __call__(self, x: ArrayLike) -> Any:
         """Return the values at points."""
-        q = admit_floats(x)
+        q = admit_floats(x, True)
         y = self._evaluate(q)
         if not self._extrapolates:
             y = self._fill(y, q)
@@ -368,7 +368,7 @@ class RegularGridInterpolator:
         found: Any = None
         for axis, (x, places) in enumerate(zip(q, self.grid, strict=True)):
             here = np.logical_or(np.less(x, places[0]), np.greater(x, places[-1]))
-            known = value_of(here)
+            known = value_of(np.logical_or(here, np.isnan(x)))
             if self.bounds_error and known is not None and bool(np.any(known)):
                 raise ValueError(
                     f"RegularGridInterpolator{blame.user_line()}: one of the requested"
