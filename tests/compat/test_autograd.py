@@ -11,6 +11,7 @@ import textwrap
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -355,6 +356,50 @@ def test_rules_of_forward_mode() -> None:
 
     def_linear(halve)
     assert deriv(halve)(3.0) == 0.5
+
+
+def test_results_of_a_primitive_may_nest_differently_from_call_to_call() -> None:
+    @primitive
+    def scale(x: Any) -> Any:
+        return {"a": x * 2, "b": x * 3} if x.shape == (2,) else (x * 5,)
+
+    def rule(ans: Any, x: Any) -> Any:
+        return lambda g: 2 * g["a"] + 3 * g["b"] if type(g) is dict else 5 * g[0]
+
+    defvjp(scale, rule)
+    g = grad(lambda x: np.sum(scale(x)["b"]) + np.sum(scale(x[:1])[0]))(np.ones(2))
+    assert np.array_equal(g, [8.0, 3.0])
+
+
+def test_a_rule_for_a_function_of_numpys_holds_everywhere_until_uninstall() -> None:
+    def run_elsewhere(f: Any) -> Any:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(f).result()
+
+    def define() -> Iterator[None]:
+        defvjp(np.tan, lambda ans, x: lambda g: 7.0 * g)
+        yield
+
+    compiled = wb.compile(lambda x: wb.grad(np.tan)(x))
+    assert [float(compiled(0.0)) for _ in range(3)] == [1.0] * 3
+    waiting = define()  # a generator that stays suspended
+    next(waiting)
+    try:
+        assert grad(np.tan)(0.0) == 7.0
+        assert run_elsewhere(lambda: grad(np.tan)(0.0)) == 7.0
+        assert float(compiled(0.0)) == 7.0  # which had its program before
+        defvjp(np.tan, lambda ans, x: lambda g: 5.0 * g)
+        assert run_elsewhere(lambda: wb.grad(np.tan)(0.0)) == 5.0
+        with wb.overrides(wb.override("tan", "2 * d")):
+            assert wb.grad(np.tan)(0.0) == 2.0
+    finally:
+        autograd.uninstall()
+    assert wb.grad(np.tan)(0.0) == run_elsewhere(lambda: wb.grad(np.tan)(0.0)) == 1.0
+    defjvp(np.tan, lambda g, ans, x: 3.0 * g)
+    try:
+        assert wb.grad(np.tan)(0.0) == 1.0
+    finally:
+        autograd.uninstall()
 
 
 def test_a_rule_for_a_function_of_numpys_takes_its_place() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import textwrap
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from workbench.errors import (
     DtypeError,
     KernelError,
     RegistrationError,
+    ShapeError,
     UsageError,
 )
 
@@ -304,6 +306,38 @@ def test_types_attributes_and_gradients_of_a_source(tmp_path: Path) -> None:
         scale(x, w.astype("f"))
 
 
+LABELLED = SCALE.replace(
+    '.Attr("power: int = 2")',
+    '.Attr("power: int = 2").Attr("label: string = \'a\'")'
+    '.Attr("sizes: list(int) = [1]")',
+).replace(
+    "    OP_REQUIRES(context, power_",
+    """    std::vector<int> sizes;
+    OP_REQUIRES_OK(context, context->GetAttr("sizes", &sizes));
+    OP_REQUIRES(context, power_""",
+)
+
+
+@needs_compiler
+def test_wrong_calls_of_an_op_of_a_source(tmp_path: Path) -> None:
+    source = tmp_path / "labelled.cc"
+    source.write_text(LABELLED)
+    scale = tf.load_op_library(source).scale_rows
+    x, w = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([2.0, 3.0])
+    assert np.array_equal(scale(w=w, x=x, label="b", sizes=(1, 2)), [[4, 8], [27, 36]])
+    form = r"scale_rows\(x, w, \*, power=2, label='a', sizes=\(1,\)\)"
+    with pytest.raises(UsageError, match=rf"takes 2 inputs, not 3; .* Write {form}"):
+        scale(x, w, 5)
+    with pytest.raises(UsageError, match=rf"lacks x\. Write {form}"):
+        scale(w=w)
+    with pytest.raises(UsageError, match=f"'{2**40}' is no number of 32 bits"):
+        scale(x, w, power=2**40)
+    with pytest.raises(UsageError, match=f"'{2**40}' is no number of 32 bits"):
+        scale(x, w, sizes=(1, 2**40))
+    with pytest.raises(UsageError, match=r"label is 'a\\npower=7'.*a line break"):
+        scale(x, w, label="a\npower=7")
+
+
 @needs_compiler
 def test_errors_of_sources(tmp_path: Path) -> None:
     source = tmp_path / "broken.cc"
@@ -321,3 +355,44 @@ def test_what_is_not_known_says_so() -> None:
         exec("import tensorflow.keras", {})
     with pytest.raises(UsageError, match="needs a shape"):
         tf.placeholder(tf.float32)
+
+
+def test_names_mean_what_they_mean_in_tensorflow() -> None:
+    """Values from TensorFlow's documentation, where NumPy's function differs."""
+    parts = tf.split(np.arange(10.0), [2, 3, 5])
+    assert [part.tolist() for part in parts] == [[0, 1], [2, 3, 4], [5, 6, 7, 8, 9]]
+    assert [np.shape(part) for part in tf.split(np.ones((2, 6)), 3, 1)] == [(2, 2)] * 3
+    assert [len(part) for part in tf.split(np.ones(7), [2, -1])] == [2, 5]
+    with pytest.raises(ShapeError, match=r"\[2, 3\] entries .* the 10 of axis 0"):
+        tf.split(np.arange(10.0), [2, 3])
+    assert np.array_equal(tf.cumsum([[1, 2], [3, 4]]), [[1, 2], [4, 6]])
+    assert np.array_equal(tf.cumprod([[1, 2], [3, 4]]), [[1, 2], [3, 8]])
+    assert np.array_equal(tf.argmax([[1, 5, 0], [2, 3, 4]]), [1, 0, 1])
+    assert np.array_equal(tf.argmin([[1, 5, 0], [2, 3, 4]]), [0, 1, 0])
+    assert tf.div(np.int32(-7), np.int32(2)) == -4
+    assert tf.div(7.0, 2) == 3.5
+    assert np.array_equal(tf.where([True, False, True]), [[0], [2]])
+    rows = tf.where([True, False], [[1, 2], [3, 4]], [[5, 6], [7, 8]])
+    assert np.array_equal(rows, [[1, 2], [7, 8]])
+    assert tf.ones([2]).dtype == tf.zeros((2, 3)).dtype == tf.eye(2).dtype == np.float32
+    w = np.array([[1.0, 2.0], [3.0, 4.0]])
+    g = wb.grad(lambda x: np.sum(w * tf.cumsum(x)))(np.ones((2, 2)))
+    assert np.array_equal(g, [[4, 6], [3, 4]])
+    g = wb.grad(lambda x: np.sum(3.0 * tf.split(x, [1, 2])[1]))(np.ones(3))
+    assert np.array_equal(g, [0, 3, 3])
+
+
+@pytest.mark.parametrize("name", ["unique", "load", "test", "fft", "linspace", "diag"])
+def test_a_name_of_numpy_that_means_something_else_is_not_known(name: str) -> None:
+    assert hasattr(np, name)
+    with pytest.raises(AttributeError, match=rf"tensorflow\.{name} is not known"):
+        getattr(tf, name)
+    assert name not in dir(tf)
+    assert "reshape" in dir(tf)
+
+
+def test_a_program_may_ask_for_a_module_and_the_version() -> None:
+    assert importlib.util.find_spec("tensorflow.keras") is None
+    assert importlib.util.find_spec("tensorflow.python.ops.array_ops") is not None
+    assert importlib.util.find_spec("tensorflow") is not None
+    assert tf.__version__.startswith("1.")

@@ -480,9 +480,9 @@ ELSEWHERE = {
         "next(kept).sum() + w[0]",
     ),
     "a deep container": ("kept = [[[[w * 2]]]]", "(kept[0][0][0][0] + w).max()"),
-    "a foreign object": (
-        "import argparse\nkept = argparse.Namespace()\nkept.y = w * 2",
-        "np.sum(kept.y[1:] * w[1:])",
+    "a foreign object in a list": (
+        "import argparse\nkept = [argparse.Namespace()]\nkept[0].y = w * 2",
+        "np.sum(kept[0].y[1:] * w[1:])",
     ),
     "a key": ("kept = {frozenset([(w[0],)]): 1}\nkept = [*kept][0]", "len(kept) + 1.0"),
 }
@@ -591,3 +591,79 @@ square = Counted()
 """)
     notebook.run("%%autodiff\nh = square(w)\nnp.sum(square(h))")
     assert len(notebook.names["Counted"].runs) == 2
+
+
+def test_attributes_of_a_librarys_object_that_a_name_holds(notebook: Notebook) -> None:
+    fresh(notebook)
+    notebook.run("import argparse\nmodel = argparse.Namespace()")
+    cell = "model.h = w * 2\nmodel.parts = [s * 2]\nnp.sum(model.h)"
+    notebook.run(f"%%autodiff --show none\n{cell}")
+    notebook.run("%%autodiff --show none\nmodel.sum = np.sum(model.h * w)\nmodel.sum")
+    model = notebook.names["model"]
+    assert type(model.h) is np.ndarray
+    assert np.array_equal(model.h, [1.0, -2.0, 4.0])
+    assert type(model.parts[0]) is float
+    assert type(model.sum) is np.float64
+    # The session's own stay: they are its program.
+    assert isinstance(notebook.names["ad"].graph.outputs[0], Tensor)
+
+
+#: Objects that fail, or refuse, where the walk reads and writes; what is checked.
+ODD = {
+    "a tuple with its own __new__": (
+        "class P(tuple):\n    def __new__(cls, a, b):\n"
+        "        return tuple.__new__(cls, (a, b))",
+        "odd = P(w * 2, 1)\nodd.label = 'kept'",
+        "type(odd) is P and type(odd[0]) is np.ndarray and odd.label == 'kept'",
+    ),
+    "a Tensor as a key": (
+        "",
+        "odd = {w * 2: 1, s * 2: 2, 'a': w * 3}",
+        "[*odd.values()][:2] == [1, 2] and odd[0.5] == 2"
+        " and type(odd['a']) is np.ndarray",
+    ),
+    "a Tensor in a set": ("", "odd = {w * 2, s * 2}", "len(odd) == 2 and 0.5 in odd"),
+    "a dict that refuses items": (
+        "class D(dict):\n    def __setitem__(self, k, v):\n        raise TypeError",
+        "odd = D(a=w * 2)",
+        "type(odd['a']) is np.ndarray",
+    ),
+    "a list that refuses items": (
+        "class L(list):\n    def __setitem__(self, k, v):\n        raise TypeError",
+        "odd = L([w * 2])",
+        "type(odd[0]) is np.ndarray",
+    ),
+    "a list that cannot be iterated": (
+        "class L(list):\n    def __iter__(self):\n        raise RuntimeError",
+        "odd = L([1.0])",
+        "odd[0] == 1.0",
+    ),
+    "an Enum": (
+        "import enum",
+        "class M(enum.Enum):\n    A = w * 2",
+        "type(M.A.value) is np.ndarray",
+    ),
+    "a metaclass that refuses": (
+        "class Meta(type):\n    def __setattr__(cls, n, v):\n"
+        "        raise AttributeError",
+        "class K(metaclass=Meta):\n    a = w * 2",
+        "type(K.a) is np.ndarray",
+    ),
+    "an object that answers nothing": (
+        "class Proxy:\n    __slots__ = ('a',)\n    def __getattr__(self, name):\n"
+        "        raise RuntimeError('not connected')\nproxy = Proxy()",
+        "odd = Proxy()\nodd.a = w * 2",
+        "type(odd.a) is np.ndarray",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "cell", "holds"), ODD.values(), ids=ODD)
+def test_an_odd_object_does_not_keep_the_others_from_being_plain(
+    notebook: Notebook, before: str, cell: str, holds: str
+) -> None:
+    fresh(notebook)
+    notebook.run(before)
+    notebook.run(f"%%autodiff --show none\n{cell}\nother = np.cos(w)\nnp.sum(other)")
+    assert type(notebook.names["other"]) is np.ndarray
+    assert eval(holds, notebook.names)

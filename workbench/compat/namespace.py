@@ -116,8 +116,12 @@ class ForeignNamespace(MetaPathFinder):
     def find_spec(
         self, name: str, path: Any = None, target: ArrayLike | None = None
     ) -> None:
-        """Refuse a module of the library that is missing, and list those there are."""
-        if name.startswith(f"{self.name}."):
+        """Refuse a module of the library that is missing, and list those there are.
+
+        ``importlib.util.find_spec``, which only asks, is answered with None.
+        """
+        asking = sys._getframe(2).f_globals.get("__name__") == "importlib.util"
+        if name.startswith(f"{self.name}.") and not asking:
             raise ModuleNotFoundError(
                 f"{name} is not known to Workbench. Of the modules of {self.name} it"
                 f" has {', '.join(sorted(self.modules))}.",

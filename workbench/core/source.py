@@ -80,6 +80,10 @@ class Block:
     def close(self) -> None:
         """End the block everywhere."""
         self.open = False
+        self.disown()
+
+    def disown(self) -> None:
+        """Let the block hold whether the generator that opened it runs or not."""
         owner, self.owner = self.owner, None
         if owner is not None:
             remaining = [block for block in self.owned.pop(owner) if block is not self]

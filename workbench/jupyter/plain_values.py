@@ -1,20 +1,22 @@
 """After a cell the notebook holds plain values: no Tensor in what its names hold.
 
 Visited are the names of the notebook, the attributes of objects and classes that the
-notebook defined, or a module of the user's whose code the cell has called, and what
-their functions enclose; in each of these, containers to a depth of three. Elsewhere a
-Tensor stays, and behaves as its array. Mutable objects are changed in place and keep
-their identity; tuples are built again where they contain a Tensor. The walk holds
-interrupts back, since one that ends early would leave Tensors behind.
+notebook defined, or a module of the user's whose code the cell has called, those of
+objects of other classes that a name holds, and what functions enclose; in each of
+these, containers to a depth of three. Elsewhere a Tensor stays, and behaves as its
+array. Mutable objects are changed in place and keep their identity; tuples are built
+again where they contain a Tensor. What classes of users have put in the way of reads
+and writes is not asked; an object that fails all the same stays as it is, and the walk
+goes on. It holds interrupts back, since one that ends early would leave Tensors behind.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
-from types import FunctionType, MemberDescriptorType, SimpleNamespace
+from types import FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -61,6 +63,7 @@ def make_plain(x: Any, locked: Collection[int], start: int) -> Any:
 #: So deep are containers looked into: a list of dicts of arrays needs two.
 DEPTH = 3
 CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+OURS = __name__.partition(".")[0]
 
 
 class PlainConverter:
@@ -74,7 +77,8 @@ class PlainConverter:
     standing
         Of the types of what stands for something of NumPy's: what returns that.
     homes
-        The names of modules: of objects whose class stands in another, attributes stay.
+        The names of modules: of objects whose class stands in another, attributes stay
+        unless a name of the notebook holds the object.
     """
 
     def __init__(
@@ -101,6 +105,9 @@ class PlainConverter:
             new = self._convert_value(old, DEPTH)
             if new is not old:
                 names[name] = new
+            if self._is_foreign(type(old)):
+                with suppress(Exception):
+                    self._convert_attributes(old)
         self._convert_holders()
 
     def convert(self, x: Any) -> Any:
@@ -112,17 +119,27 @@ class PlainConverter:
     def _is_open(self, kind: type) -> bool:
         """Return whether an object of a type can be or hold a Tensor."""
         if kind not in self._open:
-            self._open[kind] = (
-                issubclass(kind, (Tensor, np.ndarray, type, FunctionType, *CONTAINERS))
-                or kind in PLAIN
-                or kind in self._standing
-                or hasattr(kind, "tocsr")
-                or self._is_own(kind)
-            )
+            self._open[kind] = False
+            with suppress(Exception):  # of a metaclass that answers nothing
+                self._open[kind] = (
+                    issubclass(
+                        kind, (Tensor, np.ndarray, type, FunctionType, *CONTAINERS)
+                    )
+                    or kind in PLAIN
+                    or kind in self._standing
+                    or self._is_own(kind)
+                    or hasattr(kind, "tocsr")
+                )
         return self._open[kind]
 
     def _is_own(self, kind: type) -> bool:
         return issubclass(kind, SimpleNamespace) or kind.__module__ in self._homes
+
+    def _is_foreign(self, kind: type) -> bool:
+        """Return whether a class is of a library, other than this one."""
+        if self._is_open(kind) or issubclass(kind, ModuleType):
+            return False
+        return str(type.__getattribute__(kind, "__module__")).split(".")[0] != OURS
 
     def _hold_nothing(self, parts: Iterable[Any], depth: int) -> bool:
         """Return whether no part can hold a Tensor: rows of numbers are found fast."""
@@ -155,9 +172,11 @@ class PlainConverter:
         if visited < depth and issubclass(kind, CONTAINERS):
             # Noted before its parts are converted: a list inside may hold it.
             self._seen[id(x)] = x, made, depth
-            made = self._convert_container(made, depth)
+            with suppress(Exception):
+                made = self._convert_container(made, depth)
         elif visited < 0 and hasattr(kind, "tocsr"):
-            made = self._convert_sparse(x)
+            with suppress(Exception):
+                made = self._convert_sparse(x)
         self._seen[id(x)] = x, made, max(visited, depth)
         self._seen.setdefault(id(made), (made, made, depth))
         if visited < 0 and (
@@ -175,37 +194,52 @@ class PlainConverter:
             return x
         old = list(x)
         if isinstance(x, (list, deque)):
+            kind: Any = list if isinstance(x, list) else deque
             for i, part in enumerate(old):
                 new = self._convert_value(part, depth - 1)
                 if new is not part:
-                    x[i] = new
+                    kind.__setitem__(x, i, new)
             return x
-        # An object that is a key keeps its attributes, and so its hash.
         is_keys = isinstance(x, (dict, set, frozenset))
-        made = [
-            self._convert_value(part, depth - 1)
-            if not is_keys or isinstance(part, (Tensor, tuple, frozenset))
-            else part
-            for part in old
-        ]
+        convert = self._convert_key if is_keys else self._convert_value
+        made = [convert(part, depth - 1) for part in old]
         is_same = all(a is b for a, b in zip(old, made, strict=True))
         if isinstance(x, dict):
+            base: Any = OrderedDict if isinstance(x, OrderedDict) else dict
             values = [self._convert_value(part, depth - 1) for part in x.values()]
             if not is_same:
-                x.clear()
+                base.clear(x)
             for key, value in zip(made, values, strict=True):
-                if is_same and x[key] is value:
+                if is_same and base.__getitem__(x, key) is value:
                     continue
-                x[key] = value
+                base.__setitem__(x, key, value)
             return x
         if is_same:
             return x
         if isinstance(x, set):
-            x.clear()
-            x.update(made)
+            set.clear(x)
+            set.update(x, made)
             return x
-        kind: Any = type(x)
-        return kind._make(made) if hasattr(kind, "_make") else kind(made)
+        kind = tuple if isinstance(x, tuple) else frozenset
+        built = kind.__new__(type(x), made)
+        if hasattr(built, "__dict__"):
+            vars(built).update(vars(x))
+        return built
+
+    def _convert_key(self, x: Any, depth: int) -> Any:
+        """Return a key or a member of a set as it will be.
+
+        An object keeps its attributes, and so its hash; a Tensor stays whose array
+        could be no key.
+        """
+        if not isinstance(x, (Tensor, tuple, frozenset)):
+            return x
+        made = self._convert_value(x, depth)
+        try:
+            hash(made)
+        except Exception:
+            return x
+        return made
 
     def _convert_array(self, x: Any) -> Any:
         if x.dtype != object:
@@ -235,30 +269,42 @@ class PlainConverter:
 
     def _convert_holders(self) -> None:
         while self._todo:
-            x = self._todo.pop()
-            is_class = isinstance(x, type)
-            if isinstance(x, (type, FunctionType)) and x.__module__ not in self._homes:
-                continue
-            if isinstance(x, FunctionType):
-                for cell in x.__closure__ or ():
-                    with suppress(ValueError):  # a name that has not been bound yet
-                        cell.cell_contents = self._convert_value(
-                            cell.cell_contents, DEPTH
-                        )
-                x.__defaults__ = self._convert_value(x.__defaults__, DEPTH)
-                x.__kwdefaults__ = self._convert_value(x.__kwdefaults__, DEPTH)
-            for name, old in [*getattr(x, "__dict__", {}).items()]:
+            with suppress(Exception):
+                self._convert_holder(self._todo.pop())
+
+    def _convert_holder(self, x: Any) -> None:
+        is_class = isinstance(x, type)
+        if isinstance(x, (type, FunctionType)) and x.__module__ not in self._homes:
+            return
+        if isinstance(x, FunctionType):
+            self._convert_function(x)
+        with suppress(AttributeError):  # it has none
+            self._convert_attributes(x)
+        for slot in () if is_class else self._list_slots(type(x)):
+            with suppress(AttributeError):  # not set yet
+                old = slot.__get__(x)
                 new = self._convert_value(old, DEPTH)
-                if new is not old and is_class:
-                    setattr(x, name, new)
-                elif new is not old:
-                    x.__dict__[name] = new
-            for slot in () if is_class else self._list_slots(type(x)):
-                with suppress(AttributeError):  # not set yet
-                    old = slot.__get__(x)
-                    new = self._convert_value(old, DEPTH)
-                    if new is not old:
-                        slot.__set__(x, new)
+                if new is not old:
+                    slot.__set__(x, new)
+
+    def _convert_function(self, x: FunctionType) -> None:
+        for cell in x.__closure__ or ():
+            with suppress(ValueError):  # a name that has not been bound yet
+                cell.cell_contents = self._convert_value(cell.cell_contents, DEPTH)
+        x.__defaults__ = self._convert_value(x.__defaults__, DEPTH)
+        x.__kwdefaults__ = self._convert_value(x.__kwdefaults__, DEPTH)
+
+    def _convert_attributes(self, x: Any) -> None:
+        """Convert what stands in an object's ``__dict__``, past its own methods."""
+        attributes = object.__getattribute__(x, "__dict__")
+        for name, old in [*attributes.items()]:
+            new = self._convert_value(old, DEPTH)
+            if new is old:
+                continue
+            if isinstance(x, type):
+                type.__setattr__(x, name, new)
+            else:
+                attributes[name] = new
 
     def _list_slots(self, kind: type) -> list[MemberDescriptorType]:
         return [

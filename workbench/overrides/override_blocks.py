@@ -32,6 +32,9 @@ class OverrideBlock(Block):
     ----------
     given
         Its overrides; None for one that lets no block around it hold.
+    everywhere
+        Whether it holds in all threads and tasks, outside of all other blocks, until
+        `close`.
     unmatched
         The positions of those that have matched nothing yet.
     seen
@@ -43,26 +46,40 @@ class OverrideBlock(Block):
 
     __slots__ = ("last", "nodes_by_op", "overrides", "unmatched")
 
-    def __init__(self, entries: list[Override] | None) -> None:
+    def __init__(
+        self, entries: list[Override] | None, everywhere: bool = False
+    ) -> None:
         super().__init__()
         OVERRIDDEN[0] = True
         self.overrides = entries
         self.unmatched = {i for i, one in enumerate(entries or ()) if one.enabled}
         self.nodes_by_op: dict[tuple[str, str | None], Tensor] = {}
         self.last: tuple[Any, Any] = (), ()
+        if everywhere:
+            self.disown()
+            EVERYWHERE.append(self)
+            return
         stack = [block for block in STACK.get() if block.open]
         STACK.set((*stack, self))
+
+    def close(self) -> None:
+        """End the block everywhere."""
+        super().close()
+        if self in EVERYWHERE:
+            EVERYWHERE.remove(self)
 
 
 #: What this thread or task has entered, and not left.
 STACK: ContextVar[tuple[OverrideBlock, ...]] = ContextVar("STACK", default=())
+#: What holds in all of them.
+EVERYWHERE: list[OverrideBlock] = []
 
 OWNED = OverrideBlock.owned
 
 
 def blocks_in_force() -> list[OverrideBlock]:
     """Return the blocks that hold for a call, the innermost last."""
-    stack = STACK.get()
+    stack = (*EVERYWHERE, *STACK.get())
     if not stack and not OWNED:
         return []
     found = active_blocks(stack, OverrideBlock)
@@ -180,7 +197,7 @@ class CallOverrides:
 
 def overrides_of_call(entries: Sequence[Any] | None) -> CallOverrides | None:
     """Return the overrides of a call and of the blocks around, or None."""
-    blocks = blocks_in_force() if STACK.get() or OWNED else []
+    blocks = blocks_in_force()
     if not entries and not blocks:
         return None
     return CallOverrides(entries or (), blocks)

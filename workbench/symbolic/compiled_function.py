@@ -24,7 +24,12 @@ from workbench.core.trace import ArgumentNames, check_function, is_live, record
 from workbench.core.tree import Tree
 from workbench.core.types import Spec, is_device_array, strip_subclass
 from workbench.errors import GradientLostError, TraceError, UsageError
-from workbench.overrides.override_blocks import OWNED, STACK, blocks_in_force
+from workbench.overrides.override_blocks import (
+    EVERYWHERE,
+    OWNED,
+    STACK,
+    blocks_in_force,
+)
 from workbench.rewrite.driver import Replay, Rewrites, check_rewrites
 from workbench.rewrite.rule import Rule
 from workbench.symbolic.function import BACKENDS, check_backend, copy_aliases
@@ -338,7 +343,7 @@ class CompiledFunction:
 
     def _install_entry(self, form: type | None, program: Any) -> None:
         """Let a small program answer calls by position without Python code."""
-        guards = {"context": STACK, "empty": (OWNED, traces.OPEN)}
+        guards = {"context": STACK, "empty": (OWNED, EVERYWHERE, traces.OPEN)}
         tiers.install_entry(self, program, CompiledFunction, form, "_run", **guards)
 
     def _find_argument_error(self, leaves: list[Any]) -> UsageError | None:

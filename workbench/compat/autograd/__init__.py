@@ -11,7 +11,7 @@ What differs
   norm have 0 at 0, and the branch of ``where`` that is not taken adds no NaN.
 - Forward mode is the transpose where a primitive has no ``defjvp``.
 - What a rule has already needs no `defvjp`; one for a function of NumPy takes its
-  place from then on.
+  place from then on, in all threads, until `uninstall`.
 - `autograd.test_util.check_grads` is `workbench.check_grads`: its errors name the op.
 
 What is not known raises an error that names it.
@@ -99,5 +99,8 @@ __all__ = [
     "vector_jacobian_product",
     "wrap_util",
 ]
+
+#: The release whose names these are, for programs that ask.
+__version__ = "1.8.0"
 
 __getattr__ = NAMESPACE.fall_back()

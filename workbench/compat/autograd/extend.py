@@ -29,7 +29,7 @@ from workbench.custom.functions import custom_vjp
 from workbench.numpy.namespaces import find_true
 from workbench.overrides.node import has_derivative
 from workbench.overrides.override import override
-from workbench.overrides.override_blocks import overrides
+from workbench.overrides.override_blocks import OverrideBlock
 
 __all__ = [
     "Box",
@@ -55,6 +55,8 @@ Function = Callable[..., Any]
 #: The rules of primitives: of positions, value and arguments they make the maps.
 primitive_vjps: dict[Function, Function] = {}
 primitive_jvps: dict[Function, Function] = {}
+#: Of NumPy's functions that have been given rules: what puts these in place.
+REPLACED: dict[Function, OverrideBlock] = {}
 #: Primitives that are called with values, and leave no trace.
 NOT_TRACED: set[Function] = set()
 
@@ -153,7 +155,6 @@ def primitive(f_raw: Function) -> Function:
     >>> float(grad(cube)(2.0)), float(grad(grad(cube))(2.0))
     (12.0, 12.0)
     """
-    made: dict[Any, Any] = {}
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if Box.type_mappings and any(
@@ -170,15 +171,9 @@ def primitive(f_raw: Function) -> Function:
             _refuse("VJP", call, varying)
         leaves, structure = tree.flatten((args, kwargs))
         arrays = [i for i, x in enumerate(leaves) if is_array(x)]
-        if len(arrays) < len(leaves):  # settings, of this call alone
-            shared = None
-        else:
-            shared = made.get((varying, structure, rules))
-        if shared is None:
-            shared = _Call(f_raw, structure, leaves, arrays, varying, *rules).function
-            if len(arrays) == len(leaves):
-                made[varying, structure, rules] = shared
-        return shared(*[leaves[i] for i in arrays])
+        # Each call has its own: results may nest differently from call to call.
+        made = _Call(f_raw, structure, leaves, arrays, varying, *rules)
+        return made.function(*[leaves[i] for i in arrays])
 
     try:
         call = wraps(f_raw)(call)
@@ -350,7 +345,10 @@ def _register(rules: dict[Function, Function], fun: Function, rule: Function) ->
 
 
 def _replace_rule(fun: Function, true: Any) -> None:
-    """Put the rules that were given in the place of those that NumPy's function has."""
+    """Put the rules that were given in the place of those that NumPy's function has.
+
+    They hold in all threads, until `restore_rules`.
+    """
     vjp, jvp = primitive_vjps.get(fun), primitive_jvps.get(fun)
 
     def pull(node: Any, g: Any) -> Any:
@@ -371,7 +369,18 @@ def _replace_rule(fun: Function, true: Any) -> None:
         settings["vjp"] = pull
     if jvp is not None:
         settings["jvp"] = push
-    overrides(override(true, **settings)).__enter__()
+    if fun in REPLACED:
+        REPLACED.pop(fun).close()
+    REPLACED[fun] = OverrideBlock([override(true, **settings)], everywhere=True)
+
+
+def restore_rules() -> None:
+    """Give NumPy's functions the rules back that they had before `defvjp`."""
+    for fun, block in [*REPLACED.items()]:
+        block.close()
+        del REPLACED[fun]
+        primitive_vjps.pop(fun, None)
+        primitive_jvps.pop(fun, None)
 
 
 def defvjp_argnums(fun: Function, vjpmaker: Function) -> None:
@@ -397,7 +406,8 @@ def defvjp(
     Parameters
     ----------
     fun
-        A primitive; or a function of NumPy, whose own gradient gives way.
+        A primitive; or a function of NumPy, whose own gradient gives way, in all
+        threads, until `autograd.uninstall`.
     vjpmakers
         One for each argument; None for one whose gradient is zero.
     argnums

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from workbench.compat.autograd.extend import restore_rules
 from workbench.compat.namespace import ForeignNamespace
 
 __all__ = ["NAMESPACE", "install", "uninstall"]
@@ -58,5 +59,9 @@ def install() -> ModuleType:
 
 
 def uninstall() -> None:
-    """Undo `install`; names that programs have imported already stay."""
+    """Undo `install`, and `defvjp` for functions of NumPy's.
+
+    Names that programs have imported already stay.
+    """
+    restore_rules()
     NAMESPACE.uninstall()

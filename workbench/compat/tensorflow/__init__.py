@@ -3,8 +3,8 @@
 ``from workbench.compat import tensorflow``, or `install`, after which ``import
 tensorflow as tf`` and ``from tensorflow.python.framework import ops`` find this
 package. A tensor is a `workbench.Tensor` or an array, an op a `workbench.Op`; the
-modules of ops (``array_ops``, ``math_ops``, ...) have NumPy's functions under
-TensorFlow's names.
+modules of ops (``array_ops``, ``math_ops``, ...) have TensorFlow's functions of arrays:
+those that mean in NumPy what they mean there, and a few more written on NumPy's.
 
 What there is: `RegisterGradient`, `custom_gradient`, `gradients`, `stop_gradient`,
 `load_op_library` for C++ sources, rules as data by `FunctionDefHelper`, placeholders,
@@ -16,6 +16,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from workbench.core import tree
 from workbench.core.tensor import Tensor
 from workbench.core.types import Array, ArrayLike
 from workbench.custom.registry import register_gradient
-from workbench.errors import UsageError
+from workbench.errors import ShapeError, UsageError
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.updates import at
 from workbench.overrides.graph_rule import graph_rule
@@ -61,6 +62,8 @@ __all__ = [
     "uninstall",
 ]
 
+#: The last release whose names these are, for programs that ask.
+__version__ = "1.15.5"
 #: The modules that these names stand in are this one.
 _here = sys.modules[__name__]
 array_ops = framework = gradients_impl = math = math_ops = nn = nn_ops = _here
@@ -304,6 +307,123 @@ def _reduce(name: str) -> Callable[..., Array]:
 
 reduce_sum, reduce_mean, reduce_max = _reduce("sum"), _reduce("mean"), _reduce("max")
 reduce_min, reduce_prod = _reduce("min"), _reduce("prod")
-mul, div, sub, pow = np.multiply, np.divide, np.subtract, np.power
+reduce_any, reduce_all = _reduce("any"), _reduce("all")
+mul, sub, pow = np.multiply, np.subtract, np.power
 
-__getattr__ = NAMESPACE.fall_back("", np)
+
+# Names that NumPy has with another meaning
+
+
+def split(
+    value: Array, num_or_size_splits: Any, axis: int = 0, name: str | None = None
+) -> list[Array]:
+    """Cut an array into so many equal parts, or into parts of these lengths.
+
+    Raises
+    ------
+    ShapeError
+        If the lengths do not add up to that of the axis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from workbench.compat import tensorflow as tf
+    >>> [x.tolist() for x in tf.split(np.arange(5), [2, 3])]
+    [[0, 1], [2, 3, 4]]
+    """
+    if np.ndim(num_or_size_splits) == 0:
+        return list(np.split(value, int(num_or_size_splits), axis))
+    sizes, length = [int(n) for n in num_or_size_splits], np.shape(value)[axis]
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = length - sum(sizes) - 1
+    if min(sizes, default=0) < 0 or sum(sizes) != length:
+        raise ShapeError(
+            f"tf.split: parts of {list(num_or_size_splits)} entries do not add up to"
+            f" the {length} of axis {axis} of an array of shape {np.shape(value)}. Give"
+            " the length of each part, with one -1 at most for the rest."
+        )
+    return list(np.split(value, np.cumsum(sizes)[:-1].tolist(), axis))
+
+
+def cumsum(x: Array, axis: int = 0) -> Array:
+    """Return running sums along an axis, by default the first."""
+    return np.cumsum(x, axis)
+
+
+def cumprod(x: Array, axis: int = 0) -> Array:
+    """Return running products along an axis, by default the first."""
+    return np.cumprod(x, axis)
+
+
+def argmax(input: Array, axis: int | None = None, name: str | None = None) -> Array:
+    """Return the places of the largest entries along an axis, by default the first."""
+    return np.argmax(input, 0 if axis is None else axis)
+
+
+def argmin(input: Array, axis: int | None = None, name: str | None = None) -> Array:
+    """Return the places of the smallest entries along an axis, by default the first."""
+    return np.argmin(input, 0 if axis is None else axis)
+
+
+def div(x: Array, y: Array, name: str | None = None) -> Array:
+    """Divide, and round down if both are of integers."""
+    is_whole = all(np.issubdtype(np.result_type(v), np.integer) for v in (x, y))
+    return np.floor_divide(x, y) if is_whole else np.divide(x, y)
+
+
+def where(condition: Array, x: Any = None, y: Any = None) -> Array:
+    """Choose entries; of a vector as condition, rows. Alone: the places that are true.
+
+    Examples
+    --------
+    >>> from workbench.compat import tensorflow as tf
+    >>> tf.where([True, False], [[1, 2], [3, 4]], [[5, 6], [7, 8]])
+    array([[1, 2],
+           [7, 8]])
+    """
+    if x is None or y is None:
+        if x is not y:
+            raise UsageError("tf.where takes a condition alone, or with both x and y.")
+        return np.argwhere(condition)
+    if np.ndim(condition) == 1 and np.ndim(x) > 1:
+        condition = np.reshape(condition, (-1,) + (1,) * (np.ndim(x) - 1))
+    return np.where(condition, x, y)
+
+
+def ones(shape: Any, dtype: Any = np.float32, name: str | None = None) -> Array:
+    """Return an array of ones, by default of 32 bits."""
+    return np.ones(tuple(map(int, np.ravel(shape))), dtype)
+
+
+def zeros(shape: Any, dtype: Any = np.float32, name: str | None = None) -> Array:
+    """Return an array of zeros, by default of 32 bits."""
+    return np.zeros(tuple(map(int, np.ravel(shape))), dtype)
+
+
+def eye(num_rows: int, num_columns: int | None = None) -> Array:
+    """Return a matrix with ones on its diagonal, of 32 bits."""
+    return np.eye(num_rows, num_columns, dtype=np.float32)
+
+
+#: The names that mean in NumPy what they mean in TensorFlow. Another name of NumPy's
+#: is not known: it may mean something else, as `unique`, `linspace` and `diag` do.
+SHARED = SimpleNamespace(
+    **{
+        name: getattr(np, name)
+        for name in """
+    abs acos acosh add angle argsort asin asinh atan atan2 atanh bool broadcast_to ceil
+    complex64 complex128 conj cos cosh cross divide einsum equal exp expand_dims expm1
+    floor greater greater_equal imag isfinite isinf isnan less less_equal log log1p
+    logical_and logical_not logical_or logical_xor matmul maximum meshgrid minimum mod
+    multiply negative not_equal ones_like pad real reciprocal repeat reshape roll round
+    sign sin sinh size sort sqrt square squeeze stack subtract tan tanh tensordot tile
+    transpose uint16 uint32 uint64 zeros_like
+    """.split()
+    }
+)
+
+__getattr__ = NAMESPACE.fall_back("", SHARED)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *vars(SHARED)})

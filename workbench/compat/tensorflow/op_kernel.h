@@ -14,6 +14,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -263,17 +264,24 @@ class OpKernelConstruction {
   }
   template <typename T> static Status Read(const string &text, std::vector<T> *out) {
     std::istringstream from(text);
-    T value;
+    string word;
     out->clear();
-    while (from >> value) out->push_back(value);
+    while (from >> word) {
+      T value{};
+      Status status = Read(word, &value);
+      if (!status.ok()) return status;
+      out->push_back(value);
+    }
     return Status::OK();
   }
   template <typename T> static Status Read(const string &text, T *out) {
     std::istringstream from(text);
-    double value;
+    typename std::conditional<std::is_integral<T>::value, long long, double>::type value;
     from >> value;
     *out = (T)value;
-    return from.fail() ? errors::InvalidArgument("'", text, "' is no number") : Status::OK();
+    bool fits = !from.fail() && (!std::is_integral<T>::value || (long long)*out == (long long)value);
+    return fits ? Status::OK()
+                : errors::InvalidArgument("'", text, "' is no number of ", 8 * sizeof(T), " bits");
   }
 };
 

@@ -244,6 +244,13 @@ def _make_op(library: Library, told: dict[str, Any]) -> Callable[..., Any]:
         types = find_types(arrays)
         settings = {attr: getattr(self, attr) for attr in annotations}
         lines = [f"{attr}={_write(value)}" for attr, value in settings.items()]
+        for attr, line in zip(settings, lines, strict=True):
+            if "\n" in line or "\0" in line:  # what would end it
+                raise UsageError(
+                    f"{name}{user_line()}: the setting {attr} is"
+                    f" {settings[attr]!r}, and one cannot hold a line break or a zero"
+                    " byte. Give another text."
+                )
         lines += [f"{letter}={NUMBERS[dtype]}" for letter, dtype in types.items()]
         made = [types.get(kind) or np.dtype(DTYPES[kind][0]) for _, kind in outputs]
         results, said = library.run(name, "\n".join(lines), arrays, made)
@@ -260,13 +267,26 @@ def _make_op(library: Library, told: dict[str, Any]) -> Callable[..., Any]:
     fields = [arg for arg, _ in outputs]
     several: Any = namedtuple(name, fields) if len(fields) > 1 else None
 
+    settings = [f"{k}={defaults[k]!r}" if k in defaults else k for k in annotations]
+    names = [arg for arg, _ in inputs]
+    signature = ", ".join([*names, *["*"] * bool(settings), *settings])
+
     def call(*given: Any, name: str | None = None, **attrs: Any) -> Any:
-        by_name = [attrs.pop(arg) for arg, _ in inputs[len(given) :] if arg in attrs]
+        by_name = {arg: attrs.pop(arg) for arg in names[len(given) :] if arg in attrs}
+        missing = [arg for arg in names[len(given) :] if arg not in by_name]
+        if missing or len(given) > len(names):
+            told = f"lacks {', '.join(missing)}" if missing else (
+                f"takes {len(names)} inputs, not {len(given)}; settings go by name"
+            )  # fmt: skip
+            raise UsageError(
+                f"{call.__name__}{user_line()} {told}. Write"
+                f" {call.__name__}({signature})."
+            )
         arrays = [
             x
             if isinstance(x, (Tensor, np.ndarray, np.generic)) or kind not in DTYPES
             else np.asarray(x, DTYPES[kind][0])
-            for x, (_, kind) in zip((*given, *by_name), inputs, strict=False)
+            for x, (_, kind) in zip((*given, *by_name.values()), inputs, strict=True)
         ]
         made = ops(**attrs)(*arrays)
         return made if several is None else several(*made)
