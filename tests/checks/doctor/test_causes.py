@@ -409,7 +409,7 @@ A = np.sin(np.arange(24.0)).reshape(8, 3)
         (lambda x: np.cos(x + np.pi), 1e-9),
         (lambda x: np.sin(x) ** 1, np.pi / 2),
         (lambda x: np.sum(np.sin(x) ** 2 + np.cos(x) ** 2), np.array([0.3, 2.0])),
-        (lambda x: np.sum(np.linalg.qr(x)[0] ** 2), A[:3]),
+        (lambda x: np.sum(np.linalg.qr(x)[0] ** 2), A[:3] + np.eye(3)),
         (lambda x: np.sum(np.exp(x - np.max(x)) / np.sum(np.exp(x - np.max(x)))), A[0]),
         (lambda b: np.sum((b + A[0] - np.mean(b + A[0])) ** 3), 0.3),
         (lambda w: np.sum(np.log(np.cosh(A @ w - A[:, 0]))), np.array([1.0, 0, 0])),
