@@ -9,11 +9,11 @@ import numpy as np
 import workbench as wb
 from tests.backends.cupy.standin import Standin
 from workbench.backends.cupy import devices
-from workbench.session import placement
+from workbench.session import profile
 
 owns = lambda self, x: isinstance(x, np.ndarray)
 devices._RUNTIME = type("Host", (Standin,), {"owns": owns})()
-placement.is_on_device = lambda x: True
+profile.is_on_device = lambda x: True
 
 X = np.sin(np.arange(6000.0)).reshape(200, 30)
 W = np.cos(np.arange(960.0)).reshape(30, 32) / 5
