@@ -288,7 +288,10 @@ test('G2: a long one is stopped, and the next one answers', async ({ page }) => 
   await expect(drawer.caption).toHaveText('Stopped.');
 
   const menu = graph.panel.getByLabel('Derivative between this node and another');
-  await menu.fill('∂ total / ∂ r');
+  const offered = await graph.panel
+    .locator('.workbench-DerivativeMenu option')
+    .evaluateAll(all => all.map(one => (one as HTMLOptionElement).value));
+  await menu.fill(offered.find(text => /^∂ total\b.*\/ ∂ r\b/.test(text)) ?? '');
   await drawer.drawn();
   await expect(drawer.caption).toContainText('1 × 30,000');
   await expect(drawer.node.getByRole('tab')).toHaveCount(2);
