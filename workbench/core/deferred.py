@@ -6,7 +6,8 @@ operand 1": it follows the operands into every copy of the program, on symbols, 
 or arrays.
 Where no operand has the length, a Tensor that has it becomes a further operand, so
 each walk over a program sees that the node needs it. Rules get the op's own operands
-and settings, with `Dim`s or numbers in place of these.
+and settings, with `Dim`s or numbers in place of these. Who reads a node asks any op
+alike: `Op.base` is the op whose rules these are, `Op.measure_lengths` gives the rest.
 """
 
 from __future__ import annotations
