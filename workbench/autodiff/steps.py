@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Literal, NamedTuple, Protocol
 
 from workbench.core import blame, deferred, hooks, traces, types, walk
-from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
 from workbench.core.memory import replace_handles
 from workbench.core.op import SINGULAR, Op
@@ -198,7 +197,7 @@ def inner_nodes(
     seen: set[int] = set()
     while stack:
         node = stack.pop()
-        if node.op.graphs is None and not isinstance(node.op, DeferredOp):
+        if node.op.graphs is None:
             continue
         if node.origin is not None and node.op.maker is not None:
             continue  # an op of the user's in a rule: none of the program

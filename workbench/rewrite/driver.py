@@ -20,7 +20,6 @@ import numpy as np
 
 from workbench.core import deferred, dims, types, walk
 from workbench.core.blame import suggest
-from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
 from workbench.core.infer import infer_spec
 from workbench.core.schedule import compute_node
@@ -378,7 +377,7 @@ class _Driver:
     ) -> list[Rule]:
         """Return the rules of a table that may hold at a node."""
         rules = table.get(node.op.name)
-        if not rules or type(node.op) is DeferredOp:
+        if not rules or node.op.base is not node.op:
             return []
         described = describe_node(node, self.numbers)
         key = (id(table), described)
@@ -515,7 +514,7 @@ def _structure_of(node: Tensor) -> Any:
     Ops of users are never merged, nor are ops with settings that are no numbers or
     names: a draw of random numbers is another one each time.
     """
-    if node.op.custom or type(node.op) is DeferredOp:
+    if node.op.custom:
         return None
     parts: list[Any] = [node.op, type(node)]
     if _is_marked(node):
