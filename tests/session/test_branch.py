@@ -9,6 +9,7 @@ import pytest
 import workbench as wb
 from workbench.errors import UsageError
 from workbench.session.branch import measure_rate
+from workbench.session.wire import read_saved, save_snapshot, take_snapshot
 
 
 def loss(w, x):
@@ -196,3 +197,94 @@ def test_the_rate_is_measured_where_numbers_are_finite():
     assert math.isnan(measure_rate(w, w + 1, 0 * w))
     huge = partial(np.full, 2)
     assert measure_rate(w, w - 1e-200 * huge(1e200), huge(1e200)) == 1e-200
+
+
+def climb(session, w, rate=0.1):
+    """Run gradient ascent of w**4 until something stops it; return the error."""
+    try:
+        with np.errstate(all="ignore"):
+            for _ in range(400):
+                session.run(w=w)
+                w = w + rate * session.grads["w"]
+    except wb.errors.LoopStoppedError as error:
+        return str(error)
+    return "not stopped"
+
+
+def make_quartic():
+    return wb.Session(wb.trace(lambda w: np.sum((w * w) ** 2))(np.ones(2)))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "compiled"])
+@pytest.mark.parametrize("node", ["w", "multiply 1", None])
+def test_a_loop_stops_where_a_norm_is_large(node, backend):
+    graph = wb.trace(lambda w: np.sum((w * w) ** 2))(np.ones(2))
+    session = wb.Session(graph, backend=backend)
+    assert session.wait()
+    session.stop_when(node, norm_above=40)
+    w, norms = np.ones(2), []  # by hand: 4 w³, and 2 w² at the square
+    for _ in range(4):
+        norms.append(np.linalg.norm(2 * w**2 if node == "multiply 1" else 4 * w**3))
+        w = w + 0.1 * 4 * w**3
+    step = 1 + next(k for k, norm in enumerate(norms) if norm > 40)
+    text = climb(session, np.ones(2))
+    assert f"stopped at run {step}: the gradient of" in text
+    assert f"has norm {norms[step - 1]:.4g}, above 40." in text
+    mark = session.timeline.marks[-1]
+    assert (mark.step, mark.kind) == (step, "stop")
+    assert step in session.timeline.inputs.steps
+    session.stops.clear()
+    session.run(w=np.full(2, 9.0))  # goes on
+
+
+def test_a_loop_stops_where_a_gradient_is_not_finite():
+    session = make_quartic()
+    session.stop_when("w")
+    text = climb(session, np.ones(2), 1.0)
+    assert "is not finite: 2 infinite of 2 entries" in text
+    assert (
+        session.timeline.count == 1 + session.timeline.first_bad.step
+    )  # where loss is inf
+
+
+def test_a_loop_stops_where_a_gradient_vanishes_or_turns():
+    session = make_quartic()
+    session.stop_when("w", norm_below=1e-3)
+    assert "below 0.001" in climb(session, np.ones(2), -0.1)
+    session.stops.clear()
+    session.stop_when("w", angle_above=30)
+    session.run(w=np.array([1.0, 0.0]))
+    with pytest.raises(wb.errors.LoopStoppedError, match="has turned by 90°"):
+        session.run(w=np.array([0.0, 1.0]))
+
+
+def test_a_condition_must_say_something():
+    session = make_quartic()
+    with pytest.raises(UsageError, match="names no condition: add norm_above="):
+        session.stop_when("w", not_finite=False)
+    with pytest.raises(UsageError, match="a finite number from 0 on, not -1"):
+        session.stop_when("w", norm_above=-1)
+    assert session.stops == []
+
+
+def test_a_branch_is_not_stopped():
+    session = make_quartic()
+    session.stop_when("w", norm_above=40)
+    climb(session, np.ones(2))
+    assert session.run_again(1, 6).timeline.count == 6
+
+
+def test_branches_stay_in_the_saved_picture():
+    session, w, _ = make()
+    train(session, w, 12, 0.05)
+    session.override("multiply", "clip(d, -0.1, 0.1)")
+    branch = session.run_again(3)
+    (data,) = take_snapshot(session).header["branches"]
+    assert (data["name"], data["step"], data["count"]) == ("branch from run 3", 3, 12)
+    assert data["text"] == "1: clip ±0.1 on every multiply"
+    assert data["losses"] == branch.timeline.losses[2:].tolist()
+    saved = save_snapshot(take_snapshot(session))
+    assert read_saved(saved).header["branches"] == [data]
+    saved["header"]["branches"][0]["losses"].pop()
+    with pytest.raises(wb.errors.SnapshotError, match="a branch of its runs"):
+        read_saved(saved)

@@ -31,6 +31,7 @@ from workbench.session.wire import (
     list_norms,
     list_peers,
     list_rewrites,
+    name_branches,
     take_inside,
     take_moment,
     take_peer,
@@ -242,11 +243,11 @@ def note_shown(session: Session) -> None:
 
 
 def find_peers(session: Session) -> dict[str, Session]:
-    """Return the other sessions that have been shown, by their names.
+    """Return its branches, and other sessions that have been shown, by their names.
 
     Of several with one name the later ones have a number: "net (2)".
     """
-    return {
+    return name_branches(session) | {
         name if count == 1 else f"{name} ({count})": other
         for (name, count), other in sorted(SHOWN.items())
         if other is not session
@@ -476,6 +477,12 @@ def diagnose_session(session: Session, progress: Progress) -> Findings:
 def profile_session(session: Session) -> SessionProfile:
     """Measure a run."""
     return session.profile()
+
+
+@job("run-again", keeps="branch", title="A branch")
+def run_again(session: Session, step: fields.Count, progress: Progress) -> Session:
+    """Run the program again from a run on, with the overrides of now."""
+    return session.run_again(step, progress=progress)
 
 
 def read_event(message: object) -> Message:

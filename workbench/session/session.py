@@ -29,7 +29,7 @@ from workbench.core.arguments import check_graph
 from workbench.core.blame import format_count
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
-from workbench.errors import UnknownNodeError, UsageError
+from workbench.errors import LoopStoppedError, UnknownNodeError, UsageError
 from workbench.ops.define import shape_of
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
@@ -68,6 +68,7 @@ from workbench.session.programs import Programs, simplify_gradients
 from workbench.session.repeats import scope_stores
 from workbench.session.stages import Backward, Values
 from workbench.session.state import FairLock, Found, LoopView, State, with_lock
+from workbench.session.stop_condition import StopCondition
 from workbench.session.timeline import Timeline
 from workbench.symbolic.function import check_backend
 
@@ -177,6 +178,8 @@ class Session:
         self.wrt = objective.wrt
         #: The cotangent of an output that is not one number.
         self.seed = objective.seed
+        #: What `stop_when` has set; remove one, or clear all, and loops go on.
+        self.stops: list[StopCondition] = []
         #: What `run_again` has made, the last one last.
         self.branches: list[Session] = []
         #: The first run of a branch that is its own; None if it is no branch.
@@ -459,6 +462,8 @@ class Session:
             If Python, which has looked at a value (``if``, ``while``, an index), would
             decide otherwise with the new inputs; it names the line. Or if something is
             no input.
+        LoopStoppedError
+            If a condition of `stop_when` holds; the run has been done.
 
         Examples
         --------
@@ -474,12 +479,84 @@ class Session:
             on_gpu = programs is not None and programs.backend == "cupy"
             text = f"{self.name} runs as {'CuPy' if on_gpu else 'NumPy'}: {reason}"
             warnings.warn(text, RuntimeWarning, stacklevel=3)
+        if self.stops:
+            self._test_stops()
         return self.value
 
     def _run_leaves(self, leaves: Mapping[int, Any]) -> None:
         """Run the program with other inputs, by their ids."""
         self._timeline.inputs.watch(leaves, self._state)
         self._change(self._state.run(leaves), "values")
+
+    def stop_when(
+        self,
+        node: Node | None = None,
+        *,
+        not_finite: bool = True,
+        norm_above: float | None = None,
+        norm_below: float | None = None,
+        angle_above: float | None = None,
+    ) -> StopCondition:
+        """Stop the loop that runs the session as soon as a gradient meets a condition.
+
+        The run that meets one is done, and is the last one: the picture is there, with
+        a mark in the timeline, `run` raises an error, and the loop ends. Conditions are
+        listed in `stops`; ``session.stops.clear()`` lets loops go on.
+
+        Parameters
+        ----------
+        node
+            The node whose gradient counts; by default all of ``wrt`` as one vector.
+        not_finite
+            Stop where an entry is NaN or infinite.
+        norm_above, norm_below
+            Stop where the L2 norm is larger, or smaller.
+        angle_above
+            Stop where the gradient has turned by more degrees since the run before.
+
+        Raises
+        ------
+        UsageError
+            If there is no such node, or no condition.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda w: np.sum(w**4))(np.ones(2)))
+        >>> session.stop_when("w", norm_above=20)
+        <stop when the gradient of w is not finite or has a norm above 20>
+        >>> w = np.ones(2)
+        >>> try:
+        ...     for _ in range(100):
+        ...         loss = session.run(w=w)
+        ...         w = w + 0.1 * session.grads["w"]
+        ... except wb.errors.LoopStoppedError as error:
+        ...     print(str(error).partition(".")[0])
+        ad stopped at run 3: the gradient of w has norm 88
+        >>> session.timeline.marks[-1].kind, session.timeline.count
+        ('stop', 3)
+        """
+        nodes = self.wrt if node is None else [self.nodes.find(node)]
+        made = StopCondition(
+            self.nodes, nodes, not_finite=not_finite, norm_above=norm_above,
+            norm_below=norm_below, angle_above=angle_above,
+        )  # fmt: skip
+        self.stops.append(made)
+        return made
+
+    def _test_stops(self) -> None:
+        """Raise an error if a condition holds for the last run, and mark that run."""
+        found = [(stop, stop.find_reason(self._last)) for stop in [*self.stops]]
+        for stop, reason in found:
+            if reason is not None:
+                nodes = stop.nodes
+                self._timeline.mark_stop(nodes[0] if len(nodes) == 1 else None, reason)
+                _notify(self._listeners, "values")
+                raise LoopStoppedError(
+                    f"{self.name} stopped at run {self._timeline.count}: {reason}. The"
+                    f" picture is there; {self.name}.diagnose() looks for the cause,"
+                    f" {self.name}.stops.clear() lets loops go on."
+                )
 
     def _find_leaves(self, values: Mapping[str, Any]) -> dict[int, Any]:
         """Return inputs as they are run, by their ids."""
@@ -950,7 +1027,9 @@ class Session:
         _notify(self._listeners, what)
 
     def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
-        """Call back after each change: ``"values"``, ``"overrides"``, ``"checks"``.
+        """Call back after each change: values, overrides, checks or branches.
+
+        With its name: ``"values"``, ``"overrides"``, ``"checks"``, ``"branches"``.
 
         And with ``"backend"``, from another thread, when compiled code is ready.
         Returns the function that ends the subscription.
@@ -1029,7 +1108,7 @@ class Session:
             made._listeners = []
             made._timeline = self._timeline.cut(made.nodes, weakref.ref(made))
             made._views = {}
-            made.branches = [*self.branches]
+            made.branches, made.stops = [*self.branches], []
             return made
 
     # The past
@@ -1169,12 +1248,17 @@ class Session:
                 past._change(past._last.go_to(values, line.find_entries(k)), "values")
             meter.step()
             made._change(past._last.go_to(values, entries), "values")
-            self.branches[:] = [*self.branches, made][-MOST_BRANCHES:]
+            self._add_branch(made)
             for k in range(number + 1, last + 1):
                 meter.step()
                 made._run_leaves(find_inputs(made, k))
-        _notify(self._listeners, "branches")
         return made
+
+    def _add_branch(self, branch: Session) -> None:
+        """Keep a branch, and notify the listeners."""
+        with self.lock:
+            self.branches[:] = [*self.branches, branch][-MOST_BRANCHES:]
+        _notify(self._listeners, "branches")
 
     def find_view(self, step: int) -> Session:
         """Return the session at a run for looking alone: the same one each time.
@@ -1707,7 +1791,10 @@ class Session:
         return self._checked if what == "report" else self._diagnosed
 
     def adopt(self, what: str, result: Any, copy: Session) -> None:
-        """Keep a ``"report"``, ``"findings"`` or a ``"profile"`` of a copy."""
+        """Keep a report, findings, a profile or a branch of a copy."""
+        if what == "branch":
+            self._add_branch(result)
+            return
         found = None if what == "profile" else copy.get_result(what)
         self._keep(what, result, copy._state if found is None else found.state)
 

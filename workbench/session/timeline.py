@@ -56,7 +56,7 @@ EXPLOSION = 100.0
 #: After so many runs it is known how large it is; the weight of one more.
 SETTLED, WEIGHT = 5, 0.1
 
-MarkKind = Literal["nan", "explosion", "overrides"]
+MarkKind = Literal["nan", "explosion", "overrides", "stop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,8 @@ class Mark:
     kind
         ``"nan"``: the first with a NaN or an infinity, after runs without;
         ``"explosion"``: the gradient is a hundred times as large as lately;
-        ``"overrides"``: the first run with other overrides.
+        ``"overrides"``: the first run with other overrides; ``"stop"``: a condition of
+        `Session.stop_when` held, and the loop was stopped.
     node
         The id of the node whose value, or gradient rule, made the first NaN or
         infinity; else None.
@@ -553,6 +554,11 @@ class Timeline(Mapping[int, Moment]):
         mean = before.size + max(WEIGHT, 1 / runs) * (exponent - before.size)
         self._trend = Trend(False, has_exploded, mean, runs)
         return "explosion" if has_exploded and not before.has_exploded else None
+
+    def mark_stop(self, node: int | None, text: str) -> None:
+        """Note that the loop was stopped at the last run."""
+        self.inputs.pin_last()
+        self._mark(Mark(self.count, "stop", node, text))
 
     def _mark(self, mark: Mark) -> None:
         same = [one for one in self.marks if one.kind == mark.kind]

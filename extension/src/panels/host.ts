@@ -145,12 +145,17 @@ export class Asking {
   }
 
   /** Check all gradients, or ask the doctor, of what is shown. */
-  run(kind: JobKind): void {
+  run(kind: Exclude<JobKind, 'run-again'>): void {
     const { recording } = this._host;
     void this._command(async kernel => {
       await kernel.run(kind, recording.about);
       recording.renew();
     });
+  }
+
+  /** Run the program again from a step on, with the overrides of now. */
+  runAgain(step: number): void {
+    void this._command(kernel => kernel.run('run-again', { step }));
   }
 
   /** Stop that; what was found until then is kept. */
@@ -162,7 +167,7 @@ export class Asking {
   async fix(finding: number): Promise<void> {
     await this._command(async kernel => {
       await kernel.command({ event: 'fix', finding, ...this._host.recording.about });
-      await kernel.run('diagnose');
+      await kernel.run('diagnose', {});
     });
   }
 

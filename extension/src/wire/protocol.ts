@@ -81,11 +81,13 @@ export type IProfileStep = { name: string; ops: string; count: number; time: num
   bytes: number };
 export type IProfile = { stale: boolean; backend: string; time: number; bytes: number;
   steps: IProfileStep[] };
-export type IMark = { step: number; kind: 'nan' | 'explosion' | 'overrides';
+export type IMark = { step: number; kind: 'nan' | 'explosion' | 'overrides' | 'stop';
   node: number | null; text: string };
 export type ITimeline = { count: number; keep: number; steps: number[];
   losses: (number | null)[]; gradients: (number | null)[]; marks: IMark[];
   first_bad: number | null; kept: number; kept_bytes: number };
+export type IBranch = { name: string; step: number; count: number; text: string;
+  steps: number[]; losses: (number | null)[] };
 export type IError = { node: number | null; message: string };
 export type IHeader = { schema: number; version: string; session: string; nodes: number;
   edges: number; output: number; output_name: string; output_value: number | null;
@@ -93,7 +95,8 @@ export type IHeader = { schema: number; version: string; session: string; nodes:
   strings: string[]; columns: IColumn[]; overrides: IOverride[]; undo: string | null;
   redo: string | null; history: IHistory; check: ICheck | null;
   findings: IFindings | null; profile: IProfile | null; timeline: ITimeline | null;
-  backend: string; device?: string; seconds: number; error: IError | null };
+  branches: IBranch[]; backend: string; device?: string; seconds: number;
+  error: IError | null };
 export type IMoments = { steps: number[]; losses: (number | null)[];
   overrides: (string | null)[]; norms: string };
 export type ISaved = { schema: number; model_id: string; header: IHeader;
@@ -211,6 +214,7 @@ export interface IRequests {
   check: { asked: object; answer: IDoneMessage };
   diagnose: { asked: object; answer: IDoneMessage };
   profile: { asked: object; answer: IDoneMessage };
+  'run-again': { asked: { step: number }; answer: IDoneMessage };
 }
 /** The run of the past that is asked about; absent: what there is now. */
 export type IAbout = { at?: number };

@@ -228,6 +228,7 @@ export function network(
       output_value: 0.0831,
       wrt: [W],
       holders: [],
+      branches: [],
       strings: STRINGS,
       columns,
       overrides,

@@ -30,7 +30,7 @@ from workbench.session.wire.moments import (
 from workbench.session.wire.notebook import read_saved, save_snapshot
 from workbench.session.wire.protocol.fields import MIME_TYPE, SCHEMA
 from workbench.session.wire.rewriting import list_rewrites, take_program
-from workbench.session.wire.timeline import list_norms, merge_points
+from workbench.session.wire.timeline import list_norms, merge_points, name_branches
 
 __all__ = [
     "MIME_TYPE",
@@ -46,6 +46,7 @@ __all__ = [
     "list_peers",
     "list_rewrites",
     "merge_points",
+    "name_branches",
     "read_saved",
     "save_snapshot",
     "take_failed_snapshot",

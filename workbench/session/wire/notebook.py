@@ -97,6 +97,11 @@ def read_saved(data: object) -> Snapshot:
         lengths = {len(line[name]) for name in ("steps", "losses", "gradients")}
         if len(lengths) > 1:
             refuse("its timeline has not as many losses and gradients as steps")
+    for branch in header.get("branches", []):
+        steps = branch["steps"]
+        places = [branch["step"] - 1, *steps, branch["count"] + 1]
+        if len(branch["losses"]) != len(steps) or _is_unordered(places):
+            refuse("a branch of its runs has not a loss for each step, in order")
     for loop in header.get("loops", []):
         marks = loop["marks"]
         if len(loop["norms"]) != len(marks) or max(marks, default=-1) >= loop["steps"]:
@@ -108,6 +113,11 @@ def read_saved(data: object) -> Snapshot:
     if whole["moments"] is not None:
         check_moments(whole["moments"], header)
     return Snapshot(header, columns)
+
+
+def _is_unordered(steps: list[int]) -> bool:
+    """Return whether a step is not after the one before it."""
+    return any(a >= b for a, b in pairwise(steps))
 
 
 def check_moments(moments: MomentsData, header: Header) -> None:
@@ -125,7 +135,7 @@ def check_moments(moments: MomentsData, header: Header) -> None:
         refuse("its runs have not as many losses and overrides as steps")
     count = (header["timeline"] or {"count": 0})["count"]
     places = [0, *steps, count + 1]
-    if any(a >= b for a, b in pairwise(places)):
+    if _is_unordered(places):
         refuse(f"its runs are not one after another, from 1 to {count}")
     try:
         raw = base64.b64decode(moments["norms"], validate=True)

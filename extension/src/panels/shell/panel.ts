@@ -249,7 +249,7 @@ export class GraphPanel extends Frame implements IHost {
   }
 
   /** Check all gradients, or ask the doctor. */
-  run(kind: JobKind): void {
+  run(kind: Exclude<JobKind, 'run-again'>): void {
     if (this.connection === null) {
       this.say(this.alone ? SAVED_PAGE : SAVED);
       return;
@@ -374,6 +374,7 @@ export class GraphPanel extends Frame implements IHost {
         break;
       case 'job':
         this._inspector.refreshJob();
+        this._runs.refresh('connection');
         this._legend.refresh('connection');
         break;
       default:

@@ -218,7 +218,7 @@ class MarkData(TypedDict):
     """A run at which something happened."""
 
     step: fields.Count
-    kind: Literal["nan", "explosion", "overrides"]
+    kind: Literal["nan", "explosion", "overrides", "stop"]
     #: The first node with a NaN or an infinity.
     node: fields.Node | None
     text: fields.Text
@@ -244,6 +244,20 @@ class TimelineData(TypedDict):
     #: How many runs can be asked about, and the bytes of their inputs.
     kept: Annotated[fields.Count, fields.Meta(default=0)]
     kept_bytes: Annotated[float, fields.Meta(default=0.0)]
+
+
+class BranchData(TypedDict):
+    """Runs that were made again from a past one, in few points."""
+
+    #: By which it is compared, as another session is.
+    name: fields.Text
+    #: The first run, and the last one.
+    step: fields.Count
+    count: fields.Count
+    #: The overrides that hold in it; "" for none.
+    text: fields.Text
+    steps: list[fields.Count]
+    losses: list[float | None]
 
 
 class LoopNormsData(TypedDict):
@@ -306,6 +320,8 @@ class Header(TypedDict):
     profile: Annotated[ProfileData | None, fields.Meta(default=None)]
     #: The runs; None before the first.
     timeline: Annotated[TimelineData | None, fields.Meta(default=None)]
+    #: The last branches, the oldest first.
+    branches: Annotated[list[BranchData], fields.Meta(default=[])]
     #: What the next run is computed by.
     backend: fields.Text
     #: The GPU on which the values lie; absent on the CPU.
