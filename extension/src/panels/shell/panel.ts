@@ -160,6 +160,9 @@ export class GraphPanel extends Frame implements IHost {
   /** The picture to show while there is no live one; null with a reason why not. */
   setSaved(saved: Graph | null, problem: string | null = null): void {
     this._origin.setSaved(saved, problem);
+    if (saved?.lesson?.open === true && this.state.step === null) {
+      this.state.setStep(0);
+    }
   }
 
   /** Show what a connection shows, and let its kernel be asked. */
@@ -295,7 +298,14 @@ export class GraphPanel extends Frame implements IHost {
     saveFile(format, graph, this.view.canvas, {
       loadPage: this._loadPage,
       loadRuns: async () =>
-        live ? (await this.connection?.ask('runs', {}).answer)?.moments : undefined
+        live ? (await this.connection?.ask('runs', {}).answer)?.moments : undefined,
+      loadLesson: async () => {
+        const { lesson, step } = this.state;
+        const isNow = live && this.recording.about.at === undefined;
+        const found =
+          lesson ?? (isNow ? (await this.connection?.ask('lesson', {}).answer)?.lesson : null);
+        return found && { ...found, open: step !== null };
+      }
     }).catch((error: unknown) => {
       this.say(`It was not saved: ${errorText(error)}`, 'error');
     });
