@@ -17,7 +17,7 @@ from workbench.core.tensor import Tensor
 from workbench.core.types import Array, ArrayLike
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.special.define import series
-from workbench.ops.special.gammas import log_t_density
+from workbench.ops.special.distributions import log_t_density
 from workbench.scipy.stats.family import (
     INF,
     Continuous,
