@@ -38,7 +38,11 @@ test('a lesson of a two-layer net exported and clicked through without a kernel'
   const numbers = live.panel.locator('.workbench-StepNumbers');
   await expect(numbers).toContainText('inputs are given');
   await live.button('One step forward').click();
-  await expect(live.panel.locator('.workbench-StepLine')).toHaveText('a = x @ W1');
+  const line = live.panel.locator('.workbench-StepLine');
+  await expect(line).toHaveAttribute('title', 'a = x @ W1');
+  // JupyterLab typesets it.
+  await expect(line.locator('mjx-container')).toBeVisible();
+  await page.screenshot({ path: screenshotOf('lesson-live') });
   // A ~ 0.5 · 0.1 − 1 · 0.3, and so on.
   await expect(numbers.locator('pre').last()).toHaveText(/−0\.25\s+−0\.5\s+0\.7\s+0\.6/);
 

@@ -15,6 +15,7 @@ import {
   ViewSettings
 } from '../../model/state';
 import { Box, copyText, element } from '../../ui/dom';
+import type { Typeset } from '../../ui/formula';
 import { NORMS_ONLY, errorText } from '../../ui/words';
 import type { PlotKind } from '../../wire/protocol';
 import type { JobKind } from '../../wire/requests';
@@ -46,6 +47,8 @@ export interface IPanelOptions {
   makeDrawer?: ((host: IHost) => Drawer) | null;
   /** Gets the empty page in which a picture is saved; without it there is none. */
   loadPage?: (() => Promise<string>) | null;
+  /** Typesets formulas, in TeX between dollars. */
+  typeset?: Typeset | null;
   /** Goes to a node's line in its cell; true if there is such a line. */
   reveal?: ((panel: GraphPanel, graph: Graph, node: number) => boolean) | null;
   /** Changes the cells of the notebook that a panel belongs to. */
@@ -64,6 +67,7 @@ export class GraphPanel extends Frame implements IHost {
   constructor(options: IPanelOptions = {}) {
     super('Graph of the cell');
     const { openBeside = null, tall = false, alone = false } = options;
+    this.typeset = options.typeset ?? null;
     this._reveal = options.reveal ?? null;
     this._loadPage = options.loadPage ?? null;
     this.editing = options.editing?.(this) ?? null;
@@ -101,6 +105,7 @@ export class GraphPanel extends Frame implements IHost {
 
   readonly openBeside: (() => void) | null;
   readonly alone: boolean;
+  readonly typeset: Typeset | null;
   readonly editing: ICellEditing | null;
   /** The graph of the cell, which the other views are opened from. */
   readonly cell = new View(new ViewSettings(), {

@@ -10,6 +10,7 @@ import type { Graph } from '../../model/graph';
 import { Latest } from '../../model/latest';
 import type { IStep } from '../../model/state';
 import { IconButton } from '../../ui/controls';
+import { Formula } from '../../ui/formula';
 import { stepLine } from '../../ui/words';
 import type { ILesson, ILessonNode } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
@@ -91,9 +92,7 @@ export class Stepper extends Player {
               ? 'before the first step'
               : `${current.sweep} ${current.position}/${current.count}`}
           </span>
-          <code className="workbench-StepLine" aria-live="polite" title={line}>
-            {line}
-          </code>
+          <Formula className="workbench-StepLine" text={line} typeset={this.host.typeset} />
           <IconButton
             icon="close"
             label="Show all"
@@ -101,7 +100,11 @@ export class Stepper extends Player {
           />
         </div>
         {graph !== null && lesson !== null && (
-          <div className="workbench-StepNumbers" tabIndex={0} aria-label="Numbers of this step">
+          <div className="workbench-StepNumbers"
+            role="group"
+            tabIndex={0}
+            aria-label="Numbers of this step"
+          >
             {current === null ? (
               <span className="workbench-Quiet">
                 The values of the inputs are given. Each step computes one value more, then,
