@@ -10,7 +10,12 @@ import pytest
 from scipy import optimize
 
 import workbench as wb
-from workbench.errors import ConvergenceError, MatrixError, UsageError
+from workbench.errors import (
+    ConvergenceError,
+    MatrixError,
+    NotDifferentiableError,
+    UsageError,
+)
 from workbench.scipy.optimize import (
     bisect,
     brenth,
@@ -100,6 +105,81 @@ def test_the_value_of_a_minimum() -> None:
     np.testing.assert_allclose(wb.hessian(lowest)(A), -np.linalg.inv(Q), rtol=1e-7)
 
 
+#: Nearest points of sets, which have closed forms, with a, or with it as a size.
+NEAREST: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "box": (
+        lambda a: nearest(a, bounds=[(0, 2.5), (None, 2.5)]),
+        lambda a: np.minimum(a, 2.5),
+    ),
+    "box that moves": (
+        lambda a: nearest(5 * A, bounds=optimize.Bounds(-np.inf, a)),
+        lambda a: a * 1,
+    ),
+    "sphere": (
+        lambda a: nearest(a, constraints={"type": "eq", "fun": lambda x: x @ x - 1}),
+        lambda a: a / np.sqrt(a @ a),
+    ),
+    "ball, and a slack one": (
+        lambda a: nearest(
+            9 * A,
+            constraints=[
+                {"type": "ineq", "fun": lambda x, r: r @ r - x @ x, "args": (a,)},
+                {"type": "ineq", "fun": lambda x: 99 - x},
+            ],
+        ),
+        lambda a: A * np.sqrt((a @ a) / (A @ A)),
+    ),
+    "line in a box": (
+        lambda a: nearest(
+            a,
+            constraints=optimize.LinearConstraint([[1.0, 2.0]], 3.0, 3.0),
+            bounds=[(0, None), (0, 2)],
+        ),
+        lambda a: a - np.array([1.0, 2.0]) * (a[0] + 2 * a[1] - 3) / 5,
+    ),
+    "shell": (
+        lambda a: nearest(
+            a / 9,
+            constraints=optimize.NonlinearConstraint(lambda x: x @ x, a[0], 9.0),
+        ),
+        lambda a: a / np.sqrt(a @ a) * np.sqrt(a[0]),
+    ),
+}
+
+
+def nearest(a: Any, **settings: Any) -> Any:
+    start = np.array([0.4, 0.5])
+    return minimize(lambda x: np.sum((x - a) ** 2), start, tol=1e-14, **settings).x
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("name", NEAREST)
+def test_minima_within_limits(name: str, transform: str) -> None:
+    f, truth = NEAREST[name]
+    a = np.array([1.3, 1.1]) if name == "line in a box" else A
+    if name == "line in a box" and transform == "batch":
+        return  # twice as far the box holds
+    made, right = TRANSFORMS[transform](f, a), TRANSFORMS[transform](truth, a)
+    np.testing.assert_allclose(made, right, rtol=1e-6, atol=1e-6)
+
+
+def test_limits_that_hold_without_force_are_named() -> None:
+    def at(b: float, **limits: Any) -> None:
+        wb.grad(lambda b: minimize(lambda x: (x[0] - b) ** 2, [0.5], **limits).fun)(b)
+
+    with pytest.raises(
+        NotDifferentiableError, match=r"bound of x\[0\] holds"
+    ) as caught:
+        at(1.0, bounds=[(0, 1)])
+    assert "test_optimize.py" in str(caught.value)
+    with pytest.raises(NotDifferentiableError, match=r"constraint\[0\] holds"):
+        at(1.0, constraints={"type": "ineq", "fun": lambda x: 1 - x})
+    at(1.001, bounds=[(0, 1)])
+    twice = [{"type": "eq", "fun": lambda x: x - 1}] * 2
+    with pytest.raises((MatrixError, ConvergenceError), match="minimize"):
+        at(2.0, constraints=twice)
+
+
 def test_outside_derivatives_it_is_scipys() -> None:
     f = lambda x: x**3 - A  # noqa: E731
     assert type(root(f, np.ones(2))) is type(optimize.root(f, np.ones(2)))
@@ -151,8 +231,8 @@ def test_what_did_not_arrive_and_what_is_refused() -> None:
         traced(lambda a: bisect(lambda x: x - a / 3, 0, 9, maxiter=3))
     with pytest.raises(MatrixError, match=r"minimize: .* singular"):
         traced(lambda a: minimize(lambda x: a * (x[0] - x[1]) ** 2, np.ones(2)).x)
-    with pytest.raises(UsageError, match=r"minimize\(..., bounds=...\)"):
-        traced(lambda a: minimize(lambda x: a * x @ x, A, bounds=[(0, 1)] * 2).x)
+    with pytest.raises(UsageError, match=r"minimize\(..., callback=...\)"):
+        traced(lambda a: minimize(lambda x: a * x @ x, A, callback=print).x)
     with pytest.raises(UsageError, match=r"root\(..., jac=...\)"):
         traced(lambda a: root(lambda x: x - a, np.ones(1), jac=lambda x: 1).x)
     with pytest.raises(UsageError, match="give a bracket or x0"):
