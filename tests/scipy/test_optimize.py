@@ -21,7 +21,9 @@ from workbench.scipy.optimize import (
     brenth,
     brentq,
     fixed_point,
+    least_squares,
     minimize,
+    minimize_scalar,
     ridder,
     root,
     root_scalar,
@@ -52,6 +54,15 @@ VECTORS: dict[str, Callable[[Any], Any]] = {
         ).x
     ),
 }
+VECTORS |= {
+    f"least squares, {loss}": lambda a, loss=loss: (
+        least_squares(
+            lambda x, a: x**3 - a, np.ones(2), loss=loss, args=(a,), gtol=1e-14,
+            ftol=1e-15, xtol=1e-15, bounds=(0, np.inf),
+        ).x
+    )
+    for loss in ("linear", "soft_l1", "huber", "cauchy", "arctan")
+}  # fmt: skip
 SCALARS: dict[str, Callable[[Any], Any]] = {
     "bracket": lambda a: root_scalar(lambda x: x**3 - a, bracket=(0, 9)).root,
     "bracket of a": lambda a: root_scalar(lambda x: x**3 - a, bracket=(0, a)).root,
@@ -66,6 +77,10 @@ SCALARS: dict[str, Callable[[Any], Any]] = {
         lambda x: x**3 - a, x0=1.5, fprime=True and (lambda x: 3 * x**2),
         fprime2=lambda x: 6 * x, method="halley",
     ).root,
+    "minimize_scalar": lambda a: minimize_scalar(lambda x: x**4 / 4 - a * x).x,
+    "bounded": lambda a: minimize_scalar(
+        lambda x, a: x**4 / 4 - a * x, bounds=(1, 9), args=(a,), method="bounded"
+    ).x,
     "brentq": lambda a: brentq(lambda x, a: x**3 - a, 0, 9, (a,)),
     "brenth": lambda a: brenth(lambda x: x**3 - a, 0, 9),
     "bisect": lambda a: bisect(lambda x: x**3 - a, 0, 9),
@@ -103,6 +118,48 @@ def test_the_value_of_a_minimum() -> None:
     np.testing.assert_allclose(lowest(A), -A @ np.linalg.solve(Q, A) / 2, rtol=1e-9)
     np.testing.assert_allclose(wb.grad(lowest)(A), -np.linalg.solve(Q, A), rtol=1e-7)
     np.testing.assert_allclose(wb.hessian(lowest)(A), -np.linalg.inv(Q), rtol=1e-7)
+
+
+def test_a_fit_by_least_squares_follows_its_data_and_its_bounds() -> None:
+    t = np.linspace(0, 1, 6)
+    y = 2 * np.exp(-0.7 * t) + 0.1 * np.cos(9 * t)
+
+    def fit(y: Any, **more: Any) -> Any:
+        tight = {"ftol": 1e-15, "xtol": 1e-15, "gtol": 1e-15}
+        return least_squares(
+            lambda p: p[0] * np.exp(p[1] * t) - y, [1.0, -1.5], **tight, **more
+        ).x
+
+    c, k = fit(y)
+    basis = np.exp(k * t)
+    J, rest = np.stack([basis, c * t * basis], axis=1), c * basis - y
+    mixed, last = rest @ (t * basis), rest @ (c * t * t * basis)
+    hessian = J.T @ J + np.array([[0, mixed], [mixed, last]])
+    truth = np.linalg.solve(hessian, J.T)
+    np.testing.assert_allclose(wb.jacobian(fit)(y), truth, rtol=1e-7)
+    held = wb.jacobian(lambda top: fit(y, bounds=(-np.inf, top)))(np.array([9, -0.9]))
+    np.testing.assert_allclose(held[1], [0, 1], atol=1e-7)
+    basis = np.exp(-0.9 * t)  # p[0] is y·b / b·b, with b = exp(p[1] t)
+    slope = (
+        y @ (t * basis) / (basis @ basis)
+        - 2 * (y @ basis) * (basis @ (t * basis)) / (basis @ basis) ** 2
+    )
+    np.testing.assert_allclose(held[0], [0, slope], rtol=1e-6, atol=1e-7)
+
+
+def test_a_minimum_in_one_number_at_its_bound() -> None:
+    def f(b: Any) -> Any:
+        found = minimize_scalar(lambda x: (x - 3) ** 2, bounds=(0, b), method="bounded")
+        return found.fun
+
+    np.testing.assert_allclose(f(2.0), 1.0, rtol=1e-4)
+    np.testing.assert_allclose(wb.grad(f)(2.0), -2.0)
+    np.testing.assert_allclose(wb.grad(wb.grad(f))(2.0), 2.0)
+    assert wb.grad(f)(5.0) == 0
+    with pytest.raises(NotDifferentiableError, match=r"minimize_scalar.*bound of x"):
+        wb.grad(f)(3.0)
+    with pytest.raises(UsageError, match="There are linear, soft_l1"):
+        wb.grad(lambda a: least_squares(lambda x: x - a, [1.0], loss="own").cost)(1.0)
 
 
 #: Nearest points of sets, which have closed forms, with a, or with it as a size.

@@ -28,7 +28,9 @@ __all__ = [
     "brenth",
     "brentq",
     "fixed_point",
+    "least_squares",
     "minimize",
+    "minimize_scalar",
     "ridder",
     "root",
     "root_scalar",
@@ -466,7 +468,7 @@ def _minimize(
             x, weights = unknowns
             slope = grad(lambda x: value(x) - weights @ constrain(x)[0])(x)
         if bounds is not None:
-            slope = x - np.clip(x - slope, *_find_bounds(bounds, x))
+            slope = _clip_step(x, slope, _find_bounds(bounds, x))
         if not limits:
             return slope
         c, low, high = constrain(x)
@@ -571,6 +573,225 @@ def _check_limits(name: str, what: str, limited: Sequence[Any], force: Array) ->
             " it leaves the limit, on the other it does not, and has no derivative"
             " here. Change the limit or the parameters a little, or leave it out."
         )
+
+
+def _clip_step(x: Array, slope: Array, bounds: tuple[Any, Any]) -> Array:
+    """Return what is 0 where a minimum lies within bounds, or is held by one."""
+    return x - np.clip(x - slope, *bounds)
+
+
+def minimize_scalar(
+    fun: Function,
+    bracket: Sequence[float] | None = None,
+    bounds: Sequence[Any] | None = None,
+    args: object = (),
+    method: str | None = None,
+    tol: float | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Find a minimum in one number, as `scipy.optimize.minimize_scalar` does.
+
+    As :func:`minimize` for one number: the result's ``x`` and ``fun`` have
+    derivatives, those of the point where the slope vanishes, or of the bound that it
+    lies at.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.optimize import minimize_scalar
+    >>> f = lambda a: minimize_scalar(lambda x: np.exp(x) - a * x).x  # log(a)
+    >>> round(float(wb.grad(f)(2.0)), 9)
+    0.5
+    """
+    args = _to_tuple(args)
+    given = {"bracket": bracket, "method": method, "tol": tol, "options": options}
+    if not traces.has_open_trace():
+        return _scipy().minimize_scalar(fun, args=args, bounds=bounds, **given)
+    name = "minimize_scalar"
+    results: list[Any] = []
+    ends: Any = None if bounds is None else [admit(b) * 1.0 for b in bounds]
+
+    def value(x: ArrayLike) -> Array:
+        return np.reshape(fun(x, *args), ())
+
+    def equation(x: Any) -> Any:
+        slope = grad(value)(x)
+        return slope if ends is None else _clip_step(x, slope, ends)
+
+    def solve(both: Function, x: ArrayLike) -> Any:
+        plain = None if ends is None else [float(b) for b in both(x)[1][2:]]
+        found = blame.call_solver(
+            name,
+            lambda: _scipy().minimize_scalar(
+                lambda x: float(both(np.float64(x))[1][0]), bounds=plain, **given
+            ),
+        )
+        results[:] = [_check_convergence(name, found)]
+
+        def slope_at(x: float) -> float:
+            return float(both(np.float64(x))[1][1])
+
+        if plain is not None:
+            # Inside of an interval the search comes near to its ends, not to them.
+            reach = 1e-4 * (plain[1] - plain[0])
+            for end, outwards in zip(plain, (1, -1), strict=True):
+                if abs(found.x - end) < reach and outwards * slope_at(end) >= 0:
+                    force = np.array([slope_at(end)])  # host array: a number
+                    _check_limits(name, "bound of x", (np.array([end]), *plain), force)
+                    return np.float64(end)
+        return np.float64(_polish_root(slope_at, float(found.x)))
+
+    def describe(x: Any) -> Any:
+        return value(x), grad(value)(x), *(ends or ())
+
+    start = np.float64(1.0)
+    if ends is not None:
+        start = np.float64(np.mean([_require_number(b) for b in ends]))
+    elif bracket is not None:
+        start = np.float64(bracket[0])
+    x = implicit(equation, start, solve, None, name, beside=describe)
+    report = {**(results[0] if results else {}), "x": x, "fun": value(x)}
+    return _scipy().OptimizeResult(report)
+
+
+def _polish_root(f: Callable[[float], float], x: float) -> float:
+    """Return a root with its last digits, which a search by values does not have."""
+    y = f(x)
+    for _ in range(5):
+        step = 1e-5 * (1 + abs(x))
+        rise = f(x + step) - y
+        better = x - step * y / rise if rise else x
+        rest = f(better)
+        if not abs(rest) < abs(y):
+            break
+        x, y = better, rest
+    return x
+
+
+#: The losses of `least_squares`, functions of squared residuals.
+LOSSES: dict[str, Function] = {
+    "linear": lambda z: z,
+    "soft_l1": lambda z: 2 * (np.sqrt(1 + z) - 1),
+    "huber": lambda z: np.where(z <= 1, z, 2 * np.sqrt(np.where(z <= 1, 1, z)) - 1),
+    "cauchy": lambda z: np.log1p(z),
+    "arctan": lambda z: np.arctan(z),
+}
+
+
+def least_squares(
+    fun: Function,
+    x0: ArrayLike,
+    jac: Any = "2-point",
+    bounds: Any = None,
+    *,
+    loss: str = "linear",
+    f_scale: float = 1.0,
+    args: object = (),
+    kwargs: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Any:
+    """Find the least sum of squares, as `scipy.optimize.least_squares` does.
+
+    Parameters
+    ----------
+    fun
+        ``fun(x, *args, **kwargs)``, the residuals, shape (m,).
+    x0
+        Where the search starts, shape (n,); the minimum does not depend on it.
+    jac
+        As for SciPy; inside a derivative the solver gets the true Jacobian.
+    bounds
+        The lower and the upper bounds, which may be Tensors, or SciPy's ``Bounds``.
+    loss
+        The name of a loss; ``f_scale`` is where it begins to spare outliers.
+    args, kwargs
+        Further arguments of ``fun``: nests of arrays, differentiable.
+    settings
+        ``method``, ``ftol``, ``xtol``, ``gtol``, ``x_scale``, ... as for SciPy.
+
+    Returns
+    -------
+    SciPy's result; ``x``, ``fun`` and ``cost`` have derivatives of any order, by the
+    true Hessian and not by Gauss and Newton's.
+
+    Raises
+    ------
+    ConvergenceError
+        If the gradient does not vanish at the point found.
+    NotDifferentiableError
+        If a bound holds that does not push: the minimum has a kink there.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.optimize import least_squares
+    >>> t = np.linspace(0, 1, 5)
+    >>> fit = lambda y: least_squares(lambda p: p[0] * np.exp(p[1] * t) - y, [1, 0]).x
+    >>> wb.jacobian(fit)(np.exp(t)).shape
+    (2, 5)
+    """
+    more = {"loss": loss, "f_scale": f_scale, **settings}
+    args = _to_tuple(args)
+    if not traces.has_open_trace():
+        if bounds is not None:
+            more["bounds"] = bounds
+        return _scipy().least_squares(
+            fun, x0, jac, args=args, kwargs=kwargs or {}, **more
+        )
+    name = "least_squares"
+    if loss not in LOSSES:
+        raise UsageError(
+            f"{name}(..., loss={loss!r}){blame.user_line()} is not known inside a"
+            f" derivative. There are {', '.join(LOSSES)}."
+        )
+    _refuse_settings(name, settings, "callback")
+    results: list[Any] = []
+
+    def residuals(x: ArrayLike) -> Array:
+        return _to_vector(fun(x, *args, **(kwargs or {})))
+
+    def cost(x: ArrayLike) -> Array:
+        squares = np.square(residuals(x) / f_scale)
+        return 0.5 * f_scale**2 * np.sum(LOSSES[loss](squares))
+
+    def find_ends(x: Array) -> tuple[Any, Any]:
+        ends = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
+        low, high = (np.broadcast_to(_to_array(b) * 1.0, x.shape) for b in ends)
+        return low, high
+
+    def equation(x: Any) -> Any:
+        slope = grad(cost)(x)
+        return slope if bounds is None else _clip_step(x, slope, find_ends(x))
+
+    def describe(x: Any) -> Any:
+        ends = () if bounds is None else find_ends(x)
+        return residuals(x), jacobian(residuals)(x), grad(cost)(x), *ends
+
+    def solve(both: Function, x: Any) -> Any:
+        if bounds is not None:
+            more["bounds"] = both(x)[1][3:]
+        found = blame.call_solver(
+            name,
+            lambda: _scipy().least_squares(
+                lambda x: both(x)[1][0], x, lambda x: both(x)[1][1], **more
+            ),
+        )
+        results[:] = [_check_convergence(name, found)]
+        rest, (_, _, slope, *ends) = both(found.x)
+        if ends:
+            _check_limits(name, "bound of x", (found.x, *ends), slope)
+        if not _find_largest(rest) <= FLAT * (1 + float(found.cost)):
+            raise ConvergenceError(
+                f"{name}{blame.user_line()}: the gradient at the point found is"
+                f" {_find_largest(rest):.2g}, and not 0. Give smaller ftol, xtol and"
+                " gtol, or another method."
+            )
+        return found.x
+
+    start = np.atleast_1d(_to_array(x0).astype(float))
+    x = implicit(equation, start, solve, None, name, beside=describe)
+    report = {"x": x, "fun": residuals(x), "cost": cost(x)}
+    return _scipy().OptimizeResult({**(results[0] if results else {}), **report})
 
 
 def _to_array(x: ArrayLike) -> Array:
