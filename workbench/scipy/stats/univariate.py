@@ -71,13 +71,14 @@ def _t_entropy(n: Array) -> Array:
 
 
 def _log_t(z: Array, n: Array) -> Array:
-    """Return the log density; by its plain form for degrees of freedom that are given.
+    """Return the log density; by its plain form for few degrees of freedom.
 
-    The other one is for derivatives by these, and for infinitely many.
+    The other one keeps its digits for many, also infinitely many.
     """
-    if isinstance(n, Tensor) or not is_certain(np.isfinite(n)):
+    if not is_certain(np.less_equal(n, 200)):
         return log_t_density(n, z)
-    return log_t_density(n, np.zeros_like(n)) - 0.5 * (n + 1) * np.log1p(z * z / n)
+    constant = -0.5 * np.log(n) - F.betaln(0.5, 0.5 * n)
+    return constant - 0.5 * (n + 1) * np.log1p(z * z / n)
 
 
 t = Continuous(
@@ -434,14 +435,18 @@ f = Continuous(
     ),
 )  # fmt: skip
 
+
+def _log_lognormal(z: Array, s: Array) -> Array:
+    level = np.log(z)
+    return -0.5 * np.square(level / s) - level - (np.log(s) + LOG_ROOT_TWO_PI)
+
+
 lognorm = Continuous(
     "lognorm",
     "s",
     support=POSITIVE,
     open=True,
-    logpdf=lambda z, s: (
-        -0.5 * np.square(np.log(z) / s) - np.log(z) - np.log(s) - LOG_ROOT_TWO_PI
-    ),
+    logpdf=_log_lognormal,
     cdf=lambda z, s: F.ndtr(np.log(z) / s),
     sf=lambda z, s: F.ndtr(-np.log(z) / s),
     logcdf=lambda z, s: F.log_ndtr(np.log(z) / s),
