@@ -15,9 +15,10 @@ import numpy as np
 
 from workbench.core.tensor import Tensor
 from workbench.core.types import Array, ArrayLike
+from workbench.ops.define import convert_like, dtype_of
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.special.define import series
-from workbench.ops.special.distributions import log_t_density
+from workbench.ops.special.distributions import FALL, NODES, WEIGHTS, log_t_density
 from workbench.scipy.stats.family import (
     INF,
     Continuous,
@@ -198,10 +199,49 @@ skewnorm = Continuous(
     var=lambda a: 1 - 2 / math.pi * a * a / (1 + a * a),
 )
 
+
+def _vonmises_tail(x: Array, kappa: Array) -> Array:
+    """Return the probability between x, from 0 to pi, and pi, by a rule of Gauss.
+
+    Beyond an angle s from x, where the density has fallen by 2 kappa sin(x + s/2)
+    sin(s/2) in its logarithm, no less than by sin(s/2)**2 or by a chord, nothing
+    counts.
+    """
+    at = stop_gradient(x)
+    steep = np.minimum(np.sin(at), np.cos(0.5 * at))
+    high = 0.5 * FALL / np.maximum(stop_gradient(kappa), 1e-9)
+    by_square = 2 * np.arcsin(np.sqrt(np.minimum(high, 1)))
+    by_chord = math.pi * high / np.maximum(steep, 1e-9)
+    end = np.minimum(math.pi - x, np.minimum(by_square, by_chord))
+    half = np.expand_dims(0.5 * end, -1) * convert_like(NODES, x)
+    fall = np.sin(np.expand_dims(x, -1) + half) * np.sin(half)
+    density = np.exp(-2 * np.expand_dims(kappa, -1) * fall)
+    mass = end * (density @ convert_like(WEIGHTS, x))[..., 0]
+    y = mass * np.exp(kappa * F.cosm1(x)) / (2 * math.pi * F.i0e(kappa))
+    return np.astype(y, dtype_of(x))
+
+
+def _vonmises_cdf(z: Array, kappa: Array) -> Array:
+    """Return the probability from -pi to z; each turn more adds 1, as in SciPy's."""
+    turns = np.rint(z / (2 * math.pi))
+    x = z - 2 * math.pi * turns
+    tail = _vonmises_tail(np.abs(x), kappa)
+    return np.where(np.less(x, 0), turns + tail, turns + 1 - tail)
+
+
+def _vonmises_sf(z: Array, kappa: Array) -> Array:
+    turns = np.rint(z / (2 * math.pi))
+    x = z - 2 * math.pi * turns
+    tail = _vonmises_tail(np.abs(x), kappa)
+    return np.where(np.less(x, 0), 1 - tail - turns, tail - turns)
+
+
 vonmises = Continuous(
     "vonmises",
     "kappa",
     valid=lambda kappa: np.greater_equal(kappa, 0),
+    cdf=_vonmises_cdf,
+    sf=_vonmises_sf,
     logpdf=lambda z, kappa: (
         kappa * F.cosm1(z) - math.log(2 * math.pi) - np.log(F.i0e(kappa))
     ),
