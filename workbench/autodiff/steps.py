@@ -285,6 +285,19 @@ def plan_steps(
     return steps
 
 
+def find_connections(
+    inputs: Sequence[Tensor], outputs: Sequence[Any]
+) -> list[list[bool]]:
+    """Return for each input and output whether the output's derivative reaches it."""
+    columns = []
+    for y in outputs:
+        reached = {y.serial} if isinstance(y, Tensor) else set()
+        for node, mask in plan_steps([y], inputs):
+            reached |= {x.serial for i, x in enumerate(node.inputs) if mask >> i & 1}
+        columns.append([x.serial in reached for x in inputs])
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
 def _find_nodes(
     outputs: Sequence[Any], first: int, instead: Mapping[int, Part] | None
 ) -> dict[int, Tensor]:

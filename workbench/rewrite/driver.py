@@ -23,6 +23,7 @@ from workbench.core.blame import suggest
 from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
 from workbench.core.infer import infer_spec
+from workbench.core.schedule import compute_node
 from workbench.core.tensor import (
     IDENTITY,
     MaskedTensor,
@@ -557,7 +558,7 @@ def _compute_constant(node: Tensor) -> Any:
         return None
     try:
         with np.errstate(all="ignore"):
-            return node.op.compute(*values, **node.params)
+            return compute_node(node, values)
     except Exception:  # the program itself says so when it runs
         return None
 
@@ -580,7 +581,7 @@ def _fold(node: Tensor) -> Any:
         return None
     try:
         with np.errstate(all="ignore"):
-            value = node.op.compute(*node.inputs, **node.params)
+            value = compute_node(node, node.inputs)
     except Exception:  # the program itself says so when it runs
         return None
     if types.is_weak(value):  # a run keeps the Python number, which decides no dtype

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 import numpy as np
 
 from workbench.checks.doctor.finding import Finding, Findings
-from workbench.checks.progress import BUDGET, Progress
+from workbench.checks.progress import BUDGET, Progress, ProgressMeter
 from workbench.core import hooks
 from workbench.core.arguments import check_graph
 from workbench.core.blame import format_count
@@ -41,6 +41,12 @@ from workbench.session.applied_override import (
     attached_overrides,
     check_rule,
     join_lines,
+)
+from workbench.session.branch import (
+    MOST_BRANCHES,
+    InputRule,
+    UpdateRule,
+    find_start,
 )
 from workbench.session.comparison import (
     NormChanges,
@@ -171,6 +177,10 @@ class Session:
         self.wrt = objective.wrt
         #: The cotangent of an output that is not one number.
         self.seed = objective.seed
+        #: What `run_again` has made, the last one last.
+        self.branches: list[Session] = []
+        #: The first run of a branch that is its own; None if it is no branch.
+        self.branch_step: int | None = None
         # What pages look at of the past, by the run.
         self._views: dict[int, Session] = {}
         #: The thread that ran it last; None once its loop is over.
@@ -457,13 +467,7 @@ class Session:
         >>> float(session.run(x=np.array([3.0, 4.0]))), session.grads["x"]
         (25.0, array([6., 8.]))
         """
-        nodes, labels = self._state.start.graph.nodes, self.nodes.labels
-        leaves: dict[int, Any] = {}
-        for key, value in {**(values or {}), **named}.items():
-            i = self.nodes.find_input(key)
-            leaves[i] = fit_input(value, nodes[i], labels[i])
-        self._timeline.inputs.watch(leaves, self._state)
-        self._change(self._state.run(leaves), "values")
+        self._run_leaves(self._find_leaves({**(values or {}), **named}))
         if not self._has_warned and (reason := self._state.reason) is not None:
             self._has_warned = True
             programs = self._state.programs
@@ -471,6 +475,20 @@ class Session:
             text = f"{self.name} runs as {'CuPy' if on_gpu else 'NumPy'}: {reason}"
             warnings.warn(text, RuntimeWarning, stacklevel=3)
         return self.value
+
+    def _run_leaves(self, leaves: Mapping[int, Any]) -> None:
+        """Run the program with other inputs, by their ids."""
+        self._timeline.inputs.watch(leaves, self._state)
+        self._change(self._state.run(leaves), "values")
+
+    def _find_leaves(self, values: Mapping[str, Any]) -> dict[int, Any]:
+        """Return inputs as they are run, by their ids."""
+        nodes, labels = self._state.start.graph.nodes, self.nodes.labels
+        leaves: dict[int, Any] = {}
+        for key, value in values.items():
+            i = self.nodes.find_input(key)
+            leaves[i] = fit_input(value, nodes[i], labels[i])
+        return leaves
 
     @property
     def backend(self) -> str:
@@ -1011,6 +1029,7 @@ class Session:
             made._listeners = []
             made._timeline = self._timeline.cut(made.nodes, weakref.ref(made))
             made._views = {}
+            made.branches = [*self.branches]
             return made
 
     # The past
@@ -1058,6 +1077,103 @@ class Session:
             if made._profiled is not None and made._profiled[0] != made._last.key:
                 made._profiled = None
         made.nodes.graph = made._last.last_values.graph
+        return made
+
+    def run_again(
+        self,
+        step: int,
+        until: int | None = None,
+        *,
+        update: UpdateRule | None = None,
+        progress: Progress | None = None,
+    ) -> Session:
+        """Run the program again from a past run on, with the overrides of now.
+
+        The runs are a branch: a session of its own, which is kept in `branches` and
+        drawn as a second curve. This session stays as it is. Where the inputs of the
+        run are not kept, the runs from the nearest kept one before it are made again
+        first, with the overrides that they had.
+
+        Parameters
+        ----------
+        step
+            The run, as for `at`; or one that is not kept.
+        until
+            The last run of the branch; by default the last one of the session.
+        update
+            Called with the branch after each run; it returns the inputs of the next
+            one by their names. Inputs that it leaves out, and all without it: gradient
+            descent is recognised by the runs that there were, and its rate measured; an
+            input that was the same in all runs stays so; others have the values that
+            they had, where these are kept.
+        progress
+            Called with (done, all) before each run; true stops the branch there, and so
+            does an interrupt.
+
+        Returns
+        -------
+        The branch, at its last run. :meth:`compare` compares it with this session.
+
+        Raises
+        ------
+        UsageError
+            If there is no such run; if it has drawn random numbers anew; or if the
+            inputs of a run are not known, which leaves the branch until then.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda w: np.sum(w**4))(np.ones(2)))
+        >>> w = np.ones(2)
+        >>> for _ in range(4):
+        ...     loss = session.run(w=w)
+        ...     w = w - 0.1 * session.grads["w"]
+        >>> one = session.override("power", "clip(d, -0.5, 0.5)")
+        >>> session.run_again(2).timeline.losses.round(4)
+        array([2.    , 0.2592, 0.183 , 0.125 ])
+        >>> session.compare(4, session.branches[0])["w"]
+        <w: gradient 0.5485 → 0.7071, value 0.6497 → 0.7071>
+        """
+        with self.lock:
+            line, entries = self._timeline, self._last.entries
+            base = find_start(line.inputs, step, self.name)
+            number = line.inputs.resolve(step, self.name)
+            last = line.count if until is None else until
+            if last < number:
+                raise UsageError(
+                    f"{self.name}.run_again({step}, until={until}): the branch begins"
+                    f" at run {number}, so its last run is {number} or later."
+                )
+            past = self.at(base.step)
+            kept = line.inputs.cut(line.count)
+            made = past.make_copy()
+            made._timeline = line.cut_before(
+                made.nodes, weakref.ref(made), base, number
+            )
+            made._timeline.inputs.budget = kept.budget // MOST_BRANCHES
+            made.branch_step, made.branches = number, []
+        # A first call tells which inputs the user's update makes.
+        given = {} if update is None else past._find_leaves(update(past))
+        rule = InputRule(past._last, kept, number, frozenset(given))
+
+        def find_inputs(run: Session, k: int) -> dict[int, Any]:
+            leaves = rule.make_inputs(run._last, k)
+            return leaves | ({} if update is None else run._find_leaves(update(run)))
+
+        total = last - base.step + 1
+        with ProgressMeter(progress, total, verb="run") as meter:
+            values = {**base.values}
+            for k in range(base.step + 1, number + 1):  # those between, as they were
+                meter.step()
+                values |= find_inputs(past, k)
+                past._change(past._last.go_to(values, line.find_entries(k)), "values")
+            meter.step()
+            made._change(past._last.go_to(values, entries), "values")
+            self.branches[:] = [*self.branches, made][-MOST_BRANCHES:]
+            for k in range(number + 1, last + 1):
+                meter.step()
+                made._run_leaves(find_inputs(made, k))
+        _notify(self._listeners, "branches")
         return made
 
     def find_view(self, step: int) -> Session:
@@ -1489,7 +1605,10 @@ class Session:
             if reason := describe_mismatch(self._state, which._state):
                 raise UsageError(f"{self.name}.compare: {reason}")
             with which.lock:  # alone: a comparison the other way would wait for ever
-                return measure_present(which._state, f"session {which.name}")
+                label = f"session {which.name}"
+                if which.branch_step is not None:
+                    label = f"branch from run {which.branch_step}"
+                return measure_present(which._state, label)
         if isinstance(which, int) and which not in set(self.timeline):
             if which in self.timeline.inputs.steps:  # then all of it is computed again
                 return measure_present(self.find_view(which)._state, f"run {which}")

@@ -498,7 +498,8 @@ class Timeline(Mapping[int, Moment]):
             step, values, state.entries, nan if loss is None else loss,
             nan if size is None else size, self._trend,
         )  # fmt: skip
-        self.inputs.add(kept_run, pinned=kind is not None)
+        # From the first two a branch learns how inputs follow from gradients.
+        self.inputs.add(kept_run, pinned=kind is not None or step == 2)
         if changed and step > 1:
             count = sum(entry.override.enabled for entry in state.entries)
             text = f"with {format_count(count, 'override')} from here on"
@@ -640,6 +641,28 @@ class Timeline(Mapping[int, Moment]):
             was_bad = any(m.kind == "nan" and m.step == step for m in self.marks)
             made._trend = run.trend._replace(is_bad=run.trend.is_bad or was_bad)
             made._is_partial = False
+        return made
+
+    def cut_before(
+        self, nodes: Nodes, session: Callable[[], Any], run: RunInputs, step: int
+    ) -> Timeline:
+        """Return an independent copy of what was before a run, which comes next in it.
+
+        ``run`` is the kept run at this step, or the nearest one before.
+        """
+        made = self.cut(nodes, session, run)
+        table = self.table
+        made._losses = array("d", table[table[:, 0] < step].ravel())
+        made.count = step - 1
+        made.marks = [mark for mark in self.marks if mark.step < step]
+        made._rules = [rule for rule in self._rules if rule[0] < step]
+        made._entries = self.find_entries(step - 1)
+        made._key = tuple(e.override for e in made._entries if e.override.enabled)
+        made.inputs = self.inputs.cut(step - 1)
+        earlier = made.inputs.steps
+        made._trend = made.inputs.find(earlier[-1], "").trend if earlier else Trend()
+        used = bisect_left(self._kept.steps, step)
+        made._kept = Kept(self._kept.steps[:used], self._kept.rows[:used])
         return made
 
 

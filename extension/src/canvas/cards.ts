@@ -278,7 +278,9 @@ class CardDrawer {
     if (graph.isWrt(node)) {
       return '∂';
     }
-    const maker = graph.op(node) === '' ? '' : graph.maker(node);
+    // A heading "t3 = t1 * t2" says what makes it.
+    const told = graph.op(node) === '' || (graph.rewritten !== null && label.includes(' = '));
+    const maker = told ? '' : graph.maker(node);
     const aside = maker === label ? '' : maker;
     return graph.isHolder(node) ? `${aside} ▸`.trim() : aside;
   }

@@ -40,6 +40,7 @@ from workbench.backends.compiled.target import Target
 from workbench.core.deferred import DeferredOp, base_op
 from workbench.core.graph import Graph
 from workbench.core.op import Choice, Repetition
+from workbench.core.schedule import compute_node
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 from workbench.errors import CompilerError, WorkbenchError
@@ -336,7 +337,7 @@ class Roles:
         others = [self._example(y, measured) for y in node.inputs[1:]]
         if whole is None or any(y is None for y in others):
             return False
-        made: Any = node.op.compute(whole.array, *others, **node.params)
+        made: Any = compute_node(node, (whole.array, *others))
         if isinstance(made, np.generic) and base_op(node) is GETITEM:
             index = as_index(node.params["key"], ())  # NumPy makes a number of an entry
             made = whole.array[(*(index if type(index) is tuple else (index,)), ...)]

@@ -69,8 +69,8 @@ export class Timeline extends Player {
         <div className="workbench-TimelineRow">
           {this._renderControls()}
         </div>
-        <code className="workbench-WholeProgram" title={whole}>
-          {whole.replaceAll('\n', ';  ')}
+        <code className="workbench-WholeProgram" tabIndex={0}>
+          {whole}
         </code>
         <div className="workbench-TimelineStep">
           <div aria-live="polite">
