@@ -163,6 +163,22 @@ row(
     truth=kept(lambda x, m, c: truth.multivariate_normal.pdf(x, m, c)),
 )
 row(
+    "multivariate_normal.logpdf on a plane",
+    lambda b, u: stats.multivariate_normal.logpdf(
+        u @ b.T, None, b @ b.T, allow_singular=True
+    ),
+    lambda rng: np.array([[1.0, 0.4], [-0.3, 1.2], [0.5, 0.6]]),
+    apart(2, 2),
+)
+row(
+    "wishart.logpdf",
+    lambda a, n, b: stats.wishart.logpdf(a @ a.T, n, b @ b.T),
+    definite(3, 3),
+    between(4, 5),
+    definite(3, 3),
+    truth=kept(lambda a, n, b: truth.wishart.logpdf(a @ a.T, float(n), b @ b.T)),
+)
+row(
     "dirichlet.logpdf",
     lambda x, a: stats.dirichlet.logpdf(x / np.sum(x), a),
     positive(3),

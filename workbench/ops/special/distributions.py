@@ -28,7 +28,7 @@ from workbench.ops.special.define import F, helper, series, special, where
 # variable (gamma) or of its odds (beta).
 
 #: Where ``fall`` is so large, the rest of the integral is not counted.
-_FALL = 31.0
+FALL = 31.0
 
 _ROOTS, _MASSES = np.polynomial.legendre.leggauss(28)  # host array: constants
 _HALF = (_ROOTS + 1) / 2
@@ -81,9 +81,9 @@ def _is_small(size: Array) -> bool:
 
 def _bound_end(slope: Array, bend: Array) -> Array:
     """Return where ``slope * s + bend * s**2 / (2 + s)`` has fallen, or beyond."""
-    b = _FALL - 2 * slope
+    b = FALL - 2 * slope
     total = slope + bend
-    return (b + np.sqrt(b * b + 8 * _FALL * total)) / (2 * total)
+    return (b + np.sqrt(b * b + 8 * FALL * total)) / (2 * total)
 
 
 def _choose_tail(
@@ -124,9 +124,9 @@ def gammainc_by_shape(a: Array, x: Array, mass: Array, *, upper: bool) -> Array:
     left = x < a + 0.5
     c = np.where(left, a + 1, a)
     slope = np.abs(x - c)
-    high = 2 * _FALL / (slope + np.sqrt(slope * slope + 2 * _FALL * x))
-    high = np.minimum(high, np.log1p((_FALL + a * high) / x))
-    low = np.minimum((_FALL + x) / c, _bound_end(slope, x))
+    high = 2 * FALL / (slope + np.sqrt(slope * slope + 2 * FALL * x))
+    high = np.minimum(high, np.log1p((FALL + a * high) / x))
+    low = np.minimum((FALL + x) / c, _bound_end(slope, x))
     end = stop_gradient(np.where(left, low, high))
     means = _integrate_gamma(c, x, np.where(left, -end, end))
     whole, first = end * means[..., 0], end * end * means[..., 1]
@@ -198,10 +198,10 @@ def betainc_by_shape(
     z, beyond = np.where(left, x, rest), np.where(left, rest, x)
     total = p + q + 1
     end = np.minimum(
-        (_FALL - total * np.log1p(-z)) / (p + 1),
+        (FALL - total * np.log1p(-z)) / (p + 1),
         _bound_end(p + 1 - total * z, total * z * beyond),
     )
-    grown = np.expm1(np.minimum((_FALL + q * end) / total, 700))
+    grown = np.expm1(np.minimum((FALL + q * end) / total, 700))
     end = stop_gradient(np.minimum(end, np.log1p(grown / beyond)))
     means = _integrate_beta(p + 1, total, z, beyond, end)
     by_p = left == first
