@@ -33,7 +33,7 @@ LOOSER = {
     "store elimination", "tril triu",
     "argpartition", "interp", "linalg.lu order", "linalg.lu permuted",
     "ravel_multi_index", "sort axis", "x[x > 0]",
-    "linalg.inv upper", "linalg.solve diagonal",
+    "linalg.inv upper", "linalg.solve diagonal", "rotation euler", "rotation matrix",
 }  # fmt: skip
 
 
