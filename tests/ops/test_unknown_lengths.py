@@ -74,6 +74,7 @@ NOT: dict[str, str] = {
         for s in FLOATS
         if s.name.startswith(("make_interp", "RBFInterpolator"))
     },
+    "zoom": "the new length is a rounded product",
     "squareform": "a whole number of points must fit to the number of distances",
     "nearest neighbours": "points must have as many coordinates as the tree",
     **{
