@@ -349,7 +349,9 @@ def _is_given(value: Any, depth: int = 4) -> bool:
     if isinstance(value, FunctionType):
         cells = [content_of(cell) for cell in value.__closure__ or ()]
         return _is_given([*cells, value.__defaults__], depth)
-    return callable(value) and _is_given(vars_of(value), depth - 1)
+    # A rotation or a curve of ours may hold some too, as may any function's object.
+    is_asked = callable(value) or type(value).__module__.startswith("workbench.scipy.")
+    return is_asked and _is_given(vars_of(value), depth - 1)
 
 
 def vars_of(x: Any) -> dict[str, Any]:
@@ -438,7 +440,7 @@ def _learn_names(name: str) -> None:
 
 #: The classes of ours that can be made of an object of SciPy's, and the methods that
 #: take Tensors then. Each has a class method ``adopt``.
-ADOPTED = {
+ADOPTED: dict[str, dict[str, tuple[str, ...]]] = {
     "scipy.interpolate": {
         "PPoly": ("__call__", "integrate"),
         "BSpline": ("__call__", "integrate"),
@@ -447,7 +449,12 @@ ADOPTED = {
         "RBFInterpolator": ("__call__",),
         "LinearNDInterpolator": ("__call__",),
         "NearestNDInterpolator": ("__call__",),
-    }
+    },
+    "scipy.spatial": {"KDTree": ("query",)},
+    "scipy.spatial.transform": {
+        "Rotation": ("apply", "__mul__", "__pow__", "mean"),
+        "Slerp": ("__call__",),
+    },
 }
 
 
