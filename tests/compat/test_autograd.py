@@ -491,11 +491,15 @@ def test_objects_of_a_type_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_spaces_of_values() -> None:
     space = vspace({"a": np.zeros((2, 1)), "b": [1.0, 2j]})
-    assert space.size == 4
+    assert space.size == 5
     assert space == vspace({"a": np.ones((2, 1)), "b": [5.0, 1j]})
-    assert len(list(space.standard_basis())) == 5
+    basis = list(space.standard_basis())
+    assert len(basis) == 5
+    ones = space.ones()
+    assert ones["b"][1] == 1 + 1j
+    assert all(space.inner_prod(ones, unit) == 1 for unit in basis)
     x = space.randn()
-    assert space.inner_prod(x, space.covector(x)) >= 0
+    assert space.inner_prod(x, x) > 0
     doubled = space.add(x, x)
     assert np.array_equal(doubled["b"][1], space.scalar_mul(x, 2)["b"][1])
     with pytest.raises(TypeError, match="Can't find vector space for value"):
@@ -659,3 +663,11 @@ def test_the_pair_of_core() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert grad(lambda x: 3.0)(1.0) == 0.0
+
+
+def test_where_takes_names_and_plain_truths() -> None:
+    x, y = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
+    slope = grad(lambda x: anp.sum(anp.where(y > 4.5, x=x**2, y=y)))(x)
+    assert slope.tolist() == [0, 4, 6]
+    assert anp.where(True, [1, 2], [3]) == [1, 2]
+    assert anp.where(y > 4.5)[0].tolist() == [1, 2]

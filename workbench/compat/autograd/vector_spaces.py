@@ -104,16 +104,16 @@ class ArrayVSpace(VSpace):
 
     @property
     def size(self) -> int:  # type: ignore[override]
-        """The number of entries."""
-        return int(np.prod(self.shape))
+        """The dimension over the real numbers: complex entries count twice."""
+        return int(np.prod(self.shape)) * (2 if self.iscomplex else 1)
 
     def zeros(self) -> Any:
         """Return an array of zeros."""
         return np.zeros(self.shape, self.dtype)
 
     def ones(self) -> Any:
-        """Return an array of ones."""
-        return np.ones(self.shape, self.dtype)
+        """Return the sum of all unit vectors."""
+        return np.full(self.shape, 1 + 1j if self.iscomplex else 1, self.dtype)
 
     def randn(self) -> Any:
         """Return an array of normal draws."""

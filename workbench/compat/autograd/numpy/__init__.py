@@ -50,6 +50,20 @@ globals().update(
 row_stack = globals()["vstack"]
 
 
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """Choose as `numpy.where` does, by names of arguments too; of True or False, as is.
+
+    >>> import workbench.compat.autograd.numpy as np
+    >>> np.where([True, False], x=1.0, y=2.0)
+    array([1., 2.])
+    """
+    if x is None and y is None:
+        return np.where(condition)
+    if condition is True or condition is False:
+        return x if condition else y
+    return np.where(condition, x, y)
+
+
 def make_diagonal(D: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """Return matrices with the last axis of an array on their diagonals."""
     if (offset, axis1, axis2) != (0, -1, -2):
