@@ -12,6 +12,7 @@ import pickle
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -441,7 +442,7 @@ def test_a_large_constant_is_sent_once() -> None:
 
 
 @pytest.mark.long
-def test_a_hundred_thousand_nodes_travel_in_a_second_and_a_half() -> None:
+def test_a_hundred_thousand_nodes_travel(measured: Callable[[str], None]) -> None:
     def f(x: Any) -> Any:
         for _ in range(33_000):
             x = np.sin(x) * 0.5 + x
@@ -449,9 +450,9 @@ def test_a_hundred_thousand_nodes_travel_in_a_second_and_a_half() -> None:
 
     graph = wb.trace(f)(wb.Spec((4,), float))
 
-    def measure() -> float:
-        begin = time.process_time()
-        pickle.loads(pickle.dumps(graph))
-        return time.process_time() - begin
-
-    assert min(measure() for _ in range(3)) < 1.5
+    begin = time.process_time()
+    travelled = pickle.loads(pickle.dumps(graph))
+    spent = time.process_time() - begin
+    measured(f"{len(graph.nodes):,} nodes pickled and back: {spent:.2f} s (goal 1.5)")
+    x = np.linspace(-1, 1, 4)
+    np.testing.assert_array_equal(travelled.run([x]), graph.run([x]))
