@@ -150,15 +150,16 @@ export type INormsAnswer = { type: 'norms'; seq: number; request: number; node: 
   steps: number[]; values: (number | null)[]; gradients: (number | null)[] };
 export type IRunsAnswer = { type: 'runs'; seq: number; request: number;
   moments: IMoments | null };
+export type IDifference = { node: number; other: string };
 export type IMomentAnswer = { type: 'moment'; seq: number; request: number;
   of: number | null; header: Partial<IHeader>; columns: IPatchColumn[]; step: number;
-  whole: boolean };
+  whole: boolean; differing: IDifference[] };
 export type IPeer = { name: string; refused: string };
 export type IPeersAnswer = { type: 'peers'; seq: number; request: number;
   peers: IPeer[] };
 export type IPeerAnswer = { type: 'peer'; seq: number; request: number;
   of: number | null; header: Partial<IHeader>; columns: IPatchColumn[]; step: number;
-  whole: boolean };
+  whole: boolean; differing: IDifference[] };
 export type ICheckExpressionAnswer = { type: 'check-expression'; seq: number;
   request: number; ok: boolean; message: string };
 export type IPassed = { node: number; name: string; before: IDistribution | null;
