@@ -353,6 +353,7 @@ def test_what_cupy_refuses_is_refused(refused: Any) -> None:
 #: Samples that mix arrays of NumPy's and of CuPy's, which is the user's to mend.
 MIXED = {
     "fftfreq": "NumPy makes the frequencies",
+    "Slerp": "a table of NumPy's, and tables are not moved",
     **dict.fromkeys(
         ("sparse @ vector", "sparse @ matrix", "vector @ sparse", "matrix @ sparse",
          "constant * x", "x - constant", "constant / x"),

@@ -74,6 +74,14 @@ NOT: dict[str, str] = {
         for s in FLOATS
         if s.name.startswith(("make_interp", "RBFInterpolator"))
     },
+    "zoom": "the new length is a rounded product",
+    "squareform": "a whole number of points must fit to the number of distances",
+    "nearest neighbours": "points must have as many coordinates as the tree",
+    **{
+        s.name: "a rotation has three numbers or four"
+        for s in FLOATS
+        if s.name.startswith("rotation ")
+    },
     "squeeze": "without axis=: which axes are 1 long decides the rank",
     "histogramdd": "returns as many arrays as there are columns",
     "cross": "vectors of length 2 or 3: that decides the rank",

@@ -41,7 +41,7 @@ REST = "others"
 #: Of SciPy, those under `workbench.scipy`, which work on arrays too.
 OWN = (
     "fft integrate interpolate linalg ndimage optimize signal sparse sparse.linalg"
-    " special stats"
+    " spatial spatial.distance spatial.transform special stats"
 )
 
 

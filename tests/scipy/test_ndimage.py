@@ -78,6 +78,61 @@ def test_large_kernels_and_dtypes_asked_for(rng: np.random.Generator) -> None:
     same("gaussian_filter", rng.normal(size=(4, 5)), 1.0, radius=(2, 0))
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_derivatives_of_images(mode: str, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(4, 5))
+    for name in ("sobel", "prewitt", "laplace"):
+        same(name, x, mode=mode, cval=1.5)
+    for name in ("gaussian_laplace", "gaussian_gradient_magnitude"):
+        same(name, x, 0.7, mode=mode, cval=1.5)
+        same(name, x, (0.7, 1.2), mode=mode, truncate=2.0)
+
+
+@pytest.mark.parametrize("order", range(6))
+@pytest.mark.parametrize("mode", MODES)
+def test_moves(mode: str, order: int, rng: np.random.Generator) -> None:
+    """SciPy's recursion for "reflect" breaks off: its spline misses the pixels."""
+    x, q = rng.normal(size=(6, 5)), rng.uniform(-9, 14, (2, 40))
+    tolerance = 1e-9
+    if mode in ("reflect", "grid-mirror"):
+        at = np.indices(x.shape)
+        exact = ndimage.map_coordinates(x, at, order=order, mode=mode)
+        np.testing.assert_allclose(exact, x, rtol=0, atol=1e-13)
+        off = scipy.ndimage.map_coordinates(x, at, order=order, mode=mode) - x
+        tolerance = 1e-9 + 10 * float(np.abs(off).max())
+    matrix = np.array([[0.9, 0.2], [-0.1, 1.1]])
+    calls: list[tuple[str, tuple[Any, ...]]] = [
+        ("map_coordinates", (q,)),
+        ("shift", ((0.3, -1.2),)),
+        ("zoom", ((1.7, 0.6),)),
+        ("rotate", (33.0,)),
+        ("rotate", (90.0, (0, 1))),
+        ("affine_transform", (matrix, (0.3, -0.4))),
+        ("affine_transform", (matrix[0], 0.3, (3, 2))),
+    ]
+    for name, args in calls:
+        settings = {"order": order, "mode": mode, "cval": 0.5}
+        expected = getattr(scipy.ndimage, name)(x, *args, **settings)
+        got = getattr(ndimage, name)(x, *args, **settings)
+        np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance)
+    for n in (1, 2, 5):  # the body of the op, which derivatives follow
+        settings = {"order": order, "mode": mode, "cval": 0.5, "prefilter": False}
+        expected = scipy.ndimage.map_coordinates(x[:n], q, **settings)
+        batch = wb.vmap(lambda c: ndimage.map_coordinates(c, q, **settings))  # noqa: B023
+        got = batch(np.stack([x[:n], -x[:n]]))[0]
+        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
+
+
+def test_dtypes_of_moves(rng: np.random.Generator) -> None:
+    x = 9 * rng.normal(size=(4, 5))
+    for dtype in (np.float32, np.complex128, np.int64):
+        image = x.astype(dtype) * (1 + 1j if dtype is np.complex128 else 1)
+        image = image.astype(dtype)
+        got, expected = (home.shift(image, 0.3) for home in (ndimage, scipy.ndimage))
+        assert got.dtype == expected.dtype
+        np.testing.assert_allclose(got, expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ndimage.__all__)
 def test_arguments_are_those_of_scipy(name: str) -> None:
     own = inspect.signature(getattr(ndimage, name)).parameters
@@ -101,6 +156,19 @@ def test_arguments_are_those_of_scipy(name: str) -> None:
         (lambda x: ndimage.gaussian_filter(x, 1.0, -1), ValueError, "non-negative"),
         (lambda x: ndimage.gaussian_filter(x, 1, radius=-1), ValueError, "radius"),
         (lambda x: ndimage.uniform_filter1d(x, 0), RuntimeError, "filter size"),
+        (lambda x: ndimage.shift(x, 1, order=7), RuntimeError, "orders are 0 to 5"),
+        (lambda x: ndimage.zoom(x, 2, mode="far"), RuntimeError, "the modes are"),
+        (
+            lambda x: ndimage.map_coordinates(x, np.ones((2, 3))),
+            RuntimeError,
+            "a row for each",
+        ),
+        (
+            lambda x: ndimage.affine_transform(x, np.eye(3)),
+            RuntimeError,
+            "improper number",
+        ),
+        (lambda x: ndimage.rotate(x, 30), ValueError, "two axes of an image"),
     ],
 )
 def test_refusals(call: Any, error: type[Exception], words: str) -> None:

@@ -233,7 +233,9 @@ def operator_of(node: Tensor) -> str | None:
 
 
 #: Modules of SciPy, as the text imports them.
-MODULES = ("special", "linalg", "fft", "interpolate", "signal", "sparse")
+MODULES = (
+    "special", "linalg", "fft", "interpolate", "ndimage", "signal", "sparse", "spatial"
+)  # fmt: skip
 _MODULE = re.compile(rf"(?<![\w.}}])({'|'.join(MODULES)})\.")
 
 

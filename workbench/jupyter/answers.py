@@ -36,6 +36,7 @@ from workbench.session.wire import (
     take_moment,
     take_peer,
     take_program,
+    write_lesson,
 )
 from workbench.session.wire.protocol import fields
 from workbench.session.wire.protocol.messages import (
@@ -50,6 +51,7 @@ from workbench.session.wire.protocol.messages import (
     ProgramData,
     RunsData,
     SimplificationData,
+    SweepsData,
 )
 from workbench.session.wire.protocol.requests import command, job, question
 from workbench.session.wire.protocol.snapshot import TargetData
@@ -219,6 +221,12 @@ def follow_node(session: Session, node: int) -> NormsData:
 def save_runs(session: Session) -> RunsData:
     """Return the past runs that a page saves with its picture."""
     return {"moments": encode_moments(session)}
+
+
+@question("lesson")
+def play_sweeps(session: Session) -> SweepsData:
+    """Return the sweeps of a small program, with numbers and the chain rule."""
+    return {"lesson": write_lesson(session)}
 
 
 @question("moment")

@@ -19,6 +19,7 @@ __all__ = [
     "optimize",
     "signal",
     "sparse",
+    "spatial",
     "special",
     "stats",
 ]

@@ -397,10 +397,12 @@ class Session:
         return hooks.show(self, None)
 
     @overload
-    def to_html(self, path: None = None) -> str: ...
+    def to_html(self, path: None = None, *, lesson: bool = False) -> str: ...
     @overload
-    def to_html(self, path: str | PathLike[str]) -> Path: ...
-    def to_html(self, path: str | PathLike[str] | None = None) -> str | Path:
+    def to_html(self, path: str | PathLike[str], *, lesson: bool = False) -> Path: ...
+    def to_html(
+        self, path: str | PathLike[str] | None = None, *, lesson: bool = False
+    ) -> str | Path:
         """Write the picture of the session into one HTML file.
 
         The file holds the graph with its numbers, overrides, checks and findings as
@@ -411,6 +413,9 @@ class Session:
         ----------
         path
             Where to write; a file that is there is replaced.
+        lesson
+            Begin with the lesson: both sweeps step by step, with the numbers of small
+            arrays and the chain rule in symbols.
 
         Returns
         -------
@@ -419,7 +424,7 @@ class Session:
         Raises
         ------
         UsageError
-            If the program has more than 50,000 nodes.
+            If the program has more than 50,000 nodes, with ``lesson`` more than 100.
 
         Examples
         --------
@@ -428,7 +433,7 @@ class Session:
         >>> session.to_html()[:15]
         '<!doctype html>'
         """
-        text = hooks.write_page(self)
+        text = hooks.write_page(self, lesson)
         if path is None:
             return text
         written = Path(path)

@@ -3,6 +3,7 @@
 import type { GraphConnection } from '../model/connection';
 import type { Recording } from '../model/recording';
 import type { Change, GraphState } from '../model/state';
+import type { Typeset } from '../ui/formula';
 import { errorText } from '../ui/words';
 import type { IEdit, IOverride, PlotKind } from '../wire/protocol';
 import type { JobKind } from '../wire/requests';
@@ -79,6 +80,8 @@ export interface IHost extends INodeHost {
   save(format: Format): void;
   /** Whether it can be saved as a page of its own. */
   readonly canSavePage: boolean;
+  /** Typesets formulas; null where the page cannot. */
+  readonly typeset: Typeset | null;
   /** Whether figures can be drawn; without them nothing offers any. */
   readonly canPlot: boolean;
   toggleDrawer(): void;

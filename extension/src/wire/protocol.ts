@@ -99,8 +99,11 @@ export type IHeader = { schema: number; version: string; session: string; nodes:
   error: IError | null };
 export type IMoments = { steps: number[]; losses: (number | null)[];
   overrides: (string | null)[]; norms: string };
+export type ILessonNode = { value: string; gradient: string; made: string;
+  rule: string };
+export type ILesson = { open: boolean; nodes: ILessonNode[] };
 export type ISaved = { schema: number; model_id: string; header: IHeader;
-  buffers: string[]; moments: IMoments | null };
+  buffers: string[]; moments: IMoments | null; lesson: ILesson | null };
 export type IPatchColumn = { name: ColumnName; dtype: ColumnDtype; length: number;
   base?: ColumnName; parts?: [number, number][] };
 export type IPictureMessage = { of: number | null; header: Partial<IHeader>;
@@ -150,6 +153,8 @@ export type INormsAnswer = { type: 'norms'; seq: number; request: number; node: 
   steps: number[]; values: (number | null)[]; gradients: (number | null)[] };
 export type IRunsAnswer = { type: 'runs'; seq: number; request: number;
   moments: IMoments | null };
+export type ILessonAnswer = { type: 'lesson'; seq: number; request: number;
+  lesson: ILesson | null };
 export type IDifference = { node: number; other: string };
 export type IMomentAnswer = { type: 'moment'; seq: number; request: number;
   of: number | null; header: Partial<IHeader>; columns: IPatchColumn[]; step: number;
@@ -174,9 +179,9 @@ export type IFailureMessage = { type: 'failure'; seq: number; request: number | 
   message: string };
 export type KernelMessage = IPictureMessage | IPieceMessage | IPlotAnswer |
   ISimplifyAnswer | IProgramAnswer | IInsideAnswer | IInspectInsideAnswer |
-  IInspectAnswer | INormsAnswer | IRunsAnswer | IMomentAnswer | IPeersAnswer |
-  IPeerAnswer | ICheckExpressionAnswer | IPreviewAnswer | IProgressMessage |
-  IDoneMessage | IFailureMessage;
+  IInspectAnswer | INormsAnswer | IRunsAnswer | ILessonAnswer | IMomentAnswer |
+  IPeersAnswer | IPeerAnswer | ICheckExpressionAnswer | IPreviewAnswer |
+  IProgressMessage | IDoneMessage | IFailureMessage;
 export type IHelloEvent = { type: 'event'; seq: number; event: 'hello'; schema: number;
   again?: boolean };
 export type IAckEvent = { type: 'event'; seq: number; event: 'ack'; of: number };
@@ -195,6 +200,7 @@ export interface IRequests {
   inspect: { asked: { node: number }; answer: IInspectAnswer };
   norms: { asked: { node: number }; answer: INormsAnswer };
   runs: { asked: object; answer: IRunsAnswer };
+  lesson: { asked: object; answer: ILessonAnswer };
   moment: { asked: { step: number }; answer: IMomentAnswer };
   peers: { asked: object; answer: IPeersAnswer };
   peer: { asked: { name: string }; answer: IPeerAnswer };

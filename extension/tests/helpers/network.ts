@@ -261,7 +261,8 @@ export function savedNetwork(modelId = 'model-1'): Record<string, ISaved> {
       model_id: modelId,
       header,
       buffers: buffers.map(encode),
-      moments: null
+      moments: null,
+      lesson: null
     }
   };
 }

@@ -33,7 +33,12 @@ LOOSER = {
     "store elimination", "tril triu",
     "argpartition", "interp", "linalg.lu order", "linalg.lu permuted",
     "ravel_multi_index", "sort axis", "x[x > 0]",
-    "linalg.inv upper", "linalg.solve diagonal",
+    "linalg.inv upper", "linalg.solve diagonal", "rotation euler", "rotation matrix",
+    "map_coordinates constant", "rotate", "zoom",
+    # Which piece a point is in, and how a slope is limited, depend on values.
+    "PchipInterpolator {}", "Akima1DInterpolator {'extrapolate': True}",
+    "Akima1DInterpolator {'method': 'makima', 'extrapolate': True}", "BSpline",
+    "RegularGridInterpolator linear",
 }  # fmt: skip
 
 

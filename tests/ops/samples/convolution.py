@@ -203,3 +203,64 @@ row(
     apart(3, 4),
     truth=lambda x: scipy.ndimage.uniform_filter(x, (2, 3)) ** 2,
 )
+
+# Images read between their pixels; places are away from the pixels and their middles.
+
+PLACES = np.array([[0.2, 1.3, 3.7], [1.7, -0.4, 2.2]])
+for _mode, _order in (("mirror", 3), ("constant", 1), ("nearest", 2), ("grid-wrap", 3)):
+    row(
+        f"map_coordinates {_mode}",
+        lambda x, q, m=_mode, k=_order: ndimage.map_coordinates(
+            x, q / 20 + constant(PLACES, x), order=k, mode=m, cval=0.5
+        ),
+        apart(4, 3),
+        apart(2, 3),
+        truth=lambda x, q, m=_mode, k=_order: scipy.ndimage.map_coordinates(
+            x, q / 20 + PLACES, order=k, mode=m, cval=0.5
+        ),
+    )
+MATRIX = np.array([[0.93, 0.21], [-0.13, 1.08]])
+row(
+    "affine_transform",
+    lambda x, m: ndimage.affine_transform(
+        x, constant(MATRIX, x) + m / 50, 0.07, (2, 2), mode="wrap"
+    ),
+    apart(3, 3),
+    apart(2, 2),
+    truth=lambda x, m: scipy.ndimage.affine_transform(
+        x, MATRIX + m / 50, 0.07, (2, 2), mode="wrap"
+    ),
+)
+row(
+    "rotate",
+    lambda x, a: ndimage.rotate(x, 30 + a, reshape=False, mode="mirror"),
+    apart(3, 3),
+    apart(),
+    truth=lambda x, a: scipy.ndimage.rotate(x, 30 + a, reshape=False, mode="mirror"),
+)
+row(
+    "shift",
+    lambda x, d: ndimage.shift(x, 0.23 + d / 20, mode="grid-constant", cval=0.5),
+    apart(4),
+    apart(),
+    truth=lambda x, d: scipy.ndimage.shift(
+        x, 0.23 + float(d) / 20, mode="grid-constant", cval=0.5
+    ),
+)
+row(
+    "zoom",
+    lambda x: ndimage.zoom(x, 1.7, mode="mirror"),
+    apart(3),
+    truth=lambda x: scipy.ndimage.zoom(x, 1.7, mode="mirror"),
+)
+for _name, _given in (
+    ("laplace", ()),
+    ("sobel", ()),
+    ("gaussian_gradient_magnitude", (0.7,)),
+):
+    row(
+        _name,
+        lambda x, f=_name, g=_given: getattr(ndimage, f)(x, *g),
+        apart(3, 4),
+        truth=lambda x, f=_name, g=_given: getattr(scipy.ndimage, f)(x, *g),
+    )

@@ -21,6 +21,7 @@ from workbench.session.wire.detail import (
     gather_details,
 )
 from workbench.session.wire.inner_program import take_inside
+from workbench.session.wire.lesson import write_lesson
 from workbench.session.wire.moments import (
     encode_moments,
     list_peers,
@@ -55,4 +56,5 @@ __all__ = [
     "take_peer",
     "take_program",
     "take_snapshot",
+    "write_lesson",
 ]

@@ -19,7 +19,12 @@ from workbench.core.schema import DataError, clean_text, quote
 from workbench.errors import SnapshotError
 from workbench.session.wire.columns import Array, Snapshot, list_columns
 from workbench.session.wire.protocol import fields
-from workbench.session.wire.protocol.snapshot import Header, MomentsData, Saved
+from workbench.session.wire.protocol.snapshot import (
+    Header,
+    LessonData,
+    MomentsData,
+    Saved,
+)
 from workbench.session.wire.schema import read
 
 #: From so many nodes on, a picture is saved without the values that rules read,
@@ -30,7 +35,10 @@ MOST_SAVED = 50_000
 
 
 def save_snapshot(
-    snapshot: Snapshot, model_id: str = "", moments: MomentsData | None = None
+    snapshot: Snapshot,
+    model_id: str = "",
+    moments: MomentsData | None = None,
+    lesson: LessonData | None = None,
 ) -> Saved | None:
     """Return the saved form of a snapshot for a notebook; None for one too large.
 
@@ -42,6 +50,8 @@ def save_snapshot(
         The live widget that it is the picture of.
     moments
         Some of its past runs.
+    lesson
+        Its sweeps with numbers, for a page.
     """
     nodes = snapshot.header["nodes"]
     if nodes > MOST_SAVED:
@@ -64,6 +74,7 @@ def save_snapshot(
             for buffer in Snapshot(header, columns).buffers
         ],
         moments=moments,
+        lesson=lesson,
     )
 
 

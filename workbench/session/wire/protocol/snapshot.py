@@ -350,6 +350,26 @@ class MomentsData(TypedDict):
     ]
 
 
+class LessonNodeData(TypedDict):
+    """What a lesson shows of one node; empty where there is nothing to show."""
+
+    #: A small array in rows of numbers.
+    value: fields.Text
+    gradient: fields.Text
+    #: "h = tanh(a)", and the chain rule in symbols.
+    made: fields.Text
+    rule: fields.Text
+
+
+class LessonData(TypedDict):
+    """The two sweeps through a small program with numbers and the chain rule."""
+
+    #: Whether a page begins with it.
+    open: bool
+    #: As many as the picture has.
+    nodes: Annotated[list[LessonNodeData], fields.Meta(most="nodes")]
+
+
 class Saved(TypedDict):
     """The data that a notebook holds under the MIME type."""
 
@@ -360,3 +380,5 @@ class Saved(TypedDict):
     buffers: Annotated[list[Buffer], fields.Meta(maxItems=len(fields.COLUMNS))]
     #: None without runs, and where two of them would be too much to keep.
     moments: Annotated[MomentsData | None, fields.Meta(default=None)]
+    #: None of a program that is too large for one, and in a notebook.
+    lesson: Annotated[LessonData | None, fields.Meta(default=None)]
