@@ -79,14 +79,10 @@ def test_another_session_of_the_same_program() -> None:
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        (lambda x: np.sum(np.tanh(x)), "it has 3 nodes, and ad has 4"),
+        (lambda y: np.exp(np.max(y)), "it has 3 nodes, and ad has 4"),
         (
-            lambda x: np.sum(np.sin(x) * x),
+            lambda y: np.prod(np.sin(y) / y),
             "its node 1, sin 1, is sin, and here tanh 1 is tanh",
-        ),
-        (
-            lambda x: np.sum(np.tanh(x) * np.float64(2.0)),
-            "reads",
         ),
     ],
 )
@@ -97,6 +93,56 @@ def test_another_program_is_refused_in_words(other: Any, words: str) -> None:
         one.compare(b)
     assert "b is another program" in str(caught.value)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("relu", "there"),
+    [
+        (lambda z: np.maximum(z, 0), "maximum 3"),
+        (lambda z: np.where(z > 0, z, 0.1 * z), "where 5"),
+    ],
+)
+def test_two_programs_that_differ_in_an_op_are_paired(relu: Any, there: str) -> None:
+    X, w = np.array([[1.0, 2.0], [-3.0, 1.0]]), np.array([0.5, -0.75])
+
+    def with_activation(f: Any) -> Any:
+        return lambda X, w: np.mean((f(X @ w) - 1.0) ** 2)
+
+    one, b = (
+        wb.Session(wb.trace(with_activation(f))(X, w), wrt=["w"], name=name)
+        for f, name in ((np.tanh, "ad"), (relu, "b"))
+    )
+    found = one.compare(b)
+    assert found.differing == ["tanh 3"]
+    assert found["tanh 3"].other == there
+    z = X @ w
+    for side, f, slope in (
+        (0, relu(z), np.where(z > 0, 1, relu(-1.0) / -1.0)),
+        (1, np.tanh(z), 1 - np.tanh(z) ** 2),
+    ):
+        norm = np.linalg.norm
+        assert found["tanh 3"].values[side] == pytest.approx(norm(f))
+        dh = 2 * (f - 1) / 2
+        assert found["tanh 3"].gradients[side] == pytest.approx(norm(dh))
+        assert found["w"].gradients[side] == pytest.approx(norm(X.T @ (dh * slope)))
+    assert "of another op there: tanh 3" in repr(found)
+    # The other way the same nodes belong together.
+    back = b.compare(one)
+    assert back[there].other == "tanh 3"
+
+
+def test_a_layer_more_is_a_node_without_a_pair() -> None:
+    x = np.array([0.3, -0.4])
+    one = make(lambda x: np.sum(np.exp(np.tanh(x)) ** 2), x)
+    b = make(lambda x: np.sum(np.exp(x) ** 2), x, "b")
+    found = one.compare(b)
+    assert found["tanh 1"].other == "nothing"
+    assert found["tanh 1"].gradients[0] is None
+    # What is there belongs together all the same.
+    assert found["exp 2"].values[0] == pytest.approx(np.linalg.norm(np.exp(x)))
+    assert found["x"].gradients[0] == pytest.approx(
+        np.linalg.norm(2 * np.exp(2 * x)).item()
+    )
 
 
 def test_another_output_is_refused() -> None:

@@ -9,9 +9,10 @@ without and with a rule that is not attached yet.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -32,6 +33,7 @@ from workbench.session.applied_override import (
 )
 from workbench.session.history import NumberedOverride, find_entry
 from workbench.session.nodes import Node, Nodes
+from workbench.session.pairing import Pairing, pair_nodes
 from workbench.session.stages import to_array
 from workbench.session.state import State
 from workbench.session.timeline import MISSING, Timeline, find_loss, measure_norms
@@ -53,6 +55,9 @@ class Side(NamedTuple):
     loss: float
     values: Array
     gradients: Array
+    #: Of another program: the node there that belongs to one here, if its op is another
+    #: one, or "nothing", by the id of the one here.
+    others: Mapping[int, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,9 @@ class NormChange:
     line: str
     values: tuple[float | None, float | None]
     gradients: tuple[float | None, float | None]
+    #: Where another program is compared: the node there, if it is of another op, or
+    #: "nothing"; else "".
+    other: str = ""
 
     @property
     def value_ratio(self) -> float | None:
@@ -101,7 +109,8 @@ class NormChange:
             for what, pair in (("gradient", self.gradients), ("value", self.values))
             if pair != (None, None)
         )
-        return f"<{self.label}: {', '.join(parts)}>"
+        other = f" ({self.other} there)" if self.other else ""
+        return f"<{self.label}{other}: {', '.join(parts)}>"
 
 
 class NormChanges(Sequence[NormChange]):
@@ -113,9 +122,13 @@ class NormChanges(Sequence[NormChange]):
         What the two sides are, ``"run 12"``, ``"now"``, ``"without overrides"``.
     losses
         The value of the output on both; NaN if it is not one real number.
+    differing
+        The names of the nodes that have another op in the other program, or none.
     """
 
     def __init__(self, before: Side, after: Side, nodes: Nodes) -> None:
+        others = {**before.others, **after.others}
+        self.differing = [nodes.labels[i] for i in others]
         self.before, self.after = before.label, after.label
         self.losses = before.loss, after.loss
         self._nodes = nodes
@@ -125,7 +138,8 @@ class NormChanges(Sequence[NormChange]):
         rows = []
         for i, row in enumerate(norms):
             v, w, g, h = (None if x == MISSING else x for x in row)
-            rows.append(NormChange(i, nodes.labels[i], lines[i], (v, w), (g, h)))
+            label, other = nodes.labels[i], others.get(i, "")
+            rows.append(NormChange(i, label, lines[i], (v, w), (g, h), other))
         #: By their ids.
         self._by_node = rows
         self._rows = sorted(rows, key=lambda row: -row.size)
@@ -158,7 +172,10 @@ class NormChanges(Sequence[NormChange]):
         if any(map(math.isfinite, self.losses)):
             head += f": output {format_pair(self.losses)}"
         count = len(self._rows)
-        head += f"; {len(changed) or 'none'} of {count} nodes changed>"
+        head += f"; {len(changed) or 'none'} of {count} nodes changed"
+        if self.differing:
+            head += f"; of another op there: {', '.join(self.differing[:MOST_ROWS])}"
+        head += ">"
         shown = changed[:MOST_ROWS]
         if not shown:
             return head
@@ -199,6 +216,49 @@ def measure_present(state: State, label: str) -> Side:
         math.nan if loss is None else loss,
         row[:count].copy(),
         row[count : 2 * count].copy(),
+    )
+
+
+def find_pairing(here: State, other: State) -> Pairing | None:
+    """Return which nodes of two programs belong together; None for the same program.
+
+    Raises
+    ------
+    UsageError
+        If they have little in common; the text says where they differ.
+    """
+    reason = describe_mismatch(here, other)
+    if not reason:
+        return None
+    pairing = pair_nodes(here, other)
+    if not pairing.is_close:
+        raise UsageError(reason)
+    return pairing
+
+
+def name_differing(pairing: Pairing | None, other: State) -> dict[int, str]:
+    """Return what is there in the place of each node that differs, by its id here."""
+    labels = other.objective.nodes.labels
+    found = {} if pairing is None else pairing.differing
+    return {i: "nothing" if j < 0 else labels[j] for i, j in found.items()}
+
+
+def measure_other(here: State, other: State, label: str) -> Side:
+    """Return another session, of this program or of one that differs in few ops.
+
+    Raises
+    ------
+    UsageError
+        If it has no gradients, or the program has little in common with this one.
+    """
+    side = measure_present(other, label)
+    pairing = find_pairing(here, other)
+    if pairing is None:
+        return side
+    return side._replace(
+        values=pairing.map_nodes(side.values, MISSING),
+        gradients=pairing.map_nodes(side.gradients, MISSING),
+        others=name_differing(pairing, other),
     )
 
 

@@ -52,7 +52,7 @@ from workbench.session.comparison import (
     NormChanges,
     Preview,
     Side,
-    describe_mismatch,
+    measure_other,
     measure_present,
     measure_run,
     measure_truth,
@@ -1651,9 +1651,10 @@ class Session:
         ----------
         before, after
             Each a run of the timeline, from 1 or negative from the last one that is
-            kept; another session of the same program, as it is now; ``"true"`` for this
-            one as it is now, without its overrides; None, by default for ``after``, for
-            this one as it is now.
+            kept; another session, as it is now, of the same program, or of one that
+            differs in few ops, whose nodes are paired by names and by what they read;
+            ``"true"`` for this one as it is now, without its overrides; None, by
+            default for ``after``, for this one as it is now.
 
         Returns
         -------
@@ -1665,7 +1666,8 @@ class Session:
         UnknownNodeError
             If the norms of a run are not kept; the text names those beside it.
         UsageError
-            If another session has another program; the text says where they differ.
+            If another session has a program with little in common; the text says where
+            they differ.
 
         Examples
         --------
@@ -1691,13 +1693,11 @@ class Session:
     def _measure_side(self, which: int | Session | Literal["true"] | None) -> Side:
         """Return one side of a comparison."""
         if isinstance(which, Session) and which is not self:
-            if reason := describe_mismatch(self._state, which._state):
-                raise UsageError(f"{self.name}.compare: {reason}")
             with which.lock:  # alone: a comparison the other way would wait for ever
                 label = f"session {which.name}"
                 if which.branch_step is not None:
                     label = f"branch from run {which.branch_step}"
-                return measure_present(which._state, label)
+                return measure_other(self._state, which._state, label)
         if isinstance(which, int) and which not in set(self.timeline):
             if which in self.timeline.inputs.steps:  # then all of it is computed again
                 return measure_present(self.find_view(which)._state, f"run {which}")

@@ -68,6 +68,7 @@ class CardDrawer {
     if (went) {
       this._strike(card);
     }
+    this._difference(item, card);
     context.globalAlpha = found ? near : faded;
     if (stage === 'derivative' && looks.mood[item] !== 'none' && gradient) {
       this._tile(item, scene.tile(item));
@@ -481,6 +482,18 @@ class CardDrawer {
     }
     if (marks.matches !== null && marks.matches[item] === 1) {
       this._ring(item, card, theme.match, 2, 3);
+    }
+  }
+
+  /** Outline a node that has another op in the program that is compared. */
+  private _difference(item: number, card: IRect): void {
+    const { context, scene, theme } = this._frame;
+    const { graph, items } = scene;
+    const differing = graph.compared?.differing;
+    if (items.scope[item] === null && differing?.has(items.node[item]) === true) {
+      context.setLineDash([5, 3]);
+      this._ring(item, card, theme.text, 1.5, 3);
+      context.setLineDash([]);
     }
   }
 

@@ -135,6 +135,8 @@ export interface ICompared {
   readonly otherLabel: string;
   readonly view: ComparedView;
   readonly measure: Measure;
+  /** The nodes that have another op in the other program, or none, and its name there. */
+  readonly differing?: ReadonlyMap<number, string>;
 }
 
 /** What follows from the structure alone; graphs that share it share this. */

@@ -4,12 +4,23 @@
  */
 
 import { decodeBase64 } from '../wire/guards';
-import { type IColumn, type IHeader, type IMoments, STATISTICS } from '../wire/protocol';
+import {
+  type IColumn,
+  type IDifference,
+  type IHeader,
+  type IMoments,
+  STATISTICS
+} from '../wire/protocol';
 import type { IPictureReceived } from '../wire/requests';
 import { PictureError } from '../wire/schema';
 
 /** A run, or another session, as what to change in the graph to show it. */
-export type IMoment = IPictureReceived & { step: number; whole: boolean };
+export type IMoment = IPictureReceived & {
+  step: number;
+  whole: boolean;
+  /** Of another program: the nodes that differ, and what is there. */
+  differing?: readonly IDifference[];
+};
 
 const NORM = STATISTICS.indexOf('norm');
 const BAD = STATISTICS.indexOf('bad');

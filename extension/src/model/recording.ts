@@ -35,6 +35,8 @@ interface IShown {
   step: number;
   whole: boolean;
   graph: Graph;
+  /** What is in another program in the place of nodes that differ. */
+  differing: ReadonlyMap<number, string>;
 }
 
 export class Recording {
@@ -68,6 +70,14 @@ export class Recording {
   /** All runs in few points; null before the first. */
   get line(): ITimeline | null {
     return this._live?.header.timeline ?? null;
+  }
+
+  /** The runs of another session that is compared, which is no branch; null for none. */
+  get otherLine(): ITimeline | null {
+    const { _against: side, _before: before } = this;
+    return side?.kind === 'session' && !this._isBranch(side.name)
+      ? (before?.graph.header.timeline ?? null)
+      : null;
   }
 
   /** How many runs there were. */
@@ -304,6 +314,11 @@ export class Recording {
     this.problem = error instanceof Error ? error.message : String(error);
   }
 
+  /** What another session is called: a branch of this one has a name that says so. */
+  nameSession(name: string): string {
+    return this._isBranch(name) ? name : `session ${name}`;
+  }
+
   private _name(side: Side): string {
     switch (side.kind) {
       case 'run':
@@ -313,8 +328,12 @@ export class Recording {
       case 'true':
         return this.shown === null ? 'without overrides' : 'now, without overrides';
       case 'session':
-        return `session ${side.name}`;
+        return this.nameSession(side.name);
     }
+  }
+
+  private _isBranch(name: string): boolean {
+    return this._live?.header.branches.some(one => one.name === name) === true;
   }
 
   /** Ask for the side that is compared with, where it is not at hand. */
@@ -360,7 +379,11 @@ export class Recording {
       this._drawn = after;
     } else {
       const { before: otherLabel, after: label } = this.sides;
-      const how = { view: this._view, measure: this._measure };
+      const how = {
+        view: this._view,
+        measure: this._measure,
+        differing: this._before?.differing
+      };
       const compared = { ...how, label: otherLabel, otherLabel: label };
       const other = before.compareWith({ ...compared, other: after, otherFirst: false });
       this._drawn = after.compareWith({
@@ -398,7 +421,10 @@ export class Recording {
     }
     const graph = Graph.read(moment, live);
     graph.step = step === 0 ? null : step;
-    return { step, whole, graph };
+    const differing = new Map(
+      (moment.differing ?? []).map(({ node, other }) => [node, other])
+    );
+    return { step, whole, graph, differing };
   }
 
   /** The runs that a saved picture holds, or that a kernel told before it went. */

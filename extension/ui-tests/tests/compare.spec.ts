@@ -15,6 +15,9 @@ h = np.tanh(data @ w)
 p = 1 / (1 + np.exp(-h))
 loss = -np.mean(np.log(np.where(target, p, 1 - p)))`;
 
+// The same with another op on its second line.
+const RELU = cell('bent').replace('np.tanh(data @ w)', 'np.maximum(data @ w, 0)');
+
 const OTHER = `import workbench as wb
 v = np.ones(3)
 small = wb.Session(wb.trace(lambda v: np.sum(v**2))(v), name="small")
@@ -25,6 +28,8 @@ const LOOP = `for step in range(120): net.run(w=w); w = w - 0.8 * net.grads["w"]
 one = net.override("tanh", "0.25 * d", name="damped")
 for step in range(80): net.run(w=w); w = w - 0.8 * net.grads["w"]`;
 
+const BEND = 'for step in range(50): bent.run(w=w); w = w - 0.8 * bent.grads["w"]';
+
 test.use({ viewport: { width: 1400, height: 1100 } });
 
 test('two runs, both variants and two sessions are compared', async ({ page }) => {
@@ -32,10 +37,10 @@ test('two runs, both variants and two sessions are compared', async ({ page }) =
   await page.notebook.createNew('compare.ipynb');
   await kernelReady(page);
   await page.notebook.setCell(0, 'code', MODEL);
-  for (const source of [cell('net'), LOOP, cell('twin'), OTHER]) {
+  for (const source of [cell('net'), LOOP, cell('twin'), OTHER, RELU, BEND]) {
     await page.notebook.addCell('code', source);
   }
-  for (const at of [0, 1, 2, 3, 4]) {
+  for (const at of [0, 1, 2, 3, 4, 5, 6]) {
     await page.notebook.runCell(at, true);
   }
   const graph = new GraphOnPage(page);
@@ -152,6 +157,16 @@ test('two runs, both variants and two sessions are compared', async ({ page }) =
   await expect(left.locator('.workbench-SideCaption')).toHaveText('session twin');
   await bar.getByRole('radio', { name: 'Difference', exact: true }).click();
   await expect(table.locator('thead')).toHaveText(/^session twinrun \d+$/);
+
+  // A program with another op: its nodes are paired, both losses are in one chart.
+  await choice.selectOption('session bent');
+  await expect(table.locator('thead')).toHaveText(/^session bentrun \d+$/);
+  await expect(strip.locator('path.workbench-mod-other')).toHaveCount(1);
+  expect(await print(page, 'print(net.compare(bent)["h"].other)')).toContain('h');
+  await bar.getByRole('radio', { name: 'Side by side' }).click();
+  await expect(left.locator('.workbench-SideCaption')).toHaveText('session bent');
+  await graph.screenshot('compare-programs');
+  await bar.getByRole('radio', { name: 'Difference', exact: true }).click();
 
   // Escape leaves it, from the picture, after what is selected there, or from the bar.
   await graph.canvas.press('Escape');

@@ -16,7 +16,7 @@ import numpy as np
 from workbench.core.schema import clean_text
 from workbench.errors import UsageError
 from workbench.session.applied_override import attached_overrides
-from workbench.session.comparison import describe_mismatch
+from workbench.session.comparison import find_pairing, name_differing
 from workbench.session.history import Entries
 from workbench.session.nodes import Nodes
 from workbench.session.state import State
@@ -34,7 +34,12 @@ from workbench.session.wire.protocol.fields import (
     MOST_MOMENTS,
     STATISTICS,
 )
-from workbench.session.wire.protocol.messages import MomentData, PeerData, PeersData
+from workbench.session.wire.protocol.messages import (
+    DifferenceData,
+    MomentData,
+    PeerData,
+    PeersData,
+)
 from workbench.session.wire.protocol.snapshot import MomentsData, OverrideData
 from workbench.session.wire.timeline import to_numbers
 
@@ -114,7 +119,7 @@ def take_moment(session: Session, step: int) -> Picture[MomentData]:
     if rules is not None:
         header["overrides"], columns["override"] = rules
     return encode_picture(
-        header, columns, MomentData(step=found.step, whole=False), of=0
+        header, columns, MomentData(step=found.step, whole=False, differing=[]), of=0
     )
 
 
@@ -128,7 +133,7 @@ def take_view(session: Session, view: Session) -> Picture[MomentData]:
         if name not in columns:
             columns[name] = make_blank_column(name, count, edges)
     header = {key: shown.header.get(key, []) for key in TOLD}
-    data = MomentData(step=view.timeline.count, whole=True)
+    data = MomentData(step=view.timeline.count, whole=True, differing=[])
     return encode_picture(header, columns, data, of=0)
 
 
@@ -174,26 +179,43 @@ def encode_rules(
 
 
 def take_peer(session: Session, other: Session) -> Picture[MomentData]:
-    """Return another session of the same program, as changes of the picture.
+    """Return another session, as changes of the picture.
+
+    Of a program that differs in few ops what belongs to the nodes here, as they are
+    paired, and which nodes differ.
 
     Raises
     ------
     UsageError
-        If it has another program; the text says where they differ.
+        If its program has little in common; the text says where they differ.
     """
-    reason = describe_mismatch(session._state, other._state)
-    if reason:
-        raise UsageError(reason)
+    pairing = find_pairing(session._state, other._state)
     shown = take_snapshot(other, seconds=0.0, least=0)
     header = {
         "output_value": shown.header["output_value"],
-        "overrides": shown.header["overrides"],
+        "overrides": shown.header["overrides"] if pairing is None else [],
         "check": None,
         "findings": None,
-        "loops": shown.header.get("loops", []),
+        "loops": shown.header.get("loops", []) if pairing is None else [],
+        "timeline": shown.header["timeline"],
     }
     columns = {name: shown.columns[name] for name in NUMBERS if name in shown.columns}
-    return encode_picture(header, columns, MomentData(step=0, whole=True), of=0)
+    if pairing is not None:
+        columns = {
+            # Which override ran there is told by the other picture alone.
+            name: make_blank_column(name, session.nodes.count, 0)
+            if name == "override"
+            else pairing.map_edges(column, np.nan)
+            if name in ("edge_norm", "true_edge_norm")
+            else pairing.map_nodes(column, np.nan)
+            for name, column in columns.items()
+        }
+    differing = [
+        DifferenceData(node=i, other=clean_text(text, 200))
+        for i, text in name_differing(pairing, other._state).items()
+    ]
+    data = MomentData(step=0, whole=True, differing=differing)
+    return encode_picture(header, columns, data, of=0)
 
 
 def list_peers(session: Session, others: Mapping[str, Session]) -> PeersData:
@@ -202,11 +224,20 @@ def list_peers(session: Session, others: Mapping[str, Session]) -> PeersData:
     peers = [
         PeerData(
             name=name,
-            refused=clean_text(describe_mismatch(state, other._state), 300),
+            refused=clean_text(_find_refusal(state, other._state), 300),
         )
         for name, other in others.items()
     ]
     return PeersData(peers=peers)
+
+
+def _find_refusal(state: State, other: State) -> str:
+    """Return why another program cannot be compared; empty if it can."""
+    try:
+        find_pairing(state, other)
+    except UsageError as error:
+        return str(error)
+    return ""
 
 
 def encode_moments(session: Session) -> MomentsData | None:

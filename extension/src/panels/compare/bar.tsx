@@ -204,7 +204,9 @@ function SideChoice({
               disabled={refused !== ''}
               title={refused}
             >
-              {refused === '' ? `session ${name}` : `session ${name}: ${refused}`}
+              {refused === ''
+                ? recording.nameSession(name)
+                : `${recording.nameSession(name)}: ${refused}`}
             </option>
           ))}
         </select>

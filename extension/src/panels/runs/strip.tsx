@@ -73,6 +73,13 @@ export class RunStrip extends Player {
     const text = runText(recording);
     const branches = recording.live?.header.branches ?? [];
     const newest = branches.at(-1);
+    const { otherLine: other } = recording;
+    // All losses stand on one scale.
+    const losses = [
+      ...line.losses,
+      ...branches.flatMap(branch => branch.losses),
+      ...(other?.losses ?? [])
+    ];
     return (
       <>
         {this.renderControls(!canGo, text)}
@@ -95,15 +102,26 @@ export class RunStrip extends Player {
                 look: 'loss',
                 steps: line.steps,
                 numbers: line.losses,
-                beside: branches.flatMap(({ losses }) => losses)
+                beside: losses
               },
               ...branches.map((branch, k) => ({
                 look: k === branches.length - 1 ? 'branch' : 'branch-old',
                 steps: branch.steps,
                 numbers: branch.losses,
-                beside: [...line.losses, ...branches.flatMap(({ losses }) => losses)],
+                beside: losses,
                 title: branchText(branch)
-              }))
+              })),
+              ...(other === null
+                ? []
+                : [
+                    {
+                      look: 'other',
+                      steps: other.steps,
+                      numbers: other.losses,
+                      beside: losses,
+                      title: recording.sides.before
+                    }
+                  ])
             ]}
             last={line.count}
             at={shown}
@@ -133,7 +151,7 @@ export class RunStrip extends Player {
               {' · norms only'}
             </span>
           )}
-          {shown === null && line.kept > 1 && (
+          {shown === null && newest === undefined && line.kept > 1 && (
             <span
               className="workbench-Quiet"
               title="Steps that can be shown whole again, and the memory of their inputs"

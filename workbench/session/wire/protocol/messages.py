@@ -88,6 +88,14 @@ class ExpressionData(TypedDict):
     message: fields.Text
 
 
+class DifferenceData(TypedDict):
+    """A node that has another op in another program, or none."""
+
+    node: fields.Node
+    #: The name of the node there; "nothing" for none.
+    other: fields.Text
+
+
 class MomentData(TypedDict):
     """A run of the past, or another session, as changes of the picture.
 
@@ -102,6 +110,8 @@ class MomentData(TypedDict):
     #: Whether the session can be asked about the run, as about the present: its inputs
     #: are kept. Of others the norms are.
     whole: Annotated[bool, fields.Meta(default=True)]
+    #: What differs, where another session has another program.
+    differing: Annotated[list[DifferenceData], fields.Meta(default=[])]
 
 
 class PeerData(TypedDict):
