@@ -35,6 +35,7 @@ LOOSER = {
     "ravel_multi_index", "sort axis", "x[x > 0]",
     "linalg.inv upper", "linalg.solve diagonal", "rotation euler", "rotation matrix",
     "map_coordinates constant", "rotate", "zoom",
+    "hilbert", "resample", "resample_poly", "welch", "stft",
 }  # fmt: skip
 
 
