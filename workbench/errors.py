@@ -20,6 +20,7 @@ WorkbenchError
 ├── RewriteError            (ValueError)   a rewrite rule that is wrong
 ├── ConvergenceError        (RuntimeError) a solver that did not converge
 ├── GradientError           (ArithmeticError)  a check found a wrong gradient
+├── LoopStoppedError        (RuntimeError) a condition of Session.stop_when holds
 ├── SnapshotError           (ValueError)   saved data that cannot be read
 ├── RegistrationError       (ValueError)   a gradient that cannot be registered
 ├── KernelError             (RuntimeError) native source that cannot be built
@@ -62,6 +63,7 @@ __all__ = [
     "GradientError",
     "GradientLostError",
     "KernelError",
+    "LoopStoppedError",
     "MatrixError",
     "MatrixShapeError",
     "MissingInputError",
@@ -214,6 +216,10 @@ class GradientError(WorkbenchError, ArithmeticError):
         self.arg, self.err_pos = arg, err_pos
         self.abs_err, self.rel_err = abs_err, rel_err
         self.abs_tol, self.rel_tol = abs_tol, rel_tol
+
+
+class LoopStoppedError(WorkbenchError, RuntimeError):
+    """A condition of ``Session.stop_when`` holds: the loop of runs ends at this run."""
 
 
 class SnapshotError(WorkbenchError, ValueError):

@@ -74,6 +74,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
         height: settings.current.height,
         makeDrawer: host => new Drawer(host, figureMaker(rendermime)),
         loadPage,
+        typeset:
+          rendermime.latexTypesetter &&
+          (node => void rendermime.latexTypesetter?.typeset(node)),
         reveal:
           notebooks &&
           ((picture, graph, node) =>

@@ -221,10 +221,10 @@ def test_two_transforms_of_each_program(number: int, rng: np.random.Generator) -
 
 @pytest.mark.long
 @parametrize_chunks("number", samples(MANY))
-def test_all_transforms_of_each_program(number: int, rng: np.random.Generator) -> None:
+def test_six_transforms_of_each_program(number: int, rng: np.random.Generator) -> None:
     program = draw_program(rng, [*CONTENTS][number % len(CONTENTS)])
-    for transform in TRANSFORMS:
-        assert_agree(program, transform)
+    for transform in rng.choice([*TRANSFORMS], 6, replace=False):
+        assert_agree(program, str(transform))
 
 
 @parametrize_chunks("number", samples(30))

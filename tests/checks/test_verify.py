@@ -451,3 +451,16 @@ def test_what_differences_cannot_tell_is_refused_in_words() -> None:
         check_grads(lambda x: np.sum(x * draws.random(3)), np.ones(3))
     report = check_grads(lambda x: np.sum(np.abs(x)), np.zeros(3))
     assert "every entry lies at a kink" in report.summary()
+
+
+def test_outputs_without_entries_are_checked() -> None:
+    report = wb.check_grads(
+        lambda x: np.linspace(x, 2 * x, 0), 1.2, order=2, modes=("fwd", "rev")
+    )
+    assert report.ok
+
+
+def test_complex_outputs_of_an_argument_with_many_entries() -> None:
+    """Their weighted sum is differentiated along one direction of all entries."""
+    x = np.linspace(-1, 1, 125).reshape(5, 5, 5)
+    wb.check_grads(lambda x: np.fft.fftn(x, s=(5, 3), axes=(0, 1)), x)

@@ -52,6 +52,11 @@ NAMES = {
     to_one_hot topk topk_and_argtopk trace transpose tri tri_gamma tril triu
     true_div trunc uint_dtypes unbroadcast unique unravel_index var verify_grad
     vertical_stack where xor zeros zeros_like
+    Alloc All Any ARange Argmax BartlettOp CAReduce CumOp CumprodOp CumsumOp DiffOp
+    DimShuffle Dot Elemwise Eye FillDiagonal FillDiagonalOffset Join MakeVector Max
+    MaxAndArgmax Min MulWithoutZeros mul_without_zeros RepeatOp Reshape
+    ScalarFromTensor scalar_from_tensor SearchsortedOp Shape_i Split SqueezeOp
+    TensorFromScalar tensor_from_scalar Unique
     """,
     "theano.tensor.nnet": """
     abstract_conv batch_normalization batch_normalization_test
@@ -81,6 +86,7 @@ NAMES = {
     DisconnectedType format_as grad grad_clip grad_not_implemented grad_scale
     grad_undefined GradientError GradUndefinedError hessian jacobian Lop NullType
     NullTypeGradError numeric_grad Rop subgraph_grad verify_grad zero_grad
+    grad_sources_inputs io_connection_pattern
     """,
     "theano.compile": """
     as_op DebugMode FAST_COMPILE FAST_RUN Function function get_default_mode
@@ -89,7 +95,7 @@ NAMES = {
     """,
     "theano.gof": """
     ancestors Apply Constant get_test_value inputs io_toposort list_of_nodes
-    MissingInputError NullType Op PureOp Type Variable variables
+    MissingInputError NullType Op ops orphans PureOp Type Variable variables
     """,
     "theano.scan_module": """
     foldl foldr map reduce scan until

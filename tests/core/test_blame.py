@@ -36,28 +36,28 @@ scipy = SimpleNamespace(**vars(scipy))
 X = np.array([0.5, 1.5, 2.5])
 
 
-def incomplete(a: Any) -> Any:
-    y = scipy.special.gammainc(a, 2.0)
+def by_order(a: Any) -> Any:
+    y = scipy.special.jv(a, 2.0)
     return np.sum(y * y)
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda: wb.grad(incomplete)(X),
-        lambda: wb.jvp(incomplete, (X,), (X,)),
-        lambda: wb.jacobian(incomplete)(X),
-        lambda: wb.hessian(incomplete)(X),
-        lambda: wb.vmap(wb.grad(incomplete))(X[None]),
-        lambda: wb.grad(lambda a: wb.grad(incomplete)(a) @ a)(X),
-        lambda: wb.grad(incomplete, overrides=[wb.override("sum", vjp="d")])(X),
+        lambda: wb.grad(by_order)(X),
+        lambda: wb.jvp(by_order, (X,), (X,)),
+        lambda: wb.jacobian(by_order)(X),
+        lambda: wb.hessian(by_order)(X),
+        lambda: wb.vmap(wb.grad(by_order))(X[None]),
+        lambda: wb.grad(lambda a: wb.grad(by_order)(a) @ a)(X),
+        lambda: wb.grad(by_order, overrides=[wb.override("sum", vjp="d")])(X),
     ],
 )
 def test_a_rule_that_fails_tells_the_line_of_its_op(ask: Callable[[], Any]) -> None:
     with pytest.raises(NotDifferentiableError) as error:
         ask()
     text = str(error.value)
-    assert "gammainc float64[3]" in text
+    assert "jv float64[3]" in text
     assert len(re.findall(r"\(at test_blame\.py:\d+: y = scipy\.", text)) == 1
 
 

@@ -135,11 +135,11 @@ SOLVERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "leastsq": (
         lambda a: scipy.optimize.leastsq(cube(a), [1.0])[0][0],
-        "minimize(f, x0).x of the sum f of the squared residuals",
+        "workbench.scipy.optimize.least_squares(residuals, x0).x",
     ),
     "curve_fit": (
         lambda a: scipy.optimize.curve_fit(lambda x, b: b * x * a, X, X)[0][0],
-        "workbench.scipy.optimize.minimize",
+        "workbench.scipy.optimize.least_squares",
     ),
     "toms748": (
         lambda a: scipy.optimize.toms748(cube(a), 0, 2),
@@ -175,7 +175,7 @@ SOLVERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     },
     "dblquad": (
         lambda a: scipy.integrate.dblquad(lambda u, v: a * u * v, 0, 1, 0, 1)[0],
-        "workbench.scipy.integrate.quad",
+        "workbench.scipy.integrate.dblquad",
     ),
     "solve_bvp": (
         lambda a: scipy.integrate.solve_bvp(

@@ -59,8 +59,34 @@ def test_arrays_of_tensors(name: str, f: Callable[[Any], Any]) -> None:
 
 def test_means_of_lists_as_functions_and_methods() -> None:
     for f in (lambda x: np.mean([*x]), lambda x: np.array([*x]).mean()):
+        np.testing.assert_allclose(wb.grad(f)(X), np.full(3, 1 / 3), rtol=1e-15)
+    for f in (lambda x: np.mean(list(x)), lambda x: np.array(list(x)).mean()):
         with pytest.raises(GradientLostError, match=r"np\.mean of a list or array"):
             wb.grad(f)(X)
+
+
+READERS = {
+    "mean": "np.mean([x[0], x[1] * x[2]])",
+    "std": "np.std([x[0], x[1] * x[2], 2.0])",
+    "var": "np.var([[x[0], x[1]], [x[2], 1.0]], axis=0)",
+    "median": "np.median([x[0], x[1] * x[2], x[1]])",
+    "quantile": "np.quantile([v * v for v in x], 0.3)",
+    "percentile": "np.percentile([x[0], x[1], x[2]], 60)",
+    "average": "np.average([x[0], x[1] * x[2]], weights=[1.0, 3.0])",
+    "cov": "np.cov([[x[0], x[1], 1.0], [x[2], 0.3, x[0]]])",
+    "gradient": "np.gradient([x[0], x[1] * x[2], x[2]])",
+    "nanmean": "np.nanmean([x[0], np.nan, x[1]])",
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_lists_where_numpy_reads_one_array(name: str) -> None:
+    space: dict[str, Any] = {"np": np}
+    exec(f"def f(x): return np.sum({READERS[name]} ** 2)", space)
+    f = space["f"]
+    step = 1e-6
+    truth = [(f(X + step * e) - f(X - step * e)) / (2 * step) for e in np.eye(3)]
+    np.testing.assert_allclose(wb.grad(f)(X), truth, rtol=1e-7, atol=1e-8)
 
 
 def fill(out: Any, index: Any, value: Any) -> Any:

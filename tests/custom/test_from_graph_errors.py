@@ -77,12 +77,12 @@ def test_outputs_that_are_none() -> None:
         wb.OpFromGraph([x], [x * 2, 3.0])
 
 
-def test_a_random_draw_inside() -> None:
+def test_a_random_draw_inside_that_depends_on_an_input() -> None:
     """Its gradient would draw anew, and belong to other noise than the value."""
-    x = wb.scalar("x")
+    x = wb.vector("x")
     stream = wb.random.stream(3)
-    with pytest.raises(UsageError, match="a random draw is inside"):
-        wb.OpFromGraph([x], x * stream.normal(size=2))
+    with pytest.raises(UsageError, match=r"a random draw inside.* depends on an input"):
+        wb.OpFromGraph([x], x * stream.normal(size=x.shape))
 
 
 def test_a_name_that_another_op_has() -> None:

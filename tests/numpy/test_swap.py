@@ -404,7 +404,7 @@ def test_random_programs_of_plain_arrays(rng: np.random.Generator) -> None:
 
 @pytest.mark.long
 def test_many_random_programs_of_plain_arrays(rng: np.random.Generator) -> None:
-    check_random(3000, rng)
+    check_random(1000, rng)
 
 
 def test_debuggers_and_inspect_find_what_they_look_for() -> None:

@@ -81,7 +81,7 @@ def test_how_it_lies_in_memory(sample: Sample, rng: np.random.Generator) -> None
 #: nobody misses it.
 NEEDS_ENTRIES = (
     "compress", "convolve_nd", "cov ", "insert slice", "linalg.", "lstsq limit",
-    "nanpercentile", "pinv ", "polymul", "take axis",
+    "nanpercentile", "pinv ", "polymul", "take axis", "wishart",
 )  # fmt: skip
 
 #: Families of vectors, where SciPy drops the axis of one entry; a line needs two.

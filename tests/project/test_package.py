@@ -39,9 +39,10 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     modules = {name for name in names if name.startswith("workbench/")}
     source = environments.ROOT / "workbench"
     headers = source / "ops" / "special" / "include"  # for the compiler of a GPU
+    kernels = source / "compat" / "tensorflow"  # a header for a user's own compiler
     expected = {
         str(file.relative_to(environments.ROOT))
-        for file in [*source.rglob("*.py"), *headers.iterdir()]
+        for file in [*source.rglob("*.py"), *headers.iterdir(), *kernels.glob("*.h")]
     }
     assert modules == expected | {"workbench/py.typed", "workbench/session/page.html"}
 

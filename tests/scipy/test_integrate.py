@@ -15,11 +15,15 @@ from workbench.core import tree
 from workbench.errors import ConvergenceError, ShapeError, UsageError
 from workbench.scipy.integrate import (
     cumulative_trapezoid,
+    dblquad,
     initial,
+    nquad,
     odeint,
     quad,
+    quad_vec,
     simpson,
     solve_ivp,
+    tplquad,
     trapezoid,
 )
 
@@ -559,3 +563,65 @@ def test_samples_and_places_must_match() -> None:
         trapezoid(np.ones(3), np.ones(4))
     with pytest.raises(UsageError, match="initial=2"):
         cumulative_trapezoid(np.ones(3), initial=2)
+
+
+# Several variables, and arrays of functions
+
+REGIONS: dict[str, tuple[Any, Any]] = {
+    # The area of an ellipse is pi a b
+    "ellipse": (
+        lambda a, b: dblquad(
+            lambda y, x: 1.0,
+            -a,
+            a,
+            lambda x: -b * np.sqrt(1 - x * x / (a * a)),
+            lambda x: b * np.sqrt(1 - x * x / (a * a)),
+        )[0],
+        lambda a, b: np.pi * a * b,
+    ),
+    "rectangle": (
+        lambda a, b: dblquad(lambda y, x, c: c * x * y, 0, a, 0, b, (2.0,))[0],
+        lambda a, b: a**2 * b**2 / 2,
+    ),
+    "box": (
+        lambda a, b: tplquad(
+            lambda z, y, x: a * x * y * z, 0, 1, 0, b, 0, lambda x, y: y
+        )[0],
+        lambda a, b: a * b**4 / 16,
+    ),
+    "exponentials": (
+        lambda a, b: nquad(
+            lambda x, y: np.exp(-a * x - b * y), [(0, np.inf), (0, np.inf)]
+        )[0],
+        lambda a, b: 1 / (a * b),
+    ),
+    "vector": (
+        lambda a, b: (
+            quad_vec(lambda x: np.stack([x**a, a * x**b]), 0, b)[0]
+            @ np.array([1.0, 2.0])
+        ),
+        lambda a, b: b ** (a + 1) / (a + 1) + 2 * a * b ** (b + 1) / (b + 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_integrals_over_several_variables(name: str) -> None:
+    f, truth = REGIONS[name]
+    at = (1.5, 2.5)
+    np.testing.assert_allclose(f(*at), truth(*at), rtol=1e-7)
+    both = (0, 1)
+    np.testing.assert_allclose(
+        wb.grad(f, both)(*at) if name != "ellipse" else wb.grad(f, 1)(*at),
+        wb.grad(truth, both)(*at) if name != "ellipse" else np.pi * 1.5,
+        rtol=1e-6,
+    )
+    if name in ("rectangle", "exponentials"):
+        second = wb.grad(wb.grad(f, 0), 1)(*at)
+        right = wb.grad(wb.grad(truth, 0), 1)(*at)
+        np.testing.assert_allclose(second, right, rtol=1e-6)
+
+
+def test_settings_of_several_variables_that_are_refused() -> None:
+    with pytest.raises(UsageError, match="one dict of settings"):
+        wb.grad(lambda a: nquad(lambda x, y: a, [(0, 1)] * 2, opts=[{}, {}])[0])(1.0)

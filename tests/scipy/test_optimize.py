@@ -10,13 +10,20 @@ import pytest
 from scipy import optimize
 
 import workbench as wb
-from workbench.errors import ConvergenceError, MatrixError, UsageError
+from workbench.errors import (
+    ConvergenceError,
+    MatrixError,
+    NotDifferentiableError,
+    UsageError,
+)
 from workbench.scipy.optimize import (
     bisect,
     brenth,
     brentq,
     fixed_point,
+    least_squares,
     minimize,
+    minimize_scalar,
     ridder,
     root,
     root_scalar,
@@ -47,6 +54,15 @@ VECTORS: dict[str, Callable[[Any], Any]] = {
         ).x
     ),
 }
+VECTORS |= {
+    f"least squares, {loss}": lambda a, loss=loss: (
+        least_squares(
+            lambda x, a: x**3 - a, np.ones(2), loss=loss, args=(a,), gtol=1e-14,
+            ftol=1e-15, xtol=1e-15, bounds=(0, np.inf),
+        ).x
+    )
+    for loss in ("linear", "soft_l1", "huber", "cauchy", "arctan")
+}  # fmt: skip
 SCALARS: dict[str, Callable[[Any], Any]] = {
     "bracket": lambda a: root_scalar(lambda x: x**3 - a, bracket=(0, 9)).root,
     "bracket of a": lambda a: root_scalar(lambda x: x**3 - a, bracket=(0, a)).root,
@@ -61,6 +77,10 @@ SCALARS: dict[str, Callable[[Any], Any]] = {
         lambda x: x**3 - a, x0=1.5, fprime=True and (lambda x: 3 * x**2),
         fprime2=lambda x: 6 * x, method="halley",
     ).root,
+    "minimize_scalar": lambda a: minimize_scalar(lambda x: x**4 / 4 - a * x).x,
+    "bounded": lambda a: minimize_scalar(
+        lambda x, a: x**4 / 4 - a * x, bounds=(1, 9), args=(a,), method="bounded"
+    ).x,
     "brentq": lambda a: brentq(lambda x, a: x**3 - a, 0, 9, (a,)),
     "brenth": lambda a: brenth(lambda x: x**3 - a, 0, 9),
     "bisect": lambda a: bisect(lambda x: x**3 - a, 0, 9),
@@ -98,6 +118,123 @@ def test_the_value_of_a_minimum() -> None:
     np.testing.assert_allclose(lowest(A), -A @ np.linalg.solve(Q, A) / 2, rtol=1e-9)
     np.testing.assert_allclose(wb.grad(lowest)(A), -np.linalg.solve(Q, A), rtol=1e-7)
     np.testing.assert_allclose(wb.hessian(lowest)(A), -np.linalg.inv(Q), rtol=1e-7)
+
+
+def test_a_fit_by_least_squares_follows_its_data_and_its_bounds() -> None:
+    t = np.linspace(0, 1, 6)
+    y = 2 * np.exp(-0.7 * t) + 0.1 * np.cos(9 * t)
+
+    def fit(y: Any, **more: Any) -> Any:
+        tight = {"ftol": 1e-15, "xtol": 1e-15, "gtol": 1e-15}
+        return least_squares(
+            lambda p: p[0] * np.exp(p[1] * t) - y, [1.0, -1.5], **tight, **more
+        ).x
+
+    c, k = fit(y)
+    basis = np.exp(k * t)
+    J, rest = np.stack([basis, c * t * basis], axis=1), c * basis - y
+    mixed, last = rest @ (t * basis), rest @ (c * t * t * basis)
+    hessian = J.T @ J + np.array([[0, mixed], [mixed, last]])
+    truth = np.linalg.solve(hessian, J.T)
+    np.testing.assert_allclose(wb.jacobian(fit)(y), truth, rtol=1e-7)
+    held = wb.jacobian(lambda top: fit(y, bounds=(-np.inf, top)))(np.array([9, -0.9]))
+    np.testing.assert_allclose(held[1], [0, 1], atol=1e-7)
+    basis = np.exp(-0.9 * t)  # p[0] is y·b / b·b, with b = exp(p[1] t)
+    slope = (
+        y @ (t * basis) / (basis @ basis)
+        - 2 * (y @ basis) * (basis @ (t * basis)) / (basis @ basis) ** 2
+    )
+    np.testing.assert_allclose(held[0], [0, slope], rtol=1e-6, atol=1e-7)
+
+
+def test_a_minimum_in_one_number_at_its_bound() -> None:
+    def f(b: Any) -> Any:
+        found = minimize_scalar(lambda x: (x - 3) ** 2, bounds=(0, b), method="bounded")
+        return found.fun
+
+    np.testing.assert_allclose(f(2.0), 1.0, rtol=1e-4)
+    np.testing.assert_allclose(wb.grad(f)(2.0), -2.0)
+    np.testing.assert_allclose(wb.grad(wb.grad(f))(2.0), 2.0)
+    assert wb.grad(f)(5.0) == 0
+    with pytest.raises(NotDifferentiableError, match=r"minimize_scalar.*bound of x"):
+        wb.grad(f)(3.0)
+    with pytest.raises(UsageError, match="There are linear, soft_l1"):
+        wb.grad(lambda a: least_squares(lambda x: x - a, [1.0], loss="own").cost)(1.0)
+
+
+#: Nearest points of sets, which have closed forms, with a, or with it as a size.
+NEAREST: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "box": (
+        lambda a: nearest(a, bounds=[(0, 2.5), (None, 2.5)]),
+        lambda a: np.minimum(a, 2.5),
+    ),
+    "box that moves": (
+        lambda a: nearest(5 * A, bounds=optimize.Bounds(-np.inf, a)),
+        lambda a: a * 1,
+    ),
+    "sphere": (
+        lambda a: nearest(a, constraints={"type": "eq", "fun": lambda x: x @ x - 1}),
+        lambda a: a / np.sqrt(a @ a),
+    ),
+    "ball, and a slack one": (
+        lambda a: nearest(
+            9 * A,
+            constraints=[
+                {"type": "ineq", "fun": lambda x, r: r @ r - x @ x, "args": (a,)},
+                {"type": "ineq", "fun": lambda x: 99 - x},
+            ],
+        ),
+        lambda a: A * np.sqrt((a @ a) / (A @ A)),
+    ),
+    "line in a box": (
+        lambda a: nearest(
+            a,
+            constraints=optimize.LinearConstraint([[1.0, 2.0]], 3.0, 3.0),
+            bounds=[(0, None), (0, 2)],
+        ),
+        lambda a: a - np.array([1.0, 2.0]) * (a[0] + 2 * a[1] - 3) / 5,
+    ),
+    "shell": (
+        lambda a: nearest(
+            a / 9,
+            constraints=optimize.NonlinearConstraint(lambda x: x @ x, a[0], 9.0),
+        ),
+        lambda a: a / np.sqrt(a @ a) * np.sqrt(a[0]),
+    ),
+}
+
+
+def nearest(a: Any, **settings: Any) -> Any:
+    start = np.array([0.4, 0.5])
+    return minimize(lambda x: np.sum((x - a) ** 2), start, tol=1e-14, **settings).x
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("name", NEAREST)
+def test_minima_within_limits(name: str, transform: str) -> None:
+    f, truth = NEAREST[name]
+    a = np.array([1.3, 1.1]) if name == "line in a box" else A
+    if name == "line in a box" and transform == "batch":
+        return  # twice as far the box holds
+    made, right = TRANSFORMS[transform](f, a), TRANSFORMS[transform](truth, a)
+    np.testing.assert_allclose(made, right, rtol=1e-6, atol=1e-6)
+
+
+def test_limits_that_hold_without_force_are_named() -> None:
+    def at(b: float, **limits: Any) -> None:
+        wb.grad(lambda b: minimize(lambda x: (x[0] - b) ** 2, [0.5], **limits).fun)(b)
+
+    with pytest.raises(
+        NotDifferentiableError, match=r"bound of x\[0\] holds"
+    ) as caught:
+        at(1.0, bounds=[(0, 1)])
+    assert "test_optimize.py" in str(caught.value)
+    with pytest.raises(NotDifferentiableError, match=r"constraint\[0\] holds"):
+        at(1.0, constraints={"type": "ineq", "fun": lambda x: 1 - x})
+    at(1.001, bounds=[(0, 1)])
+    twice = [{"type": "eq", "fun": lambda x: x - 1}] * 2
+    with pytest.raises((MatrixError, ConvergenceError), match="minimize"):
+        at(2.0, constraints=twice)
 
 
 def test_outside_derivatives_it_is_scipys() -> None:
@@ -151,8 +288,8 @@ def test_what_did_not_arrive_and_what_is_refused() -> None:
         traced(lambda a: bisect(lambda x: x - a / 3, 0, 9, maxiter=3))
     with pytest.raises(MatrixError, match=r"minimize: .* singular"):
         traced(lambda a: minimize(lambda x: a * (x[0] - x[1]) ** 2, np.ones(2)).x)
-    with pytest.raises(UsageError, match=r"minimize\(..., bounds=...\)"):
-        traced(lambda a: minimize(lambda x: a * x @ x, A, bounds=[(0, 1)] * 2).x)
+    with pytest.raises(UsageError, match=r"minimize\(..., callback=...\)"):
+        traced(lambda a: minimize(lambda x: a * x @ x, A, callback=print).x)
     with pytest.raises(UsageError, match=r"root\(..., jac=...\)"):
         traced(lambda a: root(lambda x: x - a, np.ones(1), jac=lambda x: 1).x)
     with pytest.raises(UsageError, match="give a bracket or x0"):

@@ -19,6 +19,7 @@ from workbench.autodiff.reverse import Origin
 from workbench.autodiff.steps import parts_among
 from workbench.core import blame, deferred, dims, source, tree, types, walk
 from workbench.core.op import declare
+from workbench.core.schedule import compute_node
 from workbench.core.tensor import (
     IDENTITY,
     NO_PARAMS,
@@ -304,7 +305,7 @@ def _fold_constant(node: Tensor) -> bool:
     if any(x is None for x in values):
         return False
     node.args = values
-    node._value = node.op.compute(*values, **node.params)
+    node._value = compute_node(node, values)
     return True
 
 

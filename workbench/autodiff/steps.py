@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Literal, NamedTuple, Protocol
 
 from workbench.core import blame, deferred, hooks, traces, types, walk
-from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
 from workbench.core.memory import replace_handles
 from workbench.core.op import SINGULAR, Op
@@ -198,7 +197,7 @@ def inner_nodes(
     seen: set[int] = set()
     while stack:
         node = stack.pop()
-        if node.op.graphs is None and not isinstance(node.op, DeferredOp):
+        if node.op.graphs is None:
             continue
         if node.origin is not None and node.op.maker is not None:
             continue  # an op of the user's in a rule: none of the program
@@ -283,6 +282,19 @@ def plan_steps(
             varying.add(serial)
         steps.append((node, mask))
     return steps
+
+
+def find_connections(
+    inputs: Sequence[Tensor], outputs: Sequence[Any]
+) -> list[list[bool]]:
+    """Return for each input and output whether the output's derivative reaches it."""
+    columns = []
+    for y in outputs:
+        reached = {y.serial} if isinstance(y, Tensor) else set()
+        for node, mask in plan_steps([y], inputs):
+            reached |= {x.serial for i, x in enumerate(node.inputs) if mask >> i & 1}
+        columns.append([x.serial in reached for x in inputs])
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _find_nodes(

@@ -19,12 +19,7 @@ import numpy as np
 
 from workbench.autodiff.deferred import is_single
 from workbench.core import dims, spelling
-from workbench.core.deferred import (
-    DeferredOp,
-    OperandLength,
-    base_op,
-    operand_shape,
-)
+from workbench.core.deferred import OperandLength, operand_shape, unwrap_deferred
 from workbench.core.dims import Dim, has_dim, is_same_shape
 from workbench.core.graph import Graph
 from workbench.core.op import Lowering, Op
@@ -258,7 +253,7 @@ class Lines:
         #: spelling for a plain call.
         self.templates: dict[int, tuple[str, dict[str, Any]]] = {}
         for node in nodes:
-            op = base_op(node)
+            op = node.op.base
             template, _ = self.templates[node.serial] = template_of(node, op)
             module.add_libraries(template)
             helper = op.helper
@@ -352,7 +347,7 @@ class Lines:
 
     def expression(self, node: Tensor) -> spelling.Expression:
         """Return the code of a node, of its operands' code."""
-        op = base_op(node)
+        op = node.op.base
         operands = [self.operand(x) for x in self.simplify_operands(node)]
         brought = self.module.brought.get(node.serial)
         if brought is not None:
@@ -361,10 +356,10 @@ class Lines:
             return spelling.Expression(code, spelling.ATOM)
         template, named = self.templates[node.serial]
         settings = node.params | named
-        if isinstance(node.op, DeferredOp):
+        if op is not node.op:
             length = partial(self.length, node)
             settings = spell_lengths(node, settings, self.shape, length)
-            operands = operands[: node.op.count]
+            operands = operands[: len(unwrap_deferred(node)[1])]
         if (op is ITEM and is_single(node.inputs[0])) or (
             op.ufunc is np.power and operands[1].code == "1"
         ):
@@ -394,7 +389,7 @@ class Lines:
         It is in arithmetic beside an operand of its dtype and of the result's shape.
         """
         inputs = node.inputs
-        if base_op(node).ufunc not in ARITHMETIC or len(inputs) != 2 or node.params:
+        if node.op.base.ufunc not in ARITHMETIC or len(inputs) != 2 or node.params:
             return inputs
         for i, x in enumerate(inputs):
             c = (

@@ -31,6 +31,7 @@ from workbench.checks.check_rule import (
 )
 from workbench.checks.isolated_node import IsolatedNode
 from workbench.core import types
+from workbench.core.schedule import compute_node
 from workbench.core.tensor import Tensor, make_leaf
 
 Array = np.ndarray[Any, Any]
@@ -153,7 +154,7 @@ def stack_nodes(nodes: Sequence[Tensor]) -> Tensor:
         rows = rows.reshape((len(nodes), *(1,) * (rank - v.ndim), *v.shape))
         inputs.append(make_leaf(rows) if isinstance(x, Tensor) else rows)
     args = tuple([x._value if isinstance(x, Tensor) else x for x in inputs])
-    value = first.op.compute(*args, **first.params)
+    value = compute_node(first, args)
     return Tensor(first.op, tuple(inputs), args, first.params, value)
 
 

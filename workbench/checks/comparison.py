@@ -367,7 +367,7 @@ class Check:
                 truth = self.weigh_entry(flat, arrays, i, k, found, weights, real)
                 got = np.asarray(gradients[i]).flat[k]
                 made.append((row, self.judge_entry(row, k, got, truth, noise[i])))
-            if "fwd" in self.modes:
+            if "fwd" in self.modes and weights.size:  # of no entries, none is worst
                 row = rows[i, "fwd"]
                 pushed = self.push_entry(row, derivative, i, k, arrays[i], found)
                 made.append((row, pushed))

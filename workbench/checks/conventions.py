@@ -17,6 +17,7 @@ from workbench.autodiff.roots import find_roots
 from workbench.autodiff.steps import plan_steps
 from workbench.core import blame, walk
 from workbench.core.graph import Graph
+from workbench.core.schedule import compute_node
 from workbench.core.tensor import ON_HOST, MaskedTensor, Tensor
 from workbench.core.trace import record
 
@@ -96,7 +97,7 @@ def _find_moved(node: Tensor, wrt: Sequence[Tensor]) -> Any:
             np.zeros_like(v) if t is None else t
             for t, v in zip(moved, node.args, strict=True)
         ]
-        length = node.op.compute(*given, **node.params)
+        length = compute_node(node, given)
     zero = np.equal(node._value, 0)
     root = node.op.root
     assert root is not None

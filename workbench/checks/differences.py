@@ -320,7 +320,9 @@ def _truncation(line: Line, exact: Array, scale: float, known: bool) -> Array | 
     twice the size tells it, which is made only where an entry is so small.
     """
     size = np.abs(exact)
-    if not np.any((size > 0) & (size < FAINT * max(1.0, float(np.max(size))))):
+    if not size.size or not np.any(
+        (size > 0) & (size < FAINT * max(1.0, float(np.max(size))))
+    ):
         return 0.0
     wide = _complex_step(line, exact, scale, known, 2 * EXACT_STEP)
     return 0.0 if wide is None else np.nan_to_num(np.abs(wide - exact))

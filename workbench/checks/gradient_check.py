@@ -402,7 +402,7 @@ def _compare_sampled(check: Check, f: Callable[..., Any], values: list[Any]) -> 
         def number(*moved: Any) -> Any:
             leaves = tree.flatten(f(*moved))[0]
             pairs = zip(weights, leaves, strict=True)
-            total = sum(np.sum(w * np.asarray(y)) for w, y in pairs)
+            total = sum(np.sum(np.multiply(w, y)) for w, y in pairs)
             return np.real(total)
 
         y, pullback = vjp(number, *values)

@@ -46,6 +46,7 @@ from workbench.checks.report import (
 )
 from workbench.core import blame, types, walk
 from workbench.core.formatting import format_number
+from workbench.core.schedule import compute_node
 from workbench.core.tensor import IDENTITY, Tensor, make_leaf
 from workbench.errors import (
     GradNotImplementedError,
@@ -119,7 +120,7 @@ def _run_body(
             new.get(x.serial, x) if isinstance(x, Tensor) else x for x in node.inputs
         )
         args = tuple(x._value if isinstance(x, Tensor) else x for x in inputs)
-        value = node.op.compute(*args, **node.params)
+        value = compute_node(node, args)
         new[node.serial] = walk.copy_node(node, inputs, args, value)
         made.append((node, new[node.serial]))
     outputs = [

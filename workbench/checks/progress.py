@@ -83,6 +83,8 @@ class ProgressMeter:
         How many pieces there are.
     budget
         The seconds that the check may take; None: no limit.
+    verb
+        What is done to the pieces, as the line of progress says it.
 
     Attributes
     ----------
@@ -118,6 +120,7 @@ class ProgressMeter:
         progress: Progress | None,
         total: int = 0,
         budget: float | None = None,
+        verb: str = "checked",
     ) -> None:
         if budget is not None and not (_is_number(budget) and budget > 0):
             raise UsageError(
@@ -126,6 +129,7 @@ class ProgressMeter:
             )
         self.progress = progress
         self.budget = budget
+        self.verb = verb
         self.total = total
         self.done = 0
         self.stopped = False
@@ -268,7 +272,7 @@ class ProgressMeter:
         """Return the progress as text: ``checked 120 of 1000, 7 s left``."""
         left = self.seconds_left
         rest = "" if left is None else f", {left:.0f} s left"
-        return f"checked {self.done} of {self.total}{rest}"
+        return f"{self.verb} {self.done} of {self.total}{rest}"
 
     def write(self, text: str) -> None:
         """Overwrite the last line."""

@@ -183,18 +183,15 @@ OTHERS = {
     ),
     "root_scalar(f, x0=...).root": "scipy.optimize newton toms748",
     "minimize(f, x0).x": (
-        "scipy.optimize minimize_scalar fmin fmin_bfgs fmin_cg fmin_ncg fmin_powell"
+        "scipy.optimize fmin fmin_bfgs fmin_cg fmin_ncg fmin_powell"
         " fmin_l_bfgs_b fmin_tnc fmin_cobyla fmin_slsqp"
     ),
-    "minimize(f, x0).x of the sum f of the squared residuals": (
-        "scipy.optimize leastsq least_squares curve_fit"
-    ),
+    "least_squares(residuals, x0).x": "scipy.optimize leastsq curve_fit",
     "solve_ivp(f, t_span, y0)": (
         "scipy.integrate ode complex_ode RK23 RK45 DOP853 Radau BDF LSODA"
     ),
     "quad(f, a, b), one inside another for more axes": (
-        "scipy.integrate dblquad tplquad nquad quad_vec fixed_quad tanhsinh qmc_quad"
-        " cubature nsum"
+        "scipy.integrate fixed_quad tanhsinh qmc_quad cubature nsum"
     ),
     "simpson(y, x)": "scipy.integrate romb",
     "cumulative_trapezoid(y, x)": "scipy.integrate cumulative_simpson",

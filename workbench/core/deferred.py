@@ -6,7 +6,8 @@ operand 1": it follows the operands into every copy of the program, on symbols, 
 or arrays.
 Where no operand has the length, a Tensor that has it becomes a further operand, so
 each walk over a program sees that the node needs it. Rules get the op's own operands
-and settings, with `Dim`s or numbers in place of these.
+and settings, with `Dim`s or numbers in place of these. Who reads a node asks any op
+alike: `Op.base` is the op whose rules these are, `Op.measure_lengths` gives the rest.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class DeferredOp(Op):
     """An op on ``count`` operands, with settings that name places of its operands."""
 
     __slots__ = ("base", "count")
+    base: Op
 
     def __init__(self, base: Op, count: int) -> None:
         super().__init__(base.name)
@@ -83,10 +85,7 @@ class DeferredOp(Op):
     def measure_lengths(
         self, inputs: Sequence[Any], params: Params, batched: Sequence[bool] = ()
     ) -> tuple[Op, tuple[Any, ...], Params]:
-        """Return the op, its own operands, and settings with lengths for places.
-
-        Operands that are ``batched`` have one axis more, in front.
-        """
+        """Return the base, its own operands, and settings with lengths for places."""
 
         def length(atom: Atom) -> Any:
             if isinstance(atom, OperandLength):
@@ -208,16 +207,12 @@ def _note_places(places: dict[Any, OperandLength], x: Any, position: int) -> Non
             places.setdefault(n.key, OperandLength(position, axis))
 
 
-def base_op(node: Any) -> Op:
-    """Return the op of a node, the base op if its settings hold measured lengths."""
-    return node.op.base if type(node.op) is DeferredOp else node.op
-
-
 def unwrap_deferred(node: Any) -> tuple[Op, tuple[Any, ...], Params]:
     """Return the op, own operands and settings of any node, with lengths for places."""
-    if type(node.op) is not DeferredOp:
-        return node.op, node.inputs, node.params
-    return node.op.measure_lengths(node.inputs, node.params)
+    made: tuple[Op, tuple[Any, ...], Params] = node.op.measure_lengths(
+        node.inputs, node.params
+    )
+    return made
 
 
 def fill_own_lengths(node: Any, spec: Specs) -> Any:

@@ -166,7 +166,7 @@ show: Hook[[Any, Any], Any] = Hook(
     "workbench.jupyter",
 )
 #: Set by `session.html`; called by a session that is to be written into a file.
-write_page: Hook[[Any], str] = Hook(
+write_page: Hook[[Any, bool], str] = Hook(
     "write_page", "Return a session as one HTML file.", "workbench.session.html"
 )
 

@@ -225,11 +225,11 @@ class Schedule:
         raise refusal from error
 
 
-def compute_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
-    """Compute one step: an array on arrays, recorded where an operand is a Tensor."""
+def compute_node(node: Tensor, operands: Sequence[Any]) -> Any:
+    """Compute a node at some operands: an array on arrays, recorded on Tensors."""
     for x in operands:
         if isinstance(x, Tensor) or (type(x) is np.ndarray and x.dtype.hasobject):
-            return apply(node.op, operands, node.params)
+            return apply(node.op, tuple(operands), node.params)
     return node.op.compute(*operands, **node.params)
 
 

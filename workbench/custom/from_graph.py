@@ -14,11 +14,11 @@ from typing import Any
 from weakref import ref
 
 from workbench.autodiff.call import Call
-from workbench.autodiff.steps import Rules, plan_steps
+from workbench.autodiff.steps import Rules, find_connections
 from workbench.core import source
 from workbench.core.graph import Graph
 from workbench.core.op import Op
-from workbench.core.tensor import MaskedTensor, Tensor, apply
+from workbench.core.tensor import MaskedTensor, apply
 from workbench.core.types import Params
 from workbench.custom import from_graph_rules
 from workbench.custom.registry import OpRunner, RegisteredOp, enter, get_gradient
@@ -218,15 +218,7 @@ class OpFromGraph(Call):
     @cached_property
     def _full_pattern(self) -> list[list[bool]]:
         """The pattern of the graph, with the rows of its implicit inputs."""
-        columns = []
-        for y in self.graph.outputs:
-            reached = {y.serial} if isinstance(y, Tensor) else set()
-            for node, mask in plan_steps([y], self.graph.leaves):
-                reached |= {
-                    x.serial for i, x in enumerate(node.inputs) if mask >> i & 1
-                }
-            columns.append([x.serial in reached for x in self.graph.leaves])
-        return [list(row) for row in zip(*columns, strict=True)]
+        return find_connections(self.graph.leaves, self.graph.outputs)
 
     def differentiated_op(self, inputs: Sequence[Any]) -> Call | None:
         """Return the op to differentiate for these inputs; None if a rule is given."""

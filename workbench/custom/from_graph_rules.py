@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core import blame, types
+from workbench.core import blame, types, walk
 from workbench.core.blame import format_count
 from workbench.core.op import Op, declare
 from workbench.core.shared import Shared
@@ -84,11 +84,11 @@ def trace_inputs(
         node = stack.pop()
         if node.serial in stops:
             continue
-        if isinstance(node, Shared) and node.spec.dtype == object:
+        if _is_generator(node):
             raise errors.UsageError(
-                f"{name}: a random draw is inside{blame.quote_site(node.site)}, and its"
-                " gradient would draw again. Draw outside, and give the noise as an"
-                " input."
+                f"{name}: a random draw inside{blame.quote_site(node.site)} depends on"
+                " an input, and its gradient would draw again. Draw outside, and give"
+                " the noise as an input."
             )
         if node._value is not None or isinstance(node, Shared):
             if is_live(node):
@@ -97,12 +97,37 @@ def trace_inputs(
         if not node.inputs and node.op is IDENTITY:
             lost.append(node)
             continue
+        if _draws_alone(node):
+            implicit.append(node)
+            continue
         for x in node.inputs:
             if isinstance(x, Tensor) and x.serial not in seen:
                 seen[x.serial] = x
                 stack.append(x)
     by_age = lambda x: x.serial  # noqa: E731
     return sorted(implicit, key=by_age), sorted(lost, key=by_age), set(seen)
+
+
+def _draws_alone(node: Tensor) -> bool:
+    """Return whether a node draws random numbers, in a way that no symbol changes.
+
+    It is drawn in the caller's program then, once, for the value and the gradient.
+    """
+    spec = types.spec_of(node)
+    if not any(map(_is_generator, node.inputs)) or isinstance(spec, tuple):
+        return False
+    if not all(isinstance(n, int) for n in spec.shape):
+        return False
+    given = [x for x in node.inputs if isinstance(x, Tensor)]
+    return not any(
+        x.op is IDENTITY and not x.inputs and x._value is None
+        and not isinstance(x, Shared)
+        for x in walk.order_nodes(given)
+    )  # fmt: skip
+
+
+def _is_generator(x: object) -> bool:
+    return isinstance(x, Shared) and x.spec.dtype == object
 
 
 def missing_symbol_error(

@@ -31,10 +31,12 @@ from workbench.session.wire import (
     list_norms,
     list_peers,
     list_rewrites,
+    name_branches,
     take_inside,
     take_moment,
     take_peer,
     take_program,
+    write_lesson,
 )
 from workbench.session.wire.protocol import fields
 from workbench.session.wire.protocol.messages import (
@@ -49,6 +51,7 @@ from workbench.session.wire.protocol.messages import (
     ProgramData,
     RunsData,
     SimplificationData,
+    SweepsData,
 )
 from workbench.session.wire.protocol.requests import command, job, question
 from workbench.session.wire.protocol.snapshot import TargetData
@@ -220,6 +223,12 @@ def save_runs(session: Session) -> RunsData:
     return {"moments": encode_moments(session)}
 
 
+@question("lesson")
+def play_sweeps(session: Session) -> SweepsData:
+    """Return the sweeps of a small program, with numbers and the chain rule."""
+    return {"lesson": write_lesson(session)}
+
+
 @question("moment")
 def show_run(session: Session, step: fields.Count) -> Picture[MomentData]:
     """Return a run of the past as changes of the picture."""
@@ -242,11 +251,11 @@ def note_shown(session: Session) -> None:
 
 
 def find_peers(session: Session) -> dict[str, Session]:
-    """Return the other sessions that have been shown, by their names.
+    """Return its branches, and other sessions that have been shown, by their names.
 
     Of several with one name the later ones have a number: "net (2)".
     """
-    return {
+    return name_branches(session) | {
         name if count == 1 else f"{name} ({count})": other
         for (name, count), other in sorted(SHOWN.items())
         if other is not session
@@ -476,6 +485,12 @@ def diagnose_session(session: Session, progress: Progress) -> Findings:
 def profile_session(session: Session) -> SessionProfile:
     """Measure a run."""
     return session.profile()
+
+
+@job("run-again", keeps="branch", title="A branch")
+def run_again(session: Session, step: fields.Count, progress: Progress) -> Session:
+    """Run the program again from a run on, with the overrides of now."""
+    return session.run_again(step, progress=progress)
 
 
 def read_event(message: object) -> Message:

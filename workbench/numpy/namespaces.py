@@ -43,6 +43,11 @@ LENDERS = {
 OWN = (np.ndarray, np.generic, int, float, complex, list, tuple)
 #: Those of them that NumPy does not let a Tensor answer for.
 TAKERS = {"array", "asanyarray", "asarray", "ascontiguousarray", "full"}
+#: Functions of one array that make plain numbers of a list's entries.
+READERS = """
+angle average corrcoef cov fix gradient i0 mean median nanmean nanmedian nanpercentile
+nanquantile nanstd nanvar percentile quantile std var
+""".split()
 
 
 def _owner_of(x: Any) -> Any:
@@ -107,6 +112,19 @@ def _make_writer(function: Any) -> Any:
         return function(a, *args, **kwargs)
 
     return writer
+
+
+def _make_reader(name: str) -> Any:
+    function = getattr(np, name)
+
+    @functools.wraps(function)
+    def reader(*args: Any, **kwargs: Any) -> Any:
+        if args and type(args[0]) in (list, tuple) and traces.LOCAL.stack:
+            if plain.holds_tensor(args[0]):
+                return function(creation.asarray(args[0]), *args[1:], **kwargs)
+        return function(*args, **kwargs)
+
+    return reader
 
 
 class Joiner:
@@ -184,6 +202,10 @@ def _make_namespace() -> tuple[Namespace, dict[int, Any]]:
     for name in MAKERS:
         theirs = getattr(np, name)
         ours = found[id(theirs)] = _make_maker(name)
+        setattr(Namespace, name, _choose_by_caller(ours, theirs))
+    for name in READERS:
+        theirs = getattr(np, name)
+        ours = found[id(theirs)] = _make_reader(name)
         setattr(Namespace, name, _choose_by_caller(ours, theirs))
     for function in WRITERS:
         ours = found[id(function)] = _make_writer(function)

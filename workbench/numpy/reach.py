@@ -29,6 +29,7 @@ from workbench.core.plain import PLAIN, Turned
 from workbench.numpy.namespaces import (
     BY_ID,
     NOTHING,
+    READERS,
     content_of,
     swap_scipy,
     vars_of,
@@ -48,7 +49,9 @@ class Facts(NamedTuple):
     code
         The code itself, so that its id stays its own.
     stores
-        Whether it may store into arrays.
+        Whether it may store into arrays, or hand lists to what reads arrays alone.
+    lists
+        Whether it makes lists.
     names
         The global names that it reads.
     attributes
@@ -59,6 +62,7 @@ class Facts(NamedTuple):
 
     code: CodeType
     stores: bool
+    lists: bool
     names: tuple[str, ...]
     attributes: frozenset[str]
     asks: frozenset[str]
@@ -82,7 +86,7 @@ def read_code(code: CodeType) -> Facts:
         return found
     names: dict[str, None] = {}
     attributes: set[str] = set()
-    stores = False
+    stores = lists = False
     for step in get_instructions(code):
         name = step.opname
         if name in ("LOAD_GLOBAL", "LOAD_NAME"):
@@ -91,6 +95,8 @@ def read_code(code: CodeType) -> Facts:
             attributes.add(step.argval)
         elif name in ("STORE_SUBSCR", "STORE_SLICE"):
             stores = True
+        elif name in ("BUILD_LIST", "LIST_APPEND"):
+            lists = True
         elif name == "STORE_ATTR":
             stores = stores or step.argval in PARTS
         elif name == "BINARY_OP":
@@ -102,7 +108,7 @@ def read_code(code: CodeType) -> Facts:
     for const in code.co_consts:
         if isinstance(const, CodeType):
             inner = read_code(const)
-            stores = stores or inner.stores
+            stores, lists = stores or inner.stores, lists or inner.lists
             asks |= inner.asks
             names.update(dict.fromkeys(inner.names))
             attributes |= inner.attributes
@@ -110,7 +116,10 @@ def read_code(code: CodeType) -> Facts:
             stores = True
     if len(_FACTS) > 8192:
         _FACTS.clear()
-    made = Facts(code, stores, tuple(names), frozenset(attributes), frozenset(asks))
+    stores = stores or (lists and not attributes.isdisjoint(READERS))
+    made = Facts(
+        code, stores, lists, tuple(names), frozenset(attributes), frozenset(asks)
+    )
     _FACTS[id(code)] = made
     return made
 

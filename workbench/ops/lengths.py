@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core import blame, deferred, source, traces
-from workbench.core.deferred import DeferredOp, can_defer, defer_call
+from workbench.core.deferred import can_defer, defer_call
 from workbench.core.dims import Dim
 from workbench.core.op import LENGTHS, OPERANDS, OPS, connect_nothing
 from workbench.core.tensor import Tensor, apply
@@ -302,7 +302,7 @@ ARANGE.connection = connect_nothing
 
 def as_length(n: Tensor) -> int | Dim:
     """Return an integer without a value as a length."""
-    if type(n.op) is DeferredOp and n.op.base is OPS["length"]:
+    if n.op.base is LENGTH:
         return n.op.measure_lengths(n.inputs, n.params)[2]["n"]
     if n.dtype.kind not in "iu" or shape_of(n) != ():
         raise TypeError(

@@ -20,9 +20,9 @@ import numpy as np
 
 from workbench.core import deferred, dims, types, walk
 from workbench.core.blame import suggest
-from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
 from workbench.core.infer import infer_spec
+from workbench.core.schedule import compute_node
 from workbench.core.tensor import (
     IDENTITY,
     MaskedTensor,
@@ -377,7 +377,7 @@ class _Driver:
     ) -> list[Rule]:
         """Return the rules of a table that may hold at a node."""
         rules = table.get(node.op.name)
-        if not rules or type(node.op) is DeferredOp:
+        if not rules or node.op.base is not node.op:
             return []
         described = describe_node(node, self.numbers)
         key = (id(table), described)
@@ -514,7 +514,7 @@ def _structure_of(node: Tensor) -> Any:
     Ops of users are never merged, nor are ops with settings that are no numbers or
     names: a draw of random numbers is another one each time.
     """
-    if node.op.custom or type(node.op) is DeferredOp:
+    if node.op.custom:
         return None
     parts: list[Any] = [node.op, type(node)]
     if _is_marked(node):
@@ -557,7 +557,7 @@ def _compute_constant(node: Tensor) -> Any:
         return None
     try:
         with np.errstate(all="ignore"):
-            return node.op.compute(*values, **node.params)
+            return compute_node(node, values)
     except Exception:  # the program itself says so when it runs
         return None
 
@@ -580,7 +580,7 @@ def _fold(node: Tensor) -> Any:
         return None
     try:
         with np.errstate(all="ignore"):
-            value = node.op.compute(*node.inputs, **node.params)
+            value = compute_node(node, node.inputs)
     except Exception:  # the program itself says so when it runs
         return None
     if types.is_weak(value):  # a run keeps the Python number, which decides no dtype

@@ -16,17 +16,21 @@ import numpy as np
 
 from workbench.autodiff.grad import grad
 from workbench.autodiff.implicit import root as implicit
+from workbench.autodiff.jacobian import jacobian
 from workbench.core import blame, traces
 from workbench.core.tensor import admit, value_of
 from workbench.core.types import Array, ArrayLike
-from workbench.errors import ConvergenceError, UsageError
+from workbench.errors import ConvergenceError, NotDifferentiableError, UsageError
+from workbench.ops.define import shape_of
 
 __all__ = [
     "bisect",
     "brenth",
     "brentq",
     "fixed_point",
+    "least_squares",
     "minimize",
+    "minimize_scalar",
     "ridder",
     "root",
     "root_scalar",
@@ -343,20 +347,23 @@ def minimize(
     method, tol, options
         As for `scipy.optimize.minimize`; inside a derivative the solver gets the true
         gradient.
-        Constraints and bounds are refused there.
+    settings
+        ``bounds`` and ``constraints``, in each of SciPy's forms; they may read Tensors.
 
     Returns
     -------
     SciPy's result; ``x`` and ``fun`` have derivatives of any order, in both modes:
-    those of the point where the gradient vanishes. They are as accurate as the
-    point: ask for a small ``tol``.
+    those of the point where the gradient vanishes, or the bounds and constraints that
+    hold there balance it. They are as accurate as the point: ask for a small ``tol``.
 
     Raises
     ------
     ConvergenceError
         If no point was found at which the gradient vanishes.
     MatrixError
-        If the Hessian there is singular.
+        If the Hessian there is singular, or the constraints depend on each other.
+    NotDifferentiableError
+        If a limit holds that does not push: the minimum has a kink there.
 
     Examples
     --------
@@ -372,37 +379,419 @@ def minimize(
     given = {"method": method, "tol": tol, "options": options}
     if not traces.has_open_trace():
         return _scipy().minimize(fun, x0, args, jac=jac, **given, **settings)
+    bounds, constraints = settings.pop("bounds", None), settings.pop("constraints", ())
     _refuse_settings("minimize", settings, *settings)
     if jac is True:
         both, fun = fun, lambda x, *a: both(x, *a)[0]
-    results: list[Any] = []
 
     def value(x: ArrayLike) -> Array:
         return np.reshape(fun(x, *args), ())
 
-    def solve(pair: Function, x: ArrayLike) -> Any:
-        def objective(x: ArrayLike) -> tuple[float, Any]:
-            slope, y = pair(x)
+    start = np.atleast_1d(_to_array(x0).astype(float))
+    limits = _list_limits(constraints)
+    return _minimize("minimize", value, start, bounds, limits, given)
+
+
+# Minima within bounds and under constraints: the equation of Karush, Kuhn and Tucker.
+#
+# With the Lagrangian L = f - λ c a minimum of f where low <= c <= high and lower <= x
+# <= upper solves ``x = clip(x - ∂L/∂x, lower, upper)`` and ``c = clip(c - λ, low,
+# high)``: an equation, whose derivative at a point tells by itself which limits hold
+# (J. Nocedal, S. Wright, "Numerical optimization" (2006), theorem 12.1; A. Fiacco,
+# "Introduction to sensitivity and stability analysis" (1983)).
+
+#: A function of x with its lowest and highest values.
+Limit = tuple[Function, Any, Any]
+
+#: So near to a limit it holds, and so small a force against it does not count.
+NEAR = 1e-6
+
+
+def _list_limits(constraints: Any) -> list[Limit]:
+    """Return constraints in each of SciPy's forms as limits of functions."""
+    if isinstance(constraints, Mapping) or not isinstance(constraints, Sequence):
+        constraints = (constraints,)
+    found: list[Limit] = []
+    for given in constraints:
+        if isinstance(given, Mapping):
+            fun, more = given["fun"], _to_tuple(given.get("args", ()))
+            high = 0.0 if given["type"] == "eq" else np.inf
+            found.append((lambda x, f=fun, a=more: f(x, *a), 0.0, high))
+        elif hasattr(given, "A"):
+            found.append((lambda x, a=given.A: a @ x, given.lb, given.ub))
+        else:
+            found.append((given.fun, given.lb, given.ub))
+    return found
+
+
+def _find_bounds(bounds: Any, x: Array) -> tuple[Any, Any]:
+    """Return the lower and the upper bounds, each with the shape of x."""
+    if hasattr(bounds, "lb"):
+        ends = [bounds.lb, bounds.ub]
+    else:
+        pairs = [tuple(pair) for pair in bounds]
+        ends = [
+            np.stack([admit(none if end is None else end) * 1.0 for end in column])
+            for column, none in zip(
+                zip(*pairs, strict=True), (-np.inf, np.inf), strict=True
+            )
+        ]
+    lower, upper = (np.broadcast_to(_to_array(end), x.shape) for end in ends)
+    return lower, upper
+
+
+def _minimize(
+    name: str,
+    value: Function,
+    x0: Array,
+    bounds: Any,
+    limits: list[Limit],
+    given: dict[str, Any],
+) -> Any:
+    """Find a minimum of ``value`` within limits, with the report of SciPy's solver."""
+    results: list[Any] = []
+
+    def constrain(x: Array) -> tuple[Any, Any, Any]:
+        """Return the values of all constraints, the lowest and the highest allowed."""
+        columns: list[list[Any]] = [[], [], []]
+        for f, *ends in limits:
+            y = _to_vector(f(x))
+            for column, part in zip(columns, (y, *ends), strict=True):
+                column.append(np.broadcast_to(_to_array(part) * 1.0, y.shape))
+        c, low, high = (np.concatenate(column) for column in columns)
+        return c, low, high
+
+    def equation(unknowns: Any) -> Any:
+        if not limits:
+            slope, x = grad(value)(unknowns), unknowns
+        else:
+            x, weights = unknowns
+            slope = grad(lambda x: value(x) - weights @ constrain(x)[0])(x)
+        if bounds is not None:
+            slope = _clip_step(x, slope, _find_bounds(bounds, x))
+        if not limits:
+            return slope
+        c, low, high = constrain(x)
+        return slope, c - np.clip(c - weights, low, high)
+
+    def describe(unknowns: Any) -> Any:
+        """Return what the solver needs to know at a point."""
+        x = unknowns[0] if limits else unknowns
+        known = [value(x), grad(value)(x)]
+        if bounds is not None:
+            known += _find_bounds(bounds, x)
+        if limits:
+            known += [jacobian(lambda x: constrain(x)[0])(x), *constrain(x)]
+        return tuple(known)
+
+    def solve(both: Function, start: Any) -> Any:
+        zeros = start[1] if limits else None
+        last: list[Any] = [None, None]
+
+        def look(x: Any) -> Any:
+            if last[0] is None or not np.array_equal(last[0], x):
+                last[:] = [x.copy(), both((x, zeros) if limits else x)[1]]
+            return last[1]
+
+        def objective(x: Array) -> tuple[float, Any]:
+            y, slope, *_ = look(x)
             return float(y), slope
 
+        x = start[0] if limits else start
+        more = dict(given)
+        if bounds is not None:
+            more["bounds"] = _scipy().Bounds(*look(x)[2:4])
+        if limits:
+            more["constraints"] = _scipy().NonlinearConstraint(
+                lambda x: look(x)[-3], *look(x)[-2:], jac=lambda x: look(x)[-4]
+            )
         found = blame.call_solver(
-            "minimize", lambda: _scipy().minimize(objective, x, jac=True, **given)
+            name, lambda: _scipy().minimize(objective, x, jac=True, **more)
         )
-        slopes = np.abs(objective(found.x)[1])
-        steep = float(np.max(slopes, initial=0.0))  # host array: SciPy's own
-        if not steep <= FLAT * (1 + abs(float(found.fun))):
-            _check_convergence("minimize", found)
+        results[:] = [found]
+        x = np.array(found.x)  # host array: SciPy's own
+        y, slope, *rest = look(x)
+        solution: Any = x
+        if limits:
+            solution = x, _find_weights(name, slope, x, rest)
+            slope = slope - solution[1] @ rest[-4]
+            _check_limits(name, "constraint", rest[-3:], solution[1])
+        if bounds is not None:
+            _check_limits(name, "bound of x", (x, *rest[:2]), slope)
+        left = both(solution)[0]
+        parts = left if limits else (left,)
+        steep = max(map(_find_largest, parts))
+        if not steep <= FLAT * (1 + abs(float(y))):
+            _check_convergence(name, found)
             raise ConvergenceError(
-                f"minimize{blame.user_line()}: the gradient at the point found is"
+                f"{name}{blame.user_line()}: the gradient at the point found is"
                 f" {steep:.2g}, and not 0. Give a smaller tol, or another method."
             )
-        results[:] = [found]
-        return found.x
+        return solution
 
-    x0 = np.atleast_1d(_to_array(x0).astype(float))
-    x = implicit(grad(value), x0, solve, None, "minimize", beside=value)
+    unknowns: Any = x0
+    if limits:
+        count = shape_of(constrain(x0)[0])
+        unknowns = x0, np.zeros(count)  # host array: where the solver starts
+    made = implicit(equation, unknowns, solve, None, name, beside=describe)
+    x = made[0] if limits else made
     report = {**(results[0] if results else {}), "x": x, "fun": value(x)}
     return _scipy().OptimizeResult(report)
+
+
+def _find_largest(x: Array) -> float:
+    return float(np.max(np.abs(x), initial=0.0))  # host array: SciPy's own
+
+
+def _find_weights(name: str, slope: Array, x: Array, rest: Sequence[Any]) -> Array:
+    """Return the multipliers of the constraints at a point, 0 of those that are slack.
+
+    By least squares, for the entries of x that no bound holds.
+    """
+    matrix, c, low, high = rest[-4:]
+    free = np.ones(x.shape, bool)  # host array: SciPy's own
+    if len(rest) > 4:
+        free = (x > rest[0] + NEAR) & (x < rest[1] - NEAR)
+    held = (c <= low + NEAR) | (c >= high - NEAR)
+    weights = np.zeros_like(c)
+    columns = matrix[held][:, free].T
+    weights[held] = np.linalg.lstsq(columns, slope[free])[0]
+    return weights
+
+
+def _check_limits(name: str, what: str, limited: Sequence[Any], force: Array) -> None:
+    """Refuse a limit that holds without any force, where a minimum has a kink."""
+    y, low, high = limited
+    at_end = (np.abs(y - low) <= NEAR) | (np.abs(y - high) <= NEAR)
+    small = np.abs(force) <= NEAR * (1 + _find_largest(force))
+    weak = at_end & small & (low < high)
+    if np.any(weak):
+        i = int(np.argmax(weak))
+        raise NotDifferentiableError(
+            f"{name}{blame.user_line()}: the {what}[{i}] holds with equality, and the"
+            " minimum would be there without it too: on one side of these parameters"
+            " it leaves the limit, on the other it does not, and has no derivative"
+            " here. Change the limit or the parameters a little, or leave it out."
+        )
+
+
+def _clip_step(x: Array, slope: Array, bounds: tuple[Any, Any]) -> Array:
+    """Return what is 0 where a minimum lies within bounds, or is held by one."""
+    return x - np.clip(x - slope, *bounds)
+
+
+def minimize_scalar(
+    fun: Function,
+    bracket: Sequence[float] | None = None,
+    bounds: Sequence[Any] | None = None,
+    args: object = (),
+    method: str | None = None,
+    tol: float | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Find a minimum in one number, as `scipy.optimize.minimize_scalar` does.
+
+    As :func:`minimize` for one number: the result's ``x`` and ``fun`` have
+    derivatives, those of the point where the slope vanishes, or of the bound that it
+    lies at.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.optimize import minimize_scalar
+    >>> f = lambda a: minimize_scalar(lambda x: np.exp(x) - a * x).x  # log(a)
+    >>> round(float(wb.grad(f)(2.0)), 9)
+    0.5
+    """
+    args = _to_tuple(args)
+    given = {"bracket": bracket, "method": method, "tol": tol, "options": options}
+    if not traces.has_open_trace():
+        return _scipy().minimize_scalar(fun, args=args, bounds=bounds, **given)
+    name = "minimize_scalar"
+    results: list[Any] = []
+    ends: Any = None if bounds is None else [admit(b) * 1.0 for b in bounds]
+
+    def value(x: ArrayLike) -> Array:
+        return np.reshape(fun(x, *args), ())
+
+    def equation(x: Any) -> Any:
+        slope = grad(value)(x)
+        return slope if ends is None else _clip_step(x, slope, ends)
+
+    def solve(both: Function, x: ArrayLike) -> Any:
+        plain = None if ends is None else [float(b) for b in both(x)[1][2:]]
+        found = blame.call_solver(
+            name,
+            lambda: _scipy().minimize_scalar(
+                lambda x: float(both(np.float64(x))[1][0]), bounds=plain, **given
+            ),
+        )
+        results[:] = [_check_convergence(name, found)]
+
+        def slope_at(x: float) -> float:
+            return float(both(np.float64(x))[1][1])
+
+        if plain is not None:
+            # Inside of an interval the search comes near to its ends, not to them.
+            reach = 1e-4 * (plain[1] - plain[0])
+            for end, outwards in zip(plain, (1, -1), strict=True):
+                if abs(found.x - end) < reach and outwards * slope_at(end) >= 0:
+                    force = np.array([slope_at(end)])  # host array: a number
+                    _check_limits(name, "bound of x", (np.array([end]), *plain), force)
+                    return np.float64(end)
+        return np.float64(_polish_root(slope_at, float(found.x)))
+
+    def describe(x: Any) -> Any:
+        return value(x), grad(value)(x), *(ends or ())
+
+    start = np.float64(1.0)
+    if ends is not None:
+        start = np.float64(np.mean([_require_number(b) for b in ends]))
+    elif bracket is not None:
+        start = np.float64(bracket[0])
+    x = implicit(equation, start, solve, None, name, beside=describe)
+    report = {**(results[0] if results else {}), "x": x, "fun": value(x)}
+    return _scipy().OptimizeResult(report)
+
+
+def _polish_root(f: Callable[[float], float], x: float) -> float:
+    """Return a root with its last digits, which a search by values does not have."""
+    y = f(x)
+    for _ in range(5):
+        step = 1e-5 * (1 + abs(x))
+        rise = f(x + step) - y
+        better = x - step * y / rise if rise else x
+        rest = f(better)
+        if not abs(rest) < abs(y):
+            break
+        x, y = better, rest
+    return x
+
+
+#: The losses of `least_squares`, functions of squared residuals.
+LOSSES: dict[str, Function] = {
+    "linear": lambda z: z,
+    "soft_l1": lambda z: 2 * (np.sqrt(1 + z) - 1),
+    "huber": lambda z: np.where(z <= 1, z, 2 * np.sqrt(np.where(z <= 1, 1, z)) - 1),
+    "cauchy": lambda z: np.log1p(z),
+    "arctan": lambda z: np.arctan(z),
+}
+
+
+def least_squares(
+    fun: Function,
+    x0: ArrayLike,
+    jac: Any = "2-point",
+    bounds: Any = None,
+    *,
+    loss: str = "linear",
+    f_scale: float = 1.0,
+    args: object = (),
+    kwargs: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Any:
+    """Find the least sum of squares, as `scipy.optimize.least_squares` does.
+
+    Parameters
+    ----------
+    fun
+        ``fun(x, *args, **kwargs)``, the residuals, shape (m,).
+    x0
+        Where the search starts, shape (n,); the minimum does not depend on it.
+    jac
+        As for SciPy; inside a derivative the solver gets the true Jacobian.
+    bounds
+        The lower and the upper bounds, which may be Tensors, or SciPy's ``Bounds``.
+    loss
+        The name of a loss; ``f_scale`` is where it begins to spare outliers.
+    args, kwargs
+        Further arguments of ``fun``: nests of arrays, differentiable.
+    settings
+        ``method``, ``ftol``, ``xtol``, ``gtol``, ``x_scale``, ... as for SciPy.
+
+    Returns
+    -------
+    SciPy's result; ``x``, ``fun`` and ``cost`` have derivatives of any order, by the
+    true Hessian and not by Gauss and Newton's.
+
+    Raises
+    ------
+    ConvergenceError
+        If the gradient does not vanish at the point found.
+    NotDifferentiableError
+        If a bound holds that does not push: the minimum has a kink there.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.optimize import least_squares
+    >>> t = np.linspace(0, 1, 5)
+    >>> fit = lambda y: least_squares(lambda p: p[0] * np.exp(p[1] * t) - y, [1, 0]).x
+    >>> wb.jacobian(fit)(np.exp(t)).shape
+    (2, 5)
+    """
+    more = {"loss": loss, "f_scale": f_scale, **settings}
+    args = _to_tuple(args)
+    if not traces.has_open_trace():
+        if bounds is not None:
+            more["bounds"] = bounds
+        return _scipy().least_squares(
+            fun, x0, jac, args=args, kwargs=kwargs or {}, **more
+        )
+    name = "least_squares"
+    if loss not in LOSSES:
+        raise UsageError(
+            f"{name}(..., loss={loss!r}){blame.user_line()} is not known inside a"
+            f" derivative. There are {', '.join(LOSSES)}."
+        )
+    _refuse_settings(name, settings, "callback")
+    results: list[Any] = []
+
+    def residuals(x: ArrayLike) -> Array:
+        return _to_vector(fun(x, *args, **(kwargs or {})))
+
+    def cost(x: ArrayLike) -> Array:
+        squares = np.square(residuals(x) / f_scale)
+        return 0.5 * f_scale**2 * np.sum(LOSSES[loss](squares))
+
+    def find_ends(x: Array) -> tuple[Any, Any]:
+        ends = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
+        low, high = (np.broadcast_to(_to_array(b) * 1.0, x.shape) for b in ends)
+        return low, high
+
+    def equation(x: Any) -> Any:
+        slope = grad(cost)(x)
+        return slope if bounds is None else _clip_step(x, slope, find_ends(x))
+
+    def describe(x: Any) -> Any:
+        ends = () if bounds is None else find_ends(x)
+        return residuals(x), jacobian(residuals)(x), grad(cost)(x), *ends
+
+    def solve(both: Function, x: Any) -> Any:
+        if bounds is not None:
+            more["bounds"] = both(x)[1][3:]
+        found = blame.call_solver(
+            name,
+            lambda: _scipy().least_squares(
+                lambda x: both(x)[1][0], x, lambda x: both(x)[1][1], **more
+            ),
+        )
+        results[:] = [_check_convergence(name, found)]
+        rest, (_, _, slope, *ends) = both(found.x)
+        if ends:
+            _check_limits(name, "bound of x", (found.x, *ends), slope)
+        if not _find_largest(rest) <= FLAT * (1 + float(found.cost)):
+            raise ConvergenceError(
+                f"{name}{blame.user_line()}: the gradient at the point found is"
+                f" {_find_largest(rest):.2g}, and not 0. Give smaller ftol, xtol and"
+                " gtol, or another method."
+            )
+        return found.x
+
+    start = np.atleast_1d(_to_array(x0).astype(float))
+    x = implicit(equation, start, solve, None, name, beside=describe)
+    report = {"x": x, "fun": residuals(x), "cost": cost(x)}
+    return _scipy().OptimizeResult({**(results[0] if results else {}), **report})
 
 
 def _to_array(x: ArrayLike) -> Array:

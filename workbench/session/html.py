@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 
 from workbench.core import hooks
 from workbench.errors import UsageError
-from workbench.session.wire import encode_moments, save_snapshot, take_snapshot
+from workbench.session.wire import (
+    encode_moments,
+    save_snapshot,
+    take_snapshot,
+    write_lesson,
+)
+from workbench.session.wire.lesson import MOST_LESSON_NODES
 from workbench.session.wire.notebook import MOST_SAVED
 
 if TYPE_CHECKING:
@@ -32,11 +38,18 @@ RENDERER = '<script type="text/plain" id="workbench-renderer">'
 
 
 @hooks.write_page.set
-def write_html(session: Session) -> str:
-    """Return the HTML file of a session as text."""
+def write_html(session: Session, lesson: bool = False) -> str:
+    """Return the HTML file of a session as text; with ``lesson`` it opens on that."""
     with session.lock:
         snapshot, moments = take_snapshot(session), encode_moments(session)
-    saved = save_snapshot(snapshot, moments=moments)
+        sweeps = write_lesson(session, is_open=lesson)
+    if lesson and sweeps is None:
+        raise UsageError(
+            f"a lesson shows gradients in programs of up to {MOST_LESSON_NODES} nodes,"
+            f" and this one has {snapshot.header['nodes']:,}. Trace a smaller one, or"
+            " leave out lesson=True."
+        )
+    saved = save_snapshot(snapshot, moments=moments, lesson=sweeps)
     if saved is None:
         raise UsageError(
             f"to_html writes pictures of up to {MOST_SAVED:,} nodes, and this program"

@@ -121,6 +121,10 @@ class KeptInputs:
             if not self._thin():
                 break
 
+    def pin_last(self) -> None:
+        """Let the last run stay, and the one before it."""
+        self._pinned.update(self.steps[-2:])
+
     def _is_due(self, step: int, before: int) -> bool:
         return step in self._pinned or step - before >= self._stride
 

@@ -153,10 +153,37 @@ class Rewriting:
         self.replay = replay
         self._known: dict[int, tuple[Graph, dict[int, Key]]] = {}
 
-    @cached_property
+    @property
     def result(self) -> Graph:
         """The program in its last form."""
-        return self.replay.run()
+        return self._finished[0]
+
+    def find_names(self, keys: Mapping[int, Key] | None = None) -> dict[int, str]:
+        """Return names for the nodes that the user has not named, by serial.
+
+        Temporaries are numbered in the order of the program, ``t1``, ``t2``, further
+        on by the steps that make them: a name means one node at all steps.
+        Without ``keys`` those of the nodes of all steps.
+        """
+        numbers, count = self._numbers, len(self._numbers)
+        names = {}
+        for serial, key in (self._finished[1] if keys is None else keys).items():
+            step, place = key
+            if step:
+                names[serial] = f"t{count + step}" + "′" * place
+            elif key in numbers:
+                names[serial] = f"t{numbers[key]}"
+        return names
+
+    @cached_property
+    def _numbers(self) -> dict[Key, int]:
+        nodes = self.replay.program.nodes
+        places = [i for i, x in enumerate(nodes) if x.inputs and not x.name]
+        return {(0, place): number for number, place in enumerate(places, 1)}
+
+    @cached_property
+    def _finished(self) -> tuple[Graph, dict[int, Key]]:
+        return self.replay.run_with_keys()
 
     def find_program(self, number: int) -> tuple[Graph, dict[int, Key]]:
         """Return the program after so many steps, and the key of each of its nodes."""

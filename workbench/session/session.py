@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 import numpy as np
 
 from workbench.checks.doctor.finding import Finding, Findings
-from workbench.checks.progress import BUDGET, Progress
+from workbench.checks.progress import BUDGET, Progress, ProgressMeter
 from workbench.core import hooks
 from workbench.core.arguments import check_graph
 from workbench.core.blame import format_count
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
-from workbench.errors import UnknownNodeError, UsageError
+from workbench.errors import LoopStoppedError, UnknownNodeError, UsageError
 from workbench.ops.define import shape_of
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
@@ -41,6 +41,12 @@ from workbench.session.applied_override import (
     attached_overrides,
     check_rule,
     join_lines,
+)
+from workbench.session.branch import (
+    MOST_BRANCHES,
+    InputRule,
+    UpdateRule,
+    find_start,
 )
 from workbench.session.comparison import (
     NormChanges,
@@ -62,6 +68,7 @@ from workbench.session.programs import Programs, simplify_gradients
 from workbench.session.repeats import scope_stores
 from workbench.session.stages import Backward, Values
 from workbench.session.state import FairLock, Found, LoopView, State, with_lock
+from workbench.session.stop_condition import StopCondition
 from workbench.session.timeline import Timeline
 from workbench.symbolic.function import check_backend
 
@@ -171,6 +178,12 @@ class Session:
         self.wrt = objective.wrt
         #: The cotangent of an output that is not one number.
         self.seed = objective.seed
+        #: What `stop_when` has set; remove one, or clear all, and loops go on.
+        self.stops: list[StopCondition] = []
+        #: What `run_again` has made, the last one last.
+        self.branches: list[Session] = []
+        #: The first run of a branch that is its own; None if it is no branch.
+        self.branch_step: int | None = None
         # What pages look at of the past, by the run.
         self._views: dict[int, Session] = {}
         #: The thread that ran it last; None once its loop is over.
@@ -384,10 +397,12 @@ class Session:
         return hooks.show(self, None)
 
     @overload
-    def to_html(self, path: None = None) -> str: ...
+    def to_html(self, path: None = None, *, lesson: bool = False) -> str: ...
     @overload
-    def to_html(self, path: str | PathLike[str]) -> Path: ...
-    def to_html(self, path: str | PathLike[str] | None = None) -> str | Path:
+    def to_html(self, path: str | PathLike[str], *, lesson: bool = False) -> Path: ...
+    def to_html(
+        self, path: str | PathLike[str] | None = None, *, lesson: bool = False
+    ) -> str | Path:
         """Write the picture of the session into one HTML file.
 
         The file holds the graph with its numbers, overrides, checks and findings as
@@ -398,6 +413,9 @@ class Session:
         ----------
         path
             Where to write; a file that is there is replaced.
+        lesson
+            Begin with the lesson: both sweeps step by step, with the numbers of small
+            arrays and the chain rule in symbols.
 
         Returns
         -------
@@ -406,7 +424,7 @@ class Session:
         Raises
         ------
         UsageError
-            If the program has more than 50,000 nodes.
+            If the program has more than 50,000 nodes, with ``lesson`` more than 100.
 
         Examples
         --------
@@ -415,7 +433,7 @@ class Session:
         >>> session.to_html()[:15]
         '<!doctype html>'
         """
-        text = hooks.write_page(self)
+        text = hooks.write_page(self, lesson)
         if path is None:
             return text
         written = Path(path)
@@ -449,6 +467,8 @@ class Session:
             If Python, which has looked at a value (``if``, ``while``, an index), would
             decide otherwise with the new inputs; it names the line. Or if something is
             no input.
+        LoopStoppedError
+            If a condition of `stop_when` holds; the run has been done.
 
         Examples
         --------
@@ -457,20 +477,100 @@ class Session:
         >>> float(session.run(x=np.array([3.0, 4.0]))), session.grads["x"]
         (25.0, array([6., 8.]))
         """
-        nodes, labels = self._state.start.graph.nodes, self.nodes.labels
-        leaves: dict[int, Any] = {}
-        for key, value in {**(values or {}), **named}.items():
-            i = self.nodes.find_input(key)
-            leaves[i] = fit_input(value, nodes[i], labels[i])
-        self._timeline.inputs.watch(leaves, self._state)
-        self._change(self._state.run(leaves), "values")
+        self._run_leaves(self._find_leaves({**(values or {}), **named}))
         if not self._has_warned and (reason := self._state.reason) is not None:
             self._has_warned = True
             programs = self._state.programs
             on_gpu = programs is not None and programs.backend == "cupy"
             text = f"{self.name} runs as {'CuPy' if on_gpu else 'NumPy'}: {reason}"
             warnings.warn(text, RuntimeWarning, stacklevel=3)
+        if self.stops:
+            self._test_stops()
         return self.value
+
+    def _run_leaves(self, leaves: Mapping[int, Any]) -> None:
+        """Run the program with other inputs, by their ids."""
+        self._timeline.inputs.watch(leaves, self._state)
+        self._change(self._state.run(leaves), "values")
+
+    def stop_when(
+        self,
+        node: Node | None = None,
+        *,
+        not_finite: bool = True,
+        norm_above: float | None = None,
+        norm_below: float | None = None,
+        angle_above: float | None = None,
+    ) -> StopCondition:
+        """Stop the loop that runs the session as soon as a gradient meets a condition.
+
+        The run that meets one is done, and is the last one: the picture is there, with
+        a mark in the timeline, `run` raises an error, and the loop ends. Conditions are
+        listed in `stops`; ``session.stops.clear()`` lets loops go on.
+
+        Parameters
+        ----------
+        node
+            The node whose gradient counts; by default all of ``wrt`` as one vector.
+        not_finite
+            Stop where an entry is NaN or infinite.
+        norm_above, norm_below
+            Stop where the L2 norm is larger, or smaller.
+        angle_above
+            Stop where the gradient has turned by more degrees since the run before.
+
+        Raises
+        ------
+        UsageError
+            If there is no such node, or no condition.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda w: np.sum(w**4))(np.ones(2)))
+        >>> session.stop_when("w", norm_above=20)
+        <stop when the gradient of w is not finite or has a norm above 20>
+        >>> w = np.ones(2)
+        >>> try:
+        ...     for _ in range(100):
+        ...         loss = session.run(w=w)
+        ...         w = w + 0.1 * session.grads["w"]
+        ... except wb.errors.LoopStoppedError as error:
+        ...     print(str(error).partition(".")[0])
+        ad stopped at run 3: the gradient of w has norm 88
+        >>> session.timeline.marks[-1].kind, session.timeline.count
+        ('stop', 3)
+        """
+        nodes = self.wrt if node is None else [self.nodes.find(node)]
+        made = StopCondition(
+            self.nodes, nodes, not_finite=not_finite, norm_above=norm_above,
+            norm_below=norm_below, angle_above=angle_above,
+        )  # fmt: skip
+        self.stops.append(made)
+        return made
+
+    def _test_stops(self) -> None:
+        """Raise an error if a condition holds for the last run, and mark that run."""
+        found = [(stop, stop.find_reason(self._last)) for stop in [*self.stops]]
+        for stop, reason in found:
+            if reason is not None:
+                nodes = stop.nodes
+                self._timeline.mark_stop(nodes[0] if len(nodes) == 1 else None, reason)
+                _notify(self._listeners, "values")
+                raise LoopStoppedError(
+                    f"{self.name} stopped at run {self._timeline.count}: {reason}. The"
+                    f" picture is there; {self.name}.diagnose() looks for the cause,"
+                    f" {self.name}.stops.clear() lets loops go on."
+                )
+
+    def _find_leaves(self, values: Mapping[str, Any]) -> dict[int, Any]:
+        """Return inputs as they are run, by their ids."""
+        nodes, labels = self._state.start.graph.nodes, self.nodes.labels
+        leaves: dict[int, Any] = {}
+        for key, value in values.items():
+            i = self.nodes.find_input(key)
+            leaves[i] = fit_input(value, nodes[i], labels[i])
+        return leaves
 
     @property
     def backend(self) -> str:
@@ -932,7 +1032,9 @@ class Session:
         _notify(self._listeners, what)
 
     def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
-        """Call back after each change: ``"values"``, ``"overrides"``, ``"checks"``.
+        """Call back after each change: values, overrides, checks or branches.
+
+        With its name: ``"values"``, ``"overrides"``, ``"checks"``, ``"branches"``.
 
         And with ``"backend"``, from another thread, when compiled code is ready.
         Returns the function that ends the subscription.
@@ -1011,6 +1113,7 @@ class Session:
             made._listeners = []
             made._timeline = self._timeline.cut(made.nodes, weakref.ref(made))
             made._views = {}
+            made.branches, made.stops = [*self.branches], []
             return made
 
     # The past
@@ -1059,6 +1162,108 @@ class Session:
                 made._profiled = None
         made.nodes.graph = made._last.last_values.graph
         return made
+
+    def run_again(
+        self,
+        step: int,
+        until: int | None = None,
+        *,
+        update: UpdateRule | None = None,
+        progress: Progress | None = None,
+    ) -> Session:
+        """Run the program again from a past run on, with the overrides of now.
+
+        The runs are a branch: a session of its own, which is kept in `branches` and
+        drawn as a second curve. This session stays as it is. Where the inputs of the
+        run are not kept, the runs from the nearest kept one before it are made again
+        first, with the overrides that they had.
+
+        Parameters
+        ----------
+        step
+            The run, as for `at`; or one that is not kept.
+        until
+            The last run of the branch; by default the last one of the session.
+        update
+            Called with the branch after each run; it returns the inputs of the next
+            one by their names. Inputs that it leaves out, and all without it: gradient
+            descent is recognised by the runs that there were, and its rate measured; an
+            input that was the same in all runs stays so; others have the values that
+            they had, where these are kept.
+        progress
+            Called with (done, all) before each run; true stops the branch there, and so
+            does an interrupt.
+
+        Returns
+        -------
+        The branch, at its last run. :meth:`compare` compares it with this session.
+
+        Raises
+        ------
+        UsageError
+            If there is no such run; if it has drawn random numbers anew; or if the
+            inputs of a run are not known, which leaves the branch until then.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda w: np.sum(w**4))(np.ones(2)))
+        >>> w = np.ones(2)
+        >>> for _ in range(4):
+        ...     loss = session.run(w=w)
+        ...     w = w - 0.1 * session.grads["w"]
+        >>> one = session.override("power", "clip(d, -0.5, 0.5)")
+        >>> session.run_again(2).timeline.losses.round(4)
+        array([2.    , 0.2592, 0.183 , 0.125 ])
+        >>> session.compare(4, session.branches[0])["w"]
+        <w: gradient 0.5485 → 0.7071, value 0.6497 → 0.7071>
+        """
+        with self.lock:
+            line, entries = self._timeline, self._last.entries
+            base = find_start(line.inputs, step, self.name)
+            number = line.inputs.resolve(step, self.name)
+            last = line.count if until is None else until
+            if last < number:
+                raise UsageError(
+                    f"{self.name}.run_again({step}, until={until}): the branch begins"
+                    f" at run {number}, so its last run is {number} or later."
+                )
+            past = self.at(base.step)
+            kept = line.inputs.cut(line.count)
+            made = past.make_copy()
+            made._timeline = line.cut_before(
+                made.nodes, weakref.ref(made), base, number
+            )
+            made._timeline.inputs.budget = kept.budget // MOST_BRANCHES
+            made.branch_step, made.branches = number, []
+        # A first call tells which inputs the user's update makes.
+        given = {} if update is None else past._find_leaves(update(past))
+        rule = InputRule(past._last, kept, number, frozenset(given))
+
+        def find_inputs(run: Session, k: int) -> dict[int, Any]:
+            leaves = rule.make_inputs(run._last, k)
+            return leaves | ({} if update is None else run._find_leaves(update(run)))
+
+        total = last - base.step + 1
+        with ProgressMeter(progress, total, verb="run") as meter:
+            values = {**base.values}
+            for k in range(base.step + 1, number + 1):  # those between, as they were
+                meter.step()
+                values |= find_inputs(past, k)
+                past._change(past._last.go_to(values, line.find_entries(k)), "values")
+            meter.step()
+            made._change(past._last.go_to(values, entries), "values")
+            self._add_branch(made)
+            for k in range(number + 1, last + 1):
+                meter.step()
+                made._run_leaves(find_inputs(made, k))
+        return made
+
+    def _add_branch(self, branch: Session) -> None:
+        """Keep a branch, and notify the listeners."""
+        with self.lock:
+            self.branches[:] = [*self.branches, branch][-MOST_BRANCHES:]
+        _notify(self._listeners, "branches")
 
     def find_view(self, step: int) -> Session:
         """Return the session at a run for looking alone: the same one each time.
@@ -1489,7 +1694,10 @@ class Session:
             if reason := describe_mismatch(self._state, which._state):
                 raise UsageError(f"{self.name}.compare: {reason}")
             with which.lock:  # alone: a comparison the other way would wait for ever
-                return measure_present(which._state, f"session {which.name}")
+                label = f"session {which.name}"
+                if which.branch_step is not None:
+                    label = f"branch from run {which.branch_step}"
+                return measure_present(which._state, label)
         if isinstance(which, int) and which not in set(self.timeline):
             if which in self.timeline.inputs.steps:  # then all of it is computed again
                 return measure_present(self.find_view(which)._state, f"run {which}")
@@ -1588,7 +1796,10 @@ class Session:
         return self._checked if what == "report" else self._diagnosed
 
     def adopt(self, what: str, result: Any, copy: Session) -> None:
-        """Keep a ``"report"``, ``"findings"`` or a ``"profile"`` of a copy."""
+        """Keep a report, findings, a profile or a branch of a copy."""
+        if what == "branch":
+            self._add_branch(result)
+            return
         found = None if what == "profile" else copy.get_result(what)
         self._keep(what, result, copy._state if found is None else found.state)
 

@@ -28,6 +28,7 @@ from workbench.checks.statistics import (
 from workbench.core import types, walk
 from workbench.core.graph import Graph
 from workbench.core.memory import is_lazy
+from workbench.core.schedule import compute_node
 from workbench.core.tensor import (
     TENSORS,
     MaskedTensor,
@@ -151,7 +152,7 @@ class Values:
         def keep(node: Tensor, operands: tuple[Any, ...]) -> Any:
             if not TENSORS.isdisjoint(map(type, operands)):
                 return node  # some leaf still has no value
-            value = node.op.compute(*operands, **node.params)
+            value = compute_node(node, operands)
             if not (is_lazy(node) and types.spec_of(value) == node.spec):
                 values[node.serial] = value
             return value
@@ -251,7 +252,7 @@ def own_arrays(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
                     values.get(x.serial, x._value) if isinstance(x, Tensor) else copy(x)
                     for x in node.inputs
                 ]
-                value = node.op.compute(*args, **node.params)
+                value = compute_node(node, args)
             else:
                 value = copy(value)
         values[node.serial] = value

@@ -56,7 +56,7 @@ EXPLOSION = 100.0
 #: After so many runs it is known how large it is; the weight of one more.
 SETTLED, WEIGHT = 5, 0.1
 
-MarkKind = Literal["nan", "explosion", "overrides"]
+MarkKind = Literal["nan", "explosion", "overrides", "stop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,8 @@ class Mark:
     kind
         ``"nan"``: the first with a NaN or an infinity, after runs without;
         ``"explosion"``: the gradient is a hundred times as large as lately;
-        ``"overrides"``: the first run with other overrides.
+        ``"overrides"``: the first run with other overrides; ``"stop"``: a condition of
+        `Session.stop_when` held, and the loop was stopped.
     node
         The id of the node whose value, or gradient rule, made the first NaN or
         infinity; else None.
@@ -498,7 +499,8 @@ class Timeline(Mapping[int, Moment]):
             step, values, state.entries, nan if loss is None else loss,
             nan if size is None else size, self._trend,
         )  # fmt: skip
-        self.inputs.add(kept_run, pinned=kind is not None)
+        # From the first two a branch learns how inputs follow from gradients.
+        self.inputs.add(kept_run, pinned=kind is not None or step == 2)
         if changed and step > 1:
             count = sum(entry.override.enabled for entry in state.entries)
             text = f"with {format_count(count, 'override')} from here on"
@@ -552,6 +554,11 @@ class Timeline(Mapping[int, Moment]):
         mean = before.size + max(WEIGHT, 1 / runs) * (exponent - before.size)
         self._trend = Trend(False, has_exploded, mean, runs)
         return "explosion" if has_exploded and not before.has_exploded else None
+
+    def mark_stop(self, node: int | None, text: str) -> None:
+        """Note that the loop was stopped at the last run."""
+        self.inputs.pin_last()
+        self._mark(Mark(self.count, "stop", node, text))
 
     def _mark(self, mark: Mark) -> None:
         same = [one for one in self.marks if one.kind == mark.kind]
@@ -640,6 +647,28 @@ class Timeline(Mapping[int, Moment]):
             was_bad = any(m.kind == "nan" and m.step == step for m in self.marks)
             made._trend = run.trend._replace(is_bad=run.trend.is_bad or was_bad)
             made._is_partial = False
+        return made
+
+    def cut_before(
+        self, nodes: Nodes, session: Callable[[], Any], run: RunInputs, step: int
+    ) -> Timeline:
+        """Return an independent copy of what was before a run, which comes next in it.
+
+        ``run`` is the kept run at this step, or the nearest one before.
+        """
+        made = self.cut(nodes, session, run)
+        table = self.table
+        made._losses = array("d", table[table[:, 0] < step].ravel())
+        made.count = step - 1
+        made.marks = [mark for mark in self.marks if mark.step < step]
+        made._rules = [rule for rule in self._rules if rule[0] < step]
+        made._entries = self.find_entries(step - 1)
+        made._key = tuple(e.override for e in made._entries if e.override.enabled)
+        made.inputs = self.inputs.cut(step - 1)
+        earlier = made.inputs.steps
+        made._trend = made.inputs.find(earlier[-1], "").trend if earlier else Trend()
+        used = bisect_left(self._kept.steps, step)
+        made._kept = Kept(self._kept.steps[:used], self._kept.rows[:used])
         return made
 
 

@@ -205,8 +205,12 @@ class CardDrawer {
       });
     }
     const sparkline = stage === 'derivative' ? looks.sparklines.get(item) : undefined;
-    const second = this._secondLine(item, sparkline !== undefined);
     const secondFont = pen.mono(pen.legible(detail.numbers ? size - 4 : size - 2));
+    const numbers = this._printed(item);
+    const second =
+      numbers !== '' && pen.width(numbers, secondFont) <= room
+        ? numbers
+        : this._secondLine(item, sparkline !== undefined);
     const [least, most] = SPARKLINE;
     const rest = room - pen.width(second, secondFont) - 8;
     const width = sparkline === undefined ? 0 : Math.min(most, Math.max(least, rest));
@@ -237,9 +241,22 @@ class CardDrawer {
 
   private _heading(item: number): string {
     const { graph, items } = this._frame.scene;
+    const node = items.node[item];
+    // In a lesson a node is called as its formulas call it.
+    const made = this._frame.marks.lesson?.nodes[node].made ?? '';
     return items.scope[item] === null
-      ? graph.label(items.node[item])
+      ? made === ''
+        ? graph.label(node)
+        : made.split(' = ')[0]
       : loopHeading(foldLabel(graph, items, item));
+  }
+
+  /** In a lesson the numbers of a small array: "[1 2; 3 4]"; empty until it is computed. */
+  private _printed(item: number): string {
+    const { marks, scene } = this._frame;
+    const value = marks.lesson?.nodes[scene.items.node[item]].value ?? '';
+    const isShown = scene.items.scope[item] === null && marks.valueDone?.[item] === 1;
+    return value === '' || !isShown ? '' : `[${value.replaceAll('\n', '; ')}]`;
   }
 
   /** What stands below a card's heading: its shape, of a loop how many steps it has. */
@@ -278,7 +295,9 @@ class CardDrawer {
     if (graph.isWrt(node)) {
       return '∂';
     }
-    const maker = graph.op(node) === '' ? '' : graph.maker(node);
+    // A heading "t3 = t1 * t2" says what makes it.
+    const told = graph.op(node) === '' || (graph.rewritten !== null && label.includes(' = '));
+    const maker = told ? '' : graph.maker(node);
     const aside = maker === label ? '' : maker;
     return graph.isHolder(node) ? `${aside} ▸`.trim() : aside;
   }

@@ -38,6 +38,7 @@ export function sameGround(a: IGround, b: IGround): boolean {
     a.theme === b.theme &&
     a.stage === b.stage &&
     a.marks.failed === b.marks.failed &&
+    a.marks.lesson === b.marks.lesson &&
     FLAGS.every(name => sameFlags(a.marks[name], b.marks[name]))
   );
 }

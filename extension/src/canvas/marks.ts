@@ -2,6 +2,7 @@
 
 import { nodesBetween } from '../model/paths';
 import type { GraphState } from '../model/state';
+import type { ILesson } from '../wire/protocol';
 import { Scene } from './scene';
 
 export interface IMarks {
@@ -24,6 +25,8 @@ export interface IMarks {
   /** How far the sweeps have come; null if all is shown. */
   valueDone: Uint8Array | null;
   gradientDone: Uint8Array | null;
+  /** The numbers and formulas of the sweeps, by node; null where all is shown. */
+  lesson: ILesson | null;
   current: { item: number; sweep: 'forward' | 'backward' } | null;
   /** The item in which the cell failed. */
   failed: number | null;
@@ -52,6 +55,7 @@ export function marksOf(state: GraphState, scene: Scene): IMarks {
     came: graph.rewritten && flagItems(items.count, graph.rewritten.came, itemOf),
     went: graph.rewritten && flagItems(items.count, graph.rewritten.went, itemOf),
     ...sweepsOf(state, scene),
+    lesson: lessonOf(state, scene),
     current:
       current === null || current.node >= graph.count
         ? null
@@ -112,6 +116,10 @@ function itemsOn(on: Uint8Array, { items }: Scene): Uint8Array {
     found[items.itemOf[node]] |= is;
   });
   return found;
+}
+
+function lessonOf({ lesson, step }: GraphState, { graph }: Scene): ILesson | null {
+  return step !== null && lesson?.nodes.length === graph.count ? lesson : null;
 }
 
 function sweepsOf(

@@ -29,6 +29,7 @@ import {
   type IJob,
   ILongRequest,
   IProgress,
+  type JobFields,
   type JobKind,
   Jobs,
   type IPictureReceived,
@@ -107,8 +108,8 @@ export class GraphConnection implements IDisposable {
       onBusy: () => this.changed.emit('busy')
     });
     this._jobs = new Jobs({
-      begin: (kind, about, onProgress) =>
-        this._begin({ event: kind, ...about }, 'done', onProgress),
+      begin: (kind, fields, onProgress) =>
+        this._begin({ event: kind, ...fields } as unknown as Unsent, 'done', onProgress),
       stop: this._stop.bind(this),
       onChange: () => {
         if (!this._isDisposed) {
@@ -218,8 +219,8 @@ export class GraphConnection implements IDisposable {
   }
 
   /** Check all rules and gradients, or ask the doctor; `job` tells how far it is. */
-  async run(kind: JobKind, about: IAbout = {}): Promise<void> {
-    await this._jobs.run(kind, about);
+  async run<K extends JobKind>(kind: K, fields: JobFields<K>): Promise<void> {
+    await this._jobs.run(kind, fields);
   }
 
   /** Stop the check or diagnosis that runs; what it has is kept. */

@@ -12,6 +12,7 @@ import {
   IColumns,
   IFinding,
   IHeader,
+  ILesson,
   IMoments,
   IOverride,
   IProfileStep,
@@ -159,6 +160,8 @@ export class Graph {
   readonly compared: ICompared | null;
   /** Past runs that were saved with the picture. */
   readonly moments: SavedMoments | null;
+  /** The sweeps with numbers that a file keeps with its picture. */
+  readonly lesson: ILesson | null;
 
   /**
    * A picture as it came, whole or what changes `base` into it. Its buffers, in the order
@@ -195,28 +198,32 @@ export class Graph {
 
   /** The picture that a notebook holds. */
   static fromSaved(saved: unknown): Graph {
-    const { header, buffers, moments } = checkSaved(saved);
+    const { header, buffers, moments, lesson } = checkSaved(saved);
     const columns = checkColumns(header, decodeColumns(header.columns, buffers));
     const runs = moments && new SavedMoments(moments, header);
-    return new Graph(header, columns, null, { moments: runs });
+    return new Graph(header, columns, null, { moments: runs, lesson });
   }
 
-  /** The picture as a notebook holds it, with past runs; no live model is named in it. */
-  toSaved(moments: IMoments | null = this.moments?.data ?? null): ISaved {
+  /** The picture as a file holds it, with past runs; no live model is named in it. */
+  toSaved(
+    moments: IMoments | null = this.moments?.data ?? null,
+    lesson: ILesson | null = this.lesson
+  ): ISaved {
     const { columns, buffers } = encodeColumns(this._columns);
     const header = { ...this.header, columns };
-    return { schema: header.schema, model_id: '', header, buffers, moments };
+    return { schema: header.schema, model_id: '', header, buffers, moments, lesson };
   }
 
   private constructor(
     header: IHeader,
     columns: IColumns,
     derived: IDerived | null,
-    more: Partial<Pick<Graph, 'rewritten' | 'compared' | 'moments'>> = {}
+    more: Partial<Pick<Graph, 'rewritten' | 'compared' | 'moments' | 'lesson'>> = {}
   ) {
     this.rewritten = more.rewritten ?? null;
     this.compared = more.compared ?? null;
     this.moments = more.moments ?? null;
+    this.lesson = more.lesson ?? null;
     this.header = header;
     this.count = header.nodes;
     this.edgeCount = header.edges;

@@ -172,12 +172,15 @@ export class Recording {
   }
 
   /**
-   * What the first comparison is with, and what is shown then: since a past run, without
-   * overrides, or since the first run; null where there is nothing to compare with.
+   * What the first comparison is with, and what is shown then: since a past run, with the
+   * last branch, without overrides, or since the first run; null where there is nothing.
    */
   get proposed(): Side | null {
+    const branch = this._live?.header.branches.at(-1);
     return this.shown !== null
       ? { kind: 'run', step: this.shown }
+      : branch !== undefined && this._connection !== null
+        ? { kind: 'session', name: branch.name }
       : this.hasOverrides
         ? { kind: 'true' }
         : this.canGo

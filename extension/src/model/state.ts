@@ -6,6 +6,7 @@
 
 import { Signal } from '@lumino/signaling';
 
+import type { ILesson } from '../wire/protocol';
 import { LEGIBLE } from './clusters';
 import { Folding } from './folds';
 import type { Graph } from './graph';
@@ -182,6 +183,19 @@ export class GraphState {
     return this._sweeps.count;
   }
 
+  /** The numbers and formulas of the sweeps, of what is shown; null until they are known. */
+  get lesson(): ILesson | null {
+    return this._lesson ?? this._graph?.lesson ?? null;
+  }
+
+  setLesson(lesson: ILesson | null): void {
+    const fits = lesson === null || lesson.nodes.length === this._graph?.count;
+    if (fits && lesson !== this._lesson) {
+      this._lesson = lesson;
+      this.changed.emit('view');
+    }
+  }
+
   /** The step that was done last; null when all are shown, or none is done. */
   get current(): IStep | null {
     return this._step === null ? null : this._sweeps.last(this._step);
@@ -223,6 +237,7 @@ export class GraphState {
       this._keepFolds(before, graph);
     }
     this._steps = null;
+    this._lesson = null;
     if (this._step !== null && (this.stepCount === 0 || this._step > this.stepCount)) {
       this._step = null;
     }
@@ -471,6 +486,7 @@ export class GraphState {
   private readonly _lastOpen = new Map<string, number>();
   private _step: number | null = null;
   private _steps: Sweeps | null = null;
+  private _lesson: ILesson | null = null;
 }
 
 function sameNodes(a: ReadonlySet<number>, b: ReadonlySet<number>): boolean {

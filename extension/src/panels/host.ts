@@ -3,6 +3,7 @@
 import type { GraphConnection } from '../model/connection';
 import type { Recording } from '../model/recording';
 import type { Change, GraphState } from '../model/state';
+import type { Typeset } from '../ui/formula';
 import { errorText } from '../ui/words';
 import type { IEdit, IOverride, PlotKind } from '../wire/protocol';
 import type { JobKind } from '../wire/requests';
@@ -79,6 +80,8 @@ export interface IHost extends INodeHost {
   save(format: Format): void;
   /** Whether it can be saved as a page of its own. */
   readonly canSavePage: boolean;
+  /** Typesets formulas; null where the page cannot. */
+  readonly typeset: Typeset | null;
   /** Whether figures can be drawn; without them nothing offers any. */
   readonly canPlot: boolean;
   toggleDrawer(): void;
@@ -145,12 +148,17 @@ export class Asking {
   }
 
   /** Check all gradients, or ask the doctor, of what is shown. */
-  run(kind: JobKind): void {
+  run(kind: Exclude<JobKind, 'run-again'>): void {
     const { recording } = this._host;
     void this._command(async kernel => {
       await kernel.run(kind, recording.about);
       recording.renew();
     });
+  }
+
+  /** Run the program again from a step on, with the overrides of now. */
+  runAgain(step: number): void {
+    void this._command(kernel => kernel.run('run-again', { step }));
   }
 
   /** Stop that; what was found until then is kept. */
@@ -162,7 +170,7 @@ export class Asking {
   async fix(finding: number): Promise<void> {
     await this._command(async kernel => {
       await kernel.command({ event: 'fix', finding, ...this._host.recording.about });
-      await kernel.run('diagnose');
+      await kernel.run('diagnose', {});
     });
   }
 

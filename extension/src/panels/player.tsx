@@ -42,6 +42,10 @@ export abstract class Player extends Part {
     this.draw();
   }
 
+  get isPlaying(): boolean {
+    return this._timer !== undefined;
+  }
+
   toggle(): void {
     if (this._timer === undefined) {
       this.play();

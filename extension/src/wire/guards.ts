@@ -9,6 +9,7 @@ import {
   IInsideAnswer,
   ILoopNorms,
   type IMatrix,
+  type ILesson,
   type IMoments,
   type IProgramAnswer,
   type ISaved,
@@ -71,6 +72,7 @@ export function checkSaved(value: unknown): {
   header: IHeader;
   buffers: DataView[];
   moments: IMoments | null;
+  lesson: ILesson | null;
 } {
   const inner = fieldsOf(value)['header'];
   checkSchema(value, inner);
@@ -91,7 +93,13 @@ export function checkSaved(value: unknown): {
     }
     return decodeBase64(item, name);
   });
-  return { header, buffers, moments: saved.moments };
+  const { lesson, moments } = saved;
+  if (lesson !== null && lesson.nodes.length !== header.nodes) {
+    throw new PictureError(
+      `the lesson tells of ${lesson.nodes.length} of ${header.nodes} nodes`
+    );
+  }
+  return { header, buffers, moments, lesson };
 }
 
 /** A message from the kernel; its buffers are looked at when they are decoded. */

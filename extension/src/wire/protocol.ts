@@ -81,11 +81,13 @@ export type IProfileStep = { name: string; ops: string; count: number; time: num
   bytes: number };
 export type IProfile = { stale: boolean; backend: string; time: number; bytes: number;
   steps: IProfileStep[] };
-export type IMark = { step: number; kind: 'nan' | 'explosion' | 'overrides';
+export type IMark = { step: number; kind: 'nan' | 'explosion' | 'overrides' | 'stop';
   node: number | null; text: string };
 export type ITimeline = { count: number; keep: number; steps: number[];
   losses: (number | null)[]; gradients: (number | null)[]; marks: IMark[];
   first_bad: number | null; kept: number; kept_bytes: number };
+export type IBranch = { name: string; step: number; count: number; text: string;
+  steps: number[]; losses: (number | null)[] };
 export type IError = { node: number | null; message: string };
 export type IHeader = { schema: number; version: string; session: string; nodes: number;
   edges: number; output: number; output_name: string; output_value: number | null;
@@ -93,11 +95,15 @@ export type IHeader = { schema: number; version: string; session: string; nodes:
   strings: string[]; columns: IColumn[]; overrides: IOverride[]; undo: string | null;
   redo: string | null; history: IHistory; check: ICheck | null;
   findings: IFindings | null; profile: IProfile | null; timeline: ITimeline | null;
-  backend: string; device?: string; seconds: number; error: IError | null };
+  branches: IBranch[]; backend: string; device?: string; seconds: number;
+  error: IError | null };
 export type IMoments = { steps: number[]; losses: (number | null)[];
   overrides: (string | null)[]; norms: string };
+export type ILessonNode = { value: string; gradient: string; made: string;
+  rule: string };
+export type ILesson = { open: boolean; nodes: ILessonNode[] };
 export type ISaved = { schema: number; model_id: string; header: IHeader;
-  buffers: string[]; moments: IMoments | null };
+  buffers: string[]; moments: IMoments | null; lesson: ILesson | null };
 export type IPatchColumn = { name: ColumnName; dtype: ColumnDtype; length: number;
   base?: ColumnName; parts?: [number, number][] };
 export type IPictureMessage = { of: number | null; header: Partial<IHeader>;
@@ -147,6 +153,8 @@ export type INormsAnswer = { type: 'norms'; seq: number; request: number; node: 
   steps: number[]; values: (number | null)[]; gradients: (number | null)[] };
 export type IRunsAnswer = { type: 'runs'; seq: number; request: number;
   moments: IMoments | null };
+export type ILessonAnswer = { type: 'lesson'; seq: number; request: number;
+  lesson: ILesson | null };
 export type IMomentAnswer = { type: 'moment'; seq: number; request: number;
   of: number | null; header: Partial<IHeader>; columns: IPatchColumn[]; step: number;
   whole: boolean };
@@ -170,9 +178,9 @@ export type IFailureMessage = { type: 'failure'; seq: number; request: number | 
   message: string };
 export type KernelMessage = IPictureMessage | IPieceMessage | IPlotAnswer |
   ISimplifyAnswer | IProgramAnswer | IInsideAnswer | IInspectInsideAnswer |
-  IInspectAnswer | INormsAnswer | IRunsAnswer | IMomentAnswer | IPeersAnswer |
-  IPeerAnswer | ICheckExpressionAnswer | IPreviewAnswer | IProgressMessage |
-  IDoneMessage | IFailureMessage;
+  IInspectAnswer | INormsAnswer | IRunsAnswer | ILessonAnswer | IMomentAnswer |
+  IPeersAnswer | IPeerAnswer | ICheckExpressionAnswer | IPreviewAnswer |
+  IProgressMessage | IDoneMessage | IFailureMessage;
 export type IHelloEvent = { type: 'event'; seq: number; event: 'hello'; schema: number;
   again?: boolean };
 export type IAckEvent = { type: 'event'; seq: number; event: 'ack'; of: number };
@@ -191,6 +199,7 @@ export interface IRequests {
   inspect: { asked: { node: number }; answer: IInspectAnswer };
   norms: { asked: { node: number }; answer: INormsAnswer };
   runs: { asked: object; answer: IRunsAnswer };
+  lesson: { asked: object; answer: ILessonAnswer };
   moment: { asked: { step: number }; answer: IMomentAnswer };
   peers: { asked: object; answer: IPeersAnswer };
   peer: { asked: { name: string }; answer: IPeerAnswer };
@@ -211,6 +220,7 @@ export interface IRequests {
   check: { asked: object; answer: IDoneMessage };
   diagnose: { asked: object; answer: IDoneMessage };
   profile: { asked: object; answer: IDoneMessage };
+  'run-again': { asked: { step: number }; answer: IDoneMessage };
 }
 /** The run of the past that is asked about; absent: what there is now. */
 export type IAbout = { at?: number };

@@ -214,9 +214,12 @@ function drawFirst(): number {
   return Math.floor(Math.random() * MOST_PAGES) * PAGE_REQUESTS;
 }
 
-// The gradient check, the doctor and the profile: they run long, one at a time.
+// The gradient check, the doctor, the profile and a branch: they run long, one at a time.
 
-export type JobKind = 'check' | 'diagnose' | 'profile';
+export type JobKind = 'check' | 'diagnose' | 'profile' | 'run-again';
+
+/** What each of them is asked besides. */
+export type JobFields<K extends JobKind> = IRequests[K]['asked'] & IAbout;
 
 export interface IJob {
   readonly kind: JobKind;
@@ -229,7 +232,7 @@ export interface IJob {
 interface IJobsOptions {
   begin: (
     kind: JobKind,
-    about: IAbout,
+    fields: JobFields<JobKind>,
     onProgress: (progress: IProgress) => void
   ) => { request: number; promise: Promise<unknown> };
   /** Ask the kernel to stop a request. */
@@ -240,7 +243,8 @@ interface IJobsOptions {
 const NAMES: Record<JobKind, string> = {
   check: 'a gradient check',
   diagnose: 'a diagnosis',
-  profile: 'a profile'
+  profile: 'a profile',
+  'run-again': 'a branch'
 };
 
 export class Jobs {
@@ -252,7 +256,7 @@ export class Jobs {
   }
 
   /** Run one until it is done or was stopped. */
-  async run(kind: JobKind, about: IAbout = {}): Promise<void> {
+  async run<K extends JobKind>(kind: K, fields: JobFields<K>): Promise<void> {
     if (this._job !== null) {
       throw new RequestError(
         `The kernel is already running ${NAMES[this._job.kind]}: stop it first, or wait.`
@@ -261,7 +265,7 @@ export class Jobs {
     const job: IJob = { kind, progress: null, stopping: false };
     this._job = job;
     const { begin, onChange } = this._options;
-    const { request, promise } = begin(kind, about, progress => {
+    const { request, promise } = begin(kind, fields, progress => {
       job.progress = progress;
       onChange();
     });

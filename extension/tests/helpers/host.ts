@@ -34,6 +34,7 @@ export class RecordingHost implements IHost {
   editing: ICellEditing | null = null;
   readonly openBeside = null;
   readonly canPlot = true;
+  readonly typeset = null;
   readonly canSavePage = true;
   readonly saved: Format[] = [];
   readonly drawerOpen = false;

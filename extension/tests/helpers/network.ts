@@ -228,6 +228,7 @@ export function network(
       output_value: 0.0831,
       wrt: [W],
       holders: [],
+      branches: [],
       strings: STRINGS,
       columns,
       overrides,
@@ -260,7 +261,8 @@ export function savedNetwork(modelId = 'model-1'): Record<string, ISaved> {
       model_id: modelId,
       header,
       buffers: buffers.map(encode),
-      moments: null
+      moments: null,
+      lesson: null
     }
   };
 }

@@ -194,6 +194,7 @@ function encode(program: Program): { header: IHeader; buffers: DataView[] } {
     findings: null,
     profile: null,
     timeline: null,
+    branches: [],
     backend: 'numpy',
     seconds: 0.0006,
     error: program.error

@@ -392,9 +392,9 @@ describe('long requests', () => {
     vi.useFakeTimers();
     const kernel = new TestKernel();
     const connection = kernel.connect(1000, 60_000);
-    const done = connection.run('check');
+    const done = connection.run('check', {});
     const { request } = kernel.last('check');
-    await expect(connection.run('diagnose')).rejects.toThrow(
+    await expect(connection.run('diagnose', {})).rejects.toThrow(
       'already running a gradient check'
     );
     for (let i = 1; i <= 5; i++) {

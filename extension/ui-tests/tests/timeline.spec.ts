@@ -93,10 +93,7 @@ loss = np.sum(h ** 2) + np.sum(w)`;
 const DIVERGE = `v = w
 for step in range(120): fit.run(w=v); v = v - 5.0 * fit.grads["w"]`;
 
-const AGAIN = `again = fit.at(1)
-print(again.override("loss", "0.01 * d"))
-v = w
-for step in range(119): v = v - 5.0 * again.grads["w"]; again.run(w=v)`;
+const MEND = 'fit.override("loss", "0.01 * d")';
 
 for (const [theme, width, height] of [
   ['light', 1400, 900],
@@ -144,13 +141,25 @@ for (const [theme, width, height] of [
     await strip.getByRole('button', { name: 'Live' }).click();
     await expect(doctor).not.toContainText('1 finding');
 
-    // Run again from step 1 with another gradient: a session of its own, compared.
-    await page.notebook.addCell('code', AGAIN);
+    // Run again from step 1 with another gradient: a second curve, compared.
+    await page.notebook.addCell('code', MEND);
     await page.notebook.runCell(3, true);
-    await page.notebook.addCell('code', 'print(again.timeline.first_bad, fit.compare(again))');
-    await page.notebook.runCell(4, true);
-    const told = (await page.notebook.getCellTextOutput(4))?.join('') ?? '';
-    expect(told, 'the branch is well').toContain('None <session fit → now');
+    const again = strip.getByRole('button', { name: 'Run again' });
+    await expect(again).toBeDisabled();
+    await strip.getByRole('slider', { name: 'Run' }).fill('0');
+    await expect(strip.getByRole('status')).toContainText('step 1 of 120');
+    await again.click();
+    await expect(strip.getByRole('status')).toContainText(/branch from run 1: loss 2\.48/);
+    await expect(strip.locator('path.workbench-mod-branch')).toHaveCount(1);
+    const told = await print(
+      page,
+      'print(fit.branches[0].timeline.first_bad, fit.branches[0].timeline.count)'
+    );
+    expect(told.trim(), 'the branch is well').toBe('None 120');
+    await strip.getByRole('button', { name: 'Compare' }).click();
+    await expect(graph.panel.locator('.workbench-Compare')).toContainText('branch from run 1');
+    await graph.screenshot(`breaks-${theme}-branch`);
+    await strip.getByRole('button', { name: 'Compare' }).click();
 
     // Without the kernel what was seen stays, step 2 among it.
     await page.evaluate(async () => {
@@ -161,6 +170,7 @@ for (const [theme, width, height] of [
     await graph.banner.getByRole('button', { name: 'Go there' }).click();
     await expect(strip.getByRole('status')).toContainText('step 2 of 120');
     await expect(numbers).toBeAttached();
+    await expect(strip.locator('path.workbench-mod-branch')).toHaveCount(1);
     await graph.screenshot(`breaks-${theme}-gone`);
   });
 }

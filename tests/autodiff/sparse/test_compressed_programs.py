@@ -16,7 +16,7 @@ from tests.autodiff.programs import Program, programs
 from tests.autodiff.test_fuzz import MANY, printed, try_programs
 from workbench.autodiff.sparse.colouring import GENERAL
 
-NUMBERS = [MANY] if MANY else [15, pytest.param(1000, marks=pytest.mark.long)]
+NUMBERS = [MANY] if MANY else [15, pytest.param(400, marks=pytest.mark.long)]
 
 
 def flatten(program: Program) -> Any:

@@ -1,7 +1,7 @@
 """Samples of all ops, value and gradient, as plans for a device that the host runs.
 
-Every thirty-sixth sample stands for the others; the long tests run all of them, and
-NVRTC compiles what they are made of.
+Every thirty-sixth sample stands for the others; the long tests run the gradients of
+all, and NVRTC compiles what they are made of.
 """
 
 from __future__ import annotations
@@ -131,8 +131,15 @@ def test_some_samples(gradient: bool, subtests: pytest.Subtests) -> None:
 @pytest.mark.long
 @needs_compiler
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("gradient", [False, True])
-def test_all_samples(gradient: bool, part: int, subtests: pytest.Subtests) -> None:
-    cases = check_samples(choose(part), gradient, subtests)
+def test_gradients_of_all_samples(part: int, subtests: pytest.Subtests) -> None:
+    """Test the gradients, which have most of the values' kernels."""
+    cases = check_samples(choose(part), True, subtests)
     # For each GPU, all programs of `test_kernels` are compiled.
-    check_architectures(cases, ("sm_90", "sm_80" if part % 2 else "sm_100"))
+    check_architectures(cases, (("sm_80", "sm_90", "sm_100")[part % 3],))
+
+
+@pytest.mark.long
+@needs_compiler
+@pytest.mark.parametrize("part", range(0, PARTS, 4))
+def test_values_of_many_samples(part: int, subtests: pytest.Subtests) -> None:
+    check_samples(choose(part), False, subtests)

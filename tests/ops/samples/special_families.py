@@ -144,28 +144,30 @@ row("lpmv", lambda x: sp.lpmv(1, 2.5, x) + sp.lpmv(0, 0, x), inside(3))
 
 # Distribution functions by their old names
 
-for _name, _a in (("chdtr", (3.0,)), ("chdtrc", (3.0,)), ("pdtr", (2.0,)),
-    ("pdtrc", (2.0,)), ("stdtr", (2.5,)), ("fdtr", (2.5, 3.5)),
-    ("fdtrc", (2.5, 3.5))):  # fmt: skip
+for _name in "pdtr pdtrc".split():
     _f = getattr(sp, _name)
-    row(_name, lambda x, f=_f, a=_a: f(*a, x), positive(2, 3))
+    row(_name, lambda x, f=_f: f(2.0, x), positive(2, 3))
+for _name in "chdtr chdtrc stdtr".split():
+    row(_name, getattr(sp, _name), between(1, 4, 3), positive(2, 3))
+for _name in "chdtri chdtriv stdtrit".split():
+    _draws = between(1, 4, 3), between(0.2, 0.8, 2, 3)
+    _order = -1 if _name == "chdtriv" else 1
+    row(_name, getattr(sp, _name), *_draws[::_order])
+row("stdtridf", sp.stdtridf, between(0.05, 0.1, 3), between(-2.6, -2, 2, 3))
+row("gdtrib", sp.gdtrib, positive(3), between(0.2, 0.8, 2, 3), positive(3))
+for _name in "fdtr fdtrc fdtri".split():
+    row(_name, getattr(sp, _name), between(2, 4, 3), between(2, 4, 3),
+        between(0.2, 0.8, 2, 3))  # fmt: skip
 _five = np.int64(5)
-for _name, _a in (("chdtri", (3.0,)), ("pdtri", (2,)), ("stdtrit", (2.5,)),
-    ("fdtri", (2.5, 3.5)), ("bdtr", (2.0, _five)), ("bdtrc", (2.0, _five)),
+for _name, _a in (("pdtri", (2,)), ("bdtr", (2.0, _five)), ("bdtrc", (2.0, _five)),
     ("bdtri", (2.0, _five)),
     ("nbdtr", (2, 5)), ("nbdtrc", (2, 5)), ("nbdtri", (2, 5))):  # fmt: skip
     _f = getattr(sp, _name)
     row(_name, lambda p, f=_f, a=_a: f(*a, p), between(0.2, 0.8, 2, 3))
 for _name in "gdtr gdtrc".split():
-    _f = getattr(sp, _name)
-    row(
-        _name,
-        lambda a, x, f=_f: f(a, 1.7, x),
-        positive(2, 3),
-        positive(3),
-    )
-row("gdtrix", lambda a, p: sp.gdtrix(a, 1.7, p), positive(3), between(0.2, 0.8, 3))
-row("gdtria", lambda p, x: sp.gdtria(p, 1.7, x), between(0.2, 0.8, 3), positive(3))
+    row(_name, getattr(sp, _name), positive(2, 3), between(1, 3, 3), positive(3))
+row("gdtrix", sp.gdtrix, positive(3), between(1, 3, 3), between(0.2, 0.8, 3))
+row("gdtria", sp.gdtria, between(0.2, 0.8, 3), between(1, 3, 3), positive(3))
 row("chndtr", lambda x, nc: sp.chndtr(x, 2.5, nc), positive(2, 3), positive(3))
 row("nrdtrimn", sp.nrdtrimn, between(0.2, 0.8, 3), positive(3), apart(3))
 row("nrdtrisd", sp.nrdtrisd, apart(3), between(0.6, 0.9, 3), between(2, 3, 3))

@@ -40,6 +40,7 @@ from workbench.core import types, walk
 from workbench.core.dims import has_dim
 from workbench.core.graph import Graph
 from workbench.core.op import Choice, Repetition
+from workbench.core.schedule import compute_node
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.errors import UnknownLengthError, UsageError, WorkbenchError
@@ -171,7 +172,7 @@ class Propagation:
             return Constant(None)
         try:
             with np.errstate(all="ignore"):
-                return Constant(node.op.compute(*values, **node.params))
+                return Constant(compute_node(node, values))
         except (ArithmeticError, IndexError, ValueError):  # told when the program runs
             return Constant(None)
 
@@ -180,7 +181,7 @@ class Propagation:
         value, spec = value_of(node), types.spec_of(node)
         if value is None and _is_small(spec):
             examples = [types.as_spec(types.spec_of(x)).example() for x in node.inputs]
-            value = node.op.compute(*examples, **node.params)
+            value = compute_node(node, examples)
         return Constant(value)
 
     def _describe(self, node: Tensor, operands: Sequence[Known]) -> NodeFacts:

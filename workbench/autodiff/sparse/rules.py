@@ -36,7 +36,6 @@ from workbench.autodiff.sparse.relations import (
     count_up,
     make_csr,
 )
-from workbench.core.deferred import DeferredOp
 from workbench.core.op import Op, Reading
 from workbench.core.tensor import Tensor, apply
 from workbench.core.trace import make_leaf_like
@@ -82,8 +81,7 @@ def relate(node: NodeFacts) -> list[list[Relation | None]]:
 
 def find_rule(op: Op) -> Rule | None:
     """Return the rule for the entries that an op reads; None if its row has none."""
-    if isinstance(op, DeferredOp):
-        op = op.base
+    op = op.base
     if isinstance(op.pattern, Reading):
         return _relate_reading
     if op.pattern is not None:

@@ -14,7 +14,6 @@ from typing import Any
 from workbench.backends.compiled.addresses import expand_index, has_index
 from workbench.backends.compiled.builder import KINDS
 from workbench.core import walk
-from workbench.core.deferred import DeferredOp, base_op
 from workbench.core.dims import has_dim
 from workbench.core.graph import Graph, inline
 from workbench.core.schedule import Schedule
@@ -58,8 +57,7 @@ def expand(
 def _hoist_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
     """Return a node, or a loop with the work of its steps reduced."""
     op, params = node.op, node.params
-    if isinstance(op, DeferredOp):
-        op, operands, params = op.measure_lengths(operands, params)
+    op, operands, params = op.measure_lengths(operands, params)
     if op.hoist is not None:
         made = op.hoist(operands, params)
         return tuple(made) if isinstance(spec_of(node), tuple) else made[0]
@@ -75,8 +73,7 @@ def _expand_node(
     op, params = node.op, node.params
     if _is_passing(node) and _have_same_specs(operands[:1], (node,)):
         return operands[0]
-    if isinstance(op, DeferredOp):
-        op, operands, params = op.measure_lengths(operands, params)
+    op, operands, params = op.measure_lengths(operands, params)
     if has_index(op) and _has_kind(operands[0], kinds) and _are_known(operands):
         made = expand_index(op, operands, params)
         if made is not None:
@@ -100,7 +97,7 @@ def _expand_node(
 
 def _is_passing(node: Tensor) -> bool:
     """Return whether a node hands its operand on, if that has its spec."""
-    op = base_op(node)
+    op = node.op.base
     if op is RESHAPE:
         return not node.params.get("order")
     return op is BROADCAST or (op.passes and not node.params)

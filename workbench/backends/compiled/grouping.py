@@ -22,7 +22,6 @@ from workbench.backends.compiled.steps import (
     pack_strides,
     read_spec,
 )
-from workbench.core.deferred import base_op
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.ops.joining import CONCATENATE, STACK
@@ -106,7 +105,7 @@ class Groups:
         if node.serial not in self._updates:
             return False
         x = node.inputs[0]
-        while self.roles.of.get(x.serial) == "view" and base_op(x) is RESHAPE:
+        while self.roles.of.get(x.serial) == "view" and x.op.base is RESHAPE:
             x = x.inputs[0]
         return self.roles.of.get(x.serial) in OWNERS
 
@@ -264,7 +263,7 @@ class Joins:
                     continue
                 while (
                     self.roles.of.get(x.serial) == "view"
-                    and base_op(x) is RESHAPE
+                    and x.op.base is RESHAPE
                     and readers[x.serial] == 1
                 ):
                     x = x.inputs[0]

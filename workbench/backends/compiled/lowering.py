@@ -59,7 +59,6 @@ from workbench.backends.compiled.steps import (
 )
 from workbench.backends.compiled.systems import FUNCTIONS, SystemStep
 from workbench.backends.compiled.target import Target
-from workbench.core.deferred import base_op
 from workbench.core.graph import Graph
 from workbench.core.op import Choice
 from workbench.core.schedule import Schedule
@@ -297,7 +296,7 @@ class _Lowering(Plan):
         return self._view(x) if x.serial in self.roles.of else x._value
 
     def _make_move(self, node: Tensor) -> MoveStep:
-        out, op = self._own_view(node), base_op(node)
+        out, op = self._own_view(node), node.op.base
         zeros = out.buffer if op is SCATTER else -1
         whole = np.empty(out.shape, np.dtype(out.kind))
         parts = []

@@ -23,6 +23,7 @@ from workbench.checks.isolated_node import loop_of, to_host
 from workbench.checks.progress import Progress, ProgressMeter, tick
 from workbench.checks.statistics import norm
 from workbench.core import source, types, walk
+from workbench.core.schedule import compute_node
 from workbench.core.tensor import IDENTITY, Tensor, make_leaf, value_of
 from workbench.ops.define import flatten_parts
 from workbench.ops.makers import ASTYPE
@@ -426,7 +427,7 @@ def _compute_wide(node: Tensor, args: tuple[Any, ...], table: Table) -> Any:
         return args[0]
     if not (table is WIDEST and _is_large_product(node, args)):
         try:
-            return _widen(node.op.compute(*args, **node.params), table)
+            return _widen(compute_node(node, args), table)
         except Exception:
             pass
     old = [value_of(x) for x in (node.args or node.inputs)]
@@ -435,7 +436,7 @@ def _compute_wide(node: Tensor, args: tuple[Any, ...], table: Table) -> Any:
         for a, b in zip(args, old, strict=True)
     ]
     try:
-        return _widen(node.op.compute(*plain, **node.params), table)
+        return _widen(compute_node(node, plain), table)
     except Exception:
         return _widen(node._value, table)
 

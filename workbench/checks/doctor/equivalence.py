@@ -26,6 +26,7 @@ from workbench.checks.doctor.edits import edit_expression
 from workbench.checks.doctor.finding import Edit, Fix
 from workbench.checks.progress import is_spent
 from workbench.core import hooks, types, walk
+from workbench.core.schedule import compute_node
 from workbench.core.spelling import fill_names
 from workbench.core.tensor import Tensor, make_leaf, value_of
 from workbench.errors import WorkbenchError
@@ -211,7 +212,7 @@ def is_finite_in_float64(node: Tensor) -> bool:
     first, *rest = [value_of(x) for x in node.inputs]
     try:
         wide = np.complex128 if np.iscomplexobj(first) else np.float64
-        return is_finite(node.op.compute(first.astype(wide), *rest, **node.params))
+        return is_finite(compute_node(node, (first.astype(wide), *rest)))
     except (AttributeError, TypeError, ValueError, WorkbenchError):
         return False
 

@@ -46,6 +46,7 @@ from workbench.checks.doctor.spelling import (
 )
 from workbench.checks.progress import BudgetSpent, is_spent, tick
 from workbench.core import blame, types, walk
+from workbench.core.schedule import compute_node
 from workbench.core.tensor import Tensor, make_leaf, value_of
 from workbench.core.traits import SingularPoint
 from workbench.errors import WorkbenchError
@@ -314,7 +315,7 @@ def diagnose_value(case: Case, node: Tensor) -> Diagnosis:
 
 
 def _bind_params(node: Tensor) -> Any:
-    return lambda *args: node.op.compute(*args, **node.params)
+    return lambda *args: compute_node(node, args)
 
 
 def _diagnose_pole(
@@ -533,7 +534,7 @@ def _find_infinite_slope(node: Tensor, g: Any) -> tuple[int | None, Any]:
     each = [np.broadcast_to(a, shape) for a in args]
 
     def slopes(*moved: Any) -> Any:
-        y = node.op.compute(*moved, **node.params)
+        y = compute_node(node, moved)
         made = pull((1 << len(moved)) - 1, ones, y, moved, node.params)
         found = [np.broadcast_to(value_of(c), shape) for c in made if c is not None]
         return np.sum(np.abs(found), axis=0)
@@ -677,7 +678,7 @@ def _explain_drop(
         )  # fmt: skip
     if traits.moves and k == 0:
         rest = [value_of(a) for a in node.inputs[1:]]
-        if not np.shape(bad) or np.any(node.op.compute(bad, *rest, **node.params)):
+        if not np.shape(bad) or np.any(compute_node(node, (bad, *rest))):
             return None
         return Dropped(
             node,
@@ -725,7 +726,7 @@ def _carry_mask(node: Tensor, k: int, bad: Any) -> Any:
     shape = np.shape(node._value)
     if node.op.traits.moves and k == 0:
         rest = map(value_of, node.inputs[1:])
-        return np.asarray(node.op.compute(bad, *rest, **node.params), bool)
+        return np.asarray(compute_node(node, (bad, *rest)), bool)
     if node.op.joins is not None or not node.op.elementwise:
         return None
     return np.broadcast_to(bad, shape) if np.ndim(bad) <= len(shape) else None

@@ -23,6 +23,7 @@ from workbench.checks.doctor.equivalence import EquivalentLine, Operands, is_sam
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.spelling import LEFT_OUT, quote_operand
 from workbench.core import walk
+from workbench.core.schedule import compute_node
 from workbench.core.tensor import Tensor, value_of
 from workbench.ops.indexing import GETITEM
 from workbench.rewrite.patterns import Binding, Matcher
@@ -441,7 +442,7 @@ def _sum_term_sizes(x: Tensor) -> Any:
     if x.op.traits.symbol == "-":
         return sizes[0] + sizes[1]
     try:
-        return np.abs(x.op.compute(*sizes, **x.params))
+        return np.abs(compute_node(x, sizes))
     except (TypeError, ValueError):
         return None
 

@@ -24,6 +24,7 @@ from workbench.checks.doctor.spelling import LEFT_OUT, quote_operand
 from workbench.checks.progress import tick
 from workbench.core import types, walk
 from workbench.core.op import Op
+from workbench.core.schedule import compute_node
 from workbench.core.tensor import Tensor, make_leaf, value_of
 from workbench.errors import WorkbenchError
 from workbench.ops import define
@@ -421,7 +422,7 @@ def _differentiate_moved(case: Case, step: float | None) -> dict[Tensor, Any]:
                 new = make_leaf(moved, node.name)
             else:
                 args = tuple([value_of(x) for x in inputs])
-                value = node.op.compute(*args, **node.params)
+                value = compute_node(node, args)
                 new = walk.copy_node(node, inputs, args, value)
             made[node.serial] = new
         gradients = reverse.pull_back(

@@ -230,6 +230,7 @@ def function(
         name=name,
     )
     made.maker = Maker(made)  # type: ignore[attr-defined]
+    made.get_shared = lambda: list(made.shared)  # type: ignore[attr-defined]
     around: Any = made
     casting = [
         allow_input_downcast or one.allow_downcast
@@ -377,10 +378,13 @@ class Maker:
 
     @property
     def fgraph(self) -> SimpleNamespace:
-        """Its inputs, its outputs, and `toposort`, which lists its nodes."""
+        """Its inputs, outputs, variables and nodes; `toposort` lists these in order."""
         graph = self._function.graph
+        nodes = [owner(x) for x in graph.nodes if x.op is not IDENTITY]
         return SimpleNamespace(
             inputs=list(graph.inputs),
             outputs=list(graph.outputs),
-            toposort=lambda: [owner(x) for x in graph.nodes if x.op is not IDENTITY],
+            variables=set(graph.nodes),
+            apply_nodes=set(nodes),
+            toposort=lambda: nodes,
         )

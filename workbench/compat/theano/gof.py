@@ -34,6 +34,8 @@ __all__ = [
     "inputs",
     "io_toposort",
     "list_of_nodes",
+    "ops",
+    "orphans",
     "variables",
 ]
 
@@ -84,6 +86,19 @@ def io_toposort(inputs: Iterable[Any], outputs: Iterable[Any]) -> list[Any]:
 def list_of_nodes(inputs: Iterable[Any], outputs: Iterable[Any]) -> list[Any]:
     """Return the nodes between inputs and outputs, as `io_toposort` does."""
     return io_toposort(list(inputs), outputs)
+
+
+def ops(i: Iterable[Any], o: Iterable[Any]) -> set[Any]:
+    """Return the nodes between inputs and outputs, as a set."""
+    return set(io_toposort(list(i), o))
+
+
+def orphans(i: Iterable[Any], o: Iterable[Any]) -> list[Any]:
+    """Return what outputs read besides the inputs: constants and shared values."""
+    given = list(i)
+    known = {x.serial for x in given}
+    found = ancestors(o, given)
+    return [x for x in found if x.serial not in known and owner(x) is None]
 
 
 fg = graph = null_type = op = type = utils = sys.modules[__name__]

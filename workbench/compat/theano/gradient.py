@@ -9,7 +9,10 @@ from typing import Any
 
 from workbench import gradient as ours
 from workbench.autodiff.derivatives import label_gradient
+from workbench.autodiff.steps import find_connections
+from workbench.compat.theano import gof
 from workbench.core import deferred, types, walk
+from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, apply
 from workbench.core.types import ArrayLike
 from workbench.errors import (
@@ -53,8 +56,10 @@ __all__ = [
     "grad_clip",
     "grad_not_implemented",
     "grad_scale",
+    "grad_sources_inputs",
     "grad_undefined",
     "hessian",
+    "io_connection_pattern",
     "jacobian",
     "numeric_grad",
     "subgraph_grad",
@@ -246,3 +251,62 @@ def hessian(
     if isinstance(wrt, (list, tuple)):
         return type(wrt)([derive(x) for x in wrt])
     return derive(wrt)
+
+
+def grad_sources_inputs(
+    sources: Sequence[tuple[Any, Any]], graph_inputs: Sequence[Any] | None = None
+) -> dict[Any, Any]:
+    """Return the gradients that flow back from several variables.
+
+    Parameters
+    ----------
+    sources
+        Pairs of a variable and the gradient that arrives there.
+    graph_inputs
+        The variables to stop at; by default all symbols and shared values behind the
+        sources.
+
+    Returns
+    -------
+    A mapping from each variable of ``graph_inputs`` that is reached to its gradient.
+
+    Examples
+    --------
+    >>> import workbench.compat.theano.tensor as T
+    >>> from workbench.compat.theano.gradient import grad_sources_inputs
+    >>> x = T.dscalar("x")
+    >>> y = x**2
+    >>> float(grad_sources_inputs([(y, T.constant(1.0))], [x])[x].eval({x: 3.0}))
+    6.0
+    """
+    known: dict[Any, Any] = {}
+    for variable, arriving in sources:
+        if arriving is None or isinstance(arriving, DisconnectedType):
+            continue
+        known[variable] = known[variable] + arriving if variable in known else arriving
+    wrt = list(graph_inputs or gof.inputs(list(known)))
+    if graph_inputs is None:
+        wrt = [x for x in wrt if x._value is None or isinstance(x, Shared)]
+    if not known or not wrt:
+        return {}
+    found = grad(
+        None,
+        wrt,
+        known_grads=known,
+        disconnected_inputs="ignore",
+        return_disconnected="None",
+    )
+    return {x: g for x, g in zip(wrt, found, strict=True) if g is not None}
+
+
+def io_connection_pattern(
+    inputs: Sequence[Any], outputs: Sequence[Any]
+) -> list[list[bool]]:
+    """Return for each input and output whether the output depends on the input.
+
+    >>> import workbench.compat.theano.tensor as T
+    >>> x, y = T.dscalars("x", "y")
+    >>> io_connection_pattern([x, y], [x * 2, x + y])
+    [[True, True], [False, True]]
+    """
+    return find_connections(list(inputs), list(outputs))

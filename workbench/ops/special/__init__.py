@@ -7,10 +7,19 @@ Mathematical Functions (DLMF).
 from workbench.ops.special import (
     bessel,
     define,
+    distributions,
     elliptic,
     gammas,
     hypergeometric,
     logistic,
 )
 
-__all__ = ["bessel", "define", "elliptic", "gammas", "hypergeometric", "logistic"]
+__all__ = [
+    "bessel",
+    "define",
+    "distributions",
+    "elliptic",
+    "gammas",
+    "hypergeometric",
+    "logistic",
+]

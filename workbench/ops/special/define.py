@@ -248,8 +248,7 @@ _NONCENTRAL = "no derivative of this noncentral distribution is closed in SciPy"
 
 for _names, _why in (
     (
-        "bdtrik bdtrin btdtria btdtrib chdtriv fdtridfd gdtrib nbdtrik nbdtrin"
-        " pdtrik stdtridf",
+        "bdtrik bdtrin btdtria btdtrib fdtridfd nbdtrik nbdtrin pdtrik",
         _PARAMETER,
     ),
     (

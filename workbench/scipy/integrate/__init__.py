@@ -40,10 +40,14 @@ from workbench.scipy.integrate.rates import RateSystem, explain_plain, solve, wa
 
 __all__ = [
     "cumulative_trapezoid",
+    "dblquad",
+    "nquad",
     "odeint",
     "quad",
+    "quad_vec",
     "simpson",
     "solve_ivp",
+    "tplquad",
     "trapezoid",
 ]
 
@@ -374,6 +378,149 @@ def quad(
     integrand = Integrand(closed.run, closed.specs[0], settings)
     made = integral(integrand, closed.inputs[:-1], _convert_limit(a), _convert_limit(b))
     return made, integrand.report[0] if integrand.report else np.nan
+
+
+def quad_vec(
+    f: Function, a: Any, b: Any, *, args: Any = (), **settings: Any
+) -> tuple[Any, Any]:
+    """Integrate an array of functions as `scipy.integrate.quad_vec` does.
+
+    As :func:`quad` for a function that returns an array, all of whose entries are
+    computed at the same points.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.integrate import quad_vec
+    >>> powers = lambda n: quad_vec(lambda x: x**n, 0, 1)[0]
+    >>> np.round(wb.jvp(powers, (np.array([1.0, 2.0]),), (np.ones(2),))[1], 6)
+    array([-0.25    , -0.111111])
+    """
+    if not traces.has_open_trace():
+        made: tuple[Any, Any] = _scipy().quad_vec(f, a, b, args=args, **settings)
+        return made
+    return quad(f, a, b, args, **{"epsabs": 1e-200, "epsrel": 1e-8, **settings})
+
+
+def nquad(
+    func: Function,
+    ranges: Sequence[Any],
+    args: Any = (),
+    opts: Any = None,
+    full_output: bool = False,
+) -> Any:
+    """Integrate over several variables, as `scipy.integrate.nquad` does.
+
+    Parameters
+    ----------
+    func
+        ``func(x0, ..., xn, *args)``; it may read Tensors through its closure.
+    ranges
+        The two limits of each variable, or a function of the variables behind it, and
+        of ``args``, that gives them. Differentiable where they are finite.
+    args
+        Further arguments of ``func``: nests of arrays, differentiable.
+    opts
+        Settings of `quad` for all variables.
+
+    Returns
+    -------
+    The integral and an estimate of its error, that of the last variable.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> from workbench.scipy.integrate import nquad
+    >>> area = lambda r: nquad(lambda y, x: 1.0, [lambda x: (0, x), (0, r)])[0]
+    >>> round(float(wb.grad(area)(2.0)), 9)  # of r**2 / 2
+    2.0
+    """
+    args = args if isinstance(args, tuple) else (args,)
+    if not traces.has_open_trace():
+        return _scipy().nquad(func, ranges, args, opts, full_output)
+    if full_output or not isinstance(opts, (dict, type(None))):
+        raise UsageError(
+            f"nquad(..., full_output=...) and a list as opts{blame.user_line()} are"
+            " not known inside a derivative. Give one dict of settings for all."
+        )
+
+    def integrate(count: int, outer: tuple[Any, ...]) -> tuple[Any, Any]:
+        """Integrate over the first ``count`` variables, given the others."""
+        ends = ranges[count - 1]
+        low, high = ends(*outer, *args) if callable(ends) else ends
+
+        def inner(x: Any) -> Any:
+            if count == 1:
+                return func(x, *outer, *args)
+            return integrate(count - 1, (x, *outer))[0]
+
+        return quad(inner, low, high, **(opts or {}))
+
+    return integrate(len(ranges), ())
+
+
+def _make_limit(end: Any) -> Function:
+    return end if callable(end) else lambda *x: end
+
+
+def dblquad(
+    func: Function,
+    a: Any,
+    b: Any,
+    gfun: Any,
+    hfun: Any,
+    args: Any = (),
+    epsabs: float = 1.49e-8,
+    epsrel: float = 1.49e-8,
+) -> tuple[Any, Any]:
+    """Integrate ``func(y, x)`` over a plane region: `scipy.integrate.dblquad`.
+
+    As :func:`nquad`, with x from ``a`` to ``b`` and y from ``gfun`` to ``hfun``,
+    numbers or functions of x.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> from workbench.scipy.integrate import dblquad
+    >>> f = lambda c: dblquad(lambda y, x: c * x * y, 0, 1, 0, lambda x: x)[0]
+    >>> round(float(wb.grad(f)(1.0)), 9)
+    0.125
+    """
+    low, high = _make_limit(gfun), _make_limit(hfun)
+    ranges = [lambda x, *_: (low(x), high(x)), (a, b)]
+    found: tuple[Any, Any] = nquad(
+        func, ranges, args, {"epsabs": epsabs, "epsrel": epsrel}
+    )
+    return found
+
+
+def tplquad(
+    func: Function,
+    a: Any,
+    b: Any,
+    gfun: Any,
+    hfun: Any,
+    qfun: Any,
+    rfun: Any,
+    args: Any = (),
+    epsabs: float = 1.49e-8,
+    epsrel: float = 1.49e-8,
+) -> tuple[Any, Any]:
+    """Integrate ``func(z, y, x)`` over a region of space: `scipy.integrate.tplquad`.
+
+    As :func:`dblquad`, with z from ``qfun`` to ``rfun``, numbers or functions of x, y.
+    """
+    low, high = _make_limit(gfun), _make_limit(hfun)
+    floor, ceiling = _make_limit(qfun), _make_limit(rfun)
+    ranges = [
+        lambda y, x, *_: (floor(x, y), ceiling(x, y)),
+        lambda x, *_: (low(x), high(x)),
+        (a, b),
+    ]
+    found: tuple[Any, Any] = nquad(
+        func, ranges, args, {"epsabs": epsabs, "epsrel": epsrel}
+    )
+    return found
 
 
 def _convert_limit(x: Any) -> Any:

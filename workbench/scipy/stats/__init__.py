@@ -13,6 +13,7 @@ from workbench.scipy.stats.multivariate import (
     dirichlet,
     multinomial,
     multivariate_normal,
+    wishart,
 )
 from workbench.scipy.stats.univariate import (
     bernoulli,
@@ -79,6 +80,7 @@ __all__ = [
     "uniform",
     "vonmises",
     "weibull_min",
+    "wishart",
 ]
 
 

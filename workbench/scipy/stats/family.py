@@ -331,6 +331,14 @@ def _is_traced_density(x: Array, density: bool) -> bool:
     return density and isinstance(x, Tensor)
 
 
+def _is_beyond(z: Array, end: Any, compare: Function) -> Any:
+    """Return whether points lie beyond an end of the support, or are infinite."""
+    if isinstance(end, float):
+        return np.equal(z, end) if math.isinf(end) else compare(z, end)
+    infinite = -INF if compare is not np.greater else INF
+    return compare(z, end) | np.equal(z, infinite)
+
+
 class Continuous(Family):
     """A continuous family: `scipy.stats.norm` and others under their names.
 
@@ -370,9 +378,10 @@ class Continuous(Family):
             or is_certain(np.isfinite(x if inner is None else z))
         ):
             return z, None, None, valid, shapes, scale
-        below = np.less_equal(z, low) if self.has_function("open") else np.less(z, low)
-        below = below | np.equal(z, -INF)
-        above = np.greater(z, high) | np.equal(z, INF)
+        below = _is_beyond(
+            z, low, np.less_equal if self.has_function("open") else np.less
+        )
+        above = _is_beyond(z, high, np.greater)
         if inner is not None:
             point = inner(*shapes)
         elif whole:
@@ -394,7 +403,9 @@ class Continuous(Family):
             x, limits[0] == limits[1], args, kwds
         )
         y = compute(z, scale, *shapes)
-        if below is not None:
+        if below is not None and limits[0] == limits[1]:
+            y = np.where(below | above, limits[0], y)
+        elif below is not None:
             y = np.where(below, limits[0], np.where(above, limits[1], y))
         return self._finish_result(valid, y)
 

@@ -1,4 +1,4 @@
-"""Distributions of vectors: `multivariate_normal`, `dirichlet`, `multinomial`."""
+"""Distributions of vectors and matrices: `multivariate_normal`, `wishart`, ..."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from workbench.core.tensor import admit
 from workbench.core.types import Array, ArrayLike, is_weak
 from workbench.errors import ShapeError
 from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.elementwise import stop_gradient
 from workbench.ops.lengths import defer_function
+from workbench.scipy.special import multigammaln
 from workbench.scipy.stats.family import INF, F, unwrap_scalar
 
-__all__ = ["dirichlet", "multinomial", "multivariate_normal"]
+__all__ = ["dirichlet", "multinomial", "multivariate_normal", "wishart"]
 
 
 class _Multivariate:
@@ -95,22 +97,31 @@ class MultivariateNormal(_Multivariate):
         return 0.0 if mean is None else mean, cov, d
 
     def logpdf(
-        self, x: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike | None = None
+        self,
+        x: ArrayLike,
+        mean: ArrayLike | None = None,
+        cov: ArrayLike | None = None,
+        allow_singular: bool = False,
     ) -> Array:
         """Return the logarithm of the density at points along the last axis of ``x``.
+
+        With ``allow_singular`` it is that on the subspace of the covariance, whose rank
+        counts as constant, and -inf off it.
 
         Raises
         ------
         MatrixError
-            If ``cov`` is not positive definite.
+            If ``cov`` is not positive definite, without ``allow_singular``.
         """
         x = admit(x)
         mean, factor, d = self._resolve_parameters(mean, cov, x)
         rank = len(shape_of(x))
         if d == 1 and (rank == 0 or shape_of(x)[-1] != 1):
             x = np.reshape(x, (*shape_of(x), 1))  # SciPy: points of one number each
-        factor = np.linalg.cholesky(factor)
         away = x - mean
+        if allow_singular:
+            return self._compute_on_subspace(away, factor)
+        factor = np.linalg.cholesky(factor)
         if len(shape_of(factor)) == len(shape_of(away)) == 2:  # one matrix for all
             squares = np.sum(np.square(np.linalg.solve(factor, away.T)), axis=0)
         else:
@@ -120,11 +131,31 @@ class MultivariateNormal(_Multivariate):
         y = -np.sum(np.log(diagonal), axis=-1) - 0.5 * squares
         return y - 0.5 * d * math.log(2 * math.pi)
 
+    def _compute_on_subspace(self, away: Array, cov: Any) -> Array:
+        """Return the log density of what has a rank, by SciPy's rule of which."""
+        largest = np.max(np.abs(np.linalg.eigvalsh(stop_gradient(cov))), axis=-1)
+        kind = dtype_of(cov)
+        rounding = (1e3 if kind == np.float32 else 1e6) * float(np.finfo(kind).eps)
+        inverse = np.linalg.pinv(cov, rcond=rounding, hermitian=True)
+        share = cov @ inverse  # the projector on the subspace
+        rest = -share + np.identity(shape_of(cov)[-1], dtype=kind, like=cov)
+        rank = stop_gradient(np.rint(np.trace(share, axis1=-2, axis2=-1)))
+        column = np.expand_dims(away, -1)
+        squares = np.sum(column * (inverse @ column), axis=(-2, -1))
+        log_volume = np.linalg.slogdet(cov + rest)[1]
+        y = -0.5 * (rank * math.log(2 * math.pi) + log_volume + squares)
+        off = stop_gradient(np.sum(np.square(rest @ column), axis=(-2, -1)))
+        return unwrap_scalar(np.where(np.sqrt(off) < rounding * largest, y, -INF))
+
     def pdf(
-        self, x: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike | None = None
+        self,
+        x: ArrayLike,
+        mean: ArrayLike | None = None,
+        cov: ArrayLike | None = None,
+        allow_singular: bool = False,
     ) -> Array:
         """Return the density at points along the last axis of ``x``."""
-        return np.exp(self.logpdf(x, mean, cov))
+        return np.exp(self.logpdf(x, mean, cov, allow_singular))
 
     def entropy(
         self, mean: ArrayLike | None = None, cov: ArrayLike | None = None
@@ -229,6 +260,61 @@ class Multinomial(_Multivariate):
         return n * admit(p)
 
 
+class Wishart(_Multivariate):
+    """The Wishart distribution, as `scipy.stats.wishart`.
+
+    ``df`` are the degrees of freedom, at least the dimension p, and ``scale`` is a
+    positive definite matrix, shape (p, p), read as symmetric. A point ``x`` is such a
+    matrix; for n of them its shape is (p, p, n).
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.stats import wishart
+    >>> by_df = wb.grad(lambda n: wishart.logpdf(np.eye(2), n, np.eye(2)))
+    >>> round(float(by_df(4.0)), 6)
+    -0.922784
+    """
+
+    name = "wishart"
+    constants = ("mean",)
+
+    def logpdf(self, x: Any, df: Any, scale: Any) -> Array:
+        """Return the logarithm of the density at matrices.
+
+        Raises
+        ------
+        MatrixError
+            If ``scale`` is singular.
+        """
+        x, df, scale = admit(x), admit(df), admit(scale)
+        p = shape_of(scale)[-1] if shape_of(scale) else 1
+        if len(shape_of(x)) < 2:  # numbers
+            x = np.reshape(x, (1, 1, *shape_of(x)))
+        if shape_of(x)[:2] != (p, p):
+            raise ShapeError(
+                f"wishart{blame.user_line()}: x has shape {shape_of(x)} and scale"
+                f" {shape_of(scale)}. Give points of shape ({p}, {p}), or ({p}, {p}, n)"
+                " for n of them."
+            )
+        scale = np.reshape(scale, (p, p))
+        points: Any = np.moveaxis(x, (0, 1), (-2, -1))
+        ratio = np.linalg.solve(scale, points)
+        y = 0.5 * (df - p - 1) * np.linalg.slogdet(points)[1]
+        y = y - 0.5 * np.trace(ratio, axis1=-2, axis2=-1)
+        y = y - 0.5 * df * (p * math.log(2) + np.linalg.slogdet(scale)[1])
+        return unwrap_scalar(y - multigammaln(0.5 * df, p))
+
+    def pdf(self, x: ArrayLike, df: ArrayLike, scale: ArrayLike) -> Array:
+        """Return the density at matrices."""
+        return np.exp(self.logpdf(x, df, scale))
+
+    def mean(self, df: ArrayLike, scale: ArrayLike) -> Array:
+        """Return the mean."""
+        return df * admit(scale)
+
+
 multivariate_normal = MultivariateNormal()
+wishart = Wishart()
 dirichlet = Dirichlet()
 multinomial = Multinomial()

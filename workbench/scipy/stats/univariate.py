@@ -15,9 +15,10 @@ import numpy as np
 
 from workbench.core.tensor import Tensor
 from workbench.core.types import Array, ArrayLike
+from workbench.ops.define import convert_like, dtype_of
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.special.define import series
-from workbench.ops.special.gammas import log_t_density
+from workbench.ops.special.distributions import FALL, NODES, WEIGHTS, log_t_density
 from workbench.scipy.stats.family import (
     INF,
     Continuous,
@@ -71,13 +72,14 @@ def _t_entropy(n: Array) -> Array:
 
 
 def _log_t(z: Array, n: Array) -> Array:
-    """Return the log density; by its plain form for degrees of freedom that are given.
+    """Return the log density; by its plain form for few degrees of freedom.
 
-    The other one is for derivatives by these, and for infinitely many.
+    The other one keeps its digits for many, also infinitely many.
     """
-    if isinstance(n, Tensor) or not is_certain(np.isfinite(n)):
+    if not is_certain(np.less_equal(n, 200)):
         return log_t_density(n, z)
-    return log_t_density(n, np.zeros_like(n)) - 0.5 * (n + 1) * np.log1p(z * z / n)
+    constant = -0.5 * np.log(n) - F.betaln(0.5, 0.5 * n)
+    return constant - 0.5 * (n + 1) * np.log1p(z * z / n)
 
 
 t = Continuous(
@@ -197,10 +199,49 @@ skewnorm = Continuous(
     var=lambda a: 1 - 2 / math.pi * a * a / (1 + a * a),
 )
 
+
+def _vonmises_tail(x: Array, kappa: Array) -> Array:
+    """Return the probability between x, from 0 to pi, and pi, by a rule of Gauss.
+
+    Beyond an angle s from x, where the density has fallen by 2 kappa sin(x + s/2)
+    sin(s/2) in its logarithm, no less than by sin(s/2)**2 or by a chord, nothing
+    counts.
+    """
+    at = stop_gradient(x)
+    steep = np.minimum(np.sin(at), np.cos(0.5 * at))
+    high = 0.5 * FALL / np.maximum(stop_gradient(kappa), 1e-9)
+    by_square = 2 * np.arcsin(np.sqrt(np.minimum(high, 1)))
+    by_chord = math.pi * high / np.maximum(steep, 1e-9)
+    end = np.minimum(math.pi - x, np.minimum(by_square, by_chord))
+    half = np.expand_dims(0.5 * end, -1) * convert_like(NODES, x)
+    fall = np.sin(np.expand_dims(x, -1) + half) * np.sin(half)
+    density = np.exp(-2 * np.expand_dims(kappa, -1) * fall)
+    mass = end * (density @ convert_like(WEIGHTS, x))[..., 0]
+    y = mass * np.exp(kappa * F.cosm1(x)) / (2 * math.pi * F.i0e(kappa))
+    return np.astype(y, dtype_of(x))
+
+
+def _vonmises_cdf(z: Array, kappa: Array) -> Array:
+    """Return the probability from -pi to z; each turn more adds 1, as in SciPy's."""
+    turns = np.rint(z / (2 * math.pi))
+    x = z - 2 * math.pi * turns
+    tail = _vonmises_tail(np.abs(x), kappa)
+    return np.where(np.less(x, 0), turns + tail, turns + 1 - tail)
+
+
+def _vonmises_sf(z: Array, kappa: Array) -> Array:
+    turns = np.rint(z / (2 * math.pi))
+    x = z - 2 * math.pi * turns
+    tail = _vonmises_tail(np.abs(x), kappa)
+    return np.where(np.less(x, 0), 1 - tail - turns, tail - turns)
+
+
 vonmises = Continuous(
     "vonmises",
     "kappa",
     valid=lambda kappa: np.greater_equal(kappa, 0),
+    cdf=_vonmises_cdf,
+    sf=_vonmises_sf,
     logpdf=lambda z, kappa: (
         kappa * F.cosm1(z) - math.log(2 * math.pi) - np.log(F.i0e(kappa))
     ),
@@ -434,14 +475,18 @@ f = Continuous(
     ),
 )  # fmt: skip
 
+
+def _log_lognormal(z: Array, s: Array) -> Array:
+    level = np.log(z)
+    return -0.5 * np.square(level / s) - level - (np.log(s) + LOG_ROOT_TWO_PI)
+
+
 lognorm = Continuous(
     "lognorm",
     "s",
     support=POSITIVE,
     open=True,
-    logpdf=lambda z, s: (
-        -0.5 * np.square(np.log(z) / s) - np.log(z) - np.log(s) - LOG_ROOT_TWO_PI
-    ),
+    logpdf=_log_lognormal,
     cdf=lambda z, s: F.ndtr(np.log(z) / s),
     sf=lambda z, s: F.ndtr(-np.log(z) / s),
     logcdf=lambda z, s: F.log_ndtr(np.log(z) / s),

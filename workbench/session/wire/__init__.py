@@ -21,6 +21,7 @@ from workbench.session.wire.detail import (
     gather_details,
 )
 from workbench.session.wire.inner_program import take_inside
+from workbench.session.wire.lesson import write_lesson
 from workbench.session.wire.moments import (
     encode_moments,
     list_peers,
@@ -30,7 +31,7 @@ from workbench.session.wire.moments import (
 from workbench.session.wire.notebook import read_saved, save_snapshot
 from workbench.session.wire.protocol.fields import MIME_TYPE, SCHEMA
 from workbench.session.wire.rewriting import list_rewrites, take_program
-from workbench.session.wire.timeline import list_norms, merge_points
+from workbench.session.wire.timeline import list_norms, merge_points, name_branches
 
 __all__ = [
     "MIME_TYPE",
@@ -46,6 +47,7 @@ __all__ = [
     "list_peers",
     "list_rewrites",
     "merge_points",
+    "name_branches",
     "read_saved",
     "save_snapshot",
     "take_failed_snapshot",
@@ -54,4 +56,5 @@ __all__ = [
     "take_peer",
     "take_program",
     "take_snapshot",
+    "write_lesson",
 ]

@@ -51,7 +51,11 @@ from workbench.session.wire.protocol.fields import (
     PatchColumn,
 )
 from workbench.session.wire.protocol.snapshot import Header
-from workbench.session.wire.timeline import encode_timeline, find_new_points
+from workbench.session.wire.timeline import (
+    encode_branches,
+    encode_timeline,
+    find_new_points,
+)
 
 if TYPE_CHECKING:
     from workbench.session.session import Session
@@ -204,6 +208,7 @@ def take_snapshot(
         header["findings"] = encode_findings(session)
         header["profile"] = None if profile is None else profile.data
         header["timeline"] = encode_timeline(session)
+        header["branches"] = encode_branches(session)
         left: list[int] = []
         if has_loops(session._state):
             is_quick = session.seconds <= QUICK
@@ -274,6 +279,7 @@ def take_blank_snapshot(
         findings=None,
         profile=None,
         timeline=None,
+        branches=[],
         backend="numpy",
         seconds=forward.seconds,
         error=None,

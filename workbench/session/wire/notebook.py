@@ -19,7 +19,12 @@ from workbench.core.schema import DataError, clean_text, quote
 from workbench.errors import SnapshotError
 from workbench.session.wire.columns import Array, Snapshot, list_columns
 from workbench.session.wire.protocol import fields
-from workbench.session.wire.protocol.snapshot import Header, MomentsData, Saved
+from workbench.session.wire.protocol.snapshot import (
+    Header,
+    LessonData,
+    MomentsData,
+    Saved,
+)
 from workbench.session.wire.schema import read
 
 #: From so many nodes on, a picture is saved without the values that rules read,
@@ -30,7 +35,10 @@ MOST_SAVED = 50_000
 
 
 def save_snapshot(
-    snapshot: Snapshot, model_id: str = "", moments: MomentsData | None = None
+    snapshot: Snapshot,
+    model_id: str = "",
+    moments: MomentsData | None = None,
+    lesson: LessonData | None = None,
 ) -> Saved | None:
     """Return the saved form of a snapshot for a notebook; None for one too large.
 
@@ -42,6 +50,8 @@ def save_snapshot(
         The live widget that it is the picture of.
     moments
         Some of its past runs.
+    lesson
+        Its sweeps with numbers, for a page.
     """
     nodes = snapshot.header["nodes"]
     if nodes > MOST_SAVED:
@@ -64,6 +74,7 @@ def save_snapshot(
             for buffer in Snapshot(header, columns).buffers
         ],
         moments=moments,
+        lesson=lesson,
     )
 
 
@@ -97,6 +108,11 @@ def read_saved(data: object) -> Snapshot:
         lengths = {len(line[name]) for name in ("steps", "losses", "gradients")}
         if len(lengths) > 1:
             refuse("its timeline has not as many losses and gradients as steps")
+    for branch in header.get("branches", []):
+        steps = branch["steps"]
+        places = [branch["step"] - 1, *steps, branch["count"] + 1]
+        if len(branch["losses"]) != len(steps) or _is_unordered(places):
+            refuse("a branch of its runs has not a loss for each step, in order")
     for loop in header.get("loops", []):
         marks = loop["marks"]
         if len(loop["norms"]) != len(marks) or max(marks, default=-1) >= loop["steps"]:
@@ -108,6 +124,11 @@ def read_saved(data: object) -> Snapshot:
     if whole["moments"] is not None:
         check_moments(whole["moments"], header)
     return Snapshot(header, columns)
+
+
+def _is_unordered(steps: list[int]) -> bool:
+    """Return whether a step is not after the one before it."""
+    return any(a >= b for a, b in pairwise(steps))
 
 
 def check_moments(moments: MomentsData, header: Header) -> None:
@@ -125,7 +146,7 @@ def check_moments(moments: MomentsData, header: Header) -> None:
         refuse("its runs have not as many losses and overrides as steps")
     count = (header["timeline"] or {"count": 0})["count"]
     places = [0, *steps, count + 1]
-    if any(a >= b for a, b in pairwise(places)):
+    if _is_unordered(places):
         refuse(f"its runs are not one after another, from 1 to {count}")
     try:
         raw = base64.b64decode(moments["norms"], validate=True)

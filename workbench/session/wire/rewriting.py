@@ -6,6 +6,7 @@ same means. Its nodes have keys that stay from step to step.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import partial
 from os.path import basename
@@ -19,7 +20,7 @@ from workbench.core.schema import clean_text
 from workbench.core.tensor import Tensor, value_of
 from workbench.errors import UsageError
 from workbench.rewrite.driver import Key, RewriteStep
-from workbench.rewrite.text import format_node
+from workbench.rewrite.text import Names, format_node
 from workbench.session.programs import Rewriting, find_rewriting
 from workbench.session.stages import Values
 from workbench.session.wire.columns import (
@@ -44,9 +45,9 @@ MOST_PROGRAM_NODES = 2000
 #: The most steps that are listed.
 MOST_REWRITES = 2000
 #: The most operations of a program that is written out as code, and its length.
-MOST_OPERATIONS, MOST_CODE = 60, 400
-#: What is read on a card, code and the name of the op; and the longest code of a step.
-MOST_LABEL, MOST_SIDE = 20, 300
+MOST_OPERATIONS, MOST_CODE = 60, 2000
+#: The longest code of a step.
+MOST_SIDE = 300
 
 
 def list_rewrites(session: Session, without: Collection[str]) -> SimplificationData:
@@ -66,9 +67,11 @@ def list_rewrites(session: Session, without: Collection[str]) -> SimplificationD
     >>> [(step["rule"], step["before"], step["after"]) for step in found["steps"]]
     [('one times x', '1 * x', 'x'), ('one times x', 'x * 1', 'x'), ('x plus x', 'x + x', '2 * x')]
     """  # noqa: E501
-    steps = _find_rewriting(session, without).result.steps
+    rewriting = _find_rewriting(session, without)
+    steps, names = rewriting.result.steps, rewriting.find_names()
     return SimplificationData(
-        steps=[_encode_step(step) for step in steps[:MOST_REWRITES]], total=len(steps)
+        steps=[_encode_step(step, names) for step in steps[:MOST_REWRITES]],
+        total=len(steps),
     )
 
 
@@ -98,15 +101,17 @@ def take_program(
     forward = [_find_forward(session, rewriting, after, n, k) for k, n in after.keyed]
     forward += [_find_forward(session, rewriting, before, n, k) for k, n in ghosts]
     values = Values(shown)
-    names = _name_outputs(session, after.graph)
+    outputs = _name_outputs(session, after.graph)
+    serials = {x.serial: key for x, key in zip(shown.nodes, keys, strict=True)}
+    names = rewriting.find_names(serials) | outputs
     structure = describe_structure(shown, partial(_label_node, names))
     snapshot = take_blank_snapshot(values, structure, session.name, values=False)
     header, columns = snapshot.header, snapshot.columns
     header["overrides"] = _encode_overrides(session, values, forward, columns)
-    outputs = [x for x in after.graph.outputs if isinstance(x, Tensor)]
-    if outputs:
-        header["output"] = values.ids[outputs[0].serial]
-    header["output_name"] = clean_text(", ".join(names.values()))
+    first = next((x for x in after.graph.outputs if isinstance(x, Tensor)), None)
+    if first is not None:
+        header["output"] = values.ids[first.serial]
+    header["output_name"] = clean_text(", ".join(outputs.values()))
     wrt = {session.graph.nodes[i].serial for i in session.wrt}
     header["wrt"] = [i for i, x in enumerate(shown.nodes) if x.serial in wrt]
     extra = ProgramData(
@@ -116,7 +121,7 @@ def take_program(
         forward=forward,
         came=[i for i, key in enumerate(keys[: len(reached)]) if key not in known],
         went=list(range(len(reached), len(keys))),
-        text=_write_program(session, after),
+        text=_write_program(session, after, names),
     )
     return snapshot, extra
 
@@ -137,14 +142,14 @@ def _find_rewriting(session: Session, without: Collection[str]) -> Rewriting:
     return find_rewriting(session._state, without=without)
 
 
-def _encode_step(step: RewriteStep) -> RewriteData:
+def _encode_step(step: RewriteStep, names: Names) -> RewriteData:
     rule = step.rule
     return RewriteData(
         rule=clean_text(step.name),
         group="" if rule is None else rule.group,
         note="" if rule is None else clean_text(rule.note),
-        before=clean_text(format_node(step.before), MOST_SIDE),
-        after=clean_text(format_node(step.after), MOST_SIDE),
+        before=clean_text(format_node(step.before, names=names), MOST_SIDE),
+        after=clean_text(format_node(step.after, names=names), MOST_SIDE),
         site="" if step.site is None else f"{basename(step.site[0])}:{step.site[1]}",
     )
 
@@ -205,20 +210,17 @@ def _name_outputs(session: Session, graph: Graph) -> dict[int, str]:
     return names
 
 
-def _label_node(names: dict[int, str], node: Tensor) -> str | None:
-    """Return the heading of a card: the node's name, or its code."""
+def _label_node(names: Names, node: Tensor) -> str | None:
+    """Return the heading of a card: the node's own name, or "t3 = t1 * t2"."""
     if not node.inputs:
         return node.name
-    output = names.get(node.serial)
-    start = "" if output is None else f"{output} = "
-    # The code of its operands too, where a card has room for it and they have no name.
-    named = any(isinstance(x, Tensor) and x.inputs and x.name for x in node.inputs)
-    depths = (1,) if named else (2, 1)
-    texts = [node.name] if node.name else [format_node(node, k) for k in depths]
-    labels = [start + text for text in texts]
-    room = MOST_LABEL - len(node.op.name)
-    fits = next((text for text in labels if len(text) <= room), None)
-    return clean_text(fits or output or labels[-1], MOST_SIDE)
+    name = names.get(node.serial, "")
+    if node.name:
+        # Of one that is an output too, both.
+        return clean_text(
+            f"{name} = {node.name}" if name.startswith("∂") else node.name
+        )
+    return clean_text(f"{name} = {format_node(node, 1, names)}", MOST_SIDE)
 
 
 def _encode_overrides(
@@ -256,19 +258,38 @@ def _encode_overrides(
     return encoded
 
 
-def _write_program(session: Session, nodes: _Nodes) -> str:
-    """Return the program as code, an equation for each output; empty if too long."""
-    sizes: dict[int, int] = {}
-    for x in nodes.nodes:
-        inner = [sizes[y.serial] for y in x.inputs if isinstance(y, Tensor)]
-        sizes[x.serial] = 1 + sum(inner)
-    total = sum(sizes[y.serial] for y in nodes.graph.outputs if isinstance(y, Tensor))
-    if total > MOST_OPERATIONS:
+def _write_program(session: Session, nodes: _Nodes, names: Names) -> str:
+    """Return the program as code, as a paper has it; empty if too long.
+
+    What several lines read is a line of its own before them, and so is an equation for
+    each output. Values of the program that the user has named are written by their
+    names.
+    """
+    own = {x.name for x in session.graph.nodes if x.name}
+    ends = [x for x in nodes.graph.outputs if isinstance(x, Tensor)]
+    given = {x.serial for x in nodes.nodes if x.inputs and x.name in own}
+    needed = [x for x in walk.order_nodes(ends, stop=given) if x.inputs]
+    read = Counter(
+        x.serial
+        for y in needed
+        if y.serial not in given
+        for x in y.inputs
+        if isinstance(x, Tensor)
+    )
+    made = [x for x in needed if x.serial not in given]
+    if len(made) > MOST_OPERATIONS:
         return ""
-    output = session.nodes.labels[session.output]
-    lines = [
-        f"∂{output}/∂{session.nodes.labels[i]} = {format_node(y, MOST_OPERATIONS)}"
+    shared = {x.serial for x in made if read[x.serial] > 1}
+    atoms, output = given | shared, session.nodes.labels[session.output]
+
+    def write(x: object) -> str:
+        is_given = isinstance(x, Tensor) and x.serial in given
+        return format_node(x, 0 if is_given else MOST_OPERATIONS, names, atoms)
+
+    lines = [f"{names[x.serial]} = {write(x)}" for x in made if x.serial in shared]
+    lines += [
+        f"∂{output}/∂{session.nodes.labels[i]} = {write(y)}"
         for i, y in zip(session.wrt, nodes.graph.outputs, strict=True)
     ]
     text = "\n".join(lines)
-    return "" if len(text) > MOST_CODE else clean_text(text)
+    return "" if len(text) > MOST_CODE else clean_text(text, MOST_CODE)

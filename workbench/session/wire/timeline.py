@@ -13,8 +13,13 @@ import numpy as np
 
 from workbench.core.schema import clean_text
 from workbench.errors import UsageError
+from workbench.session.timeline import describe_entries
 from workbench.session.wire.protocol.messages import NormsData
-from workbench.session.wire.protocol.snapshot import MarkData, TimelineData
+from workbench.session.wire.protocol.snapshot import (
+    BranchData,
+    MarkData,
+    TimelineData,
+)
 
 if TYPE_CHECKING:
     from workbench.session.session import Session
@@ -23,6 +28,8 @@ Array = np.ndarray[Any, Any]
 
 #: So many parts of the runs are drawn, two points in each: the lowest and the highest.
 MOST_PARTS = 240
+#: And of a branch.
+MOST_BRANCH_PARTS = 60
 
 
 def encode_timeline(session: Session) -> TimelineData | None:
@@ -55,15 +62,51 @@ def encode_timeline(session: Session) -> TimelineData | None:
     )
 
 
-def choose_points(steps: Array, numbers: Array) -> Array:
+def name_branches(session: Session) -> dict[str, Session]:
+    """Return the branches of a session by their names in the page.
+
+    Of several from one run the later ones have a number: "branch from run 2 (2)".
+    """
+    found: dict[str, Session] = {}
+    for branch in session.branches:
+        name, count = f"branch from run {branch.branch_step}", 1
+        while (numbered := name if count == 1 else f"{name} ({count})") in found:
+            count += 1
+        found[numbered] = branch
+    return found
+
+
+def encode_branches(session: Session) -> list[BranchData]:
+    """Return the branches of a session, each from its first own run on."""
+    found = []
+    for name, branch in name_branches(session).items():
+        line = branch.timeline
+        step, table = branch.branch_step or 1, line.table
+        table = table[table[:, 0] >= step]
+        table = table[choose_points(table[:, 0], table[:, 1], MOST_BRANCH_PARTS)]
+        text = "; ".join(describe_entries(line.find_entries(line.count), branch.nodes))
+        found.append(
+            BranchData(
+                name=name,
+                step=step,
+                count=line.count,
+                text=clean_text(text, 200),
+                steps=table[:, 0].astype(int).tolist(),
+                losses=to_numbers(table[:, 1]),
+            )
+        )
+    return found
+
+
+def choose_points(steps: Array, numbers: Array, most: int = MOST_PARTS) -> Array:
     """Return the positions of the points to draw: of each part lowest, highest; last.
 
     Parts begin at multiples of a power of two, so that points stay when others come.
     A number that is not finite counts as the highest.
     """
-    if len(steps) <= 2 * MOST_PARTS:
+    if len(steps) <= 2 * most:
         return np.arange(len(steps))
-    size = 2 ** math.ceil(math.log2(steps[-1] / MOST_PARTS))
+    size = 2 ** math.ceil(math.log2(steps[-1] / most))
     parts = steps // size
     starts = np.flatnonzero(np.diff(parts, prepend=-1))
     counts = np.diff(starts, append=len(steps))

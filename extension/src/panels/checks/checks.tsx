@@ -361,7 +361,7 @@ function JobControl({
   whole
 }: {
   host: IHost;
-  kind: JobKind;
+  kind: Exclude<JobKind, 'run-again'>;
   /** "Check gradients" */
   start: string;
   /** "Checking …" */

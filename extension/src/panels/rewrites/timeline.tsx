@@ -5,6 +5,7 @@ import type { JSX, ReactNode } from 'react';
 import { prefersCalm } from '../../canvas/motion';
 import type { Replay } from '../../model/replay';
 import { Button } from '../../ui/controls';
+import { Formula } from '../../ui/formula';
 import { formatPlural } from '../../ui/numbers';
 import type { IRewrite } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
@@ -69,9 +70,7 @@ export class Timeline extends Player {
         <div className="workbench-TimelineRow">
           {this._renderControls()}
         </div>
-        <code className="workbench-WholeProgram" title={whole}>
-          {whole.replaceAll('\n', ';  ')}
-        </code>
+        <Formula className="workbench-WholeProgram" text={whole} typeset={this.host.typeset} />
         <div className="workbench-TimelineStep">
           <div aria-live="polite">
             {step !== null && problem === null ? (

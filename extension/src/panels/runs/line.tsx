@@ -7,6 +7,10 @@ export interface ILine {
   steps: readonly number[];
   /** Null for a number that is not finite, or not known. */
   numbers: readonly (number | null)[];
+  /** Other numbers that are drawn on the same scale. */
+  beside?: readonly (number | null)[];
+  /** What it is, in words. */
+  title?: string;
 }
 
 /** The size of the drawing; it is stretched to the room there is. */
@@ -39,8 +43,8 @@ export function rangeOf(numbers: readonly (number | null)[]): {
 }
 
 /** The path of a line, broken where a number is missing; "" for none. */
-export function pathOf({ steps, numbers }: ILine, last: number): string {
-  const range = rangeOf(numbers);
+export function pathOf({ steps, numbers, beside = [] }: ILine, last: number): string {
+  const range = rangeOf([...numbers, ...beside]);
   if (range === null) {
     return '';
   }
@@ -86,12 +90,10 @@ export function Lines({
       role="img"
       aria-label={label}
     >
-      {lines.map(line => (
-        <path
-          key={line.look}
-          className={`workbench-mod-${line.look}`}
-          d={pathOf(line, last)}
-        />
+      {lines.map((line, k) => (
+        <path key={k} className={`workbench-mod-${line.look}`} d={pathOf(line, last)}>
+          {line.title !== undefined && <title>{line.title}</title>}
+        </path>
       ))}
       {x !== null && <path className="workbench-mod-at" d={`M${x} 0V${HEIGHT}`} />}
     </svg>

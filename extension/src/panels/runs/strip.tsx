@@ -6,7 +6,7 @@ import type { Recording } from '../../model/recording';
 import { Button } from '../../ui/controls';
 import { formatBytes, formatCount, formatNumber, formatPlural } from '../../ui/numbers';
 import { NORMS_ONLY } from '../../ui/words';
-import type { IMark, ITimeline } from '../../wire/protocol';
+import type { IBranch, IMark, ITimeline } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
 import { Player } from '../player';
 import { Lines, placeOf } from './line';
@@ -71,6 +71,8 @@ export class RunStrip extends Player {
       return null;
     }
     const text = runText(recording);
+    const branches = recording.live?.header.branches ?? [];
+    const newest = branches.at(-1);
     return (
       <>
         {this.renderControls(!canGo, text)}
@@ -89,7 +91,19 @@ export class RunStrip extends Player {
           <Lines
             lines={[
               { look: 'gradient', steps: line.steps, numbers: line.gradients },
-              { look: 'loss', steps: line.steps, numbers: line.losses }
+              {
+                look: 'loss',
+                steps: line.steps,
+                numbers: line.losses,
+                beside: branches.flatMap(({ losses }) => losses)
+              },
+              ...branches.map((branch, k) => ({
+                look: k === branches.length - 1 ? 'branch' : 'branch-old',
+                steps: branch.steps,
+                numbers: branch.losses,
+                beside: [...line.losses, ...branches.flatMap(({ losses }) => losses)],
+                title: branchText(branch)
+              }))
             ]}
             last={line.count}
             at={shown}
@@ -127,6 +141,11 @@ export class RunStrip extends Player {
               {` · ${formatCount(line.kept)} kept, ${formatBytes(line.kept_bytes)}`}
             </span>
           )}
+          {shown === null && newest !== undefined && (
+            <span className="workbench-RunNote" title={branches.map(branchText).join('\n')}>
+              {` · ${newest.name}: loss ${lossText(newest)}`}
+            </span>
+          )}
           {recording.note !== null && (
             <span
               className="workbench-RunNote"
@@ -153,6 +172,7 @@ export class RunStrip extends Player {
         >
           Compare
         </Button>
+        <RunAgain host={this.host} />
         <Button
           look="outlined"
           className="workbench-Live"
@@ -190,6 +210,57 @@ export class RunStrip extends Player {
       this.goTo(place);
     }
   }
+}
+
+/** Run the program again from the step that is shown; while it runs, how far it is. */
+function RunAgain({ host }: { host: IHost }): JSX.Element {
+  const { asking, connection, recording } = host;
+  const job = connection?.job ?? null;
+  if (job?.kind === 'run-again') {
+    const { progress, stopping } = job;
+    const far = progress === null ? '' : ` ${progress.done} of ${progress.total}`;
+    return (
+      <Button
+        look="outlined"
+        className="workbench-RunAgain"
+        disabled={stopping}
+        title="Stop the branch; what has been run stays"
+        onClick={() => asking.stop()}
+      >
+        {`Stop${far}`}
+      </Button>
+    );
+  }
+  const { shown } = recording;
+  return (
+    <Button
+      look="outlined"
+      className="workbench-RunAgain"
+      disabled={connection === null || job !== null || shown === null}
+      title="Run again from the step that is shown, with the overrides of now: a second curve"
+      onClick={() => {
+        if (shown !== null) {
+          recording.goTo(null);
+          asking.runAgain(shown);
+        }
+      }}
+    >
+      Run again
+    </Button>
+  );
+}
+
+/** "branch from run 2 to 120, with clip ±0.1 on every tanh: loss 0.12". */
+function branchText(branch: IBranch): string {
+  const { name, count, text } = branch;
+  const rules = text === '' ? '' : `, with ${text}`;
+  return `${name} to ${formatCount(count)}${rules}: loss ${lossText(branch)}`;
+}
+
+/** The last loss of a branch. */
+function lossText({ losses }: IBranch): string {
+  const loss = losses.at(-1) ?? null;
+  return loss === null ? 'not finite' : formatNumber(loss);
 }
 
 /** Where the two sides of a comparison stand among the runs. */

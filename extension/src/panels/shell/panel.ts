@@ -15,6 +15,7 @@ import {
   ViewSettings
 } from '../../model/state';
 import { Box, copyText, element } from '../../ui/dom';
+import type { Typeset } from '../../ui/formula';
 import { NORMS_ONLY, errorText } from '../../ui/words';
 import type { PlotKind } from '../../wire/protocol';
 import type { JobKind } from '../../wire/requests';
@@ -46,6 +47,8 @@ export interface IPanelOptions {
   makeDrawer?: ((host: IHost) => Drawer) | null;
   /** Gets the empty page in which a picture is saved; without it there is none. */
   loadPage?: (() => Promise<string>) | null;
+  /** Typesets formulas, in TeX between dollars. */
+  typeset?: Typeset | null;
   /** Goes to a node's line in its cell; true if there is such a line. */
   reveal?: ((panel: GraphPanel, graph: Graph, node: number) => boolean) | null;
   /** Changes the cells of the notebook that a panel belongs to. */
@@ -64,6 +67,7 @@ export class GraphPanel extends Frame implements IHost {
   constructor(options: IPanelOptions = {}) {
     super('Graph of the cell');
     const { openBeside = null, tall = false, alone = false } = options;
+    this.typeset = options.typeset ?? null;
     this._reveal = options.reveal ?? null;
     this._loadPage = options.loadPage ?? null;
     this.editing = options.editing?.(this) ?? null;
@@ -101,6 +105,7 @@ export class GraphPanel extends Frame implements IHost {
 
   readonly openBeside: (() => void) | null;
   readonly alone: boolean;
+  readonly typeset: Typeset | null;
   readonly editing: ICellEditing | null;
   /** The graph of the cell, which the other views are opened from. */
   readonly cell = new View(new ViewSettings(), {
@@ -160,6 +165,9 @@ export class GraphPanel extends Frame implements IHost {
   /** The picture to show while there is no live one; null with a reason why not. */
   setSaved(saved: Graph | null, problem: string | null = null): void {
     this._origin.setSaved(saved, problem);
+    if (saved?.lesson?.open === true && this.state.step === null) {
+      this.state.setStep(0);
+    }
   }
 
   /** Show what a connection shows, and let its kernel be asked. */
@@ -249,7 +257,7 @@ export class GraphPanel extends Frame implements IHost {
   }
 
   /** Check all gradients, or ask the doctor. */
-  run(kind: JobKind): void {
+  run(kind: Exclude<JobKind, 'run-again'>): void {
     if (this.connection === null) {
       this.say(this.alone ? SAVED_PAGE : SAVED);
       return;
@@ -295,7 +303,14 @@ export class GraphPanel extends Frame implements IHost {
     saveFile(format, graph, this.view.canvas, {
       loadPage: this._loadPage,
       loadRuns: async () =>
-        live ? (await this.connection?.ask('runs', {}).answer)?.moments : undefined
+        live ? (await this.connection?.ask('runs', {}).answer)?.moments : undefined,
+      loadLesson: async () => {
+        const { lesson, step } = this.state;
+        const isNow = live && this.recording.about.at === undefined;
+        const found =
+          lesson ?? (isNow ? (await this.connection?.ask('lesson', {}).answer)?.lesson : null);
+        return found && { ...found, open: step !== null };
+      }
     }).catch((error: unknown) => {
       this.say(`It was not saved: ${errorText(error)}`, 'error');
     });
@@ -374,6 +389,7 @@ export class GraphPanel extends Frame implements IHost {
         break;
       case 'job':
         this._inspector.refreshJob();
+        this._runs.refresh('connection');
         this._legend.refresh('connection');
         break;
       default:

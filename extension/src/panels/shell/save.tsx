@@ -4,7 +4,7 @@ import type { JSX } from 'react';
 
 import type { GraphCanvas } from '../../canvas/canvas';
 import type { Graph } from '../../model/graph';
-import type { IMoments } from '../../wire/protocol';
+import type { ILesson, IMoments } from '../../wire/protocol';
 import { Icon } from '../../ui/controls';
 import { element } from '../../ui/dom';
 import { FORMATS, type Format, type IHost } from '../host';
@@ -51,7 +51,8 @@ export function SaveMenu({ host }: { host: IHost }): JSX.Element {
 export function fillPage(
   page: string,
   graph: Graph,
-  runs: IMoments | null = graph.moments?.data ?? null
+  runs: IMoments | null = graph.moments?.data ?? null,
+  lesson: ILesson | null = graph.lesson
 ): string {
   if (graph.count > MOST_SAVED) {
     throw new Error(
@@ -59,7 +60,7 @@ export function fillPage(
     );
   }
   // In JSON "<" stands in texts alone. Written so, no label can end the script.
-  const data = JSON.stringify(graph.toSaved(runs)).replaceAll('<', '\\u003c');
+  const data = JSON.stringify(graph.toSaved(runs, lesson)).replaceAll('<', '\\u003c');
   return page.replace(PLACE, () => PLACE + data);
 }
 
@@ -68,6 +69,8 @@ export interface IPageSources {
   loadPage: (() => Promise<string>) | null;
   /** The past runs that only the kernel knows. */
   loadRuns: () => Promise<IMoments | null | undefined>;
+  /** The sweeps with numbers; the file begins with them if they are stepped through. */
+  loadLesson: () => Promise<ILesson | null | undefined>;
 }
 
 /** Have the browser save a picture, in a file that is named after its session. */
@@ -87,7 +90,7 @@ async function makeFile(
   format: Format,
   graph: Graph | null,
   canvas: GraphCanvas,
-  { loadPage, loadRuns }: IPageSources
+  { loadPage, loadRuns, loadLesson }: IPageSources
 ): Promise<Blob | null> {
   switch (format) {
     case 'svg':
@@ -95,8 +98,13 @@ async function makeFile(
     case 'png':
       return canvas.drawPng();
     case 'html': {
-      const [page = '', runs] = await Promise.all([loadPage?.(), loadRuns()]);
-      return graph && new Blob([fillPage(page, graph, runs)], { type: 'text/html' });
+      const [page = '', runs, lesson] = await Promise.all([
+        loadPage?.(),
+        loadRuns(),
+        loadLesson()
+      ]);
+      const text = graph && fillPage(page, graph, runs, lesson);
+      return text === null ? null : new Blob([text], { type: 'text/html' });
     }
   }
 }

@@ -103,6 +103,41 @@ describe('RunStrip', () => {
     expect(host.centred).toEqual([W]);
   });
 
+  it('draws a branch on the scale of the runs, with what it is', () => {
+    const branches = [
+      { name: 'branch from run 2', step: 2, count: 4, text: '1: <b>', steps: [2, 4], losses: [0.5, 2] }
+    ];
+    kernel.snapshot(network([], { timeline: timeline(4) as never, branches }));
+    host.recording.follow(host.connection, host.connection!.graph);
+    strip.refresh('values');
+    const [loss, branch] = ['loss', 'branch'].map(
+      look => strip.node.querySelector(`path.workbench-mod-${look}`)!
+    );
+    // The highest of all is the branch's last, the first loss stands half as high.
+    expect(branch.getAttribute('d')).toMatch(new RegExp(`L${WIDTH.toFixed(1)} 3\\.0$`));
+    expect(loss.getAttribute('d')).not.toMatch(/^M0\.0 3\.0/);
+    expect(branch.querySelector('title')!.textContent).toBe(
+      'branch from run 2 to 4, with 1: <b>: loss 2'
+    );
+    expect(strip.node.textContent).toContain('branch from run 2: loss 2');
+    expect(host.recording.proposed).toEqual({ kind: 'session', name: 'branch from run 2' });
+  });
+
+  it('runs again from a step, says how far it is, and stops', () => {
+    tell(40);
+    const button = (): HTMLButtonElement =>
+      strip.node.querySelector<HTMLButtonElement>('.workbench-RunAgain')!;
+    expect(button().disabled).toBe(true); // the present is shown
+    host.asking.runAgain(7);
+    const { step, request } = kernel.last('run-again');
+    expect(step).toBe(7);
+    kernel.tell({ type: 'progress', request, done: 3, total: 34, left: 1 });
+    strip.refresh('connection');
+    expect(button().textContent).toBe('Stop 3 of 34');
+    button().click();
+    expect(kernel.last('stop').of).toBe(request);
+  });
+
   it('draws a saved picture, and goes nowhere', () => {
     tell(40);
     host.recording.follow(null, host.connection!.graph);

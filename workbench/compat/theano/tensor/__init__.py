@@ -34,6 +34,7 @@ from workbench.compat.theano.tensor import (
     extra_ops,
     nlinalg,
     nnet,
+    op_classes,
     reductions,
     shapes,
     shared_randomstreams,
@@ -60,6 +61,7 @@ TABLE: Table = {
     **shapes.TABLE,
     **shapes.MAKERS,
     **subtensor.TABLE,
+    **op_classes.CLASSES,
     **{name: getattr(extra_ops, name) for name in extra_ops.__all__},
     **{
         name: getattr(nlinalg, name)

@@ -178,7 +178,8 @@ def _fold(function: Callable[..., Any], name: str) -> lifting.Function:
             return as_tensor_variable(operands[0])
         return lifting.lift(reduce(function, operands), operands)
 
-    return lifting.documented(call, name, f"numpy.{function.__name__}")
+    like = f"numpy.{function.__name__}"
+    return lifting.documented(call, name, like, function)
 
 
 _SAME = """

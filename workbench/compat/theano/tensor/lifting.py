@@ -39,10 +39,17 @@ def lift(found: Any, operands: Iterable[Any] = ()) -> Any:
     return as_tensor_variable(found)
 
 
-def documented(function: Function, name: str, like: str) -> Function:
-    """Name a function as Theano does; its docstring names the library's function."""
+def documented(
+    function: Function, name: str, like: str, original: Any = None
+) -> Function:
+    """Name a function as Theano does; its docstring names the library's function.
+
+    Where that is a ufunc, the function keeps it, for reductions by it.
+    """
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`{like}`."
+    if isinstance(original, np.ufunc):
+        vars(function)["ufunc"] = original
     return function
 
 
@@ -53,7 +60,7 @@ def lifted(function: Function, name: str) -> Function:
         return lift(function(*operands, **settings), operands)
 
     home = getattr(function, "__module__", None) or "numpy"
-    return documented(call, name, f"{home}.{function.__name__}")
+    return documented(call, name, f"{home}.{function.__name__}", function)
 
 
 def special(ours: str, name: str) -> Function:

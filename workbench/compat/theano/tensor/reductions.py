@@ -225,19 +225,6 @@ def prod_without_zeros(
     return lift(products.prod_without_zeros(x, axes(axis), dtype, keepdims))
 
 
-def _op(function: Callable[..., Any], name: str) -> Function:
-    """Return a maker of reductions, for ``T.elemwise.Prod(axis=0)(x)``."""
-
-    def make_reduction(axis: Axis = None, *args: Any, **settings: Any) -> Function:
-        return lambda x: function(x, axis, *args, **settings)
-
-    make_reduction.__name__ = make_reduction.__qualname__ = name
-    make_reduction.__doc__ = (
-        f"`{function.__name__}` along axes, as a function of the array."
-    )
-    return make_reduction
-
-
 TABLE: Table = {
     "sum": _reduction(np.sum, "sum"),
     "mean": _reduction(np.mean, "mean"),
@@ -257,8 +244,5 @@ TABLE: Table = {
     "argtopk": argtopk,
     "topk_and_argtopk": topk_and_argtopk,
     "prod_without_zeros": prod_without_zeros,
-    "Prod": _op(prod, "Prod"),
-    "ProdWithoutZeros": _op(prod_without_zeros, "ProdWithoutZeros"),
-    "Sum": _op(_reduction(np.sum, "sum"), "Sum"),
 }
 TABLE |= {name: _choice(getattr(np, name), name) for name in "max min all any".split()}

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from workbench.checks.statistics import Distribution
 from workbench.session.wire.protocol import fields
-from workbench.session.wire.protocol.snapshot import MomentsData
+from workbench.session.wire.protocol.snapshot import LessonData, MomentsData
 
 
 class PictureData(TypedDict):
@@ -122,6 +122,12 @@ class RunsData(TypedDict):
     """The past runs that are saved with a picture; None where there are none."""
 
     moments: MomentsData | None
+
+
+class SweepsData(TypedDict):
+    """The lesson of a program; None for one that is too large."""
+
+    lesson: LessonData | None
 
 
 class NormsData(TypedDict):

@@ -218,7 +218,7 @@ class MarkData(TypedDict):
     """A run at which something happened."""
 
     step: fields.Count
-    kind: Literal["nan", "explosion", "overrides"]
+    kind: Literal["nan", "explosion", "overrides", "stop"]
     #: The first node with a NaN or an infinity.
     node: fields.Node | None
     text: fields.Text
@@ -244,6 +244,20 @@ class TimelineData(TypedDict):
     #: How many runs can be asked about, and the bytes of their inputs.
     kept: Annotated[fields.Count, fields.Meta(default=0)]
     kept_bytes: Annotated[float, fields.Meta(default=0.0)]
+
+
+class BranchData(TypedDict):
+    """Runs that were made again from a past one, in few points."""
+
+    #: By which it is compared, as another session is.
+    name: fields.Text
+    #: The first run, and the last one.
+    step: fields.Count
+    count: fields.Count
+    #: The overrides that hold in it; "" for none.
+    text: fields.Text
+    steps: list[fields.Count]
+    losses: list[float | None]
 
 
 class LoopNormsData(TypedDict):
@@ -306,6 +320,8 @@ class Header(TypedDict):
     profile: Annotated[ProfileData | None, fields.Meta(default=None)]
     #: The runs; None before the first.
     timeline: Annotated[TimelineData | None, fields.Meta(default=None)]
+    #: The last branches, the oldest first.
+    branches: Annotated[list[BranchData], fields.Meta(default=[])]
     #: What the next run is computed by.
     backend: fields.Text
     #: The GPU on which the values lie; absent on the CPU.
@@ -334,6 +350,26 @@ class MomentsData(TypedDict):
     ]
 
 
+class LessonNodeData(TypedDict):
+    """What a lesson shows of one node; empty where there is nothing to show."""
+
+    #: A small array in rows of numbers.
+    value: fields.Text
+    gradient: fields.Text
+    #: "h = tanh(a)", and the chain rule in symbols.
+    made: fields.Text
+    rule: fields.Text
+
+
+class LessonData(TypedDict):
+    """The two sweeps through a small program with numbers and the chain rule."""
+
+    #: Whether a page begins with it.
+    open: bool
+    #: As many as the picture has.
+    nodes: Annotated[list[LessonNodeData], fields.Meta(most="nodes")]
+
+
 class Saved(TypedDict):
     """The data that a notebook holds under the MIME type."""
 
@@ -344,3 +380,5 @@ class Saved(TypedDict):
     buffers: Annotated[list[Buffer], fields.Meta(maxItems=len(fields.COLUMNS))]
     #: None without runs, and where two of them would be too much to keep.
     moments: Annotated[MomentsData | None, fields.Meta(default=None)]
+    #: None of a program that is too large for one, and in a notebook.
+    lesson: Annotated[LessonData | None, fields.Meta(default=None)]

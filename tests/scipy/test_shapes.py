@@ -1,0 +1,204 @@
+"""Distribution functions by their shapes against 50 digits, in the middle and far out.
+
+An error is relative to the true derivative, so that a rule that cancels fails; of a
+second derivative, which changes its sign, to the square of the first where that is
+larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.special as sp
+
+import workbench as wb
+
+HALF = mp.mpf(1) / 2
+#: Lower and upper tails, down to where probabilities underflow.
+TAILS = [1e-200, 1e-30, 1e-6, 0.05, 0.4]
+
+
+def lower_gamma(a: Any, x: Any) -> Any:
+    return mp.gammainc(a, 0, x, regularized=True)
+
+
+def upper_gamma(a: Any, x: Any) -> Any:
+    return mp.gammainc(a, x, mp.inf, regularized=True)
+
+
+def lower_beta(a: Any, b: Any, x: Any) -> Any:
+    return mp.betainc(a, b, 0, x, regularized=True)
+
+
+def upper_beta(a: Any, b: Any, x: Any) -> Any:
+    return lower_beta(b, a, 1 - x)
+
+
+def swap(f: Callable[..., Any], b: Any, x: Any, a: Any) -> Any:
+    return f(a, b, x)
+
+
+def differentiate(f: Callable[[Any], Any], x: float) -> tuple[Any, Any]:
+    """Return two derivatives by central differences, right to 30 digits and more."""
+    with mp.workdps(90):
+        at = mp.mpf(float(x))
+        h = abs(at) * mp.mpf(10) ** -20
+        before, here, after = f(at - h), f(at), f(at + h)
+        return (after - before) / (2 * h), (after - 2 * here + before) / h**2
+
+
+def check(
+    f: Callable[[Any], Any],
+    truth: Callable[[Any], Any],
+    x: float,
+    first: float,
+    second: float,
+) -> None:
+    """Compare both derivatives of a function of one number, in both modes."""
+    slope, bend = differentiate(truth, x)
+    if abs(slope) < 1e-290:
+        return
+    by_reverse = wb.grad(f)
+    found = [by_reverse(x), wb.jvp(f, (x,), (1.0,))[1]]
+    for y in found:
+        assert abs(float(y) / slope - 1) < first
+    size = max(abs(bend), abs(slope) ** 2)
+    for y in (wb.grad(by_reverse)(x), wb.jvp(by_reverse, (x,), (1.0,))[1]):
+        assert abs(float(y) - bend) < second * size
+
+
+@pytest.mark.parametrize("a", [1e-3, 0.3, 1.0, 4.5, 60.0, 3e3])
+def test_incomplete_gamma_by_its_shape(a: float) -> None:
+    for q in TAILS:
+        x = sp.gammaincinv(a, q)
+        if x > 1e-280:
+            check(lambda a, x=x: sp.gammainc(a, x), lambda a, x=x: lower_gamma(a, x),
+                  a, 1e-11, 1e-10)  # fmt: skip
+        x = sp.gammainccinv(a, q)
+        check(lambda a, x=x: sp.gammaincc(a, x), lambda a, x=x: upper_gamma(a, x),
+              a, 1e-11, 1e-10)  # fmt: skip
+
+
+@pytest.mark.parametrize("a", [1e-2, 0.5, 3.0, 200.0])
+@pytest.mark.parametrize("b", [1e-2, 1.0, 7.0, 500.0])
+def test_incomplete_beta_by_its_shapes(a: float, b: float) -> None:
+    a_, b_ = mp.mpf(a), mp.mpf(b)
+    for q in TAILS[1::2]:
+        for f, truth, x in (
+            (sp.betainc, lower_beta, sp.betaincinv(a, b, q)),
+            (sp.betaincc, upper_beta, sp.betainccinv(a, b, q)),
+        ):
+            if x == 1:
+                continue
+            at = mp.mpf(float(x))
+            by_a = partial(swap, f, b, x), partial(swap, truth, b_, at)
+            check(*by_a, a, 1e-10, 1e-9)
+            by_b = partial(f, a), partial(truth, a_)
+            check(lambda b, f=by_b[0], x=x: f(b, x),
+                  lambda b, f=by_b[1], x=at: f(b, x), b, 1e-10, 1e-9)  # fmt: skip
+
+
+@pytest.mark.parametrize("df", [0.2, 1.0, 6.0, 150.0])
+def test_student_by_degrees_of_freedom(df: float) -> None:
+    for t in (-40.0, -6.0, -1.3, -0.01, 0.4, 2.5):
+
+        def truth(n: Any, t: Any = t) -> Any:
+            tail = lower_beta(n / 2, HALF, n / (n + mp.mpf(t) ** 2)) / 2
+            return tail if t < 0 else -tail
+
+        check(lambda n, t=t: sp.stdtr(n, t), truth, df, 1e-10, 1e-9)
+
+
+@pytest.mark.parametrize("m", [0.5, 3.0, 40.0])
+def test_f_by_degrees_of_freedom(m: float) -> None:
+    n = 7.5
+    for x in (1e-8, 0.3, 1.1, 30.0):
+
+        def truth(m: Any, n: Any, x: Any = x) -> Any:
+            return lower_beta(m / 2, n / 2, m * x / (m * x + n))
+
+        lower = x < 5
+        f = sp.fdtr if lower else sp.fdtrc
+
+        def tail(m: Any, n: Any, x: Any = x, truth: Any = truth) -> Any:
+            m, n = mp.mpf(m), mp.mpf(n)
+            if x < 5:
+                return truth(m, n)
+            return lower_beta(n / 2, m / 2, n / (m * mp.mpf(x) + n))
+
+        check(lambda m, f=f, x=x: f(m, n, x), lambda m, t=tail: t(m, n), m, 1e-10, 1e-9)
+        check(lambda n, f=f, x=x: f(m, n, x), lambda n, t=tail: t(m, n), n, 1e-10, 1e-9)
+
+
+def solve(f: Callable[[Any], Any], y: Any, near: float) -> Any:
+    return mp.findroot(lambda x: f(x) - y, (near, near * (1 + 1e-9)))
+
+
+@pytest.mark.parametrize(
+    ("inverse", "truth", "a", "p"),
+    [
+        (sp.gammaincinv, lower_gamma, 0.7, 1e-12),
+        (sp.gammaincinv, lower_gamma, 5.0, 0.8),
+        (sp.gammainccinv, upper_gamma, 2.5, 1e-12),
+        (lambda a, p: sp.betaincinv(a, 2.5, p),
+         lambda a, x: lower_beta(a, mp.mpf(2.5), x), 1.7, 0.1),
+        (lambda a, p: sp.betainccinv(2.5, a, p),
+         lambda a, x: upper_beta(mp.mpf(2.5), a, x), 1.7, 0.1),
+        (lambda a, p: sp.chdtri(a, p), lambda a, x: upper_gamma(a / 2, x / 2), 3., 0.2),
+        (lambda b, p: sp.gdtrix(2.0, b, p),
+         lambda b, x: lower_gamma(b, 2 * x), 3.0, 0.2),
+        (lambda n, p: sp.fdtri(4.0, n, p),
+         lambda n, x: lower_beta(2, n / 2, 4 * x / (4 * x + n)), 3.5, 0.3),
+        (lambda n, p: -sp.stdtrit(n, p),
+         lambda n, x: lower_beta(n / 2, HALF, n / (n + x * x)) / 2, 3.5, 1e-3),
+        (lambda x, p: sp.gdtrib(2.0, p, x),
+         lambda x, b: lower_gamma(b, 2 * x), 1.5, 0.3),
+        (lambda x, p: sp.chdtriv(p, x),
+         lambda x, v: lower_gamma(v / 2, x / 2), 2.5, 0.3),
+        (lambda t, p: sp.stdtridf(p, -t),
+         lambda t, n: lower_beta(n / 2, HALF, n / (n + t * t)) / 2, 2.5, 0.05),
+    ],
+)  # fmt: skip
+def test_inverses_by_the_other_argument(
+    inverse: Any, truth: Any, a: float, p: float
+) -> None:
+    with mp.workdps(90):
+        near = float(inverse(a, p))
+        solved = lambda a: solve(lambda x: truth(a, x), mp.mpf(p), near)  # noqa: E731
+        slope, bend = differentiate(solved, a)
+    f = lambda a: inverse(a, p)  # noqa: E731
+    # As good as SciPy's own value
+    rtol = 1e-9 if abs(near / solved(mp.mpf(a)) - 1) < 1e-13 else 1e-6
+    np.testing.assert_allclose(wb.grad(f)(a), float(slope), rtol=rtol)
+    np.testing.assert_allclose(wb.grad(wb.grad(f))(a), float(bend), rtol=10 * rtol)
+
+
+def test_ends_of_the_domain_are_flat() -> None:
+    x, a = np.array([0.0, 1.5, np.inf]), np.full(3, 2.0)
+    slopes = wb.grad(lambda a: np.sum(sp.gammainc(a, x)))(a)
+    assert slopes[0] == slopes[2] == 0 > slopes[1]
+    x = np.array([0.0, 0.5, 1.0])
+    slopes = wb.grad(lambda a: np.sum(sp.betainc(a, 3.0, x)))(a)
+    assert slopes[0] == slopes[2] == 0 > slopes[1]
+    t = np.array([-np.inf, 0.0, np.inf, 1.0])
+    df = np.array([2.0, 2.0, 2.0, np.inf])
+    np.testing.assert_array_equal(wb.grad(lambda n: np.sum(sp.stdtr(n, t)))(df), 0)
+    assert np.isnan(wb.grad(lambda a: sp.gammainc(a, np.nan))(1.0))
+
+
+def test_large_arrays_in_parts_and_single_precision() -> None:
+    rng = np.random.default_rng(0)
+    a, x = rng.uniform(0.5, 9, (30, 41)), rng.uniform(0.1, 9, 41)
+    f = lambda a: np.sum(sp.gammainc(a, x))  # noqa: E731
+    whole = wb.grad(f)(a)
+    assert whole.shape == a.shape
+    row = wb.grad(f)(a[3:4])
+    np.testing.assert_allclose(whole[3:4], row, rtol=1e-13)
+    single = wb.grad(lambda a: np.sum(sp.gammainc(a, x.astype("f"))))(a.astype("f"))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, whole, rtol=1e-4)
