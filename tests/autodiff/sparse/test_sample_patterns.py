@@ -35,6 +35,7 @@ LOOSER = {
     "ravel_multi_index", "sort axis", "x[x > 0]",
     "linalg.inv upper", "linalg.solve diagonal", "rotation euler", "rotation matrix",
     "map_coordinates constant", "rotate", "zoom",
+    "hilbert", "resample", "resample_poly", "welch", "stft",
     # Which piece a point is in, and how a slope is limited, depend on values.
     "PchipInterpolator {}", "Akima1DInterpolator {'extrapolate': True}",
     "Akima1DInterpolator {'method': 'makima', 'extrapolate': True}", "BSpline",

@@ -264,3 +264,42 @@ for _name, _given in (
         apart(3, 4),
         truth=lambda x, f=_name, g=_given: getattr(scipy.ndimage, f)(x, *g),
     )
+
+# Filters along an axis, and spectra
+
+SECTIONS = scipy.signal.butter(2, 0.3, output="sos")
+for _name, _call in (
+    ("savgol_filter", lambda home, x, k: home.savgol_filter(x, 3, 1, axis=0) * k[0]),
+    ("hilbert", lambda home, x, k: home.hilbert(x, axis=0).imag * k[0]),
+    ("lfilter_zi", lambda home, x, k: home.lfilter_zi(x[:2, 0], k + 1)),
+    ("filtfilt", lambda home, x, k: home.filtfilt(x[0], k + 1, x, axis=0, padlen=2)),
+    ("resample", lambda home, x, k: home.resample(x, 3) * k[0]),
+    (
+        "resample_poly",
+        lambda home, x, k: home.resample_poly(x, 2, 3, window=k) * k[0],
+    ),
+    (
+        "welch",
+        lambda home, x, k: home.welch(x, axis=0, nperseg=4, window="boxcar")[1] * k[0],
+    ),
+    (
+        "stft",
+        lambda home, x, k: home.stft(x[:, 0], nperseg=4, boundary=None)[2].imag * k[0],
+    ),
+):
+    row(
+        _name,
+        lambda x, k, f=_call: f(signal, x, k),
+        apart(5, 2),
+        positive(3),
+        truth=lambda x, k, f=_call: f(scipy.signal, x, k),
+    )
+row(
+    "sosfiltfilt",
+    lambda s, x: signal.sosfiltfilt(constant(SECTIONS, x) + s / 50, x, padlen=2),
+    apart(1, 6),
+    apart(4),
+    truth=lambda s, x: scipy.signal.sosfiltfilt(
+        (SECTIONS + s / 50) / (SECTIONS + s / 50)[:, 3:4], x, padlen=2
+    ),
+)

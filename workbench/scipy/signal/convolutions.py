@@ -1,18 +1,4 @@
-"""`scipy.signal` for Tensors and arrays: convolutions and linear filters.
-
-The same names, arguments and values as SciPy's; derivatives by both arrays, by the
-coefficients of a filter, and by its initial state.
-
-Examples
---------
->>> import numpy as np, workbench as wb
->>> from workbench.scipy import signal
->>> x, k = np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.25])
->>> signal.convolve(x, k, mode="same")
-array([0.5 , 1.25, 2.  ])
->>> wb.grad(lambda k: np.sum(signal.convolve(x, k, mode="valid") ** 2))(k)
-array([17. , 10.5])
-"""
+"""Convolutions, correlations and rational filters."""
 
 from __future__ import annotations
 
