@@ -15,7 +15,12 @@ import pytest
 import workbench as wb
 from workbench.errors import UsageError
 from workbench.session import Session, html
-from workbench.session.wire import read_saved, save_snapshot, take_snapshot
+from workbench.session.wire import (
+    read_saved,
+    save_snapshot,
+    take_snapshot,
+    write_lesson,
+)
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--"
 
@@ -64,7 +69,8 @@ def test_a_file_holds_what_a_notebook_would_keep(tmp_path: Path) -> None:
     path = session.to_html(tmp_path / "x.html")
     assert path == tmp_path / "x.html"
     saved = saved_in(path.read_text(encoding="utf-8"))
-    again = save_snapshot(take_snapshot(session))
+    # And the lesson, as far as the program is small.
+    again = save_snapshot(take_snapshot(session), lesson=write_lesson(session))
     assert again is not None
     assert saved == json.loads(json.dumps(again))
     header = read_saved(saved).header
