@@ -299,6 +299,10 @@ class CardDrawer {
     // A heading "t3 = t1 * t2" says what makes it.
     const told = graph.op(node) === '' || (graph.rewritten !== null && label.includes(' = '));
     const maker = told ? '' : graph.maker(node);
+    const other = graph.compared?.differing?.get(node);
+    if (other !== undefined) {
+      return `${maker} ↔ ${other.op || 'none'}`;
+    }
     const aside = maker === label ? '' : maker;
     return graph.isHolder(node) ? `${aside} ▸`.trim() : aside;
   }

@@ -11,6 +11,7 @@ import {
   IPatchColumn,
   IColumns,
   IFinding,
+  IDifference,
   IHeader,
   ILesson,
   IMoments,
@@ -135,8 +136,8 @@ export interface ICompared {
   readonly otherLabel: string;
   readonly view: ComparedView;
   readonly measure: Measure;
-  /** The nodes that have another op in the other program, or none, and its name there. */
-  readonly differing?: ReadonlyMap<number, string>;
+  /** The nodes that have another op in the other program, or none. */
+  readonly differing?: ReadonlyMap<number, IDifference>;
 }
 
 /** What follows from the structure alone; graphs that share it share this. */

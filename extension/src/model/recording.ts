@@ -8,7 +8,7 @@
 
 import { Signal } from '@lumino/signaling';
 
-import type { IAbout, IMoments, IPeer, ITimeline } from '../wire/protocol';
+import type { IAbout, IDifference, IMoments, IPeer, ITimeline } from '../wire/protocol';
 import type { GraphConnection } from './connection';
 import { type ComparedView, Graph, type Measure } from './graph';
 import { Kept, Latest } from './latest';
@@ -36,7 +36,7 @@ interface IShown {
   whole: boolean;
   graph: Graph;
   /** What is in another program in the place of nodes that differ. */
-  differing: ReadonlyMap<number, string>;
+  differing: ReadonlyMap<number, IDifference>;
 }
 
 export class Recording {
@@ -422,7 +422,7 @@ export class Recording {
     const graph = Graph.read(moment, live);
     graph.step = step === 0 ? null : step;
     const differing = new Map(
-      (moment.differing ?? []).map(({ node, other }) => [node, other])
+      (moment.differing ?? []).map(one => [one.node, one])
     );
     return { step, whole, graph, differing };
   }

@@ -491,7 +491,7 @@ export function alongLoopText({ steps, marks, norms }: ISteps): string {
 /** "gradient norm 0.31 in run 1, 0.1 now: × 0.323", and the same of the value. */
 export function comparedLines(graph: Graph, node: number): string[] {
   const other = graph.compared?.differing?.get(node);
-  const differing = other === undefined ? [] : [`${other} in the other program`];
+  const differing = other === undefined ? [] : [`${other.other} in the other program`];
   const norms = QUANTITIES.flatMap(what => {
     const change = changeOf(graph, node, what);
     if (change === null || change.fate === 'none') {

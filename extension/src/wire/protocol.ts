@@ -155,7 +155,7 @@ export type IRunsAnswer = { type: 'runs'; seq: number; request: number;
   moments: IMoments | null };
 export type ILessonAnswer = { type: 'lesson'; seq: number; request: number;
   lesson: ILesson | null };
-export type IDifference = { node: number; other: string };
+export type IDifference = { node: number; other: string; op: string };
 export type IMomentAnswer = { type: 'moment'; seq: number; request: number;
   of: number | null; header: Partial<IHeader>; columns: IPatchColumn[]; step: number;
   whole: boolean; differing: IDifference[] };

@@ -300,7 +300,7 @@ def test_damaged_runs_are_refused(field: str, value: Any, words: str) -> None:
 def test_a_program_with_another_op_is_told_by_its_pairs() -> None:
     here, there = make("here"), make("there", f=np.sin)
     told, want = take_peer(here, there), take_snapshot(there)
-    assert told.message["differing"] == [{"node": 1, "other": "sin 1"}]
+    assert told.message["differing"] == [{"node": 1, "other": "sin 1", "op": "sin"}]
     assert told.message["header"]["overrides"] == []
     names = [column["name"] for column in told.columns]
     for name in ("value_stats", "grad_stats", "edge_norm"):

@@ -210,10 +210,17 @@ def take_peer(session: Session, other: Session) -> Picture[MomentData]:
             else pairing.map_nodes(column, np.nan)
             for name, column in columns.items()
         }
-    differing = [
-        DifferenceData(node=i, other=clean_text(text, 200))
-        for i, text in name_differing(pairing, other._state).items()
-    ]
+    differing = []
+    if pairing is not None:
+        ops = [*pairing.there.ops, ""]  # of no node, -1
+        differing = [
+            DifferenceData(
+                node=i,
+                other=clean_text(text, 200),
+                op=clean_text(ops[pairing.differing[i]], 100),
+            )
+            for i, text in name_differing(pairing, other._state).items()
+        ]
     data = MomentData(step=0, whole=True, differing=differing)
     return encode_picture(header, columns, data, of=0)
 

@@ -92,8 +92,9 @@ class DifferenceData(TypedDict):
     """A node that has another op in another program, or none."""
 
     node: fields.Node
-    #: The name of the node there; "nothing" for none.
+    #: The name of the node there, "nothing" for none, and its op; "" for none.
     other: fields.Text
+    op: fields.Text
 
 
 class MomentData(TypedDict):
