@@ -240,9 +240,10 @@ export class Recording {
       live?.sameStructure(before) === true &&
       (live.header.timeline?.count ?? 0) >= (before.header.timeline?.count ?? 0);
     const ruled = rulesOf(live) !== rulesOf(before);
+    const ended = connection === null && this._connection !== null;
     this._connection = connection;
     this._live = live;
-    if (!known) {
+    if (!known || ended) {
       this._against = null;
       this._base.drop();
     }
