@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -154,3 +156,41 @@ def test_a_draw_that_depends_on_an_input_is_refused_inside() -> None:
     streams = T.shared_randomstreams.RandomStreams(7)
     with pytest.raises(UsageError, match="depends on an input, and its gradient would"):
         theano.OpFromGraph([v], [v * streams.normal(v.shape)])
+
+
+@pytest.fixture
+def installed() -> Iterator[None]:
+    theano.install()
+    try:
+        yield
+    finally:
+        theano.uninstall()
+
+
+def test_classes_stand_where_theano_has_them(installed: None) -> None:
+    from theano.scalar.basic import UnaryScalarOp, upgrade_to_float
+    from theano.tensor.extra_ops import CumOp, Unique
+
+    assert CumOp is T.CumOp
+    assert pickle.loads(pickle.dumps(T.Sum(axis=1))) == T.Sum(axis=1)
+    counts = Unique(return_counts=True)(T.constant([2.0, 1.0, 2.0]))[1]
+    assert counts.eval().tolist() == [1, 2]
+
+    class Twice(UnaryScalarOp):
+        def impl(self, x: float) -> float:
+            return 2 * x
+
+    y = Twice(upgrade_to_float, name="twice")(T.bvector("n"))
+    assert y.dtype == "float32"
+    with pytest.raises(AttributeError, match=r"extra_ops\.CumulativeOp is not known"):
+        T.extra_ops.CumulativeOp  # noqa: B018
+
+
+def test_a_subclass_has_only_its_own_instances() -> None:
+    class Own(T.Elemwise):
+        pass
+
+    assert not isinstance(T.exp(x).owner.op, Own)
+    assert np.isinf(
+        T.mul_without_zeros(np.array([0, np.inf]), np.array([np.inf, 0])).eval()
+    ).all()

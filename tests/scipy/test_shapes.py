@@ -202,3 +202,19 @@ def test_large_arrays_in_parts_and_single_precision() -> None:
     single = wb.grad(lambda a: np.sum(sp.gammainc(a, x.astype("f"))))(a.astype("f"))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, whole, rtol=1e-4)
+
+
+def test_ends_of_inverses_do_not_move() -> None:
+    q = np.linspace(0, 1, 5)
+    inner = lambda f: (f(2 + 1e-6).sum() - f(2 - 1e-6).sum()) / 2e-6  # noqa: E731
+    for f in (
+        lambda a: sp.betaincinv(a, 3.0, q),
+        lambda a: sp.gammaincinv(a, q[:-1]),
+        lambda a: sp.gammainccinv(a, q[1:]),
+        lambda a: sp.fdtri(a, 3.0, q[:-1]),
+        lambda a: sp.chdtri(a, q[1:]),
+        lambda a: sp.stdtrit(a, q[1:-1]),
+    ):
+        found = wb.grad(lambda a, f=f: np.sum(f(a)))(2.0)
+        np.testing.assert_allclose(found, inner(f), rtol=1e-7)
+    assert wb.grad(sp.fdtr)(2.0, 3.0, np.inf) == 0

@@ -517,3 +517,18 @@ def test_wishart_by_its_parameters() -> None:
     np.testing.assert_allclose(f(2.0, 3.5, 1.5), truth.wishart.logpdf(2.0, 3.5, 1.5))
     with pytest.raises(ShapeError, match=r"wishart.*x has shape \(3, 3\)"):
         f(np.eye(3), 3.5, s)
+
+
+def test_matrices_that_are_no_covariances_are_refused() -> None:
+    law, point = ours.multivariate_normal, np.array([0.5, 0.7])
+    with pytest.raises(MatrixError, match="cov has an eigenvalue below 0"):
+        law.logpdf(point, None, np.array([[1, 2], [2, 1.0]]), allow_singular=True)
+    slope = wb.grad(
+        lambda m: law.logpdf(
+            np.array([0.5, 0.0]), m, np.array([[2, 0], [0, 0]]), allow_singular=True
+        )
+    )(np.zeros(2))
+    np.testing.assert_allclose(slope, [0.25, 0], atol=1e-15)
+    for x, scale in ((np.eye(2), -np.eye(2)), (-np.eye(2), np.eye(2))):
+        with pytest.raises(MatrixError, match="is not positive definite"):
+            ours.wishart.logpdf(x, 4, scale)

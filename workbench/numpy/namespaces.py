@@ -43,7 +43,7 @@ LENDERS = {
 OWN = (np.ndarray, np.generic, int, float, complex, list, tuple)
 #: Those of them that NumPy does not let a Tensor answer for.
 TAKERS = {"array", "asanyarray", "asarray", "ascontiguousarray", "full"}
-#: Functions of one array that make plain numbers of a list's entries.
+#: Functions of arrays that make plain numbers of a list's entries.
 READERS = """
 angle average corrcoef cov fix gradient i0 mean median nanmean nanmedian nanpercentile
 nanquantile nanstd nanvar percentile quantile std var
@@ -117,11 +117,15 @@ def _make_writer(function: Any) -> Any:
 def _make_reader(name: str) -> Any:
     function = getattr(np, name)
 
+    def as_array(x: Any) -> Any:
+        listed = type(x) in (list, tuple) and plain.holds_tensor(x)
+        return creation.asarray(x) if listed else x
+
     @functools.wraps(function)
     def reader(*args: Any, **kwargs: Any) -> Any:
-        if args and type(args[0]) in (list, tuple) and traces.LOCAL.stack:
-            if plain.holds_tensor(args[0]):
-                return function(creation.asarray(args[0]), *args[1:], **kwargs)
+        if traces.LOCAL.stack:
+            args = tuple(map(as_array, args))
+            kwargs = {key: as_array(x) for key, x in kwargs.items()}
         return function(*args, **kwargs)
 
     return reader

@@ -116,7 +116,7 @@ def read_code(code: CodeType) -> Facts:
             stores = True
     if len(_FACTS) > 8192:
         _FACTS.clear()
-    stores = stores or (lists and not attributes.isdisjoint(READERS))
+    stores = stores or (lists and not attributes.union(names).isdisjoint(READERS))
     made = Facts(
         code, stores, lists, tuple(names), frozenset(attributes), frozenset(asks)
     )

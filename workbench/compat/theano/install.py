@@ -120,9 +120,9 @@ PLACES = """
     compile.mode compile.monitormode compile.nanguardmode compile.ops compile.pfunc
     compile.sharedvalue config configparser gof gof.fg gof.graph gof.null_type gof.op
     gof.type gof.utils gradient ifelse printing sandbox sandbox.rng_mrg scalar
-    scan_module scan_module.scan_utils scan_module.scan_views sparse tensor tensor.basic
-    tensor.elemwise tensor.extra_ops
-    tensor.nlinalg tensor.nnet tensor.nnet.abstract_conv tensor.nnet.bn tensor.nnet.conv
+    scalar.basic scan_module scan_module.scan_utils scan_module.scan_views sparse tensor
+    tensor.basic tensor.elemwise tensor.extra_ops tensor.nlinalg tensor.nnet
+    tensor.nnet.abstract_conv tensor.nnet.bn tensor.nnet.conv
     tensor.nnet.nnet tensor.nnet.sigm tensor.opt tensor.random tensor.raw_random
     tensor.shared_randomstreams tensor.sharedvar tensor.signal tensor.signal.conv
     tensor.signal.downsample tensor.signal.pool tensor.slinalg tensor.subtensor

@@ -6,11 +6,13 @@ program's own, derived from `ScalarOp`, is an op of its own, entry by entry.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from workbench.compat.theano import types
 from workbench.compat.theano.install import NAMESPACE
 from workbench.compat.theano.op import Apply, Op
 from workbench.compat.theano.tensor import elementwise, op_classes
@@ -28,9 +30,20 @@ __all__ = [
     "ScalarOp",
     "UnaryScalarOp",
     "as_scalar",
+    "basic",
+    "complex_types",
     "constant",
+    "discrete_types",
+    "float_types",
     "mul_without_zeros",
+    "same_out",
+    "same_out_float_only",
+    "same_out_nocomplex",
     "upcast",
+    "upcast_out",
+    "upgrade_to_float",
+    "upgrade_to_float64",
+    "upgrade_to_float_no_complex",
 ]
 
 as_scalar = op_classes.scalar_from_tensor
@@ -44,6 +57,42 @@ def upcast(*dtypes: Any) -> str:
     'float32'
     """
     return str(np.result_type(*map(dtype_name, dtypes)))
+
+
+# What the dtype of a result is, by those of the operands: for ``ScalarOp(...)``.
+
+
+def same_out(dtype: Any) -> tuple[str]:
+    """Return the dtype of the only operand."""
+    return (dtype_name(dtype),)
+
+
+def upcast_out(*dtypes: Any) -> tuple[str]:
+    """Return the dtype that holds those of all operands."""
+    return (upcast(*dtypes),)
+
+
+def upgrade_to_float(*dtypes: Any) -> tuple[str]:
+    """Return a float dtype that holds the operands, ``float32`` at least.
+
+    >>> upgrade_to_float("int8"), upgrade_to_float("int64", "float32")
+    (('float32',), ('float64',))
+    """
+    return (upcast(*dtypes, "float32"),)
+
+
+def upgrade_to_float64(*dtypes: Any) -> tuple[str]:
+    """Return ``float64``."""
+    return ("float64",)
+
+
+same_out_nocomplex = same_out_float_only = same_out
+upgrade_to_float_no_complex = upgrade_to_float
+float_types, complex_types, discrete_types = (
+    types.FLOATS,
+    types.COMPLEX,
+    (*types.INTEGERS, *types.UNSIGNED),
+)
 
 
 class ScalarOp(Op):
@@ -147,3 +196,4 @@ class _Functions:
 
 
 __getattr__ = NAMESPACE.fall_back("scalar", _Functions())
+basic = sys.modules[__name__]

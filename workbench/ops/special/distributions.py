@@ -244,14 +244,22 @@ special(
 )
 special(
     "gammaincinv",
-    "-g * gammainc_by_shape(x0, y, x1, upper=False) / gamma_density(x0, y)",
+    "-g * divide_slope("
+    "gammainc_by_shape(x0, y, x1, upper=False), gamma_density(x0, y))",
     "g / gamma_density(x0, y)",
 )
 special(
     "gammainccinv",
-    "-g * gammainc_by_shape(x0, y, x1, upper=True) / gamma_density(x0, y)",
+    "-g * divide_slope(gammainc_by_shape(x0, y, x1, upper=True), gamma_density(x0, y))",
     "-g / gamma_density(x0, y)",
 )
+
+
+@helper
+def divide_slope(by_shape: Array, density: Array) -> Array:
+    """Return a slope by a shape over the density: 0 at the ends, which stay there."""
+    ends = by_shape == 0
+    return np.where(ends, 0, by_shape / np.where(ends, 1, density))
 
 
 @helper
@@ -284,7 +292,7 @@ for _name, _upper, _sign in (("betainc", False, ""), ("betaincc", True, "-")):
     special(
         f"{_name}inv",
         *(
-            f"-g * {part.format(x='y', p='x2')} / beta_density(x0, x1, y)"
+            f"-g * divide_slope({part.format(x='y', p='x2')}, beta_density(x0, x1, y))"
             for part in _shapes
         ),
         f"{_sign}g / beta_density(x0, x1, y)",
@@ -309,15 +317,15 @@ for _name, _upper, _sign in (("gdtr", False, ""), ("gdtrc", True, "-")):
 special(
     "gdtrix",
     "-g * y / x0",
-    "-g * gammainc_by_shape(x1, x0 * y, x2, upper=False)"
-    " / (x0 * gamma_density(x1, x0 * y))",
+    "-g * divide_slope(gammainc_by_shape(x1, x0 * y, x2, upper=False),"
+    " x0 * gamma_density(x1, x0 * y))",
     "g / (x0 * gamma_density(x1, x0 * y))",
 )
 special(
     "gdtria",
     "g / (x2 * gamma_density(x1, y * x2))",
-    "-g * gammainc_by_shape(x1, y * x2, x0, upper=False)"
-    " / (x2 * gamma_density(x1, y * x2))",
+    "-g * divide_slope(gammainc_by_shape(x1, y * x2, x0, upper=False),"
+    " x2 * gamma_density(x1, y * x2))",
     "-g * y / x2",
 )
 special(
@@ -336,8 +344,8 @@ for _name, _upper, _sign in (("chdtr", False, ""), ("chdtrc", True, "-")):
     )
 special(
     "chdtri",
-    "-g * gammainc_by_shape(0.5 * x0, 0.5 * y, x1, upper=True)"
-    " / gamma_density(0.5 * x0, 0.5 * y)",
+    "-g * divide_slope(gammainc_by_shape(0.5 * x0, 0.5 * y, x1, upper=True),"
+    " gamma_density(0.5 * x0, 0.5 * y))",
     "-2 * g / gamma_density(0.5 * x0, 0.5 * y)",
 )
 special(
@@ -422,11 +430,13 @@ def fdtr_by_degrees(
 
     ``mass`` is fdtr(m, n, x), or, ``upper``, fdtrc(m, n, x).
     """
+    end = np.isinf(x)  # where it stays 1
+    x = np.where(end, 1, x)
     whole = m * x + n
     shapes = 0.5 * m, 0.5 * n, m * x / whole, n / whole
     by_shape = betainc_by_shape(*shapes, mass, first=first, upper=upper)
     by_scale = f_density(m, n, x) * x / (m if first else -n)
-    return 0.5 * by_shape + by_scale
+    return np.where(end, 0, 0.5 * by_shape + by_scale)
 
 
 for _name, _upper, _sign in (("fdtr", False, ""), ("fdtrc", True, "-")):
@@ -441,8 +451,8 @@ for _name, _upper, _sign in (("fdtr", False, ""), ("fdtrc", True, "-")):
 special(
     "fdtri",
     *(
-        f"-g * fdtr_by_degrees(x0, x1, y, x2, {first=}, upper=False)"
-        " / f_density(x0, x1, y)"
+        f"-g * divide_slope(fdtr_by_degrees(x0, x1, y, x2, {first=}, upper=False),"
+        " f_density(x0, x1, y))"
         for first in (True, False)
     ),
     "g / f_density(x0, x1, y)",
@@ -496,7 +506,7 @@ def stdtr_by_degrees(df: Array, t: Array) -> Array:
 special("stdtr", "stdtr_by_degrees(x0, x1)", "t_density(x0, x1)")
 special(
     "stdtrit",
-    "-g * stdtr_by_degrees(x0, y) / t_density(x0, y)",
+    "-g * divide_slope(stdtr_by_degrees(x0, y), t_density(x0, y))",
     "g / t_density(x0, y)",
 )
 special(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.tensor import admit
+from workbench.core.tensor import admit, value_of
 from workbench.core.types import Array, ArrayLike, is_weak
-from workbench.errors import ShapeError
+from workbench.errors import MatrixError, ShapeError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.lengths import defer_function
@@ -38,6 +38,17 @@ class _Multivariate:
 
     def __repr__(self) -> str:
         return f"<workbench.scipy.stats.{self.name}>"
+
+
+def _log_volume(matrices: Any, what: str) -> Any:
+    """Return the logarithm of the determinant of positive definite matrices."""
+    least = value_of(np.min(np.linalg.eigvalsh(stop_gradient(matrices)), initial=INF))
+    if least is not None and not least > 0:
+        raise MatrixError(
+            f"wishart{blame.user_line()}: {what} is not positive definite. X @ X.T is,"
+            " for any X of full rank."
+        )
+    return np.linalg.slogdet(matrices)[1]
 
 
 class _Frozen:
@@ -111,7 +122,8 @@ class MultivariateNormal(_Multivariate):
         Raises
         ------
         MatrixError
-            If ``cov`` is not positive definite, without ``allow_singular``.
+            If ``cov`` is not positive definite; with ``allow_singular``, if it has an
+            eigenvalue below 0.
         """
         x = admit(x)
         mean, factor, d = self._resolve_parameters(mean, cov, x)
@@ -133,9 +145,18 @@ class MultivariateNormal(_Multivariate):
 
     def _compute_on_subspace(self, away: Array, cov: Any) -> Array:
         """Return the log density of what has a rank, by SciPy's rule of which."""
-        largest = np.max(np.abs(np.linalg.eigvalsh(stop_gradient(cov))), axis=-1)
+        if dtype_of(cov).kind != "f":
+            cov = np.astype(cov, float)
+        scales = np.linalg.eigvalsh(stop_gradient(cov))
+        largest = np.max(np.abs(scales), axis=-1)
         kind = dtype_of(cov)
         rounding = (1e3 if kind == np.float32 else 1e6) * float(np.finfo(kind).eps)
+        least = value_of(np.min(scales + rounding * np.expand_dims(largest, -1)))
+        if least is not None and least < 0:
+            raise MatrixError(
+                f"multivariate_normal{blame.user_line()}: cov has an eigenvalue below"
+                " 0. A covariance has none: X @ X.T is one for any X."
+            )
         inverse = np.linalg.pinv(cov, rcond=rounding, hermitian=True)
         share = cov @ inverse  # the projector on the subspace
         rest = -share + np.identity(shape_of(cov)[-1], dtype=kind, like=cov)
@@ -285,7 +306,7 @@ class Wishart(_Multivariate):
         Raises
         ------
         MatrixError
-            If ``scale`` is singular.
+            If ``scale``, or a point, is not positive definite.
         """
         x, df, scale = admit(x), admit(df), admit(scale)
         p = shape_of(scale)[-1] if shape_of(scale) else 1
@@ -300,9 +321,9 @@ class Wishart(_Multivariate):
         scale = np.reshape(scale, (p, p))
         points: Any = np.moveaxis(x, (0, 1), (-2, -1))
         ratio = np.linalg.solve(scale, points)
-        y = 0.5 * (df - p - 1) * np.linalg.slogdet(points)[1]
+        y = 0.5 * (df - p - 1) * _log_volume(points, "x")
         y = y - 0.5 * np.trace(ratio, axis1=-2, axis2=-1)
-        y = y - 0.5 * df * (p * math.log(2) + np.linalg.slogdet(scale)[1])
+        y = y - 0.5 * df * (p * math.log(2) + _log_volume(scale, "scale"))
         return unwrap_scalar(y - multigammaln(0.5 * df, p))
 
     def pdf(self, x: ArrayLike, df: ArrayLike, scale: ArrayLike) -> Array:

@@ -63,8 +63,8 @@ class _OfNumbers(type):
     """Let an op of the library be an instance too, if it works entry by entry."""
 
     def __instancecheck__(cls, instance: object) -> bool:
-        known = isinstance(instance, CoreOp) and instance.elementwise
-        return known or super().__instancecheck__(instance)
+        ours = cls is Elemwise and isinstance(instance, CoreOp)
+        return (ours and instance.elementwise) or super().__instancecheck__(instance)
 
 
 class Elemwise(NamedOp, metaclass=_OfNumbers):
@@ -149,9 +149,12 @@ class CAReduce(NamedOp):
 def mul_without_zeros(a: ArrayLike, b: ArrayLike) -> Array:
     """Multiply where neither is 0; where one is, return the other."""
     a, b = as_tensor_variable(a), as_tensor_variable(b)
-    either = elementwise.switch(a, a, b)
-    both = np.logical_and(np.not_equal(a, 0), np.not_equal(b, 0))
-    return lift(np.where(both, a * b, either + 0 * (a + b)))
+    none_of_a, none_of_b = np.equal(a, 0), np.equal(b, 0)
+    return lift(
+        np.where(none_of_a, 1, a)
+        * np.where(none_of_b, 1, b)
+        * np.where(np.logical_and(none_of_a, none_of_b), 0, 1)
+    )
 
 
 # The functions whose arguments stand in another order in their classes.
@@ -285,3 +288,5 @@ CLASSES: dict[str, Any] = {
     "tensor_from_scalar": tensor_from_scalar,
     **{made.__name__: made for made in _CLASSES},
 }
+
+globals().update(CLASSES)  # where pickle looks for them
