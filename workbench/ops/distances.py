@@ -185,15 +185,16 @@ def _infer_pairs(x: Array, *more: Any, **params: Any) -> Spec:
     return Spec((n * (n - 1) // 2,), np.dtype(float))
 
 
+# Not by SciPy's names, which people give to ops of their own.
 RULE = "the slopes of the metric, 0 at equal points"
 CDIST = composite(
-    "cdist",
+    "cross_distances",
     _measure_all,
     compute=_call_scipy("cdist", _measure_all),
     rule=RULE,
     infer=_infer_all,
     helper='''\
-def cdist(x, y, *more, metric, names, p):
+def cross_distances(x, y, *more, metric, names, p):
     """The distances of the rows of x from those of y."""
     given = dict(zip(names, more))
     if metric == "minkowski":
@@ -202,13 +203,13 @@ def cdist(x, y, *more, metric, names, p):
 ''',
 )
 PDIST = composite(
-    "pdist",
+    "pair_distances",
     _measure_pairs,
     compute=_call_scipy("pdist", _measure_pairs),
     rule=RULE,
     infer=_infer_pairs,
     helper='''\
-def pdist(x, *more, metric, names, p):
+def pair_distances(x, *more, metric, names, p):
     """The distances of the rows of x from each other."""
     given = dict(zip(names, more))
     if metric == "minkowski":
