@@ -12,6 +12,7 @@ dtype, which equals its name (``x.dtype == "float64"``).
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,10 @@ __all__ = [
 ]
 __all__ += sorted(TABLE)
 
+# Theano has the classes of ops in the modules of their functions.
+vars(extra_ops)["__getattr__"] = NAMESPACE.fall_back(
+    "tensor.extra_ops", SimpleNamespace(**op_classes.CLASSES)
+)
 
 __getattr__ = NAMESPACE.fall_back(
     "tensor",

@@ -172,15 +172,3 @@ def unravel_index(indices: ArrayLike, dims: Any, order: str = "C") -> list[Any]:
         found.append(lift(left % length))
         left = left // length
     return found if order == "F" else found[::-1]
-
-
-def __getattr__(name: str) -> Any:
-    """Return an op's class, which Theano has here: ``extra_ops.CumOp``."""
-    from workbench.compat.theano.tensor.op_classes import CLASSES
-
-    if name in CLASSES:
-        return CLASSES[name]
-    raise AttributeError(
-        f"theano.tensor.extra_ops.{name} is not known to Workbench."
-        " dir(theano.tensor) lists what is."
-    )
