@@ -183,16 +183,30 @@ export class GraphState {
     return this._sweeps.count;
   }
 
-  /** The numbers and formulas of the sweeps, of what is shown; null until they are known. */
+  /**
+   * The numbers and formulas of the sweeps; null until they are known. While other values
+   * of the same program are shown those of before stay until theirs are told.
+   */
   get lesson(): ILesson | null {
     return this._lesson ?? this._graph?.lesson ?? null;
   }
 
-  setLesson(lesson: ILesson | null): void {
-    const fits = lesson === null || lesson.nodes.length === this._graph?.count;
-    if (fits && lesson !== this._lesson) {
-      this._lesson = lesson;
-      this.changed.emit('view');
+  /** Whether the lesson is of the values that are shown, not of those before. */
+  get hasLesson(): boolean {
+    const { _graph: graph, _told: told } = this;
+    return graph !== null && (told === graph || (told === null && graph.lesson !== null));
+  }
+
+  /** Show what the kernel tells of a graph: the one that is shown, or its program before. */
+  setLesson(lesson: ILesson | null, graph: Graph): void {
+    const { _graph: shown } = this;
+    const fits = lesson === null || lesson.nodes.length === graph.count;
+    if (fits && shown?.sameStructure(graph) === true) {
+      this._told = graph;
+      if (lesson !== this._lesson) {
+        this._lesson = lesson;
+        this.changed.emit('view');
+      }
     }
   }
 
@@ -237,7 +251,11 @@ export class GraphState {
       this._keepFolds(before, graph);
     }
     this._steps = null;
-    this._lesson = null;
+    const stays = change === 'values' && this._step !== null;
+    if (!stays || graph === null || graph.compared !== null || graph.lesson !== null) {
+      this._lesson = null;
+      this._told = null;
+    }
     if (this._step !== null && (this.stepCount === 0 || this._step > this.stepCount)) {
       this._step = null;
     }
@@ -487,6 +505,8 @@ export class GraphState {
   private _step: number | null = null;
   private _steps: Sweeps | null = null;
   private _lesson: ILesson | null = null;
+  /** The graph that it is of; null where none was told. */
+  private _told: Graph | null = null;
 }
 
 function sameNodes(a: ReadonlySet<number>, b: ReadonlySet<number>): boolean {

@@ -56,14 +56,21 @@ function checkLists(header: IHeader): IHeader {
   return { ...header, schema: SCHEMA };
 }
 
-/** Of each run in the timeline all is told. */
-function checkTimeline({ timeline }: IHeader): void {
+/** Of each run in the timeline and in branches all is told, in order. */
+function checkTimeline({ timeline, branches }: IHeader): void {
   const { steps = [], losses = [], gradients = [] } = timeline ?? {};
   if (losses.length !== steps.length || gradients.length !== steps.length) {
     throw new PictureError(
       `the timeline has ${steps.length} steps, ${losses.length} losses and ` +
         `${gradients.length} gradients`
     );
+  }
+  for (const branch of branches) {
+    const places = [branch.step - 1, ...branch.steps, branch.count + 1];
+    const isOrdered = places.every((place, i) => i === 0 || places[i - 1] < place);
+    if (branch.losses.length !== branch.steps.length || !isOrdered) {
+      throw new PictureError('a branch of the runs has not a loss for each step, in order');
+    }
   }
 }
 

@@ -100,6 +100,20 @@ describe('headers', () => {
     expect(() => checkHeader(change(network().encode().header))).toThrow(message);
   });
 
+  test.each([
+    ['a loss for each step', { losses: [1] }],
+    ['steps in order', { steps: [3, 2] }],
+    ['no step before its first', { steps: [1, 3] }],
+    ['no step after its last', { steps: [2, 5] }]
+  ])('a branch has %s', (_, change) => {
+    const branch = { name: 'b', step: 2, count: 4, text: '', steps: [2, 4], losses: [1, null] };
+    const { header } = network().encode();
+    expect(checkHeader({ ...header, branches: [branch] }).branches).toEqual([branch]);
+    expect(() => checkHeader({ ...header, branches: [{ ...branch, ...change }] })).toThrow(
+      'a branch of the runs has not a loss for each step, in order'
+    );
+  });
+
   test('what would not be seen of a text is written out', () => {
     const { header } = network().encode();
     const strings = ['a\u202eb', '\u200bx\u0000', 'tab\tand\nline', '\ud800', 'é😀 שלום'];

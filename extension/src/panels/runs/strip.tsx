@@ -38,6 +38,13 @@ export class RunStrip extends Player {
 
   protected readonly words = { slider: 'Run', play: 'Play the runs' };
 
+  /** The last run on the axis: branches and what is compared may be longer. */
+  private get _end(): number {
+    const { count, live, otherLine } = this.host.recording;
+    const branches = live?.header.branches ?? [];
+    return Math.max(count, otherLine?.count ?? 0, ...branches.map(branch => branch.count));
+  }
+
   /** Runs are counted from 1, the places of the slider from 0. */
   protected get at(): number {
     const { at, count } = this.host.recording;
@@ -74,6 +81,7 @@ export class RunStrip extends Player {
     const branches = recording.live?.header.branches ?? [];
     const newest = branches.at(-1);
     const { otherLine: other } = recording;
+    const end = this._end;
     // All losses stand on one scale.
     const losses = [
       ...line.losses,
@@ -123,16 +131,16 @@ export class RunStrip extends Player {
                     }
                   ])
             ]}
-            last={line.count}
+            last={end}
             at={shown}
             label={sentenceOf(line)}
           />
-          {recording.against !== null && <Letters recording={recording} />}
+          {recording.against !== null && <Letters recording={recording} last={end} />}
           {line.marks.map(mark => (
             <MarkButton
               key={`${mark.step} ${mark.kind}`}
               mark={mark}
-              last={line.count}
+              last={end}
               onClick={() => {
                 this.pause();
                 recording.goTo(mark.step);
@@ -161,7 +169,7 @@ export class RunStrip extends Player {
           )}
           {shown === null && newest !== undefined && (
             <span className="workbench-RunNote" title={branches.map(branchText).join('\n')}>
-              {` · ${newest.name}: loss ${lossText(newest)}`}
+              {` · ${newest.name}: ${outcomeText(newest)}`}
             </span>
           )}
           {recording.note !== null && (
@@ -219,13 +227,13 @@ export class RunStrip extends Player {
     }
     chart.setPointerCapture(event.pointerId);
     this.pause();
-    const place = Math.round(((event.clientX - left) / width) * this.last);
+    const place = Math.round(((event.clientX - left) / width) * (this._end - 1));
     const { recording } = this.host;
     if (event.shiftKey && recording.against !== null) {
       const step = Math.min(Math.max(place, 0), this.last) + 1;
       recording.compareWith({ kind: 'run', step });
     } else {
-      this.goTo(place);
+      this.goTo(Math.min(place, this.last));
     }
   }
 }
@@ -272,17 +280,26 @@ function RunAgain({ host }: { host: IHost }): JSX.Element {
 function branchText(branch: IBranch): string {
   const { name, count, text } = branch;
   const rules = text === '' ? '' : `, with ${text}`;
-  return `${name} to ${formatCount(count)}${rules}: loss ${lossText(branch)}`;
+  const end = branch.losses.length === 0 ? '' : ` to ${formatCount(count)}`;
+  return `${name}${end}${rules}: ${outcomeText(branch)}`;
 }
 
-/** The last loss of a branch. */
-function lossText({ losses }: IBranch): string {
-  const loss = losses.at(-1) ?? null;
-  return loss === null ? 'not finite' : formatNumber(loss);
+/** The last loss of a branch; one that was stopped at once has none. */
+function outcomeText({ losses }: IBranch): string {
+  const loss = losses.at(-1);
+  return loss === undefined
+    ? 'no run yet'
+    : `loss ${loss === null ? 'not finite' : formatNumber(loss)}`;
 }
 
 /** Where the two sides of a comparison stand among the runs. */
-function Letters({ recording }: { recording: Recording }): JSX.Element {
+function Letters({
+  recording,
+  last
+}: {
+  recording: Recording;
+  last: number;
+}): JSX.Element {
   const { against, base, shown, count } = recording;
   const places: [string, number | null][] = [
     ['A', against?.kind === 'now' ? count : base],
@@ -297,7 +314,7 @@ function Letters({ recording }: { recording: Recording }): JSX.Element {
               key={letter}
               className="workbench-RunLetter"
               aria-hidden="true"
-              style={{ left: `${(100 * placeOf(step, count)).toFixed(2)}%` }}
+              style={{ left: `${(100 * placeOf(step, last)).toFixed(2)}%` }}
             >
               {letter}
             </span>

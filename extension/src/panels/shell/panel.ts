@@ -305,7 +305,8 @@ export class GraphPanel extends Frame implements IHost {
       loadRuns: async () =>
         live ? (await this.connection?.ask('runs', {}).answer)?.moments : undefined,
       loadLesson: async () => {
-        const { lesson, step } = this.state;
+        const { hasLesson, step } = this.state;
+        const lesson = hasLesson ? this.state.lesson : null;
         const isNow = live && this.recording.about.at === undefined;
         const found =
           lesson ?? (isNow ? (await this.connection?.ask('lesson', {}).answer)?.lesson : null);

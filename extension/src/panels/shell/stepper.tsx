@@ -43,8 +43,7 @@ export class Stepper extends Player {
       this.setHidden(graph === null || step === null || stage === 'simplified');
       if (this.isHidden) {
         this.pause();
-        this._latest.drop();
-        this._told = null;
+        this._askNothing();
       } else {
         this._askLesson();
         this.draw();
@@ -151,10 +150,17 @@ export class Stepper extends Player {
     const { connection, recording, state } = this.host;
     const { graph } = state;
     const asks = connection !== null && recording.isWhole && graph?.compared === null;
-    if (!asks || graph.count > LARGEST || graph === this._told) {
+    if (!asks || graph.count > LARGEST) {
+      this._askNothing();
+      if (graph !== null && !state.hasLesson) {
+        state.setLesson(null, graph); // nobody tells of what is shown now
+      }
       return;
     }
-    this._told = graph;
+    if (state.hasLesson || graph === this._asked) {
+      return;
+    }
+    this._asked = graph;
     const { about } = recording;
     this._latest.askNext(
       () => connection.ask('lesson', about).answer.then(({ lesson }) => ({ graph, lesson })),
@@ -162,14 +168,17 @@ export class Stepper extends Player {
     );
   }
 
+  private _askNothing(): void {
+    this._latest.drop();
+    this._asked = null;
+  }
+
   private _speed = 1;
-  /** The graph that was asked about. */
-  private _told: Graph | null = null;
+  /** The graph that was asked about last. */
+  private _asked: Graph | null = null;
   private readonly _latest = new Latest<{ graph: Graph; lesson: ILesson | null }>({
     take: ({ graph, lesson }) => {
-      if (graph === this.host.state.graph) {
-        this.host.state.setLesson(lesson);
-      }
+      this.host.state.setLesson(lesson, graph);
     },
     fail: () => undefined // the steps are shown without numbers
   });

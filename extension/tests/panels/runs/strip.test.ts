@@ -123,6 +123,47 @@ describe('RunStrip', () => {
     expect(host.recording.proposed).toEqual({ kind: 'session', name: 'branch from run 2' });
   });
 
+  it('is as wide as the longest branch', () => {
+    const branches = [
+      { name: 'branch from run 2', step: 2, count: 7, text: '', steps: [2, 7], losses: [0.5, 2] }
+    ];
+    kernel.snapshot(network([], { timeline: timeline(4) as never, branches }));
+    host.recording.follow(host.connection, host.connection!.graph);
+    strip.refresh('values');
+    const [loss, branch] = ['loss', 'branch'].map(
+      look => strip.node.querySelector(`path.workbench-mod-${look}`)!.getAttribute('d')!
+    );
+    const middle = (WIDTH / 2).toFixed(1);
+    expect(branch).toContain(`L${WIDTH.toFixed(1)} `);
+    expect(loss.split('L').at(-1)).toMatch(new RegExp(`^${middle} `));
+    const mark = strip.node.querySelector<HTMLElement>('.workbench-RunMark')!;
+    expect(mark.style.left).toBe('16.67%');
+    // A click at the right end, where only the branch is, goes to the last run: the present.
+    const chart = strip.node.querySelector<HTMLElement>('.workbench-RunsChart')!;
+    chart.getBoundingClientRect = () => new DOMRect(0, 0, 600, 40);
+    chart.setPointerCapture = () => undefined;
+    const click = (clientX: number): void => {
+      chart.dispatchEvent(new MouseEvent('pointerdown', { clientX, bubbles: true }));
+    };
+    click(200);
+    expect(kernel.last('moment').step).toBe(3);
+    click(600);
+    expect(host.recording.at).toBeNull();
+    expect(host.recording.problem).toBeNull();
+  });
+
+  it('says of a branch that was stopped at once that it has no run', () => {
+    const branches = [
+      { name: 'branch from run 2', step: 2, count: 2, text: '', steps: [], losses: [] }
+    ];
+    kernel.snapshot(network([], { timeline: timeline(4) as never, branches }));
+    host.recording.follow(host.connection, host.connection!.graph);
+    strip.refresh('values');
+    const note = [...strip.node.querySelectorAll<HTMLElement>('.workbench-RunNote')].at(-1)!;
+    expect(note.textContent).toBe(' · branch from run 2: no run yet');
+    expect(note.title).toBe('branch from run 2: no run yet');
+  });
+
   it('runs again from a step, says how far it is, and stops', () => {
     tell(40);
     const button = (): HTMLButtonElement =>

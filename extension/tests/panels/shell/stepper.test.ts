@@ -1,12 +1,13 @@
 // @vitest-environment jsdom
-import { beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import { Graph } from '../../../src/model/graph';
 import { Stepper } from '../../../src/panels/shell/stepper';
 import { MIME_TYPE, type ILesson } from '../../../src/wire/protocol';
 import { PictureError } from '../../../src/wire/schema';
+import { TestKernel } from '../../helpers/channel';
 import { RecordingHost } from '../../helpers/host';
-import { savedNetwork } from '../../helpers/network';
+import { network, savedNetwork } from '../../helpers/network';
 
 /** A lesson in which each node has numbers and formulas of its own. */
 function lessonOf(count: number, open = true): ILesson {
@@ -74,5 +75,79 @@ describe('the lesson', () => {
   test('a lesson of another number of nodes is refused', () => {
     expect(() => savedLesson(1)).toThrow(PictureError);
     expect(() => savedLesson(1)).toThrow(/tells of 1 of \d+ nodes/);
+  });
+});
+
+describe('the lesson of a kernel', () => {
+  let kernel: TestKernel;
+  let host: RecordingHost;
+  let stepper: Stepper;
+
+  /** Other values of the program arrive. */
+  const stream = (): Graph => {
+    kernel.snapshot(network());
+    return show(host.connection!.graph!);
+  };
+  const show = (graph: Graph): Graph => {
+    host.state.setGraph(graph, 'values');
+    stepper.refresh('values');
+    return graph;
+  };
+  const questions = (): number => kernel.events('lesson').length;
+  const answer = async (): Promise<ILesson> => {
+    const lesson = lessonOf(host.state.graph!.count);
+    kernel.tell({ type: 'lesson', request: kernel.last('lesson').request, lesson });
+    await vi.advanceTimersByTimeAsync(0);
+    return lesson;
+  };
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    kernel = new TestKernel();
+    host = new RecordingHost(kernel.connect());
+    stepper = new Stepper(host);
+    host.state.setStep(0);
+    host.state.changed.connect((_, change) => stepper.refresh(change));
+  });
+
+  afterEach(() => {
+    stepper.dispose();
+    vi.useRealTimers();
+  });
+
+  test('is asked for again after a comparison', async () => {
+    const graph = stream();
+    await answer();
+    show(graph.compareWith({ other: graph, view: 'change', measure: 'gradient' } as never));
+    expect(host.state.lesson).toBeNull();
+    show(graph);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(questions()).toBe(2);
+    const lesson = await answer();
+    expect(host.state.lesson).toEqual(lesson);
+  });
+
+  test('stays while values stream, and an answer about values before is shown', async () => {
+    stream();
+    stream();
+    const lesson = await answer();
+    expect(host.state.lesson).toEqual(lesson);
+    expect(host.state.hasLesson).toBe(false); // it is of the values before
+    stream();
+    expect(host.state.lesson).toEqual(lesson);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(questions()).toBe(2);
+    await answer();
+    expect(host.state.hasLesson).toBe(true);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(questions()).toBe(2);
+  });
+
+  test('goes where nobody tells of other values', async () => {
+    stream();
+    await answer();
+    vi.spyOn(host.recording, 'isWhole', 'get').mockReturnValue(false);
+    stream();
+    expect(host.state.lesson).toBeNull();
   });
 });
