@@ -134,7 +134,7 @@ def test_refusals(call: Any, error: type[Exception], words: str) -> None:
 # Nearest neighbours
 
 
-@pytest.mark.parametrize("k", [1, 3, [2, 4], 25])
+@pytest.mark.parametrize("k", [1, 3, [2, 4], [2, 1, 3], [1, 1, 3], [2, 2], 25])
 @pytest.mark.parametrize("p", [1, 2, np.inf])
 def test_neighbours(k: Any, p: float, rng: np.random.Generator) -> None:
     points, q = rng.normal(size=(20, 3)), rng.normal(size=(4, 3))
