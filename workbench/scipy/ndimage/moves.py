@@ -28,6 +28,7 @@ from workbench.ops.lengths import defer_functions
 from workbench.ops.linalg.systems import banded
 from workbench.ops.shaping import moveaxis, normal_axis
 from workbench.ops.taking import take
+from workbench.scipy import special
 from workbench.scipy.ndimage.filters import MODES, repeat_per_axis
 
 __all__ = [
@@ -238,9 +239,19 @@ def _read_image(
         fill = convert_like(np.asarray(fill, dtype_of(x)), x)
     y = apply(READ, (x, q, fill), {"order": order, "mode": mode})
     y = np.reshape(y, shape)
-    if dtype.kind in "iu":
-        y = np.rint(y)
+    if dtype.kind in "biu":
+        y = _round(y, dtype)
     return y if dtype_of(y) == dtype else y.astype(dtype)
+
+
+def _round(y: Array, dtype: np.dtype[Any]) -> Array:
+    """Return whole numbers that a dtype has, halves away from 0, as SciPy's."""
+    if dtype.kind == "b":
+        return np.trunc(y)
+    low, high = (float(end) for end in (np.iinfo(dtype).min, np.iinfo(dtype).max))
+    if high > np.iinfo(dtype).max:  # rounded up, where double precision has it not
+        high = math.nextafter(high, 0)
+    return np.clip(np.trunc(y + np.copysign(0.5, y)), low, high)
 
 
 def spline_filter1d(
@@ -558,10 +569,7 @@ def rotate(
         )
     i, j = sorted(normal_axis(a, rank) for a in axes)
     turn = np.asarray(angle, float) if not isinstance(angle, Tensor) else angle
-    turn = turn * (math.pi / 180)
-    cosine, sine = np.cos(turn), np.sin(turn)
-    if value_of(turn) is not None and not isinstance(turn, Tensor):
-        cosine, sine = np.round(cosine, 15), np.round(sine, 15)  # those of whole turns
+    cosine, sine = special.cosdg(turn), special.sindg(turn)
     lengths = [shape_of(x)[i], shape_of(x)[j]]
     sizes = list(lengths)
     if reshape:
@@ -574,14 +582,17 @@ def rotate(
             )
         h, w = lengths
         corners = np.array([[c, s], [-s, c]]) @ [[0, 0, h, h], [0, w, 0, w]]
-        sizes = [int(n) for n in np.ptp(np.round(corners, 12), axis=1) + 0.5]
+        sizes = [int(n) for n in np.ptp(corners, axis=1) + 0.5]
     shape = list(shape_of(x))
     shape[i], shape[j] = sizes
     grid = _list_places(shape, x)
-    y, z = grid[i] - (sizes[0] - 1) / 2, grid[j] - (sizes[1] - 1) / 2
+    # Summed in SciPy's order, for at an edge the last bit decides.
+    up, left = ((n - 1) / 2 for n in sizes)
     rows = [grid[k] for k in range(rank)]
-    rows[i] = cosine * y + sine * z + (lengths[0] - 1) / 2
-    rows[j] = cosine * z - sine * y + (lengths[1] - 1) / 2
+    rows[i] = (lengths[0] - 1) / 2 - (cosine * up + sine * left)
+    rows[j] = (lengths[1] - 1) / 2 - (cosine * left - sine * up)
+    rows[i] = rows[i] + cosine * grid[i] + sine * grid[j]
+    rows[j] = rows[j] - sine * grid[i] + cosine * grid[j]
     return _read_image(x, np.stack(rows), dtype, order, mode, cval, prefilter)
 
 
