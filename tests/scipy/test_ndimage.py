@@ -150,6 +150,31 @@ def test_whole_numbers_are_rounded_as_by_scipy(dtype: Any) -> None:
     np.testing.assert_array_equal(got, expected)
 
 
+def test_images_of_no_pixel() -> None:
+    for x in (np.ones(1), np.ones((3, 1))):
+        same("zoom", x, 0.4, order=1, mode="nearest", grid_mode=True)
+    q = np.ones((2, 2))
+    same("map_coordinates", np.zeros((0, 3)), q, cval=7.0)
+
+    def f(x: Any, q: Any, fill: Any) -> Any:
+        return ndimage.map_coordinates(x, q, cval=fill)
+
+    y, pull = wb.vjp(f, np.zeros((0, 3)), q, 7.0)
+    np.testing.assert_array_equal(y, [7.0, 7.0])
+    by_image, by_place, by_fill = pull(np.array([1.0, 2.0]))
+    assert by_image.shape == (0, 3)
+    assert not np.any(by_place)
+    assert by_fill == 3.0
+
+
+def test_a_complex_image_stays_complex() -> None:
+    x = np.arange(4) * (1 + 2j)
+    expected = scipy.ndimage.shift(x, 0.3, np.complex128)
+    got = ndimage.shift(x, 0.3, int)
+    assert got.dtype == np.complex128
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
 @pytest.mark.parametrize("order", [0, 1, 3])
 @pytest.mark.parametrize("mode", ["constant", "nearest", "wrap"])
 def test_a_turn_has_its_value_in_a_derivative(mode: str, order: int) -> None:

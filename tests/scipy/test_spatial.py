@@ -81,6 +81,17 @@ def test_one_distance_of_each_metric(rng: np.random.Generator) -> None:
     )
 
 
+def test_points_of_one_number_or_none(rng: np.random.Generator) -> None:
+    x, y = rng.normal(size=(4, 1)), rng.normal(size=(3, 1))
+    close(
+        distance.cdist(x, y, "mahalanobis"), their_distance.cdist(x, y, "mahalanobis")
+    )
+    close(distance.pdist(x, "mahalanobis"), their_distance.pdist(x, "mahalanobis"))
+    first: Any = lambda u, v: u[0]  # noqa: E731
+    assert distance.pdist(x[:1], first).shape == (0,)
+    assert distance.cdist(x[:0], y, first).shape == (0, 3)
+
+
 @pytest.mark.parametrize(
     "metric", ["euclidean", "minkowski", "seuclidean", "mahalanobis", "jensenshannon"]
 )
@@ -207,6 +218,14 @@ def test_ways_in_and_out(rng: np.random.Generator) -> None:
     close(Rotation.concatenate(parts).as_quat(), theirs.as_quat()[[0, 2, 3, 4, 5]])
     assert len(ours) == 6
     assert [r.single for r in ours] == [True] * 6
+
+
+def test_powers_of_a_rotation_keep_the_signs() -> None:
+    """Of whole turns: power 1 is the same quaternion, -1 that of the inverse."""
+    q = np.array([0.1, 0.2, 0.3, -0.9])
+    for n in (1, -1, 1.0, 0, 2, -0.5):
+        expected = their_transform.Rotation.from_quat(q) ** n
+        close((Rotation.from_quat(q) ** n).as_quat(), expected.as_quat())
 
 
 def test_rotations_between_rotations(rng: np.random.Generator) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.tensor import apply, value_of
+from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.types import Array, ArrayLike
 from workbench.errors import UsageError
 from workbench.ops.define import convert_like, op, shape_of
@@ -440,6 +440,8 @@ class Rotation:
 
     def __pow__(self, n: Any, modulus: None = None) -> Rotation:
         """Return the rotation by ``n`` times the angle."""
+        if not isinstance(n, Tensor) and n in (-1, 1):
+            return self._make(self._quat) if n == 1 else self.inv()
         return Rotation.from_rotvec(n * self.as_rotvec())
 
     def mean(self, weights: ArrayLike | None = None) -> Rotation:
