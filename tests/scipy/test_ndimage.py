@@ -133,6 +133,63 @@ def test_dtypes_of_moves(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "dtype", [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, bool]
+)
+def test_whole_numbers_are_rounded_as_by_scipy(dtype: Any) -> None:
+    """Halves away from 0, and what a dtype does not have to its ends."""
+    x = np.array([-1e10, -300, -128.5, -2.5, -0.5, 0.4, 0.5, 2.5, 127.5, 255.5, 1e10])
+    if dtype is bool:
+        x = x[3:8]  # C makes those of more than a byte what it likes
+    expected = scipy.ndimage.shift(x, 0, dtype, 0)
+    y, _ = wb.vjp(lambda x: ndimage.shift(x, 0, dtype, 0), x)
+    assert y.dtype == expected.dtype
+    np.testing.assert_array_equal(y, expected)
+    steps = np.array([0, 0, 255, 0, 0], np.uint8)
+    got, expected = (h.shift(steps, 0.4) for h in (ndimage, scipy.ndimage))
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_images_of_no_pixel() -> None:
+    for x in (np.ones(1), np.ones((3, 1))):
+        same("zoom", x, 0.4, order=1, mode="nearest", grid_mode=True)
+    q = np.ones((2, 2))
+    same("map_coordinates", np.zeros((0, 3)), q, cval=7.0)
+
+    def f(x: Any, q: Any, fill: Any) -> Any:
+        return ndimage.map_coordinates(x, q, cval=fill)
+
+    y, pull = wb.vjp(f, np.zeros((0, 3)), q, 7.0)
+    np.testing.assert_array_equal(y, [7.0, 7.0])
+    by_image, by_place, by_fill = pull(np.array([1.0, 2.0]))
+    assert by_image.shape == (0, 3)
+    assert not np.any(by_place)
+    assert by_fill == 3.0
+
+
+def test_a_complex_image_stays_complex() -> None:
+    x = np.arange(4) * (1 + 2j)
+    expected = scipy.ndimage.shift(x, 0.3, np.complex128)
+    got = ndimage.shift(x, 0.3, int)
+    assert got.dtype == np.complex128
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("order", [0, 1, 3])
+@pytest.mark.parametrize("mode", ["constant", "nearest", "wrap"])
+def test_a_turn_has_its_value_in_a_derivative(mode: str, order: int) -> None:
+    """At the edges too, where the last bit of a place decides."""
+    x = np.arange(1, 13).reshape(3, 4)
+    for angle in (-330.0, -90.0, 0.0, 33.0, 45.0, 90.0, 180.0, 270.0, 360.0):
+        for image in (x, x.astype(float)):
+
+            def f(angle: Any, x: Any = image) -> Any:
+                return scipy.ndimage.rotate(x, angle, order=order, mode=mode)
+
+            y, _ = wb.vjp(f, angle)
+            np.testing.assert_allclose(y, f(angle), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", ndimage.__all__)
 def test_arguments_are_those_of_scipy(name: str) -> None:
     own = inspect.signature(getattr(ndimage, name)).parameters

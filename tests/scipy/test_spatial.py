@@ -81,6 +81,17 @@ def test_one_distance_of_each_metric(rng: np.random.Generator) -> None:
     )
 
 
+def test_points_of_one_number_or_none(rng: np.random.Generator) -> None:
+    x, y = rng.normal(size=(4, 1)), rng.normal(size=(3, 1))
+    close(
+        distance.cdist(x, y, "mahalanobis"), their_distance.cdist(x, y, "mahalanobis")
+    )
+    close(distance.pdist(x, "mahalanobis"), their_distance.pdist(x, "mahalanobis"))
+    first: Any = lambda u, v: u[0]  # noqa: E731
+    assert distance.pdist(x[:1], first).shape == (0,)
+    assert distance.cdist(x[:0], y, first).shape == (0, 3)
+
+
 @pytest.mark.parametrize(
     "metric", ["euclidean", "minkowski", "seuclidean", "mahalanobis", "jensenshannon"]
 )
@@ -134,7 +145,7 @@ def test_refusals(call: Any, error: type[Exception], words: str) -> None:
 # Nearest neighbours
 
 
-@pytest.mark.parametrize("k", [1, 3, [2, 4], 25])
+@pytest.mark.parametrize("k", [1, 3, [2, 4], [2, 1, 3], [1, 1, 3], [2, 2], 25])
 @pytest.mark.parametrize("p", [1, 2, np.inf])
 def test_neighbours(k: Any, p: float, rng: np.random.Generator) -> None:
     points, q = rng.normal(size=(20, 3)), rng.normal(size=(4, 3))
@@ -209,6 +220,14 @@ def test_ways_in_and_out(rng: np.random.Generator) -> None:
     assert [r.single for r in ours] == [True] * 6
 
 
+def test_powers_of_a_rotation_keep_the_signs() -> None:
+    """Of whole turns: power 1 is the same quaternion, -1 that of the inverse."""
+    q = np.array([0.1, 0.2, 0.3, -0.9])
+    for n in (1, -1, 1.0, 0, 2, -0.5):
+        expected = their_transform.Rotation.from_quat(q) ** n
+        close((Rotation.from_quat(q) ** n).as_quat(), expected.as_quat())
+
+
 def test_rotations_between_rotations(rng: np.random.Generator) -> None:
     keys = their_transform.Rotation.from_rotvec(rng.normal(size=(5, 3)))
     times, at = np.arange(5.0), np.array([0, 0.4, 2, 3.3, 4])
@@ -219,6 +238,9 @@ def test_rotations_between_rotations(rng: np.random.Generator) -> None:
     wb.check_grads(lambda t: theirs(t).as_matrix(), (inner,), order=2)
     with pytest.raises(ValueError, match=r"within the range \[0.0, 4.0\]"):
         Slerp(times, keys)(5.0)
+    batch = wb.vmap(lambda t: theirs(t).as_quat())(np.array([4.0, 5.0, -0.1]))
+    close(batch[0], theirs(4.0).as_quat())
+    assert np.all(np.isnan(batch[1:]))
 
 
 def cross_matrix(v: Any) -> Any:
@@ -265,6 +287,34 @@ def test_the_nearest_rotation_has_its_derivative() -> None:
     spin, stretch = cross_matrix(np.array([1.0, 2.0, -1.0])), np.diag([1.0, -2.0, 3.0])
     close(wb.jvp(f, (turn,), (turn @ spin,))[1], turn @ spin)
     close(wb.jvp(f, (turn,), (turn @ stretch,))[1], np.zeros((3, 3)))
+
+
+def test_a_matrix_far_from_a_rotation(rng: np.random.Generator) -> None:
+    """With its value known, in a batch and compiled: SciPy's; never a reflection's."""
+    turn = their_transform.Rotation.from_rotvec(rng.normal(size=3)).as_matrix()
+    part = rng.normal(size=(3, 3))
+    s = part @ part.T + np.eye(3)
+    m = np.array([turn @ s, 20 * turn @ s, 2 * turn, turn * [5.0, 5.0, 0.5]])
+    expected = their_transform.Rotation.from_matrix(m).as_matrix()
+
+    def f(m: Any) -> Any:
+        return Rotation.from_matrix(m).as_matrix()
+
+    for one, nearest in zip(m, expected, strict=True):
+        wb.check_grads(f, (one,), order=1)
+        # By S = R^T M and R^T dM - dM^T R = K S + S K, solved as it stands.
+        s, eye = nearest.T @ one, np.eye(3)
+        moved = rng.normal(size=(3, 3))
+        right = nearest.T @ moved - moved.T @ nearest
+        system = np.kron(eye, s.T) + np.kron(s, eye)
+        k = np.linalg.solve(system, right.ravel()).reshape(3, 3)
+        close(wb.jvp(f, (one,), (moved,))[1], nearest @ k)
+    wb.check_grads(f, (m[0],), order=2)
+    compiled = wb.compile(f)
+    for call in (f, wb.vmap(f), compiled):
+        close(call(m), expected)
+        with pytest.raises(ValueError, match="determinant that is not positive"):
+            call(-m)
 
 
 def test_objects_of_scipy_take_tensors(rng: np.random.Generator) -> None:

@@ -100,7 +100,8 @@ def _find_operands(
         if own == "V":
             found[own] = np.var(every, axis=0, ddof=1)
         else:
-            found[own] = np.transpose(np.linalg.inv(np.cov(np.transpose(every))))
+            covariance = np.atleast_2d(np.cov(np.transpose(every)))
+            found[own] = np.transpose(np.linalg.inv(covariance))
     return found
 
 
@@ -152,6 +153,9 @@ def cdist(
             f" and have shapes {shape_of(x)} and {shape_of(y)}"
         )
     if callable(metric):
+        shape = shape_of(x)[0], shape_of(y)[0]
+        if 0 in shape:
+            return np.zeros(shape)
         rows = [[metric(u, v, **kwargs) for v in y] for u in x]
         return np.stack([np.stack(row) for row in rows])
     chosen = _resolve_metric("cdist", metric, kwargs)
@@ -194,7 +198,9 @@ def pdist(
     _refuse_out("pdist", out)
     x = _admit_matrix("pdist", "X", X)
     if callable(metric):
-        pairs = zip(*np.triu_indices(shape_of(x)[0], 1), strict=True)
+        pairs = list(zip(*np.triu_indices(shape_of(x)[0], 1), strict=True))
+        if not pairs:
+            return np.zeros(0)
         return np.stack([metric(x[i], x[j], **kwargs) for i, j in pairs])
     chosen = _resolve_metric("pdist", metric, kwargs)
     given = _find_operands(chosen, [x], kwargs)

@@ -125,7 +125,7 @@ class KDTree:
         )
         is_far = np.greater_equal(y, distance_upper_bound)
         y, index = np.where(is_far, np.inf, y), np.where(is_far, self.n, index)
-        if len(places) != count or places[-1] != count - 1:
+        if not np.array_equal(places, np.arange(count)):
             y, index = _fill(y, places, np.inf), _fill(index, places, self.n)
         rest = shape[:-1] if is_one else (*shape[:-1], len(places))
         return np.reshape(y, rest)[()], np.reshape(index, rest)[()]

@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.tensor import value_of
-from workbench.core.types import ArrayLike
-from workbench.ops.define import convert_like, shape_of
+from workbench.core.tensor import Tensor, apply, value_of
+from workbench.core.types import Array, ArrayLike
+from workbench.errors import UsageError
+from workbench.ops.define import convert_like, op, shape_of
 from workbench.ops.distances import root
-from workbench.ops.interpolation import find_intervals
+from workbench.ops.interpolation import find_intervals, mask_outside
+from workbench.ops.linalg.shared import square, stacked
 from workbench.ops.taking import take
 from workbench.scipy.spatial.distance import admit_double
 
@@ -114,24 +116,58 @@ def _normalize(q: Any) -> Any:
     return q / np.sqrt(np.sum(q * q, axis=-1, keepdims=True))
 
 
-def _orthogonalize(m: Any) -> Any:
-    """Return the nearest orthogonal matrix.
+# The nearest rotation R of a matrix M, where M = R S and S is symmetric. With dR = R K,
+# K the matrix of a cross product with k, R^T dM - dM^T R = K S + S K is that of a cross
+# product with (trace(S) E - S) k: a system that is its own transpose.
 
-    Of one that is orthogonal but for rounding, two of Newton's steps have that value
-    and its first three derivatives.
-    """
-    eye = convert_like(np.eye(3), m)
-    known = value_of(m)
-    if known is not None:
-        gap = np.abs(
-            np.swapaxes(known, -1, -2) @ known - convert_like(np.eye(3), known)
+
+def _find_nearest_rotation(m: Array) -> Array:
+    if not bool(np.all(np.linalg.det(m) > 0)):
+        raise UsageError(
+            f"Rotation.from_matrix{blame.user_line()}: a matrix has a determinant that"
+            " is not positive: it is no rotation, nor near to one"
         )
-        if bool(np.any(gap > 1e-6)):
-            u, _, vh = np.linalg.svd(m)
-            return u @ vh
-    for _ in range(2):
-        m = m @ (1.5 * eye - 0.5 * (np.swapaxes(m, -1, -2) @ m))
-    return m
+    u, _, vh = np.linalg.svd(m)
+    return u @ vh
+
+
+def _turn_nearest_rotation(g: Any, y: Any, x: Any) -> Any:
+    """Return the move of the nearest rotation; of its cotangents the same."""
+    back = np.swapaxes(y, -1, -2)
+    s, a = back @ x, back @ g
+    size = (s[..., 0, 0] + s[..., 1, 1] + s[..., 2, 2])[..., None, None]
+    turn = [a[..., 2, 1], a[..., 0, 2], a[..., 1, 0]]
+    turned = [a[..., 1, 2], a[..., 2, 0], a[..., 0, 1]]
+    gap = np.stack(turn, axis=-1) - np.stack(turned, axis=-1)
+    k = np.linalg.solve(size * convert_like(np.eye(3), s) - s, gap[..., None])
+    return y @ _matrix_of_cross(k[..., 0])
+
+
+def _matrix_of_cross(k: Any) -> Any:
+    x, y, z = (k[..., i] for i in range(3))
+    rows = [[0 * x, -z, y], [z, 0 * x, -x], [-y, x, 0 * x]]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+NEAREST = stacked(
+    op(
+        "nearest_rotation",
+        _find_nearest_rotation,
+        _turn_nearest_rotation,
+        push=lambda tangents, y, x: _turn_nearest_rotation(tangents[0], y, x),
+        rule="y K, K the turn of yᵀ g − gᵀ y",
+        reads=(0, "y"),
+        infer=square,
+        helper='''\
+def nearest_rotation(m):
+    """The rotation nearest to each matrix, by its singular vectors."""
+    if not np.all(np.linalg.det(m) > 0):
+        raise ValueError("a matrix has a determinant that is not positive")
+    u, _, vh = np.linalg.svd(m)
+    return u @ vh
+''',
+    )
+)
 
 
 def _scale(x: Any, degrees: bool, inverse: bool = False) -> Any:
@@ -240,14 +276,8 @@ class Rotation:
                 f"Rotation.from_matrix{blame.user_line()}: expected an array of shape"
                 f" (..., 3, 3), got {shape_of(m)}"
             )
-        known = value_of(m)
         if not assume_valid:
-            if known is not None and not bool(np.all(np.linalg.det(known) > 0)):
-                raise ValueError(
-                    f"Rotation.from_matrix{blame.user_line()}: a matrix has a"
-                    " determinant that is not positive: it is no rotation"
-                )
-            m = _orthogonalize(m)
+            m = apply(NEAREST, (m,))
         return cls._make(_quaternion_of_matrix(m))
 
     @classmethod
@@ -410,6 +440,8 @@ class Rotation:
 
     def __pow__(self, n: Any, modulus: None = None) -> Rotation:
         """Return the rotation by ``n`` times the angle."""
+        if not isinstance(n, Tensor) and n in (-1, 1):
+            return self._make(self._quat) if n == 1 else self.inv()
         return Rotation.from_rotvec(n * self.as_rotvec())
 
     def mean(self, weights: ArrayLike | None = None) -> Rotation:
@@ -511,6 +543,8 @@ class Slerp:
         place = find_intervals(self.times, t)
         start = take(self.times, place)
         share = (t - start) / (take(self.times, place + 1) - start)
+        # Without values nothing refuses times outside: no rotation stands for them.
+        share = mask_outside(share, t, self.times[0], self.times[-1])
         vectors = take(self.rotvecs, place, axis=0) * share[..., None]
         start = take(self.rotations._quat, place, axis=0)
         return Rotation._make(_multiply(start, _quaternion_of_vector(vectors)))
