@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 import numpy as np
 
 from workbench.checks.doctor.finding import Finding, Findings
-from workbench.checks.progress import BUDGET, Progress, ProgressMeter
+from workbench.checks.progress import BUDGET, Progress
 from workbench.core import hooks
 from workbench.core.arguments import check_graph
 from workbench.core.blame import format_count
@@ -42,12 +42,7 @@ from workbench.session.applied_override import (
     check_rule,
     join_lines,
 )
-from workbench.session.branch import (
-    MOST_BRANCHES,
-    InputRule,
-    UpdateRule,
-    find_start,
-)
+from workbench.session.branch import MOST_BRANCHES, UpdateRule, run_branch
 from workbench.session.comparison import (
     NormChanges,
     Preview,
@@ -1218,46 +1213,7 @@ class Session:
         >>> session.compare(4, session.branches[0])["w"]
         <w: gradient 0.5485 → 0.7071, value 0.6497 → 0.7071>
         """
-        with self.lock:
-            line, entries = self._timeline, self._last.entries
-            base = find_start(line.inputs, step, self.name)
-            number = line.inputs.resolve(step, self.name)
-            last = line.count if until is None else until
-            if last < number:
-                raise UsageError(
-                    f"{self.name}.run_again({step}, until={until}): the branch begins"
-                    f" at run {number}, so its last run is {number} or later."
-                )
-            past = self.at(base.step)
-            kept = line.inputs.cut(line.count)
-            made = past.make_copy()
-            made._timeline = line.cut_before(
-                made.nodes, weakref.ref(made), base, number
-            )
-            made._timeline.inputs.budget = kept.budget // MOST_BRANCHES
-            made.branch_step, made.branches = number, []
-        # A first call tells which inputs the user's update makes.
-        given = {} if update is None else past._find_leaves(update(past))
-        rule = InputRule(past._last, kept, number, frozenset(given))
-
-        def find_inputs(run: Session, k: int) -> dict[int, Any]:
-            leaves = rule.make_inputs(run._last, k)
-            return leaves | ({} if update is None else run._find_leaves(update(run)))
-
-        total = last - base.step + 1
-        with ProgressMeter(progress, total, verb="run") as meter:
-            values = {**base.values}
-            for k in range(base.step + 1, number + 1):  # those between, as they were
-                meter.step()
-                values |= find_inputs(past, k)
-                past._change(past._last.go_to(values, line.find_entries(k)), "values")
-            meter.step()
-            made._change(past._last.go_to(values, entries), "values")
-            self._add_branch(made)
-            for k in range(number + 1, last + 1):
-                meter.step()
-                made._run_leaves(find_inputs(made, k))
-        return made
+        return run_branch(self, step, until, update, progress)
 
     def _add_branch(self, branch: Session) -> None:
         """Keep a branch, and notify the listeners."""
