@@ -341,7 +341,22 @@ def test_a_condition_must_say_something():
         session.stop_when("w", not_finite=False)
     with pytest.raises(UsageError, match="a finite number from 0 on, not -1"):
         session.stop_when("w", norm_above=-1)
+    for number in ("3", 1j, True, np.ones(2), [1]):
+        with pytest.raises(UsageError, match="a finite number from 0 on, not"):
+            session.stop_when("w", norm_above=number)
+    with pytest.raises(UsageError, match=r"stop_when\(\['w'\]\): a condition is about"):
+        session.stop_when(["w"])
     assert session.stops == []
+
+
+def test_a_node_without_a_gradient_stops_no_loop():
+    session, _, _ = make()
+    text = r"x has no gradient, so no loop would ever stop: the gradient by w does not"
+    with pytest.raises(UsageError, match=text):
+        session.stop_when("x")
+    session.override("multiply", "0 * d")
+    session.stop_when("multiply 2")  # it has one, of 0 or not
+    assert len(session.stops) == 1
 
 
 def test_a_branch_is_not_stopped():

@@ -63,7 +63,7 @@ from workbench.session.programs import Programs, simplify_gradients
 from workbench.session.repeats import scope_stores
 from workbench.session.stages import Backward, Values
 from workbench.session.state import FairLock, Found, LoopView, State, with_lock
-from workbench.session.stop_condition import StopCondition
+from workbench.session.stop_condition import StopCondition, find_stop_nodes
 from workbench.session.timeline import Timeline
 from workbench.symbolic.function import check_backend
 
@@ -517,7 +517,7 @@ class Session:
         Raises
         ------
         UsageError
-            If there is no such node, or no condition.
+            If there is no such node, it has no gradient, or there is no condition.
 
         Examples
         --------
@@ -536,7 +536,7 @@ class Session:
         >>> session.timeline.marks[-1].kind, session.timeline.count
         ('stop', 3)
         """
-        nodes = self.wrt if node is None else [self.nodes.find(node)]
+        nodes = find_stop_nodes(self._state, node)
         made = StopCondition(
             self.nodes, nodes, not_finite=not_finite, norm_above=norm_above,
             norm_below=norm_below, angle_above=angle_above,
