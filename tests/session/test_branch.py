@@ -9,7 +9,12 @@ import pytest
 import workbench as wb
 from workbench.errors import UsageError
 from workbench.session.branch import measure_rate
-from workbench.session.wire import read_saved, save_snapshot, take_snapshot
+from workbench.session.wire import (
+    name_branches,
+    read_saved,
+    save_snapshot,
+    take_snapshot,
+)
 
 
 def loss(w, x):
@@ -254,6 +259,51 @@ def test_few_branches_are_kept():
     train(session, w, 3, 0.05)
     made = [session.run_again(2) for _ in range(6)]
     assert session.branches == made[-4:]
+
+
+def test_a_branch_keeps_its_name():
+    session, w, _ = make()
+    train(session, w, 4, 0.05)
+    made = {}
+    for step in (2, 2, 1, 2, 2, 2):
+        branch = session.run_again(step)
+        made[branch.branch_name] = branch
+    assert [*made] == [
+        "branch from run 2",
+        "branch from run 2 (2)",
+        "branch from run 1",
+        "branch from run 2 (3)",
+        "branch from run 2 (4)",
+        "branch from run 2 (5)",
+    ]
+    last = dict([*made.items()][-4:])
+    assert name_branches(session) == last
+    data = take_snapshot(session).header["branches"]
+    assert [one["name"] for one in data] == [*last]
+    assert session.compare(2, session.branches[-1]).after == "branch from run 2 (5)"
+
+
+def test_a_branch_of_a_copy_is_named_by_the_session_that_adopts_it():
+    session, w, _ = make()
+    train(session, w, 4, 0.05)
+    copy = session.make_copy()
+    theirs, mine = copy.run_again(2), session.run_again(2)
+    session.adopt("branch", theirs, copy)
+    assert name_branches(session) == {
+        "branch from run 2": mine,
+        "branch from run 2 (2)": theirs,
+    }
+
+
+def test_a_branch_without_a_run_is_not_kept():
+    session, w, _ = make()
+    train(session, w, 4, 0.05)
+    copy, told = session.make_copy(), []
+    end = session.subscribe(told.append)
+    branch = copy.run_again(2, progress=lambda done, total: True)
+    session.adopt("branch", branch, copy)
+    assert (session.branches, told) == ([], ["branches"])
+    end()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy as copied
@@ -179,6 +180,10 @@ class Session:
         self.branches: list[Session] = []
         #: The first run of a branch that is its own; None if it is no branch.
         self.branch_step: int | None = None
+        #: What a branch is called; "" if it is none.
+        self.branch_name = ""
+        # How many branches there have been from each run.
+        self._branch_counts: Counter[int] = Counter()
         # What pages look at of the past, by the run.
         self._views: dict[int, Session] = {}
         #: The thread that ran it last; None once its loop is over.
@@ -1109,6 +1114,7 @@ class Session:
             made._timeline = self._timeline.cut(made.nodes, weakref.ref(made))
             made._views = {}
             made.branches, made.stops = [*self.branches], []
+            made._branch_counts = self._branch_counts.copy()
             return made
 
     # The past
@@ -1216,8 +1222,13 @@ class Session:
         return run_branch(self, step, until, update, progress)
 
     def _add_branch(self, branch: Session) -> None:
-        """Keep a branch, and notify the listeners."""
+        """Keep a branch under a name that none had, and notify the listeners."""
         with self.lock:
+            step = branch.branch_step or 1
+            self._branch_counts[step] += 1
+            count = self._branch_counts[step]
+            name = f"branch from run {step}"
+            branch.branch_name = name if count == 1 else f"{name} ({count})"
             self.branches[:] = [*self.branches, branch][-MOST_BRANCHES:]
         _notify(self._listeners, "branches")
 
@@ -1651,8 +1662,8 @@ class Session:
         if isinstance(which, Session) and which is not self:
             with which.lock:  # alone: a comparison the other way would wait for ever
                 label = f"session {which.name}"
-                if which.branch_step is not None:
-                    label = f"branch from run {which.branch_step}"
+                if which.branch_name:
+                    label = which.branch_name
                 return measure_other(self._state, which._state, label)
         if isinstance(which, int) and which not in set(self.timeline):
             if which in self.timeline.inputs.steps:  # then all of it is computed again
@@ -1754,7 +1765,10 @@ class Session:
     def adopt(self, what: str, result: Any, copy: Session) -> None:
         """Keep a report, findings, a profile or a branch of a copy."""
         if what == "branch":
-            self._add_branch(result)
+            if result in copy.branches:
+                self._add_branch(result)
+            else:  # it was stopped before its first run
+                _notify(self._listeners, "branches")
             return
         found = None if what == "profile" else copy.get_result(what)
         self._keep(what, result, copy._state if found is None else found.state)
