@@ -85,6 +85,57 @@ def test_G5_a_check_paints_the_node_whose_rule_is_wrong() -> None:
     assert page.header["check"]["stale"]
 
 
+def train_on_batches() -> Session:
+    """Return a session after runs of which a few are kept."""
+    session = Session(
+        wb.trace(lambda w, x: np.sum((w * x) ** 2))(np.ones(2), np.ones(2)), wrt=["w"]
+    )
+    session.timeline.inputs.budget = 400
+    w, random = np.ones(2), np.random.default_rng(0)
+    for _ in range(40):
+        session.run(w=w, x=random.normal(size=2))
+        w = w - 0.001 * session.grads["w"]
+    return session
+
+
+def test_a_branch_that_fails_midway_is_drawn_as_far_as_it_came() -> None:
+    session = train_on_batches()
+    page = opened(session)
+    page.send("run-again", request=4, step=1)
+    patch, failure = page.take()
+    assert (failure["type"], failure["request"]) == ("failure", 4)
+    assert "step 4 needs its own x" in failure["message"]
+    assert kind_of(patch) == "patch"
+    (branch,) = page.header["branches"]
+    assert (branch["step"], branch["count"]) == (1, 3)
+    assert branch["losses"] == session.timeline.losses[:3].tolist()
+    assert [one.branch_name for one in session.branches] == [branch["name"]]
+
+
+def test_a_branch_that_cannot_begin_changes_nothing() -> None:
+    session = train_on_batches()
+    page = opened(session)
+    page.send("run-again", request=4, step=99)
+    (failure,) = page.take()
+    assert (failure["type"], failure["request"]) == ("failure", 4)
+    assert session.branches == []
+
+
+def test_a_branch_that_is_stopped_before_its_first_run_is_done() -> None:
+    session = train_on_batches()
+    waiting: list[Callable[[], None]] = []
+    page = opened(session, waiting.append)
+    page.send("run-again", request=4, step=1)
+    page.send("stop", request=5, of=4)
+    page.acknowledge()
+    waiting.pop()()
+    page.acknowledge()
+    page.wait(1)
+    assert ("done", 4) in [(one["type"], one.get("request")) for one in page.take()]
+    assert session.branches == []
+    assert page.header["branches"] == []
+
+
 def test_G3_the_doctor_finds_and_its_fix_is_attached() -> None:
     with np.errstate(divide="ignore"):
         graph = wb.trace(lambda x: np.sum(np.sqrt(x)))(np.array([0.0, 4.0]))

@@ -9,7 +9,12 @@ import pytest
 import workbench as wb
 from workbench.errors import UsageError
 from workbench.session.branch import measure_rate
-from workbench.session.wire import read_saved, save_snapshot, take_snapshot
+from workbench.session.wire import (
+    name_branches,
+    read_saved,
+    save_snapshot,
+    take_snapshot,
+)
 
 
 def loss(w, x):
@@ -140,6 +145,53 @@ def test_an_update_that_is_not_recognised_is_asked_for():
     np.testing.assert_allclose(branch.timeline.losses[1:], want, rtol=1e-12)
 
 
+@pytest.mark.parametrize("step", [1, 3])
+def test_an_update_is_called_once_after_each_run(step):
+    session, w, x = make()
+    data = [x * (1 + 0.1 * k) for k in range(8)]
+    train(session, w, 8, 0.02, data)
+    following, seen = iter(data[step:]), []
+
+    def update(run):
+        seen.append(run.timeline.count)
+        return {"x": next(following)}
+
+    branch = session.run_again(step, update=update)
+    assert seen == [*range(step, 8)]
+    np.testing.assert_array_equal(branch.timeline.losses, session.timeline.losses)
+
+
+def test_an_update_sees_the_overrides_of_now_at_the_first_run():
+    session, w, x = make()
+    train(session, w, 4, 0.05)
+    session.override("multiply", "2 * d")
+    branch = session.run_again(
+        1, 2, update=lambda run: {"w": run.values["w"] - 0.1 * run.grads["w"]}
+    )
+    want = w - 0.1 * 2 * gradient(w, x)
+    np.testing.assert_allclose(branch.values["w"], want, rtol=1e-13)
+
+
+def test_an_update_that_returns_no_inputs_is_refused():
+    session, w, _ = make()
+    train(session, w, 4, 0.05)
+    text = r"returns the inputs of the next run by their names, but it returned None\."
+    with pytest.raises(UsageError, match=text + r".*update=lambda run: {'w': run.val"):
+        session.run_again(2, update=lambda run: None)
+    with pytest.raises(UsageError, match="but it is 3"):
+        session.run_again(2, update=3)
+    with pytest.raises(wb.errors.UnknownNodeError, match="no input is named 'q'"):
+        session.run_again(2, update=lambda run: {"q": 1})
+
+
+@pytest.mark.parametrize("until", [2.5, "2", True])
+def test_the_last_run_is_a_number(until):
+    session, w, _ = make()
+    train(session, w, 4, 0.05)
+    with pytest.raises(UsageError, match="until is the number of the last run"):
+        session.run_again(2, until=until)
+
+
 def test_a_rate_that_changes_is_said():
     session, w, _ = make()
     for k in range(4):
@@ -147,6 +199,36 @@ def test_a_rate_that_changes_is_said():
         w = w - 0.05 / (k + 1) * session.grads["w"]
     with pytest.raises(UsageError, match=r"its rate changes from 0\.0"):
         session.run_again(2)
+
+
+def test_a_rate_that_changes_later_is_said():
+    session, w, _ = make()
+    for k in range(1, 31):
+        session.run(w=w)
+        w = w - (0.05 if k < 20 else 0.001) * session.grads["w"]
+    with pytest.raises(UsageError, match=r"its rate changes from 0\.05 to 0\.001"):
+        session.run_again(2)
+    # Where the branch makes no run of the other rate, it is known.
+    for step, until in ((2, 20), (20, 30)):
+        losses = session.run_again(step, until).timeline.losses
+        np.testing.assert_array_equal(losses, session.timeline.losses[:until])
+
+
+def test_a_projection_that_begins_later_is_seen():
+    session = wb.Session(wb.trace(lambda w: np.sum(w**2))(np.ones(2)))
+    w = np.array([1.0, 2.0])
+    for _ in range(12):
+        session.run(w=w)
+        w = np.maximum(w - 0.1 * session.grads["w"], 0.4)
+    with pytest.raises(UsageError, match=r"how the next w follows from a run is not"):
+        session.run_again(2)
+
+
+def test_one_step_tells_no_rule():
+    session, w, _ = make()
+    train(session, w, 2, 0.05)  # momentum would look the same
+    with pytest.raises(UsageError, match="only one pair of successive runs is kept"):
+        session.run_again(1, 6)
 
 
 def test_a_branch_is_stopped_by_its_progress():
@@ -177,6 +259,51 @@ def test_few_branches_are_kept():
     train(session, w, 3, 0.05)
     made = [session.run_again(2) for _ in range(6)]
     assert session.branches == made[-4:]
+
+
+def test_a_branch_keeps_its_name():
+    session, w, _ = make()
+    train(session, w, 4, 0.05)
+    made = {}
+    for step in (2, 2, 1, 2, 2, 2):
+        branch = session.run_again(step)
+        made[branch.branch_name] = branch
+    assert [*made] == [
+        "branch from run 2",
+        "branch from run 2 (2)",
+        "branch from run 1",
+        "branch from run 2 (3)",
+        "branch from run 2 (4)",
+        "branch from run 2 (5)",
+    ]
+    last = dict([*made.items()][-4:])
+    assert name_branches(session) == last
+    data = take_snapshot(session).header["branches"]
+    assert [one["name"] for one in data] == [*last]
+    assert session.compare(2, session.branches[-1]).after == "branch from run 2 (5)"
+
+
+def test_a_branch_of_a_copy_is_named_by_the_session_that_adopts_it():
+    session, w, _ = make()
+    train(session, w, 4, 0.05)
+    copy = session.make_copy()
+    theirs, mine = copy.run_again(2), session.run_again(2)
+    session.adopt("branch", theirs, copy)
+    assert name_branches(session) == {
+        "branch from run 2": mine,
+        "branch from run 2 (2)": theirs,
+    }
+
+
+def test_a_branch_without_a_run_is_not_kept():
+    session, w, _ = make()
+    train(session, w, 4, 0.05)
+    copy, told = session.make_copy(), []
+    end = session.subscribe(told.append)
+    branch = copy.run_again(2, progress=lambda done, total: True)
+    session.adopt("branch", branch, copy)
+    assert (session.branches, told) == ([], ["branches"])
+    end()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -264,7 +391,22 @@ def test_a_condition_must_say_something():
         session.stop_when("w", not_finite=False)
     with pytest.raises(UsageError, match="a finite number from 0 on, not -1"):
         session.stop_when("w", norm_above=-1)
+    for number in ("3", 1j, True, np.ones(2), [1]):
+        with pytest.raises(UsageError, match="a finite number from 0 on, not"):
+            session.stop_when("w", norm_above=number)
+    with pytest.raises(UsageError, match=r"stop_when\(\['w'\]\): a condition is about"):
+        session.stop_when(["w"])
     assert session.stops == []
+
+
+def test_a_node_without_a_gradient_stops_no_loop():
+    session, _, _ = make()
+    text = r"x has no gradient, so no loop would ever stop: the gradient by w does not"
+    with pytest.raises(UsageError, match=text):
+        session.stop_when("x")
+    session.override("multiply", "0 * d")
+    session.stop_when("multiply 2")  # it has one, of 0 or not
+    assert len(session.stops) == 1
 
 
 def test_a_branch_is_not_stopped():

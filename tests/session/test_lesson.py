@@ -93,6 +93,36 @@ def test_a_value_that_is_read_twice_has_a_sum() -> None:
     )
 
 
+def test_values_of_one_name_are_told_apart() -> None:
+    def net(w: Any, x: Any) -> Any:
+        h = x
+        for _ in range(2):
+            h = np.tanh(w * h)
+            h.name = "h"
+        return np.sum(h)
+
+    session = Session(wb.trace(net)(np.ones(2), np.ones(2)), wrt=["w"])
+    assert find_rules(session) == {
+        "∂sum/∂w": "∂sum/∂t1 · x + ∂sum/∂t2 · h1",
+        "∂sum/∂t1": "∂sum/∂h1 · (1 − h1²)",
+        "∂sum/∂h1": "∂sum/∂t2 · w",
+        "∂sum/∂t2": "∂sum/∂h2 · (1 − h2²)",
+        "∂sum/∂h2": "∂sum/∂sum to every entry",
+        "∂sum/∂sum": "1",
+    }
+
+
+def test_what_has_no_name_gets_one_that_is_free() -> None:
+    one, two = np.array([1.0, 2.0]), np.array([3.0, 2.0])
+    session = Session(wb.trace(lambda t1, c: np.sum(one * t1 * c * two))(one, two))
+    rules = find_rules(session)
+    assert rules["∂sum/∂t1"] == "∂sum/∂t2 · c1"
+    assert rules["∂sum/∂t2"] == "∂sum/∂t3 · c"
+    assert rules["∂sum/∂t3"] == "∂sum/∂t4 · c2"
+    session = Session(wb.trace(lambda sum: np.sum(sum * sum))(one))
+    assert find_rules(session)["∂sum1/∂sum"] == "∂sum1/∂t1 · sum + ∂sum1/∂t1 · sum"
+
+
 def test_an_override_stands_in_the_rule() -> None:
     session = make_network()
     session.override("tanh", "clip(d, -1, 1)")

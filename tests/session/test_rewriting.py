@@ -177,11 +177,11 @@ def test_a_program_has_keys_that_stay() -> None:
     session = Session(wb.trace(quadratic)(3.0))
     programs = [read_program(session, k) for k in range(5)]
     assert [p["text"] for p in programs] == [
-        "∂subtract 3/∂x = 1 * x + x * 1 + 1 - 0",
-        "∂subtract 3/∂x = x + x * 1 + 1 - 0",
-        "∂subtract 3/∂x = x + x + 1 - 0",
-        "∂subtract 3/∂x = 2 * x + 1 - 0",
-        "∂subtract 3/∂x = 2 * x + 1",
+        "∂subtract/∂x = 1 * x + x * 1 + 1 - 0",
+        "∂subtract/∂x = x + x * 1 + 1 - 0",
+        "∂subtract/∂x = x + x + 1 - 0",
+        "∂subtract/∂x = 2 * x + 1 - 0",
+        "∂subtract/∂x = 2 * x + 1",
     ]
     assert list_labels(programs[0]) == [
         "x",
@@ -225,7 +225,7 @@ def test_a_rule_is_off_and_the_rest_is_replayed() -> None:
         "x minus zero",
     ]
     last = read_program(session, 3, ["x plus x"])
-    assert last["text"] == "∂subtract 3/∂x = x + x + 1"
+    assert last["text"] == "∂subtract/∂x = x + x + 1"
 
 
 def test_overrides_stay_to_be_seen() -> None:
@@ -249,7 +249,69 @@ def test_overrides_stay_to_be_seen() -> None:
 
 def test_a_step_beyond_the_last_is_the_last() -> None:
     session = Session(wb.trace(quadratic)(3.0))
-    assert read_program(session, 99)["text"] == "∂subtract 3/∂x = 2 * x + 1"
+    assert read_program(session, 99)["text"] == "∂subtract/∂x = 2 * x + 1"
+
+
+def name(x: Any, text: str) -> Any:
+    x.name = text
+    return x
+
+
+def repeat(w: Any, x: Any) -> Any:
+    h = x
+    for _ in range(3):
+        h = name(np.tanh(w * h), "h")
+    return np.sum(h * h)
+
+
+def test_values_of_one_name_are_told_apart() -> None:
+    w, x = np.array([0.5, 0.2]), np.array([1.0, 2.0])
+    session = Session(wb.trace(repeat)(w, x), wrt=["w"])
+    h1 = np.tanh(w * x)
+    h2 = np.tanh(w * h1)
+    h3 = np.tanh(w * h2)
+    values = {"w": w, "x": x, "h1": h1, "h2": h2, "h3": h3}
+    for number in range(len(read_steps(session)) + 1):
+        message = read_program(session, number)
+        found: dict[str, Any] = {"np": np, **values}
+        for line in message["text"].splitlines():  # it is Python, and right
+            left, _, right = line.partition(" = ")
+            found[left] = eval(right, found)
+        np.testing.assert_allclose(found["∂sum/∂w"], session.grads["w"], rtol=1e-12)
+        assert {"h1", "h2", "h3"} <= {*list_labels(message)}
+    assert "tanh(w * h2)" in read_steps(session)[1]["before"]
+
+
+def test_a_value_that_takes_the_place_of_a_named_one_takes_its_name() -> None:
+    def two(x: Any) -> Any:
+        h = name(np.exp(x) * 1.0, "h")
+        h = name(h * h * 1.0, "h")
+        return name(h * h, "h")
+
+    session = Session(wb.trace(two)(0.5))
+    last = read_program(session, len(read_steps(session)))
+    right = last["text"].rpartition("∂h3/∂x = ")[2]
+    found = {"h1": np.exp(0.5), "h2": np.exp(1.0)}
+    for line in last["text"].splitlines()[:-1]:
+        left, _, code = line.partition(" = ")
+        found[left] = eval(code, dict(found))
+    assert eval(right, found) == pytest.approx(4 * np.exp(2.0))
+
+
+def test_temporaries_have_names_that_no_input_has() -> None:
+    def loss(t1: Any) -> Any:
+        return np.sum(np.sin(t1) * np.exp(np.sin(t1)))
+
+    t1 = np.array([1.0, 2.0])
+    session = Session(wb.trace(loss)(t1))
+    for number in range(len(read_steps(session)) + 1):
+        found: dict[str, Any] = {"t1": t1, "np": np, "sin": np.sin}
+        found |= {"cos": np.cos, "exp": np.exp}
+        for line in read_program(session, number)["text"].splitlines():
+            left, _, right = line.partition(" = ")
+            assert left != "t1"
+            found[left] = eval(right, found)
+        np.testing.assert_allclose(found["∂sum/∂t1"], session.grads["t1"], rtol=1e-12)
 
 
 def test_a_derivative_that_is_a_constant() -> None:

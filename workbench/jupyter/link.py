@@ -307,6 +307,7 @@ class Link:
         request = message["request"]
 
         def work(job: Job) -> None:
+            known = [*frozen.branches]
             try:
                 more = {"progress": job.progress} if kind.reports else {}
                 found = kind.call(frozen, message, **more)
@@ -315,6 +316,10 @@ class Link:
                 else:
                     self._keep(job, kind.keeps, found, frozen, message.get("at"))
             except (Exception, KeyboardInterrupt) as error:
+                # What a branch came to stays, as in Python.
+                if frozen.branches != known and self._session() is not None:
+                    owner = self._find_owner(message.get("at"))
+                    owner.adopt("branch", frozen.branches[-1], frozen)
                 self._fail(request, error)
 
         self._jobs.begin(request, kind, self._post_locked, work)
@@ -327,17 +332,22 @@ class Link:
         That of a run of the past is shown when the page asks for that run again.
         """
         job.over = True  # what is found is as good as sent: another may begin
-        session = self._session()
-        if session is None:
-            raise UsageError(GONE)
+        session = self._find_owner(at)
         if at is not None:
-            session.find_view(at).adopt(what, found, frozen)
+            session.adopt(what, found, frozen)
             self._post_locked({"type": "done", "request": job.request})
             return
         with session.lock:
             with self._lock:
                 self._done_requests.append(job.request)
             session.adopt(what, found, frozen)
+
+    def _find_owner(self, at: int | None) -> Session:
+        """Return the session that keeps the result of a job about a run or the last."""
+        session = self._session()
+        if session is None:
+            raise UsageError(GONE)
+        return session if at is None else session.find_view(at)
 
     def _post_locked(self, message: Message) -> None:
         with self._lock:

@@ -22,7 +22,7 @@ from workbench.rewrite.forms import skip_identities
 
 #: Constants of so many entries are compared, to write equal ones as a number.
 MOST_COMPARED = 10_000
-#: The names of nodes besides their own, by serial.
+#: The names of nodes in the place of their own, by serial.
 Names = Mapping[int, str]
 
 
@@ -64,7 +64,7 @@ class _Writer(NamedTuple):
                 return constant_expression(_format_constant(x._value))
             return Expression(x.name or x.op.name, ATOM)
         if depth == 0 or x.serial in self.atoms:
-            return Expression(x.name or self.names.get(x.serial, "…"), ATOM)
+            return Expression(self.names.get(x.serial) or x.name or "…", ATOM)
         op, inputs, params = unwrap_deferred(x)
         operands = [self.write(y, depth - 1) for y in inputs]
         template = op.template

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.checks.progress import Progress, ProgressMeter
 from workbench.checks.statistics import is_on_device
 from workbench.errors import UsageError
 from workbench.session.kept_inputs import KeptInputs, RunInputs
@@ -29,8 +31,9 @@ Array = np.ndarray[Any, Any]
 #: Returns the inputs of the next run, by their names, from the session at a run.
 UpdateRule = Callable[["Session"], Mapping[str, Any]]
 
-#: So many pairs of successive runs tell how inputs follow from gradients.
-MOST_PAIRS = 3
+#: At most so many pairs of successive runs tell how inputs follow from gradients, from
+#: the first to the last run that a branch makes again.
+MOST_PAIRS = 8
 #: How many roundings may lie between a recomputed input and the one of the run, and how
 #: far apart two measured rates may be.
 ROUNDINGS, SAME_RATE = 16, 1e-5
@@ -47,8 +50,8 @@ class InputRule:
         The state of the session, of any run.
     kept
         The runs that are kept.
-    step
-        The run from which on inputs will be asked for.
+    step, last
+        The run after which inputs will be asked for, and the last such run.
     given
         The ids of inputs that the user's update makes.
 
@@ -64,7 +67,12 @@ class InputRule:
     """
 
     def __init__(
-        self, state: State, kept: KeptInputs, step: int, given: frozenset[int]
+        self,
+        state: State,
+        kept: KeptInputs,
+        step: int,
+        last: int,
+        given: frozenset[int],
     ) -> None:
         self.kept = kept
         self.session = state.objective.nodes.session
@@ -77,7 +85,7 @@ class InputRule:
         #: The inputs that are known at the kept runs alone.
         self.data = [i for i in changing if i not in trained]
         self.rates: dict[int, float] = {}
-        pairs = [*_choose_pairs(runs, step)] if trained else []
+        pairs = _choose_pairs(runs, step, last) if trained else []
         gradients = [
             state.go_to(run.values, run.entries).require_gradients() for run, _ in pairs
         ]
@@ -92,9 +100,13 @@ class InputRule:
                 self._refuse(i, "no two successive runs with finite numbers are kept")
             if any(map(math.isnan, rates)):
                 self._refuse(i, "it is not w - rate * gradient")
-            if max(rates) - min(rates) > SAME_RATE * max(map(abs, rates)):
-                first, *_, last = [*rates, rates[-1]]
-                self._refuse(i, f"its rate changes from {first:.4g} to {last:.4g}")
+            # One step of momentum, say, is one of gradient descent too.
+            if len(pairs) < 2:
+                self._refuse(i, "only one pair of successive runs is kept")
+            first = rates[0]
+            other = max(rates, key=lambda rate: abs(rate - first))
+            if abs(other - first) > SAME_RATE * max(map(abs, rates)):
+                self._refuse(i, f"its rate changes from {first:.4g} to {other:.4g}")
             self.rates[i] = rates[0]
 
     def _refuse(self, i: int, reason: str) -> None:
@@ -148,16 +160,24 @@ def to_host(x: Any) -> Array:
 
 
 def _choose_pairs(
-    runs: list[RunInputs], step: int
-) -> Iterator[tuple[RunInputs, RunInputs]]:
-    """Yield pairs of successive runs, the nearest to a run first."""
+    runs: list[RunInputs], step: int, last: int
+) -> list[tuple[RunInputs, RunInputs]]:
+    """Return pairs of successive runs from a run to a last one, spread evenly.
+
+    Where there are not two of them, the two that are nearest to the first run.
+    """
     pairs = [
         (run, after)
         for run, after in itertools.pairwise(runs)
         if after.step == run.step + 1
     ]
-    pairs.sort(key=lambda pair: (abs(pair[1].step - step), pair[1].step))
-    yield from pairs[:MOST_PAIRS]
+    inside = [
+        (run, after) for run, after in pairs if step <= run.step and after.step <= last
+    ]
+    if len(inside) < 2:
+        return sorted(pairs, key=lambda pair: abs(pair[0].step - step))[:2]
+    places = np.linspace(0, len(inside) - 1, min(MOST_PAIRS, len(inside)))
+    return [inside[k] for k in places.round().astype(int)]
 
 
 def measure_rate(before: Any, after: Any, gradient: Any) -> float | None:
@@ -211,3 +231,80 @@ def find_start(kept: KeptInputs, step: int, session: str) -> RunInputs:
     if steps and 0 < number <= steps[-1] and at:
         return kept.find(steps[at - 1], session)
     return kept.find(step, session)  # which says why not
+
+
+def run_branch(
+    session: Session,
+    step: int,
+    until: int | None,
+    update: UpdateRule | None,
+    progress: Progress | None,
+) -> Session:
+    """Run a session again from a run on, and let it keep the branch.
+
+    See `Session.run_again`.
+    """
+    name = session.name
+    with session.lock:
+        line, entries = session._timeline, session._last.entries
+        base = find_start(line.inputs, step, name)
+        number = line.inputs.resolve(step, name)
+        last = line.count if until is None else until
+        if not isinstance(last, (int, np.integer)) or isinstance(last, bool):
+            raise UsageError(
+                f"{name}.run_again({step}, until={until!r}): until is the number of the"
+                f" last run of the branch, an integer like {line.count}."
+            )
+        if last < number:
+            raise UsageError(
+                f"{name}.run_again({step}, until={until}): the branch begins at run"
+                f" {number}, so its last run is {number} or later."
+            )
+        past = session.at(base.step)
+        kept = line.inputs.cut(line.count)
+        made = past.make_copy()
+        made._timeline = line.cut_before(made.nodes, weakref.ref(made), base, number)
+        made._timeline.inputs.budget = kept.budget // MOST_BRANCHES
+        made.branch_step, made.branches = number, []
+    rules: dict[frozenset[int], InputRule] = {}
+
+    def find_rule(given: frozenset[int]) -> InputRule:
+        if given not in rules:
+            rules[given] = InputRule(past._last, kept, base.step, last, given)
+        return rules[given]
+
+    def find_inputs(run: Session, k: int) -> dict[int, Any]:
+        # What the user's update makes is known once it has been called: once a run.
+        given = {} if update is None else _ask_update(run, update)
+        return find_rule(frozenset(given)).make_inputs(run._last, k) | given
+
+    if update is None and last > base.step:
+        find_rule(frozenset())  # before there is a branch
+    with ProgressMeter(progress, last - base.step + 1, verb="run") as meter:
+        values = {**base.values}
+        for k in range(base.step + 1, number + 1):  # those between, as they were
+            meter.step()
+            values |= find_inputs(past, k)
+            past._change(past._last.go_to(values, line.find_entries(k)), "values")
+        meter.step()
+        made._change(past._last.go_to(values, entries), "values")
+        session._add_branch(made)
+        for k in range(number + 1, last + 1):
+            meter.step()
+            made._run_leaves(find_inputs(made, k))
+    return made
+
+
+def _ask_update(run: Session, update: UpdateRule) -> dict[int, Any]:
+    """Return the inputs that the user's update makes, by their ids."""
+    found: object = update(run) if callable(update) else update
+    if not isinstance(found, Mapping):
+        what = "returned" if callable(update) else "is"
+        name = run.nodes.labels[run.wrt[0]] if run.wrt else "x"
+        raise UsageError(
+            f"{run.name}.run_again(..., update=...): update is a function that returns"
+            f" the inputs of the next run by their names, but it {what} {found!r:.80}."
+            f" Write it: update=lambda run: {{{name!r}: run.values[{name!r}] - 0.1 *"
+            f" run.grads[{name!r}]}}."
+        )
+    return run._find_leaves(found)

@@ -8,6 +8,7 @@ code is ready. The values of all other nodes are computed when somebody looks at
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from functools import cached_property
@@ -146,6 +147,20 @@ def _refuse_masks(graph: Graph) -> None:
 MOST_KEPT = 8
 
 
+_TEMPORARY = re.compile(r"t[1-9][0-9]{0,8}")
+
+
+def _name_temporary(number: int, used: Iterable[int]) -> str:
+    """Return the name of a temporary, past the numbers that are used, ascending.
+
+    >>> [_name_temporary(k, [1, 3]) for k in (1, 2, 3)]
+    ['t2', 't4', 't5']
+    """
+    for one in used:
+        number += one <= number
+    return f"t{number}"
+
+
 class Rewriting:
     """One simplification of a session's derivative, with the program at each step."""
 
@@ -158,21 +173,30 @@ class Rewriting:
         """The program in its last form."""
         return self._finished[0]
 
-    def find_names(self, keys: Mapping[int, Key] | None = None) -> dict[int, str]:
+    @property
+    def keys(self) -> dict[int, Key]:
+        """The key of each node of all steps, by its serial."""
+        return self._finished[1]
+
+    def find_names(
+        self, keys: Mapping[int, Key] | None = None, taken: Iterable[str] = ()
+    ) -> dict[int, str]:
         """Return names for the nodes that the user has not named, by serial.
 
         Temporaries are numbered in the order of the program, ``t1``, ``t2``, further
-        on by the steps that make them: a name means one node at all steps.
+        on by the steps that make them: a name means one node at all steps. Names that
+        are ``taken`` are left out.
         Without ``keys`` those of the nodes of all steps.
         """
+        used = sorted({int(x[1:]) for x in taken if _TEMPORARY.fullmatch(x)})
         numbers, count = self._numbers, len(self._numbers)
         names = {}
         for serial, key in (self._finished[1] if keys is None else keys).items():
             step, place = key
             if step:
-                names[serial] = f"t{count + step}" + "′" * place
+                names[serial] = _name_temporary(count + step, used) + "′" * place
             elif key in numbers:
-                names[serial] = f"t{numbers[key]}"
+                names[serial] = _name_temporary(numbers[key], used)
         return names
 
     @cached_property

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy as copied
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 import numpy as np
 
 from workbench.checks.doctor.finding import Finding, Findings
-from workbench.checks.progress import BUDGET, Progress, ProgressMeter
+from workbench.checks.progress import BUDGET, Progress
 from workbench.core import hooks
 from workbench.core.arguments import check_graph
 from workbench.core.blame import format_count
@@ -42,12 +43,7 @@ from workbench.session.applied_override import (
     check_rule,
     join_lines,
 )
-from workbench.session.branch import (
-    MOST_BRANCHES,
-    InputRule,
-    UpdateRule,
-    find_start,
-)
+from workbench.session.branch import MOST_BRANCHES, UpdateRule, run_branch
 from workbench.session.comparison import (
     NormChanges,
     Preview,
@@ -68,7 +64,7 @@ from workbench.session.programs import Programs, simplify_gradients
 from workbench.session.repeats import scope_stores
 from workbench.session.stages import Backward, Values
 from workbench.session.state import FairLock, Found, LoopView, State, with_lock
-from workbench.session.stop_condition import StopCondition
+from workbench.session.stop_condition import StopCondition, find_stop_nodes
 from workbench.session.timeline import Timeline
 from workbench.symbolic.function import check_backend
 
@@ -184,6 +180,10 @@ class Session:
         self.branches: list[Session] = []
         #: The first run of a branch that is its own; None if it is no branch.
         self.branch_step: int | None = None
+        #: What a branch is called; "" if it is none.
+        self.branch_name = ""
+        # How many branches there have been from each run.
+        self._branch_counts: Counter[int] = Counter()
         # What pages look at of the past, by the run.
         self._views: dict[int, Session] = {}
         #: The thread that ran it last; None once its loop is over.
@@ -522,7 +522,7 @@ class Session:
         Raises
         ------
         UsageError
-            If there is no such node, or no condition.
+            If there is no such node, it has no gradient, or there is no condition.
 
         Examples
         --------
@@ -541,7 +541,7 @@ class Session:
         >>> session.timeline.marks[-1].kind, session.timeline.count
         ('stop', 3)
         """
-        nodes = self.wrt if node is None else [self.nodes.find(node)]
+        nodes = find_stop_nodes(self._state, node)
         made = StopCondition(
             self.nodes, nodes, not_finite=not_finite, norm_above=norm_above,
             norm_below=norm_below, angle_above=angle_above,
@@ -1114,6 +1114,7 @@ class Session:
             made._timeline = self._timeline.cut(made.nodes, weakref.ref(made))
             made._views = {}
             made.branches, made.stops = [*self.branches], []
+            made._branch_counts = self._branch_counts.copy()
             return made
 
     # The past
@@ -1218,50 +1219,16 @@ class Session:
         >>> session.compare(4, session.branches[0])["w"]
         <w: gradient 0.5485 → 0.7071, value 0.6497 → 0.7071>
         """
-        with self.lock:
-            line, entries = self._timeline, self._last.entries
-            base = find_start(line.inputs, step, self.name)
-            number = line.inputs.resolve(step, self.name)
-            last = line.count if until is None else until
-            if last < number:
-                raise UsageError(
-                    f"{self.name}.run_again({step}, until={until}): the branch begins"
-                    f" at run {number}, so its last run is {number} or later."
-                )
-            past = self.at(base.step)
-            kept = line.inputs.cut(line.count)
-            made = past.make_copy()
-            made._timeline = line.cut_before(
-                made.nodes, weakref.ref(made), base, number
-            )
-            made._timeline.inputs.budget = kept.budget // MOST_BRANCHES
-            made.branch_step, made.branches = number, []
-        # A first call tells which inputs the user's update makes.
-        given = {} if update is None else past._find_leaves(update(past))
-        rule = InputRule(past._last, kept, number, frozenset(given))
-
-        def find_inputs(run: Session, k: int) -> dict[int, Any]:
-            leaves = rule.make_inputs(run._last, k)
-            return leaves | ({} if update is None else run._find_leaves(update(run)))
-
-        total = last - base.step + 1
-        with ProgressMeter(progress, total, verb="run") as meter:
-            values = {**base.values}
-            for k in range(base.step + 1, number + 1):  # those between, as they were
-                meter.step()
-                values |= find_inputs(past, k)
-                past._change(past._last.go_to(values, line.find_entries(k)), "values")
-            meter.step()
-            made._change(past._last.go_to(values, entries), "values")
-            self._add_branch(made)
-            for k in range(number + 1, last + 1):
-                meter.step()
-                made._run_leaves(find_inputs(made, k))
-        return made
+        return run_branch(self, step, until, update, progress)
 
     def _add_branch(self, branch: Session) -> None:
-        """Keep a branch, and notify the listeners."""
+        """Keep a branch under a name that none had, and notify the listeners."""
         with self.lock:
+            step = branch.branch_step or 1
+            self._branch_counts[step] += 1
+            count = self._branch_counts[step]
+            name = f"branch from run {step}"
+            branch.branch_name = name if count == 1 else f"{name} ({count})"
             self.branches[:] = [*self.branches, branch][-MOST_BRANCHES:]
         _notify(self._listeners, "branches")
 
@@ -1695,8 +1662,8 @@ class Session:
         if isinstance(which, Session) and which is not self:
             with which.lock:  # alone: a comparison the other way would wait for ever
                 label = f"session {which.name}"
-                if which.branch_step is not None:
-                    label = f"branch from run {which.branch_step}"
+                if which.branch_name:
+                    label = which.branch_name
                 return measure_other(self._state, which._state, label)
         if isinstance(which, int) and which not in set(self.timeline):
             if which in self.timeline.inputs.steps:  # then all of it is computed again
@@ -1798,7 +1765,10 @@ class Session:
     def adopt(self, what: str, result: Any, copy: Session) -> None:
         """Keep a report, findings, a profile or a branch of a copy."""
         if what == "branch":
-            self._add_branch(result)
+            if result in copy.branches:
+                self._add_branch(result)
+            else:  # it was stopped before its first run
+                _notify(self._listeners, "branches")
             return
         found = None if what == "profile" else copy.get_result(what)
         self._keep(what, result, copy._state if found is None else found.state)

@@ -12,7 +12,7 @@ from workbench.checks import statistics
 from workbench.checks.doctor.case import count_nonfinite
 from workbench.errors import UsageError
 from workbench.session.branch import to_host
-from workbench.session.nodes import Nodes
+from workbench.session.nodes import Node, Nodes, is_node
 from workbench.session.state import State
 
 
@@ -53,10 +53,10 @@ class StopCondition:
             (angle_above, "turns by more than {:g}° from one run to the next"),
         ):
             if number is not None:
-                if not (number >= 0 and math.isfinite(number)):
+                if not _is_amount(number):
                     raise UsageError(
                         f"{names.session}.stop_when: a norm or an angle in degrees is a"
-                        f" finite number from 0 on, not {number!r}."
+                        f" finite number from 0 on, not {number!r:.80}."
                     )
                 parts.append(words.format(number))
         if not parts:
@@ -99,6 +99,45 @@ class StopCondition:
                     f" more than {self.angle_above:g}°"
                 )
         return None
+
+
+def _is_amount(x: object) -> bool:
+    """Return whether something is a finite number from 0 on."""
+    if isinstance(x, (bool, np.bool)) or not isinstance(x, (int, float, np.number)):
+        return False
+    return not np.iscomplexobj(x) and 0 <= float(x) < math.inf
+
+
+def find_stop_nodes(state: State, node: Node | None) -> Sequence[int]:
+    """Return the ids of the nodes whose gradients a condition is about.
+
+    Raises
+    ------
+    UsageError
+        If there is no such node, or it has no gradient, so that no loop would stop.
+    """
+    objective = state.objective
+    wrt, names = objective.wrt, objective.nodes
+    if node is None:
+        return wrt
+    if not is_node(node):
+        raise UsageError(
+            f"{names.session}.stop_when({node!r:.80}): a condition is about one node,"
+            " by its name, its id or its Tensor, or about all of wrt if none is given."
+            " Call stop_when once for each node."
+        )
+    found = names.find(node)
+    if found in wrt or state.backward is None or state.truth is None:
+        return [found]
+    if found not in state.backward.cotangents.keys() | state.truth.cotangents.keys():
+        by = ", ".join(names.labels[i] for i in wrt)
+        raise UsageError(
+            f"{names.session}.stop_when: {names.labels[found]} has no gradient, so no"
+            f" loop would ever stop: the gradient by {by} does not pass through it."
+            f" Name a node between {by} and {names.labels[objective.output]}, or make"
+            f" the session with wrt=[..., {names.labels[found]!r}]."
+        )
+    return [found]
 
 
 def measure_angle(before: Sequence[Any], after: Sequence[Any]) -> float:

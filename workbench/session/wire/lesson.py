@@ -7,6 +7,9 @@ of the op's own rule, ``g x₁ᵀ``, with the names of the program in their plac
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,11 +75,18 @@ class _Writer:
 
     def __init__(self, session: Session) -> None:
         self.session, self.nodes = session, session.graph.nodes
+        self.names = name_values(self.nodes, session.output)
+        taken = {x.name for x in self.nodes if x.name} | {*self.names.values()}
         unnamed = [x for x in self.nodes if not x.name and not is_leaf(x)]
-        output = self.nodes[session.output]
-        self.names = {x.serial: f"t{i}" for i, x in enumerate(unnamed, 1)}
-        if output.name is None:
-            self.names[output.serial] = output.op.name
+        free = number_names("t", taken)
+        for x in unnamed:
+            if x.serial not in self.names:
+                self.names[x.serial] = next(free)
+        arrays = {id(x): x for node in self.nodes for x in node.inputs if _is_array(x)}
+        free = number_names("c", taken)
+        plain = len(arrays) == 1 and "c" not in taken
+        #: The names of arrays that are constants, by their ids.
+        self.constants = {i: "c" if plain else next(free) for i in arrays}
         self.overrides = {
             i: one for one in session.overrides if one.enabled for i in one.matched
         }
@@ -84,9 +94,9 @@ class _Writer:
     def find_name(self, x: Any) -> str:
         """Return what an operand is called in a formula."""
         if not isinstance(x, Tensor):
-            is_number = types.is_weak(x) or getattr(x, "shape", None) == ()
-            return format_number(x, 4) if is_number else "c"
-        return x.name or self.names.get(x.serial) or name_constant(x) or "c"
+            return self.constants.get(id(x)) or format_number(x, 4)
+        known = self.names.get(x.serial) or x.name or name_constant(x)
+        return known or self.constants.get(id(x), "c")
 
     def write_value(self, i: int) -> str:
         """Return what a node computes, "h = tanh(a)"; empty for an input."""
@@ -147,6 +157,49 @@ class _Writer:
         return (
             self.find_name(node.inputs[place]) if place < len(node.inputs) else symbol
         )
+
+
+def name_values(nodes: Sequence[Tensor], output: int) -> dict[int, str]:
+    """Return names where those of the user's do not tell two nodes apart, by serial.
+
+    What is computed under a name that another node has too gets a number: ``h1``,
+    ``h2``. An input keeps its name. An output without a name is called by its op.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> graph = wb.trace(lambda x, sum: np.sum(np.tanh(np.exp(x)) * sum))(1.0, 2.0)
+    >>> for node in graph.nodes[2:4]:
+    ...     node.name = "h"
+    >>> [*name_values(graph.nodes, len(graph.nodes) - 1).values()]
+    ['h1', 'h2', 'sum1']
+    """
+    times = Counter(x.name for x in nodes)
+    taken = {x.name for x in nodes if x.name}
+    free = {name: number_names(name, taken) for name in taken}
+    names = {
+        x.serial: next(free[x.name])
+        for x in nodes
+        if x.name and times[x.name] > 1 and not is_leaf(x)
+    }
+    end = nodes[output]
+    if not end.name and not is_leaf(end):
+        taken |= {*names.values()}
+        name = end.op.name
+        names[end.serial] = next(number_names(name, taken)) if name in taken else name
+    return names
+
+
+def number_names(name: str, taken: Collection[str]) -> Iterator[str]:
+    """Yield a name with the numbers from 1 on, without names that are taken."""
+    return (one for k in count(1) if (one := f"{name}{k}") not in taken)
+
+
+def _is_array(x: Any) -> bool:
+    """Return whether an operand is a constant that has no name and is no number."""
+    if isinstance(x, Tensor):
+        return is_leaf(x) and name_constant(x) is None
+    return not types.is_weak(x) and getattr(x, "shape", None) != ()
 
 
 def _print_array(x: Any) -> str:

@@ -7,7 +7,7 @@ same means. Its nodes have keys that stay from step to step.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from os.path import basename
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ from workbench.session.wire.columns import (
     take_blank_snapshot,
 )
 from workbench.session.wire.header import encode_override
+from workbench.session.wire.lesson import name_values
 from workbench.session.wire.protocol.messages import (
     ProgramData,
     RewriteData,
@@ -68,7 +69,10 @@ def list_rewrites(session: Session, without: Collection[str]) -> SimplificationD
     [('one times x', '1 * x', 'x'), ('one times x', 'x * 1', 'x'), ('x plus x', 'x + x', '2 * x')]
     """  # noqa: E501
     rewriting = _find_rewriting(session, without)
-    steps, names = rewriting.result.steps, rewriting.find_names()
+    steps = rewriting.result.steps
+    sides = [x for step in steps for x in (step.before, step.after)]
+    nodes = walk.order_nodes([x for x in sides if isinstance(x, Tensor)])
+    names = _name_nodes(session, rewriting, nodes, rewriting.keys)
     return SimplificationData(
         steps=[_encode_step(step, names) for step in steps[:MOST_REWRITES]],
         total=len(steps),
@@ -103,8 +107,10 @@ def take_program(
     values = Values(shown)
     outputs = _name_outputs(session, after.graph)
     serials = {x.serial: key for x, key in zip(shown.nodes, keys, strict=True)}
-    names = rewriting.find_names(serials) | outputs
-    structure = describe_structure(shown, partial(_label_node, names))
+    own = _name_nodes(session, rewriting, shown.nodes, serials)
+    named = {x.serial for x in shown.nodes if x.name}
+    names = own | {i: name for i, name in outputs.items() if i not in named}
+    structure = describe_structure(shown, partial(_label_node, names, outputs))
     snapshot = take_blank_snapshot(values, structure, session.name, values=False)
     header, columns = snapshot.header, snapshot.columns
     header["overrides"] = _encode_overrides(session, values, forward, columns)
@@ -202,24 +208,73 @@ def _find_forward(
 def _name_outputs(session: Session, graph: Graph) -> dict[int, str]:
     """Return the name of each output as a derivative, by the output's serial."""
     names: dict[int, str] = {}
-    for i, y in zip(session.wrt, graph.outputs, strict=True):
+    for label, y in zip(_name_wrt(session), graph.outputs, strict=True):
         if isinstance(y, Tensor):
-            name = f"∂/∂{session.nodes.labels[i]}"
+            name = f"∂/∂{label}"
             known = names.get(y.serial)
             names[y.serial] = name if known is None else f"{known}, {name}"
     return names
 
 
-def _label_node(names: Names, node: Tensor) -> str | None:
+def _name_nodes(
+    session: Session,
+    rewriting: Rewriting,
+    nodes: Sequence[Tensor],
+    keys: Mapping[int, Key],
+) -> dict[int, str]:
+    """Return the names of nodes that their own does not tell apart, by serial."""
+    program = session.graph.nodes
+    known = name_values(program, session.output)
+    taken = {x.name for x in program if x.name} | {*known.values()}
+    shared = _find_shared(session, rewriting, known)
+    names = rewriting.find_names(keys, taken)
+    for x in nodes:
+        if x.name:
+            names.pop(x.serial, None)
+            if x.inputs and (key := keys.get(x.serial)) in shared:
+                names[x.serial] = shared[key]
+    return names
+
+
+def _find_shared(
+    session: Session, rewriting: Rewriting, known: Names
+) -> dict[Key | None, str]:
+    """Return the names of values that share one in the user's program, by key."""
+    nodes, ids = session.graph.nodes, session.forward.ids
+    shared: dict[Key | None, str] = {}
+    for place, x in enumerate(rewriting.replay.program.nodes):
+        node = x
+        while node.serial not in ids and node.origin is not None:
+            node = node.origin.forward
+        value = nodes[ids[node.serial]] if node.serial in ids else x
+        if x.name and x.inputs and value.name == x.name and value.serial in known:
+            shared[0, place] = known[value.serial]
+    # What takes the place of a value takes its name.
+    keys = rewriting.keys
+    for step in rewriting.result.steps:
+        before, after = step.before, step.after
+        if isinstance(after, Tensor) and before.name and after.name == before.name:
+            if (name := shared.get(keys.get(before.serial))) is not None:
+                shared[keys.get(after.serial)] = name
+    return shared
+
+
+def _name_wrt(session: Session) -> list[str]:
+    """Return the names of what the session differentiates by."""
+    known = name_values(session.graph.nodes, session.output)
+    nodes, labels = session.graph.nodes, session.nodes.labels
+    return [known.get(nodes[i].serial, labels[i]) for i in session.wrt]
+
+
+def _label_node(names: Names, outputs: Names, node: Tensor) -> str | None:
     """Return the heading of a card: the node's own name, or "t3 = t1 * t2"."""
     if not node.inputs:
         return node.name
-    name = names.get(node.serial, "")
+    name = names.get(node.serial) or node.name or ""
     if node.name:
         # Of one that is an output too, both.
-        return clean_text(
-            f"{name} = {node.name}" if name.startswith("∂") else node.name
-        )
+        output = outputs.get(node.serial)
+        return clean_text(name if output is None else f"{output} = {name}")
     return clean_text(f"{name} = {format_node(node, 1, names)}", MOST_SIDE)
 
 
@@ -280,7 +335,9 @@ def _write_program(session: Session, nodes: _Nodes, names: Names) -> str:
     if len(made) > MOST_OPERATIONS:
         return ""
     shared = {x.serial for x in made if read[x.serial] > 1}
-    atoms, output = given | shared, session.nodes.labels[session.output]
+    atoms, end = given | shared, session.graph.nodes[session.output]
+    known = name_values(session.graph.nodes, session.output)
+    output = known.get(end.serial) or session.nodes.labels[session.output]
 
     def write(x: object) -> str:
         is_given = isinstance(x, Tensor) and x.serial in given
@@ -288,8 +345,8 @@ def _write_program(session: Session, nodes: _Nodes, names: Names) -> str:
 
     lines = [f"{names[x.serial]} = {write(x)}" for x in made if x.serial in shared]
     lines += [
-        f"∂{output}/∂{session.nodes.labels[i]} = {write(y)}"
-        for i, y in zip(session.wrt, nodes.graph.outputs, strict=True)
+        f"∂{output}/∂{label} = {write(y)}"
+        for label, y in zip(_name_wrt(session), nodes.graph.outputs, strict=True)
     ]
     text = "\n".join(lines)
     return "" if len(text) > MOST_CODE else clean_text(text, MOST_CODE)

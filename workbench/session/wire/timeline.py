@@ -63,17 +63,8 @@ def encode_timeline(session: Session) -> TimelineData | None:
 
 
 def name_branches(session: Session) -> dict[str, Session]:
-    """Return the branches of a session by their names in the page.
-
-    Of several from one run the later ones have a number: "branch from run 2 (2)".
-    """
-    found: dict[str, Session] = {}
-    for branch in session.branches:
-        name, count = f"branch from run {branch.branch_step}", 1
-        while (numbered := name if count == 1 else f"{name} ({count})") in found:
-            count += 1
-        found[numbered] = branch
-    return found
+    """Return the branches of a session by their names, the oldest first."""
+    return {branch.branch_name: branch for branch in session.branches}
 
 
 def encode_branches(session: Session) -> list[BranchData]:
