@@ -147,6 +147,33 @@ def test_a_fit_by_least_squares_follows_its_data_and_its_bounds() -> None:
     np.testing.assert_allclose(held[0], [0, slope], rtol=1e-6, atol=1e-7)
 
 
+def test_a_point_is_judged_by_its_distance_from_the_minimum() -> None:
+    """And not by a gradient, which is as small as the unit of the cost."""
+    t = np.linspace(0, 1, 6)
+    y = 2 * np.exp(-0.7 * t)
+
+    def fit(y: Any, unit: float, **more: Any) -> Any:
+        misfit = lambda p: unit * (p[0] * np.exp(p[1] * t) - y)  # noqa: E731
+        return least_squares(misfit, [1.0, 0.0], **more).x
+
+    with pytest.raises(ConvergenceError, match="smaller ftol, xtol and gtol"):
+        wb.jacobian(lambda y: fit(y, 1e-6))(y)  # SciPy's gtol lets it stay at its start
+    for unit in (1e-6, 1.0, 1e6):
+        made = wb.jacobian(lambda y, u=unit: fit(y, u, gtol=None))(y)
+        basis = np.stack([np.exp(-0.7 * t), 2 * t * np.exp(-0.7 * t)], axis=1)
+        np.testing.assert_allclose(made, np.linalg.pinv(basis), rtol=1e-5, atol=1e-5)
+
+    def best(a: Any, unit: float) -> Any:
+        bowl = lambda x: unit * np.sum((x - a) ** 4 + (x - a) ** 2)  # noqa: E731
+        return minimize(bowl, np.ones(2), method="Newton-CG", tol=1e-12).x
+
+    np.testing.assert_allclose(
+        wb.jacobian(lambda a: best(a, 1e9))(A), np.eye(2), atol=1e-6
+    )
+    with pytest.raises(ConvergenceError, match="Newton's step from there has"):
+        wb.jacobian(lambda a: best(a, 1e-9))(A)  # it stays where it starts
+
+
 def test_a_minimum_in_one_number_at_its_bound() -> None:
     def f(b: Any) -> Any:
         found = minimize_scalar(lambda x: (x - 3) ** 2, bounds=(0, b), method="bounded")
@@ -160,6 +187,22 @@ def test_a_minimum_in_one_number_at_its_bound() -> None:
         wb.grad(f)(3.0)
     with pytest.raises(UsageError, match="There are linear, soft_l1"):
         wb.grad(lambda a: least_squares(lambda x: x - a, [1.0], loss="own").cost)(1.0)
+
+
+def test_a_minimum_in_one_number_at_a_kink_has_no_slope_to_follow() -> None:
+    """Of |x - a| + x²/10 it is a, where the slope jumps and does not vanish."""
+
+    def cost(x: Any, a: Any) -> Any:
+        return np.abs(x - a) + 0.1 * x**2
+
+    limits: Any
+    for limits in ({}, {"bounds": (0, 3)}, {"bounds": (0, 1e6)}, {"bracket": (0, 2)}):
+        with pytest.raises(ConvergenceError, match=r"minimize_scalar .* kink"):
+            wb.grad(lambda a, more=limits: minimize_scalar(cost, args=a, **more).x)(1.0)
+    for unit in (1e-9, 1.0, 1e9):  # the units of x and of the cost do not count
+        bowl = lambda x, a, u=unit: (x / u - a) ** 2 / 1e7 * u  # noqa: E731
+        made = wb.grad(lambda a, f=bowl: minimize_scalar(f, args=a).x)(1.0)
+        np.testing.assert_allclose(made, unit, rtol=1e-6)
 
 
 #: Nearest points of sets, which have closed forms, with a, or with it as a size.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from itertools import accumulate
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from workbench.autodiff.grad import grad
 from workbench.autodiff.implicit import root as implicit
 from workbench.autodiff.jacobian import jacobian
-from workbench.core import blame, traces
+from workbench.core import blame, traces, tree
 from workbench.core.tensor import admit, value_of
 from workbench.core.types import Array, ArrayLike
 from workbench.errors import ConvergenceError, NotDifferentiableError, UsageError
@@ -38,9 +39,9 @@ __all__ = [
 
 Function = Callable[..., Any]
 
-#: A minimum's gradient may be so large, beside the value, where the solver says that
-#: it did not succeed: most often it only ran out of digits.
-FLAT = 1e-4
+#: Newton's step from a minimum may be so large, beside its entries: its derivatives are
+#: about as exact as the point.
+EXACT = 1e-4
 
 
 def _scipy() -> ModuleType:
@@ -510,7 +511,7 @@ def _minimize(
         )
         results[:] = [found]
         x = np.array(found.x)  # host array: SciPy's own
-        y, slope, *rest = look(x)
+        _, slope, *rest = look(x)
         solution: Any = x
         if limits:
             solution = x, _find_weights(name, slope, x, rest)
@@ -518,15 +519,11 @@ def _minimize(
             _check_limits(name, "constraint", rest[-3:], solution[1])
         if bounds is not None:
             _check_limits(name, "bound of x", (x, *rest[:2]), slope)
-        left = both(solution)[0]
-        parts = left if limits else (left,)
-        steep = max(map(_find_largest, parts))
-        if not steep <= FLAT * (1 + abs(float(y))):
+        step = _find_newton_step(both, solution)[: x.size]
+        size = _find_largest(np.append(x, start[0] if limits else start))
+        if not _find_largest(step) <= EXACT * size:
             _check_convergence(name, found)
-            raise ConvergenceError(
-                f"{name}{blame.user_line()}: the gradient at the point found is"
-                f" {steep:.2g}, and not 0. Give a smaller tol, or another method."
-            )
+        _check_minimum(name, step, size, both(solution)[0], "tol")
         return solution
 
     unknowns: Any = x0
@@ -539,8 +536,9 @@ def _minimize(
     return _scipy().OptimizeResult(report)
 
 
-def _find_largest(x: Array) -> float:
-    return float(np.max(np.abs(x), initial=0.0))  # host array: SciPy's own
+def _find_largest(x: Any) -> float:
+    """Return the largest size of a number in arrays."""
+    return max(float(np.max(np.abs(part), initial=0.0)) for part in tree.flatten(x)[0])
 
 
 def _find_weights(name: str, slope: Array, x: Array, rest: Sequence[Any]) -> Array:
@@ -639,7 +637,13 @@ def minimize_scalar(
                     force = np.array([slope_at(end)])  # host array: a number
                     _check_limits(name, "bound of x", (np.array([end]), *plain), force)
                     return np.float64(end)
-        return np.float64(_polish_root(slope_at, float(found.x)))
+        made = np.float64(_polish_root(slope_at, float(found.x)))
+        ends_of_search = plain or bracket or (0, 1)
+        # The search is as near beside the interval as its own tolerance.
+        size = 1e-4 * abs(ends_of_search[-1] - ends_of_search[0])
+        steps = _find_newton_step(both, made)
+        _check_minimum(name, steps, max(abs(made), size), slope_at(made), "tol")
+        return made
 
     def describe(x: Any) -> Any:
         return value(x), grad(value)(x), *(ends or ())
@@ -652,6 +656,51 @@ def minimize_scalar(
     x = implicit(equation, start, solve, None, name, beside=describe)
     report = {**(results[0] if results else {}), "x": x, "fun": value(x)}
     return _scipy().OptimizeResult(report)
+
+
+def _find_newton_step(both: Function, solution: Any) -> Array:
+    """Return Newton's step to the root of an equation: about the error of a point.
+
+    It is flat, and infinite if the equation has no root by its derivative.
+    """
+    leaves, structure = tree.flatten(solution)
+    ends = [*accumulate(leaf.size for leaf in leaves)]
+
+    def residual(flat: Array) -> Array:
+        parts = np.split(flat, ends[:-1])
+        shaped = [np.reshape(x, y.shape) for x, y in zip(parts, leaves, strict=True)]
+        rest = tree.flatten(both(structure(shaped))[0])[0]
+        return np.concatenate([np.reshape(x, (-1,)) for x in rest])
+
+    flat = np.concatenate([leaf.ravel() for leaf in leaves])
+    rest, matrix = residual(flat), jacobian(residual)(flat)
+    if not np.any(rest):
+        return np.zeros_like(flat)
+    try:
+        return np.linalg.solve(matrix, rest)
+    except np.linalg.LinAlgError:
+        if not np.all(np.isfinite(matrix)):
+            return np.full_like(flat, np.inf)
+    step = np.linalg.lstsq(matrix, rest)[0]
+    is_root = _find_largest(matrix @ step - rest) <= EXACT * _find_largest(rest)
+    return step if is_root else np.full_like(flat, np.inf)
+
+
+def _check_minimum(
+    name: str, step: Array, size: float, slope: Any, settings: str
+) -> None:
+    """Refuse a point that Newton's step from it shows to be no minimum.
+
+    The step is compared with the ``size`` of x; if that is 0, with 1.
+    """
+    error = _find_largest(step)
+    if not error <= EXACT * (size or 1.0):
+        raise ConvergenceError(
+            f"{name}{blame.user_line()}: the gradient at the point found is"
+            f" {_find_largest(slope):.2g}, and not 0; Newton's step from there has the"
+            f" size {error:.2g}. Give smaller {settings}, or another method; a"
+            " minimum at a kink of the function has no such derivative."
+        )
 
 
 def _polish_root(f: Callable[[float], float], x: float) -> float:
@@ -780,12 +829,9 @@ def least_squares(
         rest, (_, _, slope, *ends) = both(found.x)
         if ends:
             _check_limits(name, "bound of x", (found.x, *ends), slope)
-        if not _find_largest(rest) <= FLAT * (1 + float(found.cost)):
-            raise ConvergenceError(
-                f"{name}{blame.user_line()}: the gradient at the point found is"
-                f" {_find_largest(rest):.2g}, and not 0. Give smaller ftol, xtol and"
-                " gtol, or another method."
-            )
+        size = _find_largest(np.append(found.x, x))
+        step = _find_newton_step(both, found.x)
+        _check_minimum(name, step, size, rest, "ftol, xtol and gtol")
         return found.x
 
     start = np.atleast_1d(_to_array(x0).astype(float))
