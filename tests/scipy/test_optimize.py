@@ -280,6 +280,34 @@ def test_limits_that_hold_without_force_are_named() -> None:
         at(2.0, constraints=twice)
 
 
+def test_limits_hold_beside_the_size_of_x() -> None:
+    tiny = lambda a: least_squares(  # noqa: E731
+        lambda x: (x - a) * 1e9, [4e-7], bounds=(0, 1e-6), gtol=None
+    ).x[0]
+    np.testing.assert_allclose(wb.grad(tiny)(5e-7), 1.0, rtol=1e-6)
+    with pytest.raises(NotDifferentiableError, match=r"bound of x\[0\] holds"):
+        wb.grad(tiny)(1e-6)
+    inside = np.array([5e-7, 0.5])  # nearer to its bound than 1e-6, and free
+    np.testing.assert_allclose(
+        wb.jacobian(lambda a: nearest(a, bounds=[(0, 1)] * 2))(inside),
+        np.eye(2),
+        atol=1e-6,
+    )
+
+    # An interior method ends at a distance from the limits that hold.
+    def found(a: Any, **more: Any) -> Any:
+        far = lambda x: np.sum((x - 5 * a) ** 2)  # noqa: E731
+        return minimize(far, [0.4, 0.5], method="trust-constr", **more).x
+
+    ball = {"constraints": optimize.NonlinearConstraint(lambda x: x @ x, -np.inf, 4.0)}
+    length = np.sqrt(A @ A)
+    truth = 2 * (np.eye(2) - np.outer(A, A) / length**2) / length
+    made = wb.jacobian(lambda a: found(a, **ball))(A)
+    np.testing.assert_allclose(made, truth, rtol=1e-4, atol=1e-5)
+    boxed = wb.jacobian(lambda a: found(a, bounds=[(0, 3), (0, 99)], **ball))(A)
+    np.testing.assert_allclose(boxed, truth, rtol=1e-4, atol=1e-5)
+
+
 def test_outside_derivatives_it_is_scipys() -> None:
     f = lambda x: x**3 - A  # noqa: E731
     assert type(root(f, np.ones(2))) is type(optimize.root(f, np.ones(2)))

@@ -404,8 +404,10 @@ def minimize(
 #: A function of x with its lowest and highest values.
 Limit = tuple[Function, Any, Any]
 
-#: So near to a limit it holds, and so small a force against it does not count.
-NEAR = 1e-6
+#: So near to a limit, beside the size of x, it may hold.
+CLOSE = 1e-4
+#: A limit so near to where the minimum would be without it holds without force.
+NEAR = 1e-8
 
 
 def _list_limits(constraints: Any) -> list[Limit]:
@@ -513,17 +515,29 @@ def _minimize(
         x = np.array(found.x)  # host array: SciPy's own
         _, slope, *rest = look(x)
         solution: Any = x
+        size = _find_largest([x, start[0] if limits else start]) or 1.0
+        weights: Array = np.zeros(0)  # host array: SciPy's own
         if limits:
-            solution = x, _find_weights(name, slope, x, rest)
-            slope = slope - solution[1] @ rest[-4]
-            _check_limits(name, "constraint", rest[-3:], solution[1])
-        if bounds is not None:
-            _check_limits(name, "bound of x", (x, *rest[:2]), slope)
+            weights = _find_weights(slope, x, size, rest)
+            solution = x, weights
         step = _find_newton_step(both, solution)[: x.size]
-        size = _find_largest(np.append(x, start[0] if limits else start))
         if not _find_largest(step) <= EXACT * size:
             _check_convergence(name, found)
         _check_minimum(name, step, size, both(solution)[0], "tol")
+
+        def slope_at(x: Any) -> Any:
+            """Return the slope of the Lagrangian."""
+            known = both((x, weights) if limits else x)[1]
+            return known[1] - weights @ known[-4] if limits else known[1]
+
+        reach = 2 * _find_largest(step) + NEAR * size
+        if limits:
+            limited, rows = rest[-3:], rest[-4]
+            _check_limits(
+                name, "constraint", limited, rows, weights, x, slope_at, reach
+            )
+        if bounds is not None:
+            _check_bounds(name, x, rest[:2], slope_at, reach)
         return solution
 
     unknowns: Any = x0
@@ -541,28 +555,57 @@ def _find_largest(x: Any) -> float:
     return max(float(np.max(np.abs(part), initial=0.0)) for part in tree.flatten(x)[0])
 
 
-def _find_weights(name: str, slope: Array, x: Array, rest: Sequence[Any]) -> Array:
+def _find_weights(slope: Array, x: Array, size: float, rest: Sequence[Any]) -> Array:
     """Return the multipliers of the constraints at a point, 0 of those that are slack.
 
-    By least squares, for the entries of x that no bound holds.
+    By least squares, with those of the bounds, each of the sign that its limit has.
     """
-    matrix, c, low, high = rest[-4:]
-    free = np.ones(x.shape, bool)  # host array: SciPy's own
+    rows, y, low, high = rest[-4:]
+    count = len(y)
     if len(rest) > 4:
-        free = (x > rest[0] + NEAR) & (x < rest[1] - NEAR)
-    held = (c <= low + NEAR) | (c >= high - NEAR)
-    weights = np.zeros_like(c)
-    columns = matrix[held][:, free].T
-    weights[held] = np.linalg.lstsq(columns, slope[free])[0]
-    return weights
+        rows = np.concatenate([rows, np.eye(x.size)])
+        y, low, high = (
+            np.concatenate(pair) for pair in ((y, x), (low, rest[0]), (high, rest[1]))
+        )
+    near = CLOSE * size * np.sum(np.abs(rows), axis=1)
+    is_low, is_high = y - low <= near, high - y <= near
+    held = is_low | is_high
+    weights = np.zeros_like(y)
+    unit = _find_largest(slope)
+    if unit and np.any(held):
+        lengths = np.linalg.norm(rows[held], axis=1)
+        lengths = np.where(lengths > 0, lengths, 1.0)
+        signs = np.where(is_high[held], -np.inf, 0), np.where(is_low[held], np.inf, 0)
+        columns = (rows[held] / lengths[:, None]).T
+        found = _scipy().lsq_linear(columns, slope / unit, signs, method="bvls")
+        weights[held] = found.x * unit / lengths
+    return weights[:count]
 
 
-def _check_limits(name: str, what: str, limited: Sequence[Any], force: Array) -> None:
-    """Refuse a limit that holds without any force, where a minimum has a kink."""
+def _check_limits(
+    name: str,
+    what: str,
+    limited: Sequence[Any],
+    rows: Array,
+    force: Array,
+    x: Array,
+    slope_at: Function,
+    reach: float,
+) -> None:
+    """Refuse a limit that holds without any force, where a minimum has a kink.
+
+    It holds if x needs to move no more than ``reach`` to get there; it has no force
+    if the minimum without it would be no farther away. ``rows`` are the derivatives
+    of what is limited.
+    """
     y, low, high = limited
-    at_end = (np.abs(y - low) <= NEAR) | (np.abs(y - high) <= NEAR)
-    small = np.abs(force) <= NEAR * (1 + _find_largest(force))
-    weak = at_end & small & (low < high)
+    near = reach * np.sum(np.abs(rows), axis=1)
+    at_end = ((np.abs(y - low) <= near) | (np.abs(y - high) <= near)) & (low < high)
+    if not np.any(at_end):
+        return
+    stiffness = np.abs(np.diagonal(jacobian(slope_at)(x)))
+    small = np.all(np.abs(force[:, None] * rows) <= reach * stiffness, axis=1)
+    weak = at_end & small
     if np.any(weak):
         i = int(np.argmax(weak))
         raise NotDifferentiableError(
@@ -571,6 +614,14 @@ def _check_limits(name: str, what: str, limited: Sequence[Any], force: Array) ->
             " it leaves the limit, on the other it does not, and has no derivative"
             " here. Change the limit or the parameters a little, or leave it out."
         )
+
+
+def _check_bounds(
+    name: str, x: Array, ends: Sequence[Any], slope_at: Function, reach: float
+) -> None:
+    """Refuse a bound that holds without any force."""
+    rows, slope = np.eye(x.size), slope_at(x)
+    _check_limits(name, "bound of x", (x, *ends), rows, slope, x, slope_at, reach)
 
 
 def _clip_step(x: Array, slope: Array, bounds: tuple[Any, Any]) -> Array:
@@ -629,20 +680,25 @@ def minimize_scalar(
         def slope_at(x: float) -> float:
             return float(both(np.float64(x))[1][1])
 
+        made = None
         if plain is not None:
             # Inside of an interval the search comes near to its ends, not to them.
             reach = 1e-4 * (plain[1] - plain[0])
             for end, outwards in zip(plain, (1, -1), strict=True):
                 if abs(found.x - end) < reach and outwards * slope_at(end) >= 0:
-                    force = np.array([slope_at(end)])  # host array: a number
-                    _check_limits(name, "bound of x", (np.array([end]), *plain), force)
-                    return np.float64(end)
-        made = np.float64(_polish_root(slope_at, float(found.x)))
-        ends_of_search = plain or bracket or (0, 1)
-        # The search is as near beside the interval as its own tolerance.
-        size = 1e-4 * abs(ends_of_search[-1] - ends_of_search[0])
-        steps = _find_newton_step(both, made)
-        _check_minimum(name, steps, max(abs(made), size), slope_at(made), "tol")
+                    made = np.float64(end)
+        if made is None:
+            made = np.float64(_polish_root(slope_at, float(found.x)))
+        first, *_, last = plain or bracket or (0, 1)
+        size = max(abs(made), CLOSE * abs(last - first))
+        step = _find_newton_step(both, made)
+        _check_minimum(name, step, size, slope_at(made), "tol")
+        if plain is not None:
+            _check_bounds(
+                name, np.reshape(made, 1), plain,
+                lambda x: np.reshape(both(np.reshape(x, ()))[1][1], 1),
+                2 * _find_largest(step) + NEAR * size,
+            )  # fmt: skip
         return made
 
     def describe(x: Any) -> Any:
@@ -689,12 +745,9 @@ def _find_newton_step(both: Function, solution: Any) -> Array:
 def _check_minimum(
     name: str, step: Array, size: float, slope: Any, settings: str
 ) -> None:
-    """Refuse a point that Newton's step from it shows to be no minimum.
-
-    The step is compared with the ``size`` of x; if that is 0, with 1.
-    """
+    """Refuse a point that Newton's step from it shows to be no minimum."""
     error = _find_largest(step)
-    if not error <= EXACT * (size or 1.0):
+    if not error <= EXACT * size:
         raise ConvergenceError(
             f"{name}{blame.user_line()}: the gradient at the point found is"
             f" {_find_largest(slope):.2g}, and not 0; Newton's step from there has the"
@@ -826,12 +879,13 @@ def least_squares(
             ),
         )
         results[:] = [_check_convergence(name, found)]
-        rest, (_, _, slope, *ends) = both(found.x)
-        if ends:
-            _check_limits(name, "bound of x", (found.x, *ends), slope)
-        size = _find_largest(np.append(found.x, x))
+        rest, (_, _, _, *ends) = both(found.x)
+        size = _find_largest([found.x, x]) or 1.0
         step = _find_newton_step(both, found.x)
         _check_minimum(name, step, size, rest, "ftol, xtol and gtol")
+        if ends:
+            reach = 2 * _find_largest(step) + NEAR * size
+            _check_bounds(name, found.x, ends, lambda x: both(x)[1][2], reach)
         return found.x
 
     start = np.atleast_1d(_to_array(x0).astype(float))
