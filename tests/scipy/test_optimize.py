@@ -308,6 +308,65 @@ def test_limits_hold_beside_the_size_of_x() -> None:
     np.testing.assert_allclose(boxed, truth, rtol=1e-4, atol=1e-5)
 
 
+def own_limits(a: Any) -> dict[str, Any]:
+    """Return limits in SciPy's objects that all keep x below a."""
+    rows = np.eye(2)
+    return {
+        "bounds": {"bounds": optimize.Bounds(0, a)},
+        "bounds of lists": {"bounds": optimize.Bounds([0, 0], [a[0], a[1]])},
+        "linear": {"constraints": optimize.LinearConstraint(rows, -np.inf, a)},
+        "linear of lists": {
+            "constraints": optimize.LinearConstraint(rows, -np.inf, [a[0], a[1]])
+        },
+        "upper end": {
+            "constraints": [optimize.NonlinearConstraint(lambda x: x * 1, -np.inf, a)]
+        },
+        "closure": {
+            "constraints": [optimize.NonlinearConstraint(lambda x: x - a, -np.inf, 0.0)]
+        },
+    }
+
+
+@pytest.mark.parametrize("name", own_limits(A))
+def test_limits_of_scipys_objects_under_scipys_names(name: str) -> None:
+    """Of (x - 9)² below a the minimum is a."""
+
+    def best(a: Any) -> Any:
+        far = lambda x: np.sum((x - 9) ** 2)  # noqa: E731
+        limits = own_limits(a)[name]
+        return optimize.minimize(far, [0.4, 0.5], tol=1e-12, **limits).x
+
+    np.testing.assert_allclose(wb.jacobian(best)(A), np.eye(2), atol=1e-6)
+    assert isinstance(optimize.Bounds(0, 1), optimize.Bounds)
+    assert not wb.value_and_grad(
+        lambda a: (a * a, isinstance(a, optimize.Bounds)), has_aux=True
+    )(1.0)[0][1]
+
+
+def test_least_squares_takes_settings_by_place_and_a_margin_of_a_tensor() -> None:
+    def near(a: Any) -> Any:
+        free = (-np.inf, np.inf)
+        misfit = lambda x: x - a  # noqa: E731
+        return optimize.least_squares(misfit, [0.1, 0.2], "2-point", free, "trf").x
+
+    def held(a: Any) -> Any:
+        below = optimize.Bounds(-np.inf, a)
+        return optimize.least_squares(lambda x: x - 5, [0.1, 0.2], bounds=below).x
+
+    for f in (near, held):
+        np.testing.assert_allclose(wb.jacobian(f)(A), np.eye(2), atol=1e-9)
+
+    def spare(s: Any) -> Any:
+        """Huber's mean of 0, 0 and 9 is s / 2, where 2x = s."""
+        return optimize.least_squares(
+            lambda x: x - np.array([0.0, 0.0, 9.0]), [0.1], loss="huber", f_scale=s,
+            ftol=1e-15, xtol=1e-15, gtol=1e-15,
+        ).x[0]  # fmt: skip
+
+    np.testing.assert_allclose(spare(2.0), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(wb.grad(spare)(2.0), 0.5, rtol=1e-6)
+
+
 def test_outside_derivatives_it_is_scipys() -> None:
     f = lambda x: x**3 - A  # noqa: E731
     assert type(root(f, np.ones(2))) is type(optimize.root(f, np.ones(2)))

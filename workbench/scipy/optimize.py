@@ -25,6 +25,8 @@ from workbench.errors import ConvergenceError, NotDifferentiableError, UsageErro
 from workbench.ops.define import shape_of
 
 __all__ = [
+    "Bounds",
+    "LinearConstraint",
     "bisect",
     "brenth",
     "brentq",
@@ -391,6 +393,45 @@ def minimize(
     start = np.atleast_1d(_to_array(x0).astype(float))
     limits = _list_limits(constraints)
     return _minimize("minimize", value, start, bounds, limits, given)
+
+
+def Bounds(
+    lb: ArrayLike = -np.inf, ub: ArrayLike = np.inf, keep_feasible: Any = False
+) -> Any:
+    """Make SciPy's ``Bounds`` of x, of lists that hold Tensors too.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.optimize import Bounds, minimize
+    >>> def best(a):  # of x² from a and from 2a on
+    ...     return minimize(lambda x: x @ x, np.ones(2), bounds=Bounds([a, 2 * a])).x
+    >>> wb.jacobian(best)(1.0)
+    array([1., 2.])
+    """
+    return _scipy().Bounds(_to_array(lb), _to_array(ub), keep_feasible)
+
+
+def LinearConstraint(
+    A: ArrayLike,
+    lb: ArrayLike = -np.inf,
+    ub: ArrayLike = np.inf,
+    keep_feasible: Any = False,
+) -> Any:
+    """Make SciPy's ``LinearConstraint``, ``lb <= A @ x <= ub``, as :func:`Bounds` does.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.optimize import LinearConstraint, minimize
+    >>> def best(a):  # of x² on the line x + y = a
+    ...     line = LinearConstraint([[1, 1]], [a], [a])
+    ...     return minimize(lambda x: x @ x, np.ones(2), constraints=line).x
+    >>> np.round(wb.jacobian(best)(1.0), 6)
+    array([0.5, 0.5])
+    """
+    ends = _to_array(lb), _to_array(ub)
+    return _scipy().LinearConstraint(_to_array(A), *ends, keep_feasible)
 
 
 # Minima within bounds and under constraints: the equation of Karush, Kuhn and Tucker.
@@ -785,9 +826,14 @@ def least_squares(
     x0: ArrayLike,
     jac: Any = "2-point",
     bounds: Any = None,
-    *,
+    method: str = "trf",
+    ftol: float | None = 1e-8,
+    xtol: float | None = 1e-8,
+    gtol: float | None = 1e-8,
+    x_scale: Any = None,
     loss: str = "linear",
-    f_scale: float = 1.0,
+    f_scale: Any = 1.0,
+    *,
     args: object = (),
     kwargs: Mapping[str, Any] | None = None,
     **settings: Any,
@@ -805,11 +851,12 @@ def least_squares(
     bounds
         The lower and the upper bounds, which may be Tensors, or SciPy's ``Bounds``.
     loss
-        The name of a loss; ``f_scale`` is where it begins to spare outliers.
+        The name of a loss; ``f_scale``, a number, is where it begins to spare
+        outliers. Differentiable by it.
     args, kwargs
         Further arguments of ``fun``: nests of arrays, differentiable.
-    settings
-        ``method``, ``ftol``, ``xtol``, ``gtol``, ``x_scale``, ... as for SciPy.
+    method, ftol, xtol, gtol, x_scale, settings
+        As for SciPy.
 
     Returns
     -------
@@ -832,7 +879,10 @@ def least_squares(
     >>> wb.jacobian(fit)(np.exp(t)).shape
     (2, 5)
     """
-    more = {"loss": loss, "f_scale": f_scale, **settings}
+    more = {"method": method, "ftol": ftol, "xtol": xtol, "gtol": gtol, **settings}
+    more |= {"loss": loss, "f_scale": f_scale}
+    if x_scale is not None:
+        more["x_scale"] = x_scale
     args = _to_tuple(args)
     if not traces.has_open_trace():
         if bounds is not None:
@@ -867,11 +917,14 @@ def least_squares(
 
     def describe(x: Any) -> Any:
         ends = () if bounds is None else find_ends(x)
-        return residuals(x), jacobian(residuals)(x), grad(cost)(x), *ends
+        margin = admit(f_scale) * 1.0
+        return residuals(x), jacobian(residuals)(x), grad(cost)(x), margin, *ends
 
     def solve(both: Function, x: Any) -> Any:
-        if bounds is not None:
-            more["bounds"] = both(x)[1][3:]
+        _, _, _, margin, *ends = both(x)[1]
+        more["f_scale"] = float(margin)
+        if ends:
+            more["bounds"] = ends
         found = blame.call_solver(
             name,
             lambda: _scipy().least_squares(
@@ -879,7 +932,7 @@ def least_squares(
             ),
         )
         results[:] = [_check_convergence(name, found)]
-        rest, (_, _, _, *ends) = both(found.x)
+        rest = both(found.x)[0]
         size = _find_largest([found.x, x]) or 1.0
         step = _find_newton_step(both, found.x)
         _check_minimum(name, step, size, rest, "ftol, xtol and gtol")
