@@ -593,7 +593,10 @@ def _minimize(
 
 def _find_largest(x: Any) -> float:
     """Return the largest size of a number in arrays."""
-    return max(float(np.max(np.abs(part), initial=0.0)) for part in tree.flatten(x)[0])
+    return max(
+        float(np.max(np.abs(part), initial=0.0))  # host array: SciPy's own
+        for part in tree.flatten(x)[0]
+    )
 
 
 def _find_weights(slope: Array, x: Array, size: float, rest: Sequence[Any]) -> Array:
