@@ -625,3 +625,11 @@ def test_integrals_over_several_variables(name: str) -> None:
 def test_settings_of_several_variables_that_are_refused() -> None:
     with pytest.raises(UsageError, match="one dict of settings"):
         wb.grad(lambda a: nquad(lambda x, y: a, [(0, 1)] * 2, opts=[{}, {}])[0])(1.0)
+
+
+def test_quad_vec_takes_its_tolerances_by_place() -> None:
+    """The integral of x^a over (0, 1) is 1 / (a + 1)."""
+    powers = lambda a: quad_vec(lambda x: x**a, 0, 1, 1e-10, 1e-9, "max")[0]  # noqa: E731
+    a = np.array([1.0, 2.0])
+    truth = np.diag(-1 / (a + 1) ** 2)
+    np.testing.assert_allclose(wb.jacobian(powers)(a), truth, atol=1e-8)

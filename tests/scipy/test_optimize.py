@@ -147,6 +147,33 @@ def test_a_fit_by_least_squares_follows_its_data_and_its_bounds() -> None:
     np.testing.assert_allclose(held[0], [0, slope], rtol=1e-6, atol=1e-7)
 
 
+def test_a_point_is_judged_by_its_distance_from_the_minimum() -> None:
+    """And not by a gradient, which is as small as the unit of the cost."""
+    t = np.linspace(0, 1, 6)
+    y = 2 * np.exp(-0.7 * t)
+
+    def fit(y: Any, unit: float, **more: Any) -> Any:
+        misfit = lambda p: unit * (p[0] * np.exp(p[1] * t) - y)  # noqa: E731
+        return least_squares(misfit, [1.0, 0.0], **more).x
+
+    with pytest.raises(ConvergenceError, match="smaller ftol, xtol and gtol"):
+        wb.jacobian(lambda y: fit(y, 1e-6))(y)  # SciPy's gtol lets it stay at its start
+    for unit in (1e-6, 1.0, 1e6):
+        made = wb.jacobian(lambda y, u=unit: fit(y, u, gtol=None))(y)
+        basis = np.stack([np.exp(-0.7 * t), 2 * t * np.exp(-0.7 * t)], axis=1)
+        np.testing.assert_allclose(made, np.linalg.pinv(basis), rtol=1e-5, atol=1e-5)
+
+    def best(a: Any, unit: float) -> Any:
+        bowl = lambda x: unit * np.sum((x - a) ** 4 + (x - a) ** 2)  # noqa: E731
+        return minimize(bowl, np.ones(2), method="Newton-CG", tol=1e-12).x
+
+    np.testing.assert_allclose(
+        wb.jacobian(lambda a: best(a, 1e9))(A), np.eye(2), atol=1e-6
+    )
+    with pytest.raises(ConvergenceError, match="Newton's step from there has"):
+        wb.jacobian(lambda a: best(a, 1e-9))(A)  # it stays where it starts
+
+
 def test_a_minimum_in_one_number_at_its_bound() -> None:
     def f(b: Any) -> Any:
         found = minimize_scalar(lambda x: (x - 3) ** 2, bounds=(0, b), method="bounded")
@@ -160,6 +187,22 @@ def test_a_minimum_in_one_number_at_its_bound() -> None:
         wb.grad(f)(3.0)
     with pytest.raises(UsageError, match="There are linear, soft_l1"):
         wb.grad(lambda a: least_squares(lambda x: x - a, [1.0], loss="own").cost)(1.0)
+
+
+def test_a_minimum_in_one_number_at_a_kink_has_no_slope_to_follow() -> None:
+    """Of |x - a| + x²/10 it is a, where the slope jumps and does not vanish."""
+
+    def cost(x: Any, a: Any) -> Any:
+        return np.abs(x - a) + 0.1 * x**2
+
+    limits: Any
+    for limits in ({}, {"bounds": (0, 3)}, {"bounds": (0, 1e6)}, {"bracket": (0, 2)}):
+        with pytest.raises(ConvergenceError, match=r"minimize_scalar .* kink"):
+            wb.grad(lambda a, more=limits: minimize_scalar(cost, args=a, **more).x)(1.0)
+    for unit in (1e-9, 1.0, 1e9):  # the units of x and of the cost do not count
+        bowl = lambda x, a, u=unit: (x / u - a) ** 2 / 1e7 * u  # noqa: E731
+        made = wb.grad(lambda a, f=bowl: minimize_scalar(f, args=a).x)(1.0)
+        np.testing.assert_allclose(made, unit, rtol=1e-6)
 
 
 #: Nearest points of sets, which have closed forms, with a, or with it as a size.
@@ -235,6 +278,93 @@ def test_limits_that_hold_without_force_are_named() -> None:
     twice = [{"type": "eq", "fun": lambda x: x - 1}] * 2
     with pytest.raises((MatrixError, ConvergenceError), match="minimize"):
         at(2.0, constraints=twice)
+
+
+def test_limits_hold_beside_the_size_of_x() -> None:
+    tiny = lambda a: least_squares(  # noqa: E731
+        lambda x: (x - a) * 1e9, [4e-7], bounds=(0, 1e-6), gtol=None
+    ).x[0]
+    np.testing.assert_allclose(wb.grad(tiny)(5e-7), 1.0, rtol=1e-6)
+    with pytest.raises(NotDifferentiableError, match=r"bound of x\[0\] holds"):
+        wb.grad(tiny)(1e-6)
+    inside = np.array([5e-7, 0.5])  # nearer to its bound than 1e-6, and free
+    np.testing.assert_allclose(
+        wb.jacobian(lambda a: nearest(a, bounds=[(0, 1)] * 2))(inside),
+        np.eye(2),
+        atol=1e-6,
+    )
+
+    # An interior method ends at a distance from the limits that hold.
+    def found(a: Any, **more: Any) -> Any:
+        far = lambda x: np.sum((x - 5 * a) ** 2)  # noqa: E731
+        return minimize(far, [0.4, 0.5], method="trust-constr", **more).x
+
+    ball = {"constraints": optimize.NonlinearConstraint(lambda x: x @ x, -np.inf, 4.0)}
+    length = np.sqrt(A @ A)
+    truth = 2 * (np.eye(2) - np.outer(A, A) / length**2) / length
+    made = wb.jacobian(lambda a: found(a, **ball))(A)
+    np.testing.assert_allclose(made, truth, rtol=1e-4, atol=1e-5)
+    boxed = wb.jacobian(lambda a: found(a, bounds=[(0, 3), (0, 99)], **ball))(A)
+    np.testing.assert_allclose(boxed, truth, rtol=1e-4, atol=1e-5)
+
+
+def own_limits(a: Any) -> dict[str, Any]:
+    """Return limits in SciPy's objects that all keep x below a."""
+    rows = np.eye(2)
+    return {
+        "bounds": {"bounds": optimize.Bounds(0, a)},
+        "bounds of lists": {"bounds": optimize.Bounds([0, 0], [a[0], a[1]])},
+        "linear": {"constraints": optimize.LinearConstraint(rows, -np.inf, a)},
+        "linear of lists": {
+            "constraints": optimize.LinearConstraint(rows, -np.inf, [a[0], a[1]])
+        },
+        "upper end": {
+            "constraints": [optimize.NonlinearConstraint(lambda x: x * 1, -np.inf, a)]
+        },
+        "closure": {
+            "constraints": [optimize.NonlinearConstraint(lambda x: x - a, -np.inf, 0.0)]
+        },
+    }
+
+
+@pytest.mark.parametrize("name", own_limits(A))
+def test_limits_of_scipys_objects_under_scipys_names(name: str) -> None:
+    """Of (x - 9)² below a the minimum is a."""
+
+    def best(a: Any) -> Any:
+        far = lambda x: np.sum((x - 9) ** 2)  # noqa: E731
+        limits = own_limits(a)[name]
+        return optimize.minimize(far, [0.4, 0.5], tol=1e-12, **limits).x
+
+    np.testing.assert_allclose(wb.jacobian(best)(A), np.eye(2), atol=1e-6)
+    assert isinstance(optimize.Bounds(0, 1), optimize.Bounds)
+    assert not wb.value_and_grad(
+        lambda a: (a * a, isinstance(a, optimize.Bounds)), has_aux=True
+    )(1.0)[0][1]
+
+
+def test_least_squares_takes_settings_by_place_and_a_margin_of_a_tensor() -> None:
+    def near(a: Any) -> Any:
+        free = (-np.inf, np.inf)
+        misfit = lambda x: x - a  # noqa: E731
+        return optimize.least_squares(misfit, [0.1, 0.2], "2-point", free, "trf").x
+
+    def held(a: Any) -> Any:
+        below = optimize.Bounds(-np.inf, a)
+        return optimize.least_squares(lambda x: x - 5, [0.1, 0.2], bounds=below).x
+
+    for f in (near, held):
+        np.testing.assert_allclose(wb.jacobian(f)(A), np.eye(2), atol=1e-9)
+
+    def spare(s: Any) -> Any:
+        """Huber's mean of 0, 0 and 9 is s / 2, where 2x = s."""
+        return optimize.least_squares(
+            lambda x: x - np.array([0.0, 0.0, 9.0]), [0.1], loss="huber", f_scale=s,
+            ftol=1e-15, xtol=1e-15, gtol=1e-15,
+        ).x[0]  # fmt: skip
+
+    np.testing.assert_allclose(spare(2.0), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(wb.grad(spare)(2.0), 0.5, rtol=1e-6)
 
 
 def test_outside_derivatives_it_is_scipys() -> None:

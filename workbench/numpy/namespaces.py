@@ -314,7 +314,8 @@ class Choice:
         return theirs
 
     def __instancecheck__(self, x: object) -> bool:
-        return isinstance(x, self._theirs) or isinstance(x, self._ours)
+        ours = self._ours if isinstance(self._ours, type) else ()
+        return isinstance(x, self._theirs) or isinstance(x, ours)
 
     def __subclasscheck__(self, kind: type) -> bool:
         return issubclass(find_true(kind), self._theirs)
@@ -353,9 +354,10 @@ def _is_given(value: Any, depth: int = 4) -> bool:
     if isinstance(value, FunctionType):
         cells = [content_of(cell) for cell in value.__closure__ or ()]
         return _is_given([*cells, value.__defaults__], depth)
-    # A rotation or a curve of ours may hold some too, as may any function's object.
-    is_asked = callable(value) or type(value).__module__.startswith("workbench.scipy.")
-    return is_asked and _is_given(vars_of(value), depth - 1)
+    # A rotation of ours or a constraint may hold some too, as may a function's object.
+    if type(value).__module__.startswith(("workbench.scipy.", "scipy.")):
+        return _is_given(vars_of(value), depth)
+    return callable(value) and _is_given(vars_of(value), depth - 1)
 
 
 def vars_of(x: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from itertools import accumulate
 from types import ModuleType
 from typing import Any
 
@@ -17,13 +18,15 @@ import numpy as np
 from workbench.autodiff.grad import grad
 from workbench.autodiff.implicit import root as implicit
 from workbench.autodiff.jacobian import jacobian
-from workbench.core import blame, traces
+from workbench.core import blame, traces, tree
 from workbench.core.tensor import admit, value_of
 from workbench.core.types import Array, ArrayLike
 from workbench.errors import ConvergenceError, NotDifferentiableError, UsageError
 from workbench.ops.define import shape_of
 
 __all__ = [
+    "Bounds",
+    "LinearConstraint",
     "bisect",
     "brenth",
     "brentq",
@@ -38,9 +41,9 @@ __all__ = [
 
 Function = Callable[..., Any]
 
-#: A minimum's gradient may be so large, beside the value, where the solver says that
-#: it did not succeed: most often it only ran out of digits.
-FLAT = 1e-4
+#: Newton's step from a minimum may be so large, beside its entries: its derivatives are
+#: about as exact as the point.
+EXACT = 1e-4
 
 
 def _scipy() -> ModuleType:
@@ -392,6 +395,45 @@ def minimize(
     return _minimize("minimize", value, start, bounds, limits, given)
 
 
+def Bounds(
+    lb: ArrayLike = -np.inf, ub: ArrayLike = np.inf, keep_feasible: Any = False
+) -> Any:
+    """Make SciPy's ``Bounds`` of x, of lists that hold Tensors too.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.optimize import Bounds, minimize
+    >>> def best(a):  # of x² from a and from 2a on
+    ...     return minimize(lambda x: x @ x, np.ones(2), bounds=Bounds([a, 2 * a])).x
+    >>> wb.jacobian(best)(1.0)
+    array([1., 2.])
+    """
+    return _scipy().Bounds(_to_array(lb), _to_array(ub), keep_feasible)
+
+
+def LinearConstraint(
+    A: ArrayLike,
+    lb: ArrayLike = -np.inf,
+    ub: ArrayLike = np.inf,
+    keep_feasible: Any = False,
+) -> Any:
+    """Make SciPy's ``LinearConstraint``, ``lb <= A @ x <= ub``, as :func:`Bounds` does.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.optimize import LinearConstraint, minimize
+    >>> def best(a):  # of x² on the line x + y = a
+    ...     line = LinearConstraint([[1, 1]], [a], [a])
+    ...     return minimize(lambda x: x @ x, np.ones(2), constraints=line).x
+    >>> np.round(wb.jacobian(best)(1.0), 6)
+    array([0.5, 0.5])
+    """
+    ends = _to_array(lb), _to_array(ub)
+    return _scipy().LinearConstraint(_to_array(A), *ends, keep_feasible)
+
+
 # Minima within bounds and under constraints: the equation of Karush, Kuhn and Tucker.
 #
 # With the Lagrangian L = f - λ c a minimum of f where low <= c <= high and lower <= x
@@ -403,8 +445,10 @@ def minimize(
 #: A function of x with its lowest and highest values.
 Limit = tuple[Function, Any, Any]
 
-#: So near to a limit it holds, and so small a force against it does not count.
-NEAR = 1e-6
+#: So near to a limit, beside the size of x, it may hold.
+CLOSE = 1e-4
+#: A limit so near to where the minimum would be without it holds without force.
+NEAR = 1e-8
 
 
 def _list_limits(constraints: Any) -> list[Limit]:
@@ -510,23 +554,31 @@ def _minimize(
         )
         results[:] = [found]
         x = np.array(found.x)  # host array: SciPy's own
-        y, slope, *rest = look(x)
+        _, slope, *rest = look(x)
         solution: Any = x
+        size = _find_largest([x, start[0] if limits else start]) or 1.0
+        weights: Array = np.zeros(0)  # host array: SciPy's own
         if limits:
-            solution = x, _find_weights(name, slope, x, rest)
-            slope = slope - solution[1] @ rest[-4]
-            _check_limits(name, "constraint", rest[-3:], solution[1])
-        if bounds is not None:
-            _check_limits(name, "bound of x", (x, *rest[:2]), slope)
-        left = both(solution)[0]
-        parts = left if limits else (left,)
-        steep = max(map(_find_largest, parts))
-        if not steep <= FLAT * (1 + abs(float(y))):
+            weights = _find_weights(slope, x, size, rest)
+            solution = x, weights
+        step = _find_newton_step(both, solution)[: x.size]
+        if not _find_largest(step) <= EXACT * size:
             _check_convergence(name, found)
-            raise ConvergenceError(
-                f"{name}{blame.user_line()}: the gradient at the point found is"
-                f" {steep:.2g}, and not 0. Give a smaller tol, or another method."
+        _check_minimum(name, step, size, both(solution)[0], "tol")
+
+        def slope_at(x: Any) -> Any:
+            """Return the slope of the Lagrangian."""
+            known = both((x, weights) if limits else x)[1]
+            return known[1] - weights @ known[-4] if limits else known[1]
+
+        reach = 2 * _find_largest(step) + NEAR * size
+        if limits:
+            limited, rows = rest[-3:], rest[-4]
+            _check_limits(
+                name, "constraint", limited, rows, weights, x, slope_at, reach
             )
+        if bounds is not None:
+            _check_bounds(name, x, rest[:2], slope_at, reach)
         return solution
 
     unknowns: Any = x0
@@ -539,32 +591,65 @@ def _minimize(
     return _scipy().OptimizeResult(report)
 
 
-def _find_largest(x: Array) -> float:
-    return float(np.max(np.abs(x), initial=0.0))  # host array: SciPy's own
+def _find_largest(x: Any) -> float:
+    """Return the largest size of a number in arrays."""
+    return max(
+        float(np.max(np.abs(part), initial=0.0))  # host array: SciPy's own
+        for part in tree.flatten(x)[0]
+    )
 
 
-def _find_weights(name: str, slope: Array, x: Array, rest: Sequence[Any]) -> Array:
+def _find_weights(slope: Array, x: Array, size: float, rest: Sequence[Any]) -> Array:
     """Return the multipliers of the constraints at a point, 0 of those that are slack.
 
-    By least squares, for the entries of x that no bound holds.
+    By least squares, with those of the bounds, each of the sign that its limit has.
     """
-    matrix, c, low, high = rest[-4:]
-    free = np.ones(x.shape, bool)  # host array: SciPy's own
+    rows, y, low, high = rest[-4:]
+    count = len(y)
     if len(rest) > 4:
-        free = (x > rest[0] + NEAR) & (x < rest[1] - NEAR)
-    held = (c <= low + NEAR) | (c >= high - NEAR)
-    weights = np.zeros_like(c)
-    columns = matrix[held][:, free].T
-    weights[held] = np.linalg.lstsq(columns, slope[free])[0]
-    return weights
+        rows = np.concatenate([rows, np.eye(x.size)])
+        y, low, high = (
+            np.concatenate(pair) for pair in ((y, x), (low, rest[0]), (high, rest[1]))
+        )
+    near = CLOSE * size * np.sum(np.abs(rows), axis=1)
+    is_low, is_high = y - low <= near, high - y <= near
+    held = is_low | is_high
+    weights = np.zeros_like(y)
+    unit = _find_largest(slope)
+    if unit and np.any(held):
+        lengths = np.linalg.norm(rows[held], axis=1)
+        lengths = np.where(lengths > 0, lengths, 1.0)
+        signs = np.where(is_high[held], -np.inf, 0), np.where(is_low[held], np.inf, 0)
+        columns = (rows[held] / lengths[:, None]).T
+        found = _scipy().lsq_linear(columns, slope / unit, signs, method="bvls")
+        weights[held] = found.x * unit / lengths
+    return weights[:count]
 
 
-def _check_limits(name: str, what: str, limited: Sequence[Any], force: Array) -> None:
-    """Refuse a limit that holds without any force, where a minimum has a kink."""
+def _check_limits(
+    name: str,
+    what: str,
+    limited: Sequence[Any],
+    rows: Array,
+    force: Array,
+    x: Array,
+    slope_at: Function,
+    reach: float,
+) -> None:
+    """Refuse a limit that holds without any force, where a minimum has a kink.
+
+    It holds if x needs to move no more than ``reach`` to get there; it has no force
+    if the minimum without it would be no farther away. ``rows`` are the derivatives
+    of what is limited.
+    """
     y, low, high = limited
-    at_end = (np.abs(y - low) <= NEAR) | (np.abs(y - high) <= NEAR)
-    small = np.abs(force) <= NEAR * (1 + _find_largest(force))
-    weak = at_end & small & (low < high)
+    near = reach * np.sum(np.abs(rows), axis=1)
+    at_end = ((np.abs(y - low) <= near) | (np.abs(y - high) <= near)) & (low < high)
+    if not np.any(at_end):
+        return
+    stiffness = np.abs(np.diagonal(jacobian(slope_at)(x)))
+    small = np.all(np.abs(force[:, None] * rows) <= reach * stiffness, axis=1)
+    weak = at_end & small
     if np.any(weak):
         i = int(np.argmax(weak))
         raise NotDifferentiableError(
@@ -573,6 +658,14 @@ def _check_limits(name: str, what: str, limited: Sequence[Any], force: Array) ->
             " it leaves the limit, on the other it does not, and has no derivative"
             " here. Change the limit or the parameters a little, or leave it out."
         )
+
+
+def _check_bounds(
+    name: str, x: Array, ends: Sequence[Any], slope_at: Function, reach: float
+) -> None:
+    """Refuse a bound that holds without any force."""
+    rows, slope = np.eye(x.size), slope_at(x)
+    _check_limits(name, "bound of x", (x, *ends), rows, slope, x, slope_at, reach)
 
 
 def _clip_step(x: Array, slope: Array, bounds: tuple[Any, Any]) -> Array:
@@ -631,15 +724,26 @@ def minimize_scalar(
         def slope_at(x: float) -> float:
             return float(both(np.float64(x))[1][1])
 
+        made = None
         if plain is not None:
             # Inside of an interval the search comes near to its ends, not to them.
             reach = 1e-4 * (plain[1] - plain[0])
             for end, outwards in zip(plain, (1, -1), strict=True):
                 if abs(found.x - end) < reach and outwards * slope_at(end) >= 0:
-                    force = np.array([slope_at(end)])  # host array: a number
-                    _check_limits(name, "bound of x", (np.array([end]), *plain), force)
-                    return np.float64(end)
-        return np.float64(_polish_root(slope_at, float(found.x)))
+                    made = np.float64(end)
+        if made is None:
+            made = np.float64(_polish_root(slope_at, float(found.x)))
+        first, *_, last = plain or bracket or (0, 1)
+        size = max(abs(made), CLOSE * abs(last - first))
+        step = _find_newton_step(both, made)
+        _check_minimum(name, step, size, slope_at(made), "tol")
+        if plain is not None:
+            _check_bounds(
+                name, np.reshape(made, 1), plain,
+                lambda x: np.reshape(both(np.reshape(x, ()))[1][1], 1),
+                2 * _find_largest(step) + NEAR * size,
+            )  # fmt: skip
+        return made
 
     def describe(x: Any) -> Any:
         return value(x), grad(value)(x), *(ends or ())
@@ -652,6 +756,48 @@ def minimize_scalar(
     x = implicit(equation, start, solve, None, name, beside=describe)
     report = {**(results[0] if results else {}), "x": x, "fun": value(x)}
     return _scipy().OptimizeResult(report)
+
+
+def _find_newton_step(both: Function, solution: Any) -> Array:
+    """Return Newton's step to the root of an equation: about the error of a point.
+
+    It is flat, and infinite if the equation has no root by its derivative.
+    """
+    leaves, structure = tree.flatten(solution)
+    ends = [*accumulate(leaf.size for leaf in leaves)]
+
+    def residual(flat: Array) -> Array:
+        parts = np.split(flat, ends[:-1])
+        shaped = [np.reshape(x, y.shape) for x, y in zip(parts, leaves, strict=True)]
+        rest = tree.flatten(both(structure(shaped))[0])[0]
+        return np.concatenate([np.reshape(x, (-1,)) for x in rest])
+
+    flat = np.concatenate([leaf.ravel() for leaf in leaves])
+    rest, matrix = residual(flat), jacobian(residual)(flat)
+    if not np.any(rest):
+        return np.zeros_like(flat)
+    try:
+        return np.linalg.solve(matrix, rest)
+    except np.linalg.LinAlgError:
+        if not np.all(np.isfinite(matrix)):
+            return np.full_like(flat, np.inf)
+    step = np.linalg.lstsq(matrix, rest)[0]
+    is_root = _find_largest(matrix @ step - rest) <= EXACT * _find_largest(rest)
+    return step if is_root else np.full_like(flat, np.inf)
+
+
+def _check_minimum(
+    name: str, step: Array, size: float, slope: Any, settings: str
+) -> None:
+    """Refuse a point that Newton's step from it shows to be no minimum."""
+    error = _find_largest(step)
+    if not error <= EXACT * size:
+        raise ConvergenceError(
+            f"{name}{blame.user_line()}: the gradient at the point found is"
+            f" {_find_largest(slope):.2g}, and not 0; Newton's step from there has the"
+            f" size {error:.2g}. Give smaller {settings}, or another method; a"
+            " minimum at a kink of the function has no such derivative."
+        )
 
 
 def _polish_root(f: Callable[[float], float], x: float) -> float:
@@ -683,9 +829,14 @@ def least_squares(
     x0: ArrayLike,
     jac: Any = "2-point",
     bounds: Any = None,
-    *,
+    method: str = "trf",
+    ftol: float | None = 1e-8,
+    xtol: float | None = 1e-8,
+    gtol: float | None = 1e-8,
+    x_scale: Any = None,
     loss: str = "linear",
-    f_scale: float = 1.0,
+    f_scale: Any = 1.0,
+    *,
     args: object = (),
     kwargs: Mapping[str, Any] | None = None,
     **settings: Any,
@@ -703,11 +854,12 @@ def least_squares(
     bounds
         The lower and the upper bounds, which may be Tensors, or SciPy's ``Bounds``.
     loss
-        The name of a loss; ``f_scale`` is where it begins to spare outliers.
+        The name of a loss; ``f_scale``, a number, is where it begins to spare
+        outliers. Differentiable by it.
     args, kwargs
         Further arguments of ``fun``: nests of arrays, differentiable.
-    settings
-        ``method``, ``ftol``, ``xtol``, ``gtol``, ``x_scale``, ... as for SciPy.
+    method, ftol, xtol, gtol, x_scale, settings
+        As for SciPy.
 
     Returns
     -------
@@ -730,7 +882,10 @@ def least_squares(
     >>> wb.jacobian(fit)(np.exp(t)).shape
     (2, 5)
     """
-    more = {"loss": loss, "f_scale": f_scale, **settings}
+    more = {"method": method, "ftol": ftol, "xtol": xtol, "gtol": gtol, **settings}
+    more |= {"loss": loss, "f_scale": f_scale}
+    if x_scale is not None:
+        more["x_scale"] = x_scale
     args = _to_tuple(args)
     if not traces.has_open_trace():
         if bounds is not None:
@@ -765,11 +920,14 @@ def least_squares(
 
     def describe(x: Any) -> Any:
         ends = () if bounds is None else find_ends(x)
-        return residuals(x), jacobian(residuals)(x), grad(cost)(x), *ends
+        margin = admit(f_scale) * 1.0
+        return residuals(x), jacobian(residuals)(x), grad(cost)(x), margin, *ends
 
     def solve(both: Function, x: Any) -> Any:
-        if bounds is not None:
-            more["bounds"] = both(x)[1][3:]
+        _, _, _, margin, *ends = both(x)[1]
+        more["f_scale"] = float(margin)
+        if ends:
+            more["bounds"] = ends
         found = blame.call_solver(
             name,
             lambda: _scipy().least_squares(
@@ -777,15 +935,13 @@ def least_squares(
             ),
         )
         results[:] = [_check_convergence(name, found)]
-        rest, (_, _, slope, *ends) = both(found.x)
+        rest = both(found.x)[0]
+        size = _find_largest([found.x, x]) or 1.0
+        step = _find_newton_step(both, found.x)
+        _check_minimum(name, step, size, rest, "ftol, xtol and gtol")
         if ends:
-            _check_limits(name, "bound of x", (found.x, *ends), slope)
-        if not _find_largest(rest) <= FLAT * (1 + float(found.cost)):
-            raise ConvergenceError(
-                f"{name}{blame.user_line()}: the gradient at the point found is"
-                f" {_find_largest(rest):.2g}, and not 0. Give smaller ftol, xtol and"
-                " gtol, or another method."
-            )
+            reach = 2 * _find_largest(step) + NEAR * size
+            _check_bounds(name, found.x, ends, lambda x: both(x)[1][2], reach)
         return found.x
 
     start = np.atleast_1d(_to_array(x0).astype(float))

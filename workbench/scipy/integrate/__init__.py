@@ -381,7 +381,15 @@ def quad(
 
 
 def quad_vec(
-    f: Function, a: Any, b: Any, *, args: Any = (), **settings: Any
+    f: Function,
+    a: Any,
+    b: Any,
+    epsabs: float = 1e-200,
+    epsrel: float = 1e-8,
+    norm: Any = "2",
+    *,
+    args: Any = (),
+    **settings: Any,
 ) -> tuple[Any, Any]:
     """Integrate an array of functions as `scipy.integrate.quad_vec` does.
 
@@ -397,9 +405,11 @@ def quad_vec(
     array([-0.25    , -0.111111])
     """
     if not traces.has_open_trace():
-        made: tuple[Any, Any] = _scipy().quad_vec(f, a, b, args=args, **settings)
+        made: tuple[Any, Any] = _scipy().quad_vec(
+            f, a, b, epsabs, epsrel, norm, args=args, **settings
+        )
         return made
-    return quad(f, a, b, args, **{"epsabs": 1e-200, "epsrel": 1e-8, **settings})
+    return quad(f, a, b, args, epsabs=epsabs, epsrel=epsrel, **settings)
 
 
 def nquad(
