@@ -42,8 +42,9 @@ class _Multivariate:
 
 def _log_volume(matrices: Any, what: str) -> Any:
     """Return the logarithm of the determinant of positive definite matrices."""
-    least = value_of(np.min(np.linalg.eigvalsh(stop_gradient(matrices)), initial=INF))
-    if least is not None and not least > 0:
+    scales = np.linalg.eigvalsh(stop_gradient(matrices))
+    definite = value_of(np.all(np.greater(scales, 0)))
+    if definite is not None and not definite:
         raise MatrixError(
             f"wishart{blame.user_line()}: {what} is not positive definite. X @ X.T is,"
             " for any X of full rank."
