@@ -13,12 +13,13 @@ from workbench.session.wire import take_snapshot
 from workbench.session.wire.protocol.requests import REQUESTS
 
 #: What is asked about all runs, or about other sessions.
-OF_ALL_RUNS = {"moment", "norms", "runs", "peers", "peer"}
+OF_ALL_RUNS = {"moment", "norms", "runs", "run-again", "peers", "peer"}
 #: What is asked of each other question and job.
 ASKED: dict[str, dict[str, Any]] = {
     "inspect": {"node": 2},
     "inspect-inside": {"path": [{"node": 3, "step": 1}], "node": 2},
     "inside": {"path": [{"node": 3, "step": 1}]},
+    "lesson": {},
     "simplify": {"without": []},
     "program": {"without": [], "step": 0},
     "plot": {"plot": "jacobian", "wrt": [0]},
