@@ -63,8 +63,9 @@ class _OfNumbers(type):
     """Let an op of the library be an instance too, if it works entry by entry."""
 
     def __instancecheck__(cls, instance: object) -> bool:
-        ours = cls is Elemwise and isinstance(instance, CoreOp)
-        return (ours and instance.elementwise) or super().__instancecheck__(instance)
+        if cls is Elemwise and isinstance(instance, CoreOp) and instance.elementwise:
+            return True
+        return super().__instancecheck__(instance)
 
 
 class Elemwise(NamedOp, metaclass=_OfNumbers):
