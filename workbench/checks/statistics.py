@@ -50,6 +50,15 @@ def is_on_device(x: Any) -> bool:
     return _is_device_type(kind)
 
 
+def to_host(x: Any) -> Array:
+    """Return an array in main memory, a device's by a copy.
+
+    >>> to_host(2.0)
+    array(2.)
+    """
+    return np.asarray(x.get() if is_on_device(x) else x)  # host array: a copy of it
+
+
 @cache
 def _is_device_type(kind: type[Any]) -> bool:
     # Libraries that do not answer to NumPy's functions compute no session.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.checks.progress import Progress, ProgressMeter
-from workbench.checks.statistics import is_on_device
+from workbench.checks.statistics import to_host
 from workbench.errors import UsageError
 from workbench.session.kept_inputs import KeptInputs, RunInputs
 from workbench.session.state import State
@@ -152,11 +152,6 @@ def _is_constant(i: int, runs: list[RunInputs]) -> bool:
         or np.array_equal(to_host(run.values[i]), to_host(first), equal_nan=True)
         for run in runs[1:]
     )
-
-
-def to_host(x: Any) -> Array:
-    """Return an array in main memory."""
-    return np.asarray(x.get() if is_on_device(x) else x)
 
 
 def _choose_pairs(

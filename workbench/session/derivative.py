@@ -20,6 +20,7 @@ from workbench.autodiff.sparse.propagation import (
     find_jacobian_pattern,
 )
 from workbench.checks.doctor.zeros import explain_zeros
+from workbench.checks.statistics import to_host
 from workbench.core import blame, hooks, types, walk
 from workbench.core.blame import format_count
 from workbench.core.tensor import Tensor, value_of
@@ -28,7 +29,7 @@ from workbench.ops import define
 from workbench.overrides.resolution import Resolution
 from workbench.overrides.targets import ByNode
 from workbench.session.applied_override import format_target
-from workbench.session.matrix import Matrix, to_host
+from workbench.session.matrix import Matrix
 from workbench.session.nodes import Node, check_one_array, is_node, to_list
 from workbench.session.stages import Values
 from workbench.session.state import State

@@ -28,6 +28,7 @@ from workbench.autodiff.linear_map import (
 from workbench.autodiff.sparse.colouring import Colouring
 from workbench.autodiff.sparse.pattern import SparsityPattern
 from workbench.checks.progress import Progress
+from workbench.checks.statistics import to_host
 from workbench.core.blame import format_count
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
@@ -512,12 +513,6 @@ def check_span(span: Any, size: int, what: str, title: str) -> Span:
 
 
 # A matrix seen block by block
-
-
-def to_host(array: Any) -> Array:
-    """Return an array in main memory."""
-    found = array.get() if hasattr(array, "get") else array
-    return np.asarray(found)  # host array: figures are drawn from main memory
 
 
 def find_cell_starts(

@@ -55,12 +55,13 @@ from workbench.session.comparison import (
     preview_override,
 )
 from workbench.session.derivative import Derivative
+from workbench.session.derivative_program import simplify_gradients
 from workbench.session.history import History
 from workbench.session.inner_program import InnerProgram, open_inside
 from workbench.session.nodes import Arrays, Node, Nodes, copy_for_user, fit_input
 from workbench.session.objective import Objective, check_name
 from workbench.session.profile import SessionProfile, measure_profile
-from workbench.session.programs import Programs, simplify_gradients
+from workbench.session.programs import Programs
 from workbench.session.repeats import scope_stores
 from workbench.session.stages import Backward, Values
 from workbench.session.state import FairLock, Found, LoopView, State, with_lock

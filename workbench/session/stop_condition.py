@@ -11,7 +11,6 @@ import numpy as np
 from workbench.checks import statistics
 from workbench.checks.doctor.case import count_nonfinite
 from workbench.errors import UsageError
-from workbench.session.branch import to_host
 from workbench.session.nodes import Node, Nodes, is_node
 from workbench.session.state import State
 
@@ -84,8 +83,8 @@ class StopCondition:
         norm = math.hypot(*statistics.compute_norms(arrays, 0.0))
         if not math.isfinite(norm):
             for g in arrays:
-                if self.not_finite and not np.isfinite(to_host(g)).all():
-                    how = count_nonfinite(to_host(g))
+                if self.not_finite and not np.isfinite(statistics.to_host(g)).all():
+                    how = count_nonfinite(statistics.to_host(g))
                     return f"{self._subject} is not finite: {how} entries"
         if self.norm_above is not None and norm > self.norm_above:
             return f"{self._subject} has norm {norm:.4g}, above {self.norm_above:g}"
@@ -150,7 +149,7 @@ def measure_angle(before: Sequence[Any], after: Sequence[Any]) -> float:
     45.0
     """
     pairs = [
-        (np.ravel(to_host(x)), np.ravel(to_host(y)))
+        (np.ravel(statistics.to_host(x)), np.ravel(statistics.to_host(y)))
         for x, y in zip(before, after, strict=True)
         if x is not None and y is not None
     ]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.checks.statistics import is_on_device
+from workbench.checks.statistics import to_host
 from workbench.core import types
 from workbench.core.formatting import format_number
 from workbench.core.schema import clean_text
@@ -212,7 +212,7 @@ def _print_array(x: Any) -> str:
         return ""
     if int(np.prod(shape_of(x))) > MOST_PRINTED or len(shape_of(x)) > 2:
         return ""
-    array = np.asarray(x.get() if is_on_device(x) else x)
+    array = to_host(x)
     if array.dtype.kind not in "biufc":
         return ""
     rows = np.atleast_2d(array)

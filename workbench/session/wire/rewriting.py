@@ -21,7 +21,7 @@ from workbench.core.tensor import Tensor, value_of
 from workbench.errors import UsageError
 from workbench.rewrite.driver import Key, RewriteStep
 from workbench.rewrite.text import Names, format_node
-from workbench.session.programs import Rewriting, find_rewriting
+from workbench.session.derivative_program import Rewriting, find_rewriting
 from workbench.session.stages import Values
 from workbench.session.wire.columns import (
     Array,
