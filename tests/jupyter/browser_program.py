@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import workbench as wb
+from workbench.checks.statistics import distribution
 from workbench.errors import KernelError
 from workbench.jupyter.link import Link
 from workbench.session import Session
@@ -60,6 +61,17 @@ def differentiate() -> None:
     np.testing.assert_allclose(wb.compile(wb.grad(loss))(x), expected, rtol=1e-12)
     program = wb.compile(wb.grad(loss), backend="numpy")
     np.testing.assert_allclose(program(x), expected, rtol=1e-12)
+
+
+def count_with_short_indices() -> None:
+    """Call what counts and indexes: there an index has 32 bits."""
+    found = distribution(np.array([0.0, 1.0, 1.0, 3.0]), bins=3)
+    assert found is not None
+    assert found["counts"] == [1, 2, 1]
+    u = np.linspace(0.0, 1.0, 6)
+    expected = np.diag(-2 * u) + np.diag(np.ones(5), 1)
+    jacobian = wb.jacobian(lambda u: np.append(u[1:], 0.0) - u * u, sparse=True)
+    np.testing.assert_allclose(jacobian(u).toarray(), expected, rtol=1e-12)
 
 
 def ask_for_a_kernel() -> str:
@@ -124,5 +136,6 @@ async def drive_page() -> dict[str, Any]:
 async def main() -> dict[str, Any]:
     """Return what was found: words for the test, which knows what they must be."""
     differentiate()
+    count_with_short_indices()
     found = {"platform": sys.platform, "kernel": ask_for_a_kernel()}
     return found | await drive_page()

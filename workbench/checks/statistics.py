@@ -241,7 +241,7 @@ def distribution(x: Any, bins: int = BINS) -> Distribution | None:
         else:
             # Scaled first: the width of the widest range overflows.
             places = (finite / 2 - low / 2) * (bins / (high / 2 - low / 2))
-            places = places.clip(0, bins - 1).astype(np.int64)
+            places = places.clip(0, bins - 1).astype(np.intp)  # 32 bits in a browser
             counts = np.bincount(places, minlength=bins)
             histogram["counts"] = [int(n) for n in counts]
         histogram["low"], histogram["high"] = low, high

@@ -102,7 +102,7 @@ class Assembly:
     def write(self) -> Any | None:
         """Return the entries; None if one is a sum of too many terms."""
         if len(self.terms.place):
-            most = int(np.bincount(self.terms.place).max())
+            most = int(np.bincount(self.terms.place.astype(np.intp)).max())
             if most > MOST_TERMS:
                 return None
         runs = self._find_runs(np.asarray(self.starts, np.int64))

@@ -471,7 +471,8 @@ def _colour_both(pattern: Places, order: str) -> Colouring:
     count = len(needs_column)
     left = np.unique(in_row[is_open].astype(np.int64) * count + in_column[is_open])
     while len(left):
-        in_rows, in_columns = np.bincount(left // count), np.bincount(left % count)
+        lines = np.divmod(left, count)
+        in_rows, in_columns = (np.bincount(one.astype(np.intp)) for one in lines)
         if in_rows.max() > in_columns.max():
             needs_row[best := in_rows.argmax()] = True
             left = left[left // count != best]
@@ -642,7 +643,7 @@ def _stands_alone(
     count = _count_colours(colours)
     keys = lines.astype(np.int64) * (count + 1) + colours + 1
     if height * (count + 1) <= max(MOST_CELLS, 4 * len(keys)):
-        alone = np.bincount(keys)[keys] == 1 if len(keys) else keys == 1
+        alone = np.bincount(keys.astype(np.intp))[keys] == 1 if len(keys) else keys == 1
     else:
         _, place, times = np.unique(keys, return_inverse=True, return_counts=True)
         alone = times[place] == 1

@@ -90,7 +90,7 @@ class SparsityPattern(Places):
         if keys.size and not bool((keys[1:] > keys[:-1]).all()):
             keys = np.unique(keys)
         row, column = np.divmod(keys, max(width, 1))
-        counts = np.bincount(row, minlength=height)
+        counts = np.bincount(row.astype(np.intp), minlength=height)
         indptr = np.concatenate([[0], np.cumsum(counts)])
         self._fill((height, width), indptr, column, tuple(dense_ops), tuple(notes))
 

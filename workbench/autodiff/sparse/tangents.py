@@ -163,7 +163,7 @@ def _relate_part(part: Part, relation: Relation, size: int) -> Part:
     groups, members, height, matrix = relation
     if matrix is not None:
         listed = matrix.tocoo()
-        times = listed.data.astype(int)  # of a boolean matrix once each
+        times = listed.data.astype(np.intp)  # of a boolean matrix once each
         rows, columns = np.repeat(listed.row, times), np.repeat(listed.col, times)
         return _join(part, rows, columns, size)
     if members is not None:
@@ -182,7 +182,7 @@ def _relate_part(part: Part, relation: Relation, size: int) -> Part:
 
 def _join(part: Part, results: Integers, operands: Integers, size: int) -> Part:
     """Return a part with all of row ``operands[i]`` in row ``results[i]``."""
-    counts = np.bincount(part.rows, minlength=size)
+    counts = np.bincount(part.rows.astype(np.intp), minlength=size)
     needed = counts[operands]
     total = int(needed.sum())
     order = None
