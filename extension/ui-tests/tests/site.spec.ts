@@ -2,7 +2,8 @@
  * The site of `make site`, served as a folder: tutorial 1 runs in the browser alone, and
  * its live picture is changed. It needs a site whose Pyodide can be had without a
  * network: `notebooks/guide/lite.py OUT --pyodide ARCHIVE --wheels FOLDER`, and OUT in
- * WORKBENCH_LITE_SITE.
+ * WORKBENCH_LITE_SITE. WORKBENCH_SITE is the documentation, build/docs/html of
+ * `make docs`.
  */
 
 import { existsSync, readFileSync, statSync } from 'node:fs';
@@ -19,6 +20,7 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import { GraphOnPage } from './graph';
 
 const SITE = process.env.WORKBENCH_LITE_SITE;
+const PAGES = process.env.WORKBENCH_SITE;
 const NOTEBOOK = '01-first-gradient.ipynb';
 /** Its cells, texts counted, after the one that installs. */
 const [INSTALL, IMPORTS, NETWORK, LAST] = [0, 2, 6, 22];
@@ -49,7 +51,7 @@ interface INotebook {
 /** The file that a static host answers with; of the notebook, without its outputs. */
 function readAnswer(file: string): Buffer {
   const bytes = readFileSync(file);
-  if (file === join(SITE!, 'jupyter-lite.json')) {
+  if (file === join(SITE ?? '', 'jupyter-lite.json')) {
     const settings = JSON.parse(bytes.toString()) as {
       'jupyter-config-data': Record<string, unknown>;
     };
@@ -183,6 +185,29 @@ test('tutorial 1 runs in the browser alone, and its picture is live', async ({ p
         `${sizeOf(sent, /extensions\/autodiff-workbench/)}`
     );
     expect(foreign).toEqual([]);
+  } finally {
+    server.close();
+  }
+});
+
+test('a picture on a page of the documentation opens live', async ({ page }) => {
+  test.skip(
+    PAGES === undefined,
+    'needs the documentation of `make docs`, in the folder that WORKBENCH_SITE names'
+  );
+  const { server, address, sent } = await serve(PAGES!);
+  try {
+    await page.goto(`${address}/01-first-gradient.html`);
+    const place = page.locator('.workbench-picture').first();
+    await expect(place.locator('img')).toBeVisible();
+    expect(sent.has('/_static/page.html')).toBe(false); // until it is asked for
+    await place.getByRole('button', { name: 'Open live' }).click();
+    const frame = place.frameLocator('iframe');
+    await expect(frame.locator('.workbench-Canvas').first()).toHaveAttribute(
+      'data-ready',
+      /.*/
+    );
+    await expect(frame.getByText('saved picture')).toBeVisible();
   } finally {
     server.close();
   }
