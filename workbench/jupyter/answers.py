@@ -24,6 +24,7 @@ from workbench.session.applied_override import AppliedOverride
 from workbench.session.profile import SessionProfile
 from workbench.session.wire import (
     Picture,
+    encode_entry,
     encode_moments,
     encode_picture,
     encode_preview,
@@ -41,6 +42,7 @@ from workbench.session.wire import (
 from workbench.session.wire.protocol import fields
 from workbench.session.wire.protocol.messages import (
     DetailBody,
+    EntryData,
     ExpressionData,
     InsideData,
     MomentData,
@@ -492,6 +494,20 @@ def remove_stop(session: Session, id: int) -> None:
     if len(kept) == len(session.stops):
         raise UsageError(f"there is no stop condition {id}, or no longer")
     session.stops[:] = kept
+
+
+@question("entry")
+def find_entry(session: Session, node: fields.Node, index: fields.Count) -> EntryData:
+    """Return an entry of an input, which the page may change."""
+    return encode_entry(session, node, index)
+
+
+@command("change-entry")
+def change_entry(
+    session: Session, node: fields.Node, index: fields.Count, value: float, drag: int
+) -> None:
+    """Set one entry of an input; the changes of one drag are one step of undo."""
+    session.change_entry(node, index, value, drag=("page", drag))
 
 
 # Long work of which the session keeps what it finds

@@ -173,6 +173,8 @@ export type IPassed = { node: number; name: string; before: IDistribution | null
   change: number | null };
 export type IPreviewAnswer = { type: 'preview'; seq: number; request: number;
   node: number; passed: IPassed[] };
+export type IEntryAnswer = { type: 'entry'; seq: number; request: number; node: number;
+  index: number; place: string; value: number | null; count: number; largest: number };
 export type IProgressMessage = { type: 'progress'; seq: number; request: number;
   done: number; total: number; left: number | null };
 export type IDoneMessage = { type: 'done'; seq: number; request: number };
@@ -181,7 +183,7 @@ export type IFailureMessage = { type: 'failure'; seq: number; request: number | 
 export type KernelMessage = IPictureMessage | IPieceMessage | IPlotAnswer |
   ISimplifyAnswer | IProgramAnswer | IInsideAnswer | IInspectInsideAnswer |
   IInspectAnswer | INormsAnswer | IRunsAnswer | ILessonAnswer | IMomentAnswer |
-  IPeersAnswer | IPeerAnswer | ICheckExpressionAnswer | IPreviewAnswer |
+  IPeersAnswer | IPeerAnswer | ICheckExpressionAnswer | IPreviewAnswer | IEntryAnswer |
   IProgressMessage | IDoneMessage | IFailureMessage;
 export type IHelloEvent = { type: 'event'; seq: number; event: 'hello'; schema: number;
   again?: boolean };
@@ -222,6 +224,9 @@ export interface IRequests {
   'stop-when': { asked: { node: number; not_finite?: boolean; norm_above?: number | null;
     norm_below?: number | null; angle_above?: number | null }; answer: null };
   'stop-no-more': { asked: { id: number }; answer: null };
+  entry: { asked: { node: number; index: number }; answer: IEntryAnswer };
+  'change-entry': { asked: { node: number; index: number; value: number;
+    drag: number }; answer: null };
   check: { asked: object; answer: IDoneMessage };
   diagnose: { asked: object; answer: IDoneMessage };
   profile: { asked: object; answer: IDoneMessage };

@@ -11,6 +11,7 @@ import { OverrideList } from '../overrides/overrides';
 import { RuleForm } from '../overrides/rule';
 import { Part } from '../part';
 import { NormsOverRuns } from '../runs/norms';
+import { EntrySlider } from './entry';
 import { NodeDetail, NodeNumbers, NodeSummary } from './node';
 import { DerivativeMenu } from './pair';
 import { StopConditions } from './stops';
@@ -31,6 +32,7 @@ export class Inspector extends Box {
     this._numbers = new NodeNumbers(host, this._detail);
     const parts = [
       this._summary,
+      new EntrySlider(host),
       new NormsOverRuns(host),
       new NodeVerdict(host),
       this._form,
