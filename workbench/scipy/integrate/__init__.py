@@ -1,7 +1,8 @@
 """`scipy.integrate` for Tensors: differential equations, integrals, sums.
 
 `odeint` and `solve_ivp` are SciPy's solvers, whose derivatives are such solves too
-(`initial.py`, on the rates of `rates.py`), `quad` is SciPy's with the derivatives of
+(`initial.py`, on the rates of `rates.py`; events in `events.py`), `solve_bvp` is its
+solver with the derivatives of its equations (`boundary.py`), `quad` with those of
 Leibniz (`quadrature.py`), and the rules for samples are plain NumPy. On arrays outside
 every trace each is SciPy's own function.
 """
@@ -29,6 +30,7 @@ from workbench.errors import (
 )
 from workbench.ops.define import shape_of
 from workbench.ops.lengths import defer_functions
+from workbench.scipy.integrate.boundary import solve_bvp
 from workbench.scipy.integrate.events import (
     Event,
     Solution,
@@ -54,6 +56,7 @@ __all__ = [
     "quad",
     "quad_vec",
     "simpson",
+    "solve_bvp",
     "solve_ivp",
     "tplquad",
     "trapezoid",
