@@ -16,7 +16,7 @@ from numpy import fft, linalg, random
 
 from workbench.compat.autograd import extend
 from workbench.compat.autograd.boxes import ArrayBox, Box, getval
-from workbench.compat.autograd.install import NAMESPACE
+from workbench.compat.autograd.namespace import NAMESPACE
 from workbench.numpy.namespaces import BY_ID
 
 # All names of NumPy's, at once: a program looks them up in each step.
