@@ -102,8 +102,8 @@ def _choose_tail(
     """
     thin: Any = np.logical_and(np.logical_not(is_own), np.greater(mass, 0.9))
     tail: Any = np.where(is_own, mass, 1 - mass)
-    if isinstance(thin, ON_HOST) and isinstance(tail, np.ndarray):
-        few = [np.broadcast_to(x, thin.shape)[thin] for x in arguments]
+    if type(thin) is np.ndarray:
+        few: Any = [np.broadcast_to(x, thin.shape)[thin] for x in arguments]
         if len(few[0]):
             tail[thin] = other(*few)
         return tail
@@ -154,8 +154,11 @@ def gammainc_by_shape(a: Array, x: Array, mass: Array, *, upper: bool) -> Array:
 # Incomplete beta functions: DLMF 8.17.20
 
 
-def _digamma_gap(a: Array, b: Array) -> Array:
-    """Return psi(a + b) - psi(a) with its digits where a is large: DLMF 5.11.2."""
+def _digamma_gap(a: Array, b: Array, total: Array) -> Array:
+    """Return psi(a + b) - psi(a) with its digits where a is large: DLMF 5.11.2.
+
+    ``total`` is a + b, with its digits where that is small.
+    """
     large = a > 20
     p, q = np.where(large, a, 20), np.where(large, b, 1)
 
@@ -165,8 +168,8 @@ def _digamma_gap(a: Array, b: Array) -> Array:
         return u * series(u, *terms)
 
     far = np.log1p(q / p) + q / (2 * p * (p + q)) + rest(p) - rest(p + q)
-    p, q = np.where(large, 1, a), np.where(large, 1, b)
-    return np.where(large, far, F.psi(p + q) - F.psi(p))
+    p, whole = np.where(large, 1, a), np.where(large, 1, total)
+    return np.where(large, far, F.psi(whole) - F.psi(p))
 
 
 @split_large
@@ -216,7 +219,7 @@ def betainc_by_shape(
     whole = end * means[0]
     inner = end * (np.where(by_p, end * means[1], 0) + means[2])
     mean = z * (whole - (p + q) * inner) / (1 + (p + q) * z * whole)
-    fixed = _digamma_gap(np.where(by_p, p + 1, q), np.where(by_p, q - 1, p))
+    fixed = _digamma_gap(np.where(by_p, p + 1, q), np.where(by_p, q - 1, p), p + q)
     tail = _choose_tail(mass, left != upper, F.betainc, p, q, z)
     y = np.where(left, tail, -tail) * (np.log(np.where(by_p, z, beyond)) + fixed + mean)
     return np.astype(np.where(inside, y, 0 * mass), dtype_of(mass))
