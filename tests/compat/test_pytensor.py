@@ -153,6 +153,33 @@ def test_graphs_by_names_of_pytensor() -> None:
     assert [n.op.name for n in pytensor.graph.toposort([z])] == ["multiply", "add"]
 
 
+def test_draws_of_a_stream() -> None:
+    loc = pt.scalar("loc")
+    stream = pt.random.RandomStream(seed=1)
+    normal, poisson = (
+        stream.normal(loc, scale=2.0, size=(9000,)),
+        stream.poisson(lam=3.0),
+    )
+    picked, order = (
+        stream.choice(5, size=(4,), p=[0, 0, 1, 0, 0]),
+        stream.permutation(4),
+    )
+    f = pytensor.function([loc], [normal, poisson, picked, order])
+    (first, whole, picks, turned), (second, *_) = f(1.0), f(1.0)
+    assert abs(first.mean() - 1.0) < 0.15  # seven standard errors
+    assert abs(first.std() - 2.0) < 0.15
+    assert not np.array_equal(first, second)
+    assert whole == int(whole) >= 0
+    assert picks.tolist() == [2] * 4
+    assert sorted(turned) == [0, 1, 2, 3]
+    stream.seed(7)
+    again = f(1.0)[0]
+    stream.seed(7)
+    assert np.array_equal(f(1.0)[0], again)
+    with pytest.raises(AttributeError, match=r"names are those of np\.random"):
+        _ = stream.normale
+
+
 def test_updates_are_not_lost() -> None:
     count = pytensor.shared(0.0)
 

@@ -4,7 +4,8 @@
 finds this package. PyTensor is Theano's heir: what it has from there is that of
 `workbench.compat.theano`, with what differs; here stand the names that came since.
 The type of a variable tells the lengths that are 1 and no other ones. Not known are
-``pytensor.tensor.random``, ``xtensor``, rewrites and linkers; modes have no effect.
+draws from a generator that is given, ``xtensor``, rewrites and linkers; modes have no
+effect.
 
 Examples
 --------

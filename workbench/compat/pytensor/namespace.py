@@ -19,6 +19,7 @@ PLACES = {
     """,
     "ifelse": "ifelse",
     "printing": "printing",
+    "random": "tensor.random tensor.random.utils",
     "scalar": "scalar scalar.basic scalar.math",
     "scan_module": "scan scan.basic scan.utils scan.views",
     "sparse": "sparse",

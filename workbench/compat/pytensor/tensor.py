@@ -17,6 +17,7 @@ import numpy.typing as npt
 import workbench.numpy
 import workbench.scipy.linalg
 import workbench.scipy.special
+from workbench.compat.pytensor import random
 from workbench.compat.pytensor.namespace import NAMESPACE
 from workbench.compat.theano import tensor as theano
 from workbench.compat.theano.tensor import nlinalg, slinalg
@@ -30,6 +31,7 @@ __all__ = [
     "full_like",
     "linalg",
     "log1mexp",
+    "random",
     "sigmoid",
     "softplus",
     "special",
