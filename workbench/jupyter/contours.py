@@ -9,7 +9,7 @@ from plotly import graph_objects as go
 
 from workbench.core.blame import format_count
 from workbench.core.formatting import format_number
-from workbench.jupyter.figure import GRID, INK, Figure, Plot, make_layout
+from workbench.jupyter.figure import GRID, Figure, Plot, make_layout
 from workbench.session.landscape import Landscape
 
 #: Pale where the output is small; readable on light and on dark pages.
@@ -59,7 +59,8 @@ def contour_plot(found: Landscape, label: str) -> Plot:
     traces.append(
         go.Scatter(
             x=[0.0], y=[0.0], mode="markers", name="now",
-            marker={"size": 11, "symbol": "star", "color": INK},
+            marker={"size": 12, "symbol": "star", "color": "white",
+                    "line": {"color": "#333", "width": 1}},
             hovertemplate="the values of now<extra></extra>",
         )
     )  # fmt: skip

@@ -92,6 +92,7 @@ export type ITimeline = { count: number; keep: number; steps: number[];
   first_bad: number | null; kept: number; kept_bytes: number };
 export type IBranch = { name: string; step: number; count: number; text: string;
   steps: number[]; losses: (number | null)[] };
+export type IStop = { id: number; nodes: number[]; text: string };
 export type IError = { node: number | null; message: string };
 export type IHeader = { schema: number; version: string; session: string; nodes: number;
   edges: number; output: number; output_name: string; output_value: number | null;
@@ -99,8 +100,8 @@ export type IHeader = { schema: number; version: string; session: string; nodes:
   strings: string[]; columns: IColumn[]; overrides: IOverride[]; undo: string | null;
   redo: string | null; history: IHistory; check: ICheck | null;
   findings: IFindings | null; profile: IProfile | null; timeline: ITimeline | null;
-  branches: IBranch[]; backend: string; device?: string; seconds: number;
-  error: IError | null };
+  branches: IBranch[]; stops: IStop[]; backend: string; device?: string;
+  seconds: number; error: IError | null };
 export type IMoments = { steps: number[]; losses: (number | null)[];
   overrides: (string | null)[]; norms: string };
 export type ILessonNode = { value: string; gradient: string; made: string;
@@ -222,6 +223,9 @@ export interface IRequests {
   undo: { asked: { steps?: number }; answer: null };
   redo: { asked: { steps?: number }; answer: null };
   fix: { asked: { finding: number; at?: number | null }; answer: null };
+  'stop-when': { asked: { node: number; not_finite?: boolean; norm_above?: number | null;
+    norm_below?: number | null; angle_above?: number | null }; answer: null };
+  'stop-no-more': { asked: { id: number }; answer: null };
   check: { asked: object; answer: IDoneMessage };
   diagnose: { asked: object; answer: IDoneMessage };
   profile: { asked: object; answer: IDoneMessage };
