@@ -386,6 +386,18 @@ special(
     None,
     "-noncentral_density(x0, x1 + 2, x2)",
 )
+special(
+    "chndtrix",
+    "g / noncentral_density(y, x1, x2)",
+    None,
+    "g * noncentral_density(y, x1 + 2, x2) / noncentral_density(y, x1, x2)",
+)
+special(
+    "chndtrinc",
+    "g * noncentral_density(x0, x1, y) / noncentral_density(x0, x1 + 2, y)",
+    None,
+    "-g / noncentral_density(x0, x1 + 2, y)",
+)
 
 # Poisson: pdtr(k, m) = gammaincc(k + 1, m)
 
@@ -463,6 +475,47 @@ special(
         for first in (True, False)
     ),
     "g / f_density(x0, x1, y)",
+)
+
+
+# The noncentral F distribution: Johnson, Kotz, Balakrishnan (30.47), with Kummer's
+# transformation (DLMF 13.2.39), which keeps it from overflowing
+
+
+@helper
+def noncentral_f_density(m: Array, n: Array, nc: Array, x: Array) -> Array:
+    """Return the density of the noncentral F distribution."""
+    a, b, whole = 0.5 * m, 0.5 * n, m * x + n
+    share, rest = m * x / whole, n / whole
+    power = F.xlogy(a - 1, share) + F.xlogy(b + 1, rest) - F.betaln(a, b)
+    mixture = F.hyp1f1(-b, a, -0.5 * nc * share)
+    return m / n * np.exp(power - 0.5 * nc * rest) * mixture
+
+
+@helper
+def noncentral_f_by_nc(m: Array, n: Array, nc: Array, x: Array) -> Array:
+    """Return the derivative of ncfdtr by the noncentrality, with the sign turned."""
+    a, b, whole = 0.5 * m, 0.5 * n, m * x + n
+    share, rest = m * x / whole, n / whole
+    power = F.xlogy(a, share) + F.xlogy(b, rest) - F.betaln(a, b)
+    mixture = F.hyp1f1(1 - b, a + 1, -0.5 * nc * share)
+    return 0.5 / a * np.exp(power - 0.5 * nc * rest) * mixture
+
+
+special(
+    "ncfdtr",
+    None,
+    None,
+    "-noncentral_f_by_nc(x0, x1, x2, x3)",
+    "noncentral_f_density(x0, x1, x2, x3)",
+)
+special(
+    "ncfdtri",
+    None,
+    None,
+    "g * divide_slope("
+    "noncentral_f_by_nc(x0, x1, x2, y), noncentral_f_density(x0, x1, x2, y))",
+    "g / noncentral_f_density(x0, x1, x2, y)",
 )
 
 
