@@ -1,7 +1,7 @@
 # `make lab` opens JupyterLab on the first tutorial; `make test` checks everything but
 # what takes long and seldom finds more: that is `make test-long`. `make docs` builds the
-# documentation into build/docs/html. All of them start from a fresh clone and Python
-# 3.11 or newer, and stay in .venv.
+# documentation into build/docs/html, `make site` JupyterLite beside it. All of them start
+# from a fresh clone and Python 3.11 or newer, and stay in .venv.
 # `make gpu-test` and `make gpu-bench` run on an NVIDIA GPU, from the bare source tree.
 # `make bench CASE=gmm` measures one case against other libraries, in an environment of
 # its own, .venv-bench; without a case, all of them.
@@ -22,7 +22,7 @@ EXTRAS.release := release,test
 # JupyterLab refuses root unless told.
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: bench docs gpu-bench gpu-sanitize gpu-test gpu-wheels lab release test \
+.PHONY: bench docs gpu-bench gpu-sanitize gpu-test gpu-wheels lab release site test \
 	test-long tutorials
 
 # Neither news nor the question whether to fetch them, which would cover the tutorial.
@@ -67,6 +67,11 @@ release: .venv/release.stamp
 docs: .venv/docs.stamp
 	@$(BIN)/python notebooks/guide/build.py
 
+# The documentation, and beside it JupyterLite, which runs the tutorials in a browser.
+site: .venv/site.stamp
+	@WORKBENCH_LITE=1 $(BIN)/python notebooks/guide/build.py
+	@$(BIN)/python notebooks/guide/lite.py
+
 # The package in .venv is a link to this checkout, and so is its page, which the
 # installation compiles. The link goes first, or the installer would follow it.
 .venv/%.stamp: $(SOURCES) | .venv/bin/pip
@@ -76,7 +81,7 @@ docs: .venv/docs.stamp
 		--editable '.[$(or $(EXTRAS.$*),$*)]'
 	@rm -rf $(PAGE)
 	@ln -s "$(CURDIR)/workbench/labextension" $(PAGE)
-	@touch $@ $(if $(filter docs test,$*),.venv/lab.stamp)
+	@touch $@ $(if $(filter docs site test,$*),.venv/lab.stamp)
 
 .venv/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -19,6 +19,9 @@ os.environ["PYTHONPATH"] = str(ROOT)  # in the kernels too
 os.environ["IPYTHONDIR"] = str(BUILD / "ipython")  # where `kernel.py` starts them
 os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"
 
+sys.path.insert(0, str(GUIDE))
+from lite import list_tutorials
+
 import workbench
 
 project = "Workbench"
@@ -73,6 +76,7 @@ html_title = "Workbench"
 html_static_path = [
     str(GUIDE / "_static"),
     str(Path(plotly.__file__).parent / "package_data" / "plotly.min.js"),
+    str(ROOT / "workbench" / "session" / "page.html"),
 ]
 html_css_files = ["workbench.css"]
 html_show_sourcelink = False
@@ -98,13 +102,25 @@ def skip_member(
     return True if home.split(".")[0] in ("numpy", "scipy") else None
 
 
+#: Pages with a button, and the notebook that it opens in the reader's browser.
+RUN_HERE = {root_doc: "01-first-gradient"}
+RUN_HERE |= {one.stem: one.stem for one in list_tutorials()}
+
+
 def draw_figures(
     app: Sphinx, page: str, template: str, context: dict[str, str], tree: object
 ) -> None:
-    """Load Plotly where there are figures, from the site itself."""
-    if "plotly-figure" in context.get("body", ""):
-        for script in ("plotly.min.js", "plots.js"):
-            app.add_js_file(script, loading_method="defer")
+    """Load Plotly where there are figures, from the site itself; live graphs too."""
+    body = context.get("body", "")
+    scripts = ["plotly.min.js", "plots.js"] if "plotly-figure" in body else []
+    scripts += ["pictures.js"] if "workbench-picture" in body else []
+    for script in scripts:
+        app.add_js_file(script, loading_method="defer")
+    if page in RUN_HERE and os.environ.get("WORKBENCH_LITE"):
+        place = "../" * page.count("/") + "lite/lab/index.html"
+        link = f'<a class="run-it-here" href="{place}?path={RUN_HERE[page]}.ipynb">'
+        button = f"{link}Run it here</a>"
+        context["body"] = body.replace("</h1>", f"</h1>\n<p>{button}</p>", 1)
 
 
 class LinkNames(SphinxPostTransform):

@@ -1,22 +1,38 @@
-"""Runs first in each kernel of the site: figures get a form for plain web pages."""
+"""Runs first in each kernel of the site: outputs get a form for plain web pages."""
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 from typing import Any
 
 from IPython.core.getipython import get_ipython
 
 PLOTLY = "application/vnd.plotly.v1+json"
+GRAPH = "application/vnd.workbench.graph+json"
+SVG = "image/svg+xml"
+
+
+def write_script(content: Any) -> str:
+    """Return an element that holds data and runs nothing."""
+    text = json.dumps(content).replace("<", "\\u003c")
+    return f'<script type="application/json">{text}</script>'
 
 
 def add_html(message: dict[str, Any]) -> dict[str, Any]:
-    """Put a Plotly figure into HTML, which `_static/plots.js` draws."""
+    """Put figures and graphs into HTML, for `_static/plots.js` and `pictures.js`."""
     data = message["content"].get("data", {})
     if PLOTLY in data:
-        figure = json.dumps(data.pop(PLOTLY)).replace("</", "<\\/")
-        script = f'<script type="application/json">{figure}</script>'
+        script = write_script(data.pop(PLOTLY))
         data["text/html"] = f'<div class="plotly-figure">{script}</div>'
+    if GRAPH in data and SVG in data:
+        image = base64.b64encode(data[SVG].encode()).decode()
+        words = html.escape(data.get("text/plain", "a graph").partition("\n")[0])
+        data["text/html"] = (
+            f'<div class="workbench-picture"><img alt="{words}"'
+            f' src="data:{SVG};base64,{image}">{write_script(data.pop(GRAPH))}</div>'
+        )
     return message
 
 

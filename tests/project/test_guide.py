@@ -212,7 +212,7 @@ def test_the_site_is_built_and_asks_no_other_machine(
     for tutorial in TUTORIALS:
         text = (site / f"{tutorial.stem}.html").read_text("utf-8")
         # A graph, or a figure of plotly.
-        assert ".svg" in text or "plotly-figure" in text, tutorial
+        assert "workbench-picture" in text or "plotly-figure" in text, tutorial
     for page in site.rglob("*.html"):
         assert not LOADED.search(page.read_text("utf-8")), page
     for style in site.rglob("*.css"):
