@@ -328,6 +328,48 @@ def test_density_of_noncentral_chi_square() -> None:
     np.testing.assert_allclose(by_nc[0], -stats.chi2.pdf(x[0], 5.5), rtol=1e-13)
 
 
+@pytest.mark.parametrize("m", [0.8, 3.0, 60.0])
+@pytest.mark.parametrize("n", [1.3, 25.0])
+@pytest.mark.parametrize("nc", [0.0, 0.4, 60.0, 300.0])
+def test_slopes_of_noncentral_f(m: float, n: float, nc: float) -> None:
+    """A mixture of beta distributions by Poisson's weights, summed by mpmath."""
+    for x in (0.05, 0.7, 6.0, 40.0):
+        with mpmath.mp.workdps(40):
+            a, b = mpmath.mp.mpf(m) / 2, mpmath.mp.mpf(n) / 2
+            share = a * x / (a * x + b)
+            c = (
+                mpmath.mp.exp(-mpmath.mp.mpf(nc) / 2)
+                * share**a
+                * (1 - share) ** b
+                / mpmath.mp.beta(a, b)
+            )
+            density = c / x * mpmath.mp.hyp1f1(a + b, a, nc * share / 2)
+            by_nc = -c / 2 / a * mpmath.mp.hyp1f1(a + b, a + 1, nc * share / 2)
+        np.testing.assert_allclose(
+            wb.grad(sp.ncfdtr, (2, 3))(m, n, nc, x),
+            (float(by_nc), float(density)),
+            rtol=1e-11,
+            atol=1e-300,
+        )
+    with pytest.raises(NotDifferentiableError, match="first argument"):
+        wb.grad(sp.ncfdtr)(m, n, nc, 0.7)
+
+
+def test_inverses_of_noncentral_families() -> None:
+    """By the forward functions, whose slopes are tested against mpmath."""
+    p, df, nc = 0.3, 2.5, 1.7
+    x = sp.chndtrix(p, df, nc)
+    by_x, by_nc = wb.grad(sp.chndtr, (0, 2))(x, df, nc)
+    made = wb.grad(sp.chndtrix, (0, 2))(p, df, nc)
+    np.testing.assert_allclose(made, (1 / by_x, -by_nc / by_x), rtol=1e-9)
+    made = wb.grad(sp.chndtrinc, (0, 2))(x, df, p)
+    np.testing.assert_allclose(made, (-by_x / by_nc, 1 / by_nc), rtol=1e-7)
+    x = sp.ncfdtri(3.0, 5.5, nc, p)
+    by_nc, by_x = wb.grad(sp.ncfdtr, (2, 3))(3.0, 5.5, nc, x)
+    made = wb.grad(sp.ncfdtri, (2, 3))(3.0, 5.5, nc, p)
+    np.testing.assert_allclose(made, (-by_nc / by_x, 1 / by_x), rtol=1e-9)
+
+
 def test_softmax_of_infinities_and_large_numbers() -> None:
     x = np.array([1e4, 1e4 + 1, -np.inf])
     np.testing.assert_allclose(ours.softmax(x), sp.softmax(x), rtol=1e-15)

@@ -267,3 +267,38 @@ def test_effects_of_a_rule_that_fails_on_later_values_are_none(
     model.run(W1=np.zeros((3, 2)))
     assert model.overrides[1].effects == ()
     assert [e.relative for e in model.overrides[0].effects][1] == pytest.approx(0.5)
+
+
+def test_a_drag_of_an_entry_is_one_step_of_undo() -> None:
+    w, x = np.array([0.5, -1.0]), np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5]])
+    session = wb.Session(wb.trace(lambda w: np.sum(np.tanh(x @ w)))(w), name="fit")
+    one = session.override("tanh", "2 * d")
+    for value in (0.1, 0.2, 0.3):
+        session.change_entry("w", 1, value, drag="first")
+    session.change_entry("w", 0, 4.0, drag="second")
+    at = np.array([4.0, 0.3])
+    np.testing.assert_array_equal(session.values["w"], at)
+    # Loss and both sweeps are those of the new values, with the override.
+    np.testing.assert_allclose(session.value, np.sum(np.tanh(x @ at)))
+    slope = x.T @ (1 - np.tanh(x @ at) ** 2)
+    np.testing.assert_allclose(session.grads["w"], 2 * slope)
+    assert session.history.done[1:] == ["w[1] = 0.3", "w[0] = 4"]
+    assert session.timeline.count == 0
+    session.undo(2)
+    np.testing.assert_array_equal(session.values["w"], w)
+    assert [each.id for each in session.overrides] == [one.id]
+    session.undo()
+    session.redo(3)
+    np.testing.assert_array_equal(session.values["w"], at)
+    np.testing.assert_allclose(session.grads["w"], 2 * slope)
+    np.testing.assert_array_equal(w, [0.5, -1.0])
+
+
+def test_an_entry_that_cannot_be_changed_says_why() -> None:
+    f = lambda w, k: np.sum(w * np.abs(k))  # noqa: E731
+    session = wb.Session(wb.trace(f)(np.ones(2), np.ones(2) + 1j))
+    with pytest.raises(UsageError, match="w has no entry 2: it has 2, numbered from 0"):
+        session.change_entry("w", 2, 1.0)
+    with pytest.raises(UsageError, match="k is no array of real numbers in the memory"):
+        session.change_entry("k", 0, 1.0)
+    assert session.history.done == []

@@ -24,6 +24,7 @@ from workbench.session.applied_override import AppliedOverride
 from workbench.session.profile import SessionProfile
 from workbench.session.wire import (
     Picture,
+    encode_entry,
     encode_moments,
     encode_picture,
     encode_preview,
@@ -41,6 +42,7 @@ from workbench.session.wire import (
 from workbench.session.wire.protocol import fields
 from workbench.session.wire.protocol.messages import (
     DetailBody,
+    EntryData,
     ExpressionData,
     InsideData,
     MomentData,
@@ -464,6 +466,48 @@ def attach_fix(
     if finding >= len(found):
         raise UsageError(f"there is no finding {finding} of run {at}")
     session.fix(found[finding])
+
+
+@command("stop-when")
+def stop_loops(
+    session: Session,
+    node: fields.Node,
+    not_finite: bool = True,
+    norm_above: float | None = None,
+    norm_below: float | None = None,
+    angle_above: float | None = None,
+) -> None:
+    """Stop a loop of runs when the gradient of a node meets a condition."""
+    session.stop_when(
+        node,
+        not_finite=not_finite,
+        norm_above=norm_above,
+        norm_below=norm_below,
+        angle_above=angle_above,
+    )
+
+
+@command("stop-no-more")
+def remove_stop(session: Session, id: int) -> None:
+    """Remove a condition at which a loop of runs stops."""
+    kept = [one for one in session.stops if one.id != id]
+    if len(kept) == len(session.stops):
+        raise UsageError(f"there is no stop condition {id}, or no longer")
+    session.stops[:] = kept
+
+
+@question("entry")
+def find_entry(session: Session, node: fields.Node, index: fields.Count) -> EntryData:
+    """Return an entry of an input, which the page may change."""
+    return encode_entry(session, node, index)
+
+
+@command("change-entry")
+def change_entry(
+    session: Session, node: fields.Node, index: fields.Count, value: float, drag: int
+) -> None:
+    """Set one entry of an input; the changes of one drag are one step of undo."""
+    session.change_entry(node, index, value, drag=("page", drag))
 
 
 # Long work of which the session keeps what it finds

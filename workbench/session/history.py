@@ -1,9 +1,11 @@
-"""`History`: the overrides of a session, now and before: undo and redo."""
+"""`History`: what was changed in a session, and how it was before: undo and redo."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from workbench.errors import OverrideError, UsageError
 from workbench.overrides.override import Override
@@ -20,6 +22,31 @@ class NumberedOverride(NamedTuple):
 
 
 Entries = tuple[NumberedOverride, ...]
+
+
+Inputs = Mapping[int, Any]
+
+
+class Change(NamedTuple):
+    """One change of a session.
+
+    Attributes
+    ----------
+    text
+        What it did, in words.
+    entries
+        The overrides on the other side of it: before, or, once undone, after.
+    before, after
+        The values of the inputs that it changed, by their ids.
+    drag
+        The movement that it is part of: changes of one movement are one.
+    """
+
+    text: str
+    entries: Entries
+    before: Inputs = MappingProxyType({})
+    after: Inputs = MappingProxyType({})
+    drag: object = None
 
 
 def find_entry(entries: Entries, number: int) -> NumberedOverride:
@@ -42,8 +69,9 @@ def find_entry(entries: Entries, number: int) -> NumberedOverride:
 class History:
     """The changes of a session's overrides, with the overrides before each.
 
-    Since overrides are values, to undo is to take an earlier tuple of them. The last
-    thousand changes are kept. A history never changes: a session replaces it.
+    A change of inputs by hand is one too. Since overrides are values, to undo is to
+    take an earlier tuple of them. The last thousand changes are kept. A history never
+    changes: a session replaces it.
 
     Examples
     --------
@@ -56,37 +84,43 @@ class History:
     <history: scale ×0.5 on every tanh | switch off scale ×0.5>
     """
 
-    _done: tuple[tuple[str, Entries], ...] = ()
-    _undone: tuple[tuple[str, Entries], ...] = ()
+    _done: tuple[Change, ...] = ()
+    _undone: tuple[Change, ...] = ()
 
     @property
     def done(self) -> list[str]:
         """The changes, oldest first."""
-        return [text for text, _ in self._done]
+        return [one.text for one in self._done]
 
     @property
     def undone(self) -> list[str]:
         """The undone changes, in the order of redo."""
-        return [text for text, _ in reversed(self._undone)]
+        return [one.text for one in reversed(self._undone)]
 
     @property
     def undo(self) -> str | None:
         """The last change, which undo takes back; None if there is none."""
-        return self._done[-1][0] if self._done else None
+        return self._done[-1].text if self._done else None
 
     @property
     def redo(self) -> str | None:
         """The last undone change, which redo repeats; None if there is none."""
-        return self._undone[-1][0] if self._undone else None
+        return self._undone[-1].text if self._undone else None
 
-    def add_change(self, text: str, before: Entries) -> History:
-        """Return the history after one more change, without the undone changes."""
-        return History((*self._done[1 - MOST_STEPS :], (text, before)))
+    def add_change(self, change: Change) -> History:
+        """Return the history after one more change, without the undone changes.
+
+        It takes the place of the last one where both are part of one drag.
+        """
+        done, last = self._done, self._done[-1] if self._done else None
+        if last is not None and change.drag is not None and change.drag == last.drag:
+            done, change = done[:-1], change._replace(before=last.before)
+        return History((*done[1 - MOST_STEPS :], change))
 
     def move_steps(
         self, is_undo: bool, now: Entries, steps: int = 1
-    ) -> tuple[History, Entries]:
-        """Return the history some steps back or forth, and the overrides there.
+    ) -> tuple[History, Entries, dict[int, Any]]:
+        """Return the history some steps back or forth, with overrides and inputs there.
 
         Raises
         ------
@@ -103,14 +137,16 @@ class History:
                 "is 1 change" if len(changes) == 1 else f"are {len(changes)} changes"
             )
             raise UsageError(f"{word}({steps}): there {count} to {word}.")
-        moved = []
-        for text, before in reversed(changes[-steps:]):
-            moved.append((text, now))
-            now = before
+        moved: list[Change] = []
+        inputs: dict[int, Any] = {}
+        for one in reversed(changes[-steps:]):
+            moved.append(one._replace(entries=now))
+            now = one.entries
+            inputs.update(one.before if is_undo else one.after)
         remaining = changes[:-steps]
         if is_undo:
-            return History(remaining, (*self._undone, *moved)), now
-        return History((*self._done, *moved), remaining), now
+            return History(remaining, (*self._undone, *moved)), now, inputs
+        return History((*self._done, *moved), remaining), now, inputs
 
     def __repr__(self) -> str:
         parts = [", ".join(self.done[-10:]) or "nothing done"]

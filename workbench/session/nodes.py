@@ -359,6 +359,38 @@ def check_one_array(
     )
 
 
+def read_real_entries(value: Any, label: str, index: int) -> Any:
+    """Return a copy of an input's array to change an entry of.
+
+    Raises
+    ------
+    UsageError
+        If it holds no real numbers, lies on a GPU, or has no such entry.
+    """
+    if is_on_device(value) or np.asarray(value).dtype.kind != "f":
+        raise UsageError(
+            f"{label} is no array of real numbers in the memory of the CPU: its entries"
+            " cannot be changed by hand. Run the session with another one."
+        )
+    array = np.array(value)
+    if not 0 <= index < array.size:
+        raise UsageError(
+            f"{label} has no entry {index}: it has {array.size:,}, numbered from 0."
+        )
+    return array
+
+
+def name_entry(label: str, shape: tuple[int, ...], index: int) -> str:
+    """Return an entry of an array as code.
+
+    >>> name_entry("W", (2, 3), 4), name_entry("b", (), 0)
+    ('W[1, 1]', 'b')
+    """
+    if not shape:
+        return label
+    return f"{label}[{', '.join(map(str, map(int, np.unravel_index(index, shape))))}]"
+
+
 def fit_input(value: Any, node: Tensor, label: str) -> Any:
     """Return a new value for an input, in the shape and dtype of the input.
 

@@ -58,7 +58,15 @@ from workbench.session.derivative import Derivative
 from workbench.session.derivative_program import simplify_gradients
 from workbench.session.history import History
 from workbench.session.inner_program import InnerProgram, open_inside
-from workbench.session.nodes import Arrays, Node, Nodes, copy_for_user, fit_input
+from workbench.session.nodes import (
+    Arrays,
+    Node,
+    Nodes,
+    copy_for_user,
+    fit_input,
+    name_entry,
+    read_real_entries,
+)
 from workbench.session.objective import Objective, check_name
 from workbench.session.profile import SessionProfile, measure_profile
 from workbench.session.programs import Programs
@@ -489,6 +497,53 @@ class Session:
             self._test_stops()
         return self.value
 
+    @with_lock
+    def change_entry(
+        self, node: Node, index: int, value: float, *, drag: object = None
+    ) -> None:
+        """Set one entry of an input by hand, and run the program: what if it were so?
+
+        It is no run of the timeline. `undo` takes it back, in one step for all changes
+        of one ``drag``.
+
+        Parameters
+        ----------
+        node
+            The input.
+        index
+            The place of the entry in the flat array.
+        value
+            Its new value.
+        drag
+            What tells one movement of a slider from the next.
+
+        Raises
+        ------
+        UsageError
+            If it is no input of real numbers, or has no such entry.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda w: np.sum(w**2))(np.ones(2)))
+        >>> session.change_entry("w", 1, 3.0)
+        >>> float(session.value), session.grads["w"], session.timeline.count
+        (10.0, array([2., 6.]), 0)
+        >>> session.undo()
+        >>> session.grads["w"]
+        array([2., 2.])
+        """
+        i = self.nodes.find_input(node)
+        old = self._state.find_leaf(i)
+        label = self.nodes.labels[i]
+        array = read_real_entries(old, label, index)
+        array.flat[index] = value
+        place = name_entry(label, array.shape, index)
+        text = f"{place} = {float(value):.4g}"
+        made = array if np.ndim(old) or hasattr(old, "dtype") else array.item()
+        leaf = fit_input(made, self._state.start.graph.nodes[i], label)
+        self._change(self._state.change_input(i, leaf, text, drag), "inputs")
+
     def _run_leaves(self, leaves: Mapping[int, Any]) -> None:
         """Run the program with other inputs, by their ids."""
         self._timeline.inputs.watch(leaves, self._state)
@@ -548,6 +603,7 @@ class Session:
             norm_below=norm_below, angle_above=angle_above,
         )  # fmt: skip
         self.stops.append(made)
+        _notify(self._listeners, "stops")
         return made
 
     def _test_stops(self) -> None:
@@ -832,7 +888,7 @@ class Session:
 
     @with_lock
     def undo(self, steps: int = 1) -> None:
-        """Undo the last change of the overrides, or the last few.
+        """Undo the last change of the overrides, or of an entry, or the last few.
 
         Raises
         ------
@@ -1033,9 +1089,10 @@ class Session:
         _notify(self._listeners, what)
 
     def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
-        """Call back after each change: values, overrides, checks or branches.
+        """Call back after each change, with its name.
 
-        With its name: ``"values"``, ``"overrides"``, ``"checks"``, ``"branches"``.
+        ``"values"`` after a run, ``"inputs"`` after an entry was changed by hand,
+        ``"overrides"``, ``"checks"``, ``"branches"``, ``"stops"``.
 
         And with ``"backend"``, from another thread, when compiled code is ready.
         Returns the function that ends the subscription.

@@ -41,7 +41,7 @@ from workbench.ops.define import shape_of
 from workbench.overrides.node_rule import is_same_rule
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
-from workbench.session.history import NOTHING_DONE, Entries, History
+from workbench.session.history import NOTHING_DONE, Change, Entries, History
 from workbench.session.objective import Objective
 from workbench.session.programs import Programs, Recorded
 from workbench.session.stages import Backward, Recorder, Values, to_array
@@ -508,7 +508,7 @@ class State:
         Each new one must also run alone: else a rule that another override replaces at
         all nodes would fail later, when the other is removed.
         """
-        history = self.history.add_change(text, self.entries)
+        history = self.history.add_change(Change(text, self.entries))
         state = State(
             self.objective, self.forward, entries, history, self.next_id, self.programs,
             before=self,
@@ -525,18 +525,27 @@ class State:
         return state
 
     def step(self, is_undo: bool, steps: int) -> State:
-        """Return the state some changes of the overrides earlier, or later.
+        """Return the state some changes earlier, or later.
 
         Raises
         ------
         UsageError
             If there are not as many.
         """
-        history, entries = self.history.move_steps(is_undo, self.entries, steps)
+        history, entries, inputs = self.history.move_steps(is_undo, self.entries, steps)
+        at = self.run(inputs) if inputs else self
         return State(
-            self.objective, self.forward, entries, history, self.next_id, self.programs,
-            before=self,
+            self.objective, at.forward, entries, history, self.next_id, at.programs,
+            before=at,
         )  # fmt: skip
+
+    def change_input(self, i: int, value: Any, text: str, drag: object) -> State:
+        """Return the state with another value of an input, which can be undone."""
+        old = self.find_leaf(i)
+        change = Change(text, self.entries, {i: old}, {i: value}, drag)
+        state = self.run({i: value})
+        state.history = self.history.add_change(change)
+        return state
 
     # The overrides
 

@@ -168,6 +168,20 @@ for _name in "gdtr gdtrc".split():
     row(_name, getattr(sp, _name), positive(2, 3), between(1, 3, 3), positive(3))
 row("gdtrix", sp.gdtrix, positive(3), between(1, 3, 3), between(0.2, 0.8, 3))
 row("gdtria", sp.gdtria, between(0.2, 0.8, 3), between(1, 3, 3), positive(3))
+row(
+    "chndtrix",
+    lambda p, nc: sp.chndtrix(p, 2.5, nc),
+    between(0.2, 0.8, 2, 3),
+    positive(3),
+)
+row("chndtrinc", lambda x: sp.chndtrinc(12 + x, 2.5, 0.2 + x / 40), positive(3))
+row("ncfdtr", lambda nc, x: sp.ncfdtr(3.0, 5.5, nc, x), positive(2, 3), positive(3))
+row(
+    "ncfdtri",
+    lambda nc, p: sp.ncfdtri(3.0, 5.5, nc, p),
+    positive(3),
+    between(0.2, 0.8, 2, 3),
+)
 row("chndtr", lambda x, nc: sp.chndtr(x, 2.5, nc), positive(2, 3), positive(3))
 row("nrdtrimn", sp.nrdtrimn, between(0.2, 0.8, 3), positive(3), apart(3))
 row("nrdtrisd", sp.nrdtrisd, apart(3), between(0.6, 0.9, 3), between(2, 3, 3))

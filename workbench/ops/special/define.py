@@ -259,8 +259,7 @@ for _names, _why in (
         _VALUES,
     ),
     (
-        "chndtridf chndtrinc chndtrix ncfdtr ncfdtri ncfdtridfd ncfdtridfn ncfdtrinc"
-        " nctdtr nctdtridf nctdtrinc nctdtrit",
+        "chndtridf ncfdtridfd ncfdtridfn ncfdtrinc nctdtr nctdtridf nctdtrinc nctdtrit",
         _NONCENTRAL,
     ),
     ("smirnov smirnovi", "its density has no closed form in SciPy"),

@@ -17,6 +17,7 @@ from workbench.session.wire.columns import (
     take_snapshot,
 )
 from workbench.session.wire.detail import (
+    encode_entry,
     encode_preview,
     gather_details,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "SCHEMA",
     "Picture",
     "Snapshot",
+    "encode_entry",
     "encode_moments",
     "encode_picture",
     "encode_preview",

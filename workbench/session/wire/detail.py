@@ -21,6 +21,7 @@ from workbench.errors import UsageError, WorkbenchError
 from workbench.ops.define import shape_of
 from workbench.session.comparison import Preview
 from workbench.session.inner_program import InnerProgram
+from workbench.session.nodes import name_entry, read_real_entries
 from workbench.session.profile import describe_backend, find_device, list_kernels
 from workbench.session.wire.columns import name_constant
 from workbench.session.wire.header import finite_number
@@ -28,6 +29,7 @@ from workbench.session.wire.inner_program import read_path
 from workbench.session.wire.protocol.messages import (
     DetailBody,
     DeviceKernelData,
+    EntryData,
     PassedData,
     PlaceData,
 )
@@ -131,6 +133,27 @@ def _describe_node(
         true_gradient=true_gradient,
         array=format_small_array(tensor._value),
         gradient_array=format_small_array(g),
+    )
+
+
+def encode_entry(session: Session, node: int, index: int) -> EntryData:
+    """Return an entry of an input, which a page may change.
+
+    Raises
+    ------
+    UsageError
+        If the node is no input of real numbers, or has no such entry.
+    """
+    label = session.nodes.labels[session.nodes.find_input(node)]
+    array = read_real_entries(session._state.find_leaf(node), label, index)
+    sizes = np.abs(array[np.isfinite(array)])
+    return EntryData(
+        node=node,
+        index=index,
+        place=clean_text(name_entry(label, array.shape, index), 200),
+        value=finite_number(array.flat[index]),
+        count=array.size,
+        largest=float(sizes.max(initial=0.0)),
     )
 
 

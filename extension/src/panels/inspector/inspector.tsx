@@ -11,8 +11,10 @@ import { OverrideList } from '../overrides/overrides';
 import { RuleForm } from '../overrides/rule';
 import { Part } from '../part';
 import { NormsOverRuns } from '../runs/norms';
+import { EntrySlider } from './entry';
 import { NodeDetail, NodeNumbers, NodeSummary } from './node';
 import { DerivativeMenu } from './pair';
+import { StopConditions } from './stops';
 
 export type Tab = 'node' | 'overrides' | 'checks';
 
@@ -30,9 +32,11 @@ export class Inspector extends Box {
     this._numbers = new NodeNumbers(host, this._detail);
     const parts = [
       this._summary,
+      new EntrySlider(host),
       new NormsOverRuns(host),
       new NodeVerdict(host),
       this._form,
+      new StopConditions(host),
       new DerivativeMenu(host),
       this._numbers
     ];

@@ -134,17 +134,26 @@ class RandomStreams:
         self.state_updates.append((made.shared, made.shared))
         return made
 
-    def _draw(
-        self, method: str, size: Any, *args: Any, dtype: npt.DTypeLike | None = None
+    def draw(
+        self,
+        method: str,
+        size: Any,
+        *args: Any,
+        dtype: npt.DTypeLike | None = None,
+        **named: Any,
     ) -> Array:
+        """Draw from the law of a method of NumPy's generators."""
         stream = self._stream()
         shape = None if size is None else as_lengths(size)
         smooth = method in ("uniform", "normal")
-        given = args if smooth else [_cut(x) for x in args]
-        made = getattr(stream, method)(*given, size=shape)
+        given, more = args, named
+        if not smooth:
+            given = tuple(map(_cut, args))
+            more = {key: _cut(x) for key, x in named.items()}
+        made = getattr(stream, method)(*given, **more, size=shape)
         made = lift(made if dtype is None else made.astype(dtype_name(dtype)))
         if not smooth:
-            made = _drawn_from(made, args)
+            made = _drawn_from(made, [*args, *named.values()])
         HOLDERS[made.serial] = stream.shared
         return made
 
@@ -159,7 +168,7 @@ class RandomStreams:
         **_: Any,
     ) -> Array:
         """Draw uniformly from an interval."""
-        return self._draw("uniform", size, low, high, dtype=dtype_name(dtype))
+        return self.draw("uniform", size, low, high, dtype=dtype_name(dtype))
 
     def normal(
         self,
@@ -172,7 +181,7 @@ class RandomStreams:
         **_: Any,
     ) -> Array:
         """Draw from a normal law of a mean and a standard deviation."""
-        return self._draw("normal", size, avg, std, dtype=dtype_name(dtype))
+        return self.draw("normal", size, avg, std, dtype=dtype_name(dtype))
 
     def binomial(
         self,
@@ -187,7 +196,7 @@ class RandomStreams:
     ) -> Array:
         """Return how often of ``n`` times something of probability ``p`` happens."""
         chance = p if prob is None else prob
-        return self._draw("binomial", size, n, chance, dtype=dtype)
+        return self.draw("binomial", size, n, chance, dtype=dtype)
 
     def poisson(
         self,
@@ -197,7 +206,7 @@ class RandomStreams:
         dtype: npt.DTypeLike | None = "int64",
     ) -> Array:
         """Draw from a Poisson law of mean ``lam``."""
-        return self._draw("poisson", size, lam, dtype=dtype)
+        return self.draw("poisson", size, lam, dtype=dtype)
 
     def random_integers(
         self,
@@ -208,7 +217,7 @@ class RandomStreams:
         dtype: npt.DTypeLike | None = "int64",
     ) -> Array:
         """Draw integers from ``low`` to ``high``, both included."""
-        return self._draw("integers", size, low, high + 1, dtype=dtype)
+        return self.draw("integers", size, low, high + 1, dtype=dtype)
 
     def multinomial(
         self,
@@ -223,7 +232,7 @@ class RandomStreams:
         """Return how often each of several outcomes happens in ``n`` draws."""
         if isinstance(size, tuple) and not size:
             size = None
-        return self._draw("multinomial", size, n, pvals, dtype=dtype)
+        return self.draw("multinomial", size, n, pvals, dtype=dtype)
 
     def choice(
         self,

@@ -141,6 +141,20 @@ class SweepsData(TypedDict):
     lesson: LessonData | None
 
 
+class EntryData(TypedDict):
+    """One entry of an input."""
+
+    node: fields.Node
+    index: fields.Count
+    #: "W[1, 1]"
+    place: fields.Text
+    #: None where it is not finite.
+    value: float | None
+    #: How many entries the input has, and the largest magnitude of them.
+    count: fields.Count
+    largest: float
+
+
 class NormsData(TypedDict):
     """The norms of a node over the runs; None where there is none."""
 
