@@ -42,6 +42,6 @@ export class AwayLine extends Box {
     return button;
   }
 
-  private readonly _name = element('b');
+  private readonly _name = element('span', { class: 'workbench-AwayName' });
   private _ways: IAway | null = null;
 }
