@@ -30,7 +30,7 @@ from workbench.core import (
     traces,
     types,
 )
-from workbench.core.deferred import DeferredOp
+from workbench.core.deferred import LengthParams, measure_lengths
 from workbench.core.infer import infer_spec
 from workbench.core.methods import ArrayMethods, Conversions, refuse_assignment
 from workbench.core.op import (
@@ -88,9 +88,12 @@ class Tensor(ArrayMethods, Conversions):
     op
         What made it; ``op.name`` is ``"identity"`` for an input.
     inputs
-        The Tensors and constants it was made from, in order.
+        The Tensors and constants it was made from, in order: the `operands` of the op,
+        then Tensors of which only the length is read.
     params
-        The op's settings (``axis``, ``keepdims``, ...).
+        The op's settings (``axis``, ``keepdims``, ...). A length that is known only
+        when the program runs is named by its place among the inputs; `settings` has
+        the length itself.
     name
         The user's name for it, or None.
     origin
@@ -214,6 +217,19 @@ class Tensor(ArrayMethods, Conversions):
             types.spec_of(value).dtype if found is None else np.dtype(found)
         )
         return made
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        """The inputs that the op takes, without those that only have a length."""
+        params = self.params
+        if type(params) is LengthParams:
+            return self.inputs[: params.count]
+        return self.inputs
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The op's settings, with a `Dim` or a number for each length of an input."""
+        return measure_lengths(self.inputs, self.params)[1]
 
     @property
     def scope(self) -> str | None:
@@ -467,6 +483,8 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         Where NumPy refuses the operands; with the op, shapes and user's line.
     """
     kind, is_lean = Tensor, False
+    if params and type(params) is LengthParams:
+        inputs, params = measure_lengths(inputs, params)
     x = inputs[0] if len(inputs) == 1 else None
     if type(x) is Tensor and x._value is not None:
         # One operand with a value: nearly all of reductions, shapes and slices.
@@ -559,8 +577,6 @@ def _apply_to_unknown(
     place: tuple[CodeType, int, source.Context | None],
 ) -> Any:
     """Apply an op where a Tensor has no value: of the result the spec is known."""
-    if type(op) is DeferredOp:  # its lengths may be other ones here, or known
-        return apply(*op.measure_lengths(inputs, params))
     if params and dims.has_dim(params):
         return deferred.defer_op(op, inputs, params, kind, *place)
     if not BATCHES.isdisjoint(map(type, inputs)):
