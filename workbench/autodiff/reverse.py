@@ -532,7 +532,9 @@ class Sweep:
             y = args[0] if type(node) is Version and rule is None else node._value
             if rule is not None:
                 args = read_args(node)  # it may read what the true one does not
-            args, params = measure_lengths(args, node.params)
+            params = node.params
+            if type(params) is LengthParams:
+                args, params = measure_lengths(args, params)
             passed = pull(mask, g, y, args, params, *inside)
         assert passed is not None
         fitted = _fit_passed(passed, mask, node, args)
@@ -664,9 +666,12 @@ def record_pull(
         found = hooks.pull_limit(node, mask, g)
         if found is not None:
             return found
+    inputs, params = node.inputs, node.params
+    if type(params) is LengthParams:
+        inputs, params = measure_lengths(inputs, params)
     try:
         made: Sequence[Any] = pull(
-            mask, given, outputs_of(node), node.operands, node.settings, *inside
+            mask, given, outputs_of(node), inputs, params, *inside
         )
         if given is not g:
             made = [None if c is None else _repeat(c, g.shape) for c in made]
