@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from workbench.custom.registry import register_gradient
     from workbench.jupyter import show
     from workbench.numpy.swap import trace_packages
+    from workbench.ops.conv import conv, conv_transpose, max_pool, mean_pool
     from workbench.overrides.graph_rule import graph_rule
     from workbench.overrides.named import named_rule
     from workbench.overrides.override import override
@@ -102,6 +103,8 @@ __all__ = [
     "compile",
     "cond",
     "constant",
+    "conv",
+    "conv_transpose",
     "custom_gradient",
     "custom_jvp",
     "custom_linear_solve",
@@ -124,6 +127,8 @@ __all__ = [
     "logsumexp",
     "matrices",
     "matrix",
+    "max_pool",
+    "mean_pool",
     "named_rule",
     "optimize",
     "override",
@@ -183,6 +188,8 @@ _LATER = {
     "checkpoint": "workbench.autodiff.checkpoint",
     "cond": "workbench.control_flow.cond",
     "constant": "workbench.symbolic",
+    "conv": "workbench.ops.conv",
+    "conv_transpose": "workbench.ops.conv",
     "custom_gradient": "workbench.custom.functions",
     "custom_jvp": "workbench.custom.functions",
     "custom_linear_solve": "workbench.autodiff.implicit",
@@ -203,6 +210,8 @@ _LATER = {
     "linearize": "workbench.autodiff.products",
     "matrices": "workbench.symbolic",
     "matrix": "workbench.symbolic",
+    "max_pool": "workbench.ops.conv",
+    "mean_pool": "workbench.ops.conv",
     "named_rule": "workbench.overrides.named",
     "override": "workbench.overrides.override",
     "pattern": "workbench.overrides.patterns",

@@ -7,10 +7,20 @@ from workbench.jupyter.plots import (
     check,
     hessian,
     jacobian,
+    landscape,
     singular,
     sparsity,
     spectrum,
     steps,
 )
 
-__all__ = ["check", "hessian", "jacobian", "singular", "sparsity", "spectrum", "steps"]
+__all__ = [
+    "check",
+    "hessian",
+    "jacobian",
+    "landscape",
+    "singular",
+    "sparsity",
+    "spectrum",
+    "steps",
+]

@@ -110,6 +110,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
         icon: ICON,
         hasDock: labShell !== null
       });
+      followBesides(tracker, besides);
       addBesideCommand(app, besides, () => tracker.current, palette);
       addSidebar(app, notebooks, besides, restorer);
       const { sessionsOf } = besides;
@@ -146,6 +147,19 @@ const ICON = new LabIcon({
     </g>
   </svg>`
 });
+
+/** Let a picture give way to a line in its cell while it stands beside the notebook. */
+function followBesides(tracker: PanelTracker, besides: Besides): void {
+  const follow = (): void => {
+    for (const panel of tracker.panels) {
+      if (panel.openBeside !== null) {
+        panel.setAway(besides.findAway(panel));
+      }
+    }
+  };
+  besides.changed.connect(follow);
+  tracker.changed.connect(follow);
+}
 
 /** The list of sessions, among the sidebars of the page. */
 function addSidebar(

@@ -66,7 +66,7 @@ def is_above(x: Any) -> Any:
 
 
 def fill(p: Any, s: Any) -> Any:
-    """An array that is written to, through a view too; of symbols the same in one."""
+    """Return an array that is written to, through a view too."""
     try:
         out = np.zeros_like(p)
         out[1:] = 0.6 * p[:-1]
@@ -75,9 +75,14 @@ def fill(p: Any, s: Any) -> Any:
         out *= np.cos(s)
         return out
     except TraceError:  # an expression is not written to
-        moved = np.concatenate([np.zeros_like(p[:1]), 0.6 * p[:-1]])
-        last = np.concatenate([np.zeros_like(p[:-1]), 0 * p[:1] + np.sin(s)])
-        return (moved + last) * np.cos(s)
+        return join_parts(p, s)
+
+
+def join_parts(p: Any, s: Any) -> Any:
+    """Return the array of `fill`, made without a write."""
+    moved = np.concatenate([np.zeros_like(p[:1]), 0.6 * p[:-1]])
+    last = np.concatenate([np.zeros_like(p[:-1]), 0 * p[:1] + np.sin(s)])
+    return (moved + last) * np.cos(s)
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,9 @@ class Program:
 
     def function(self, text: str, above: Callable[[Any], Any] = is_above) -> Any:
         """Return the function of one of its texts."""
-        space: dict[str, Any] = {"np": np, "wb": wb, "is_above": above, "fill": fill}
+        space: dict[str, Any] = {"np": np, "wb": wb, "is_above": above}
+        # Where there are values a write is more nodes, and a scope's rule acts on each.
+        space["fill"] = join_parts if self.rules in OF_SCOPES else fill
         exec(text, space)
         return space["f"]
 
@@ -529,6 +536,8 @@ RULES: dict[str, Callable[[], list[Any]]] = {
         wb.override("sin", half_of_sine),
     ],
 }
+#: Those that act on each node of a scope.
+OF_SCOPES = ("a scope", "several")
 STEPS: list[int | slice] = [0, 1, -1, slice(1, None), slice(0, 2)]
 
 

@@ -51,6 +51,25 @@ def test_numpy_has_a_row_for_each_node() -> None:
     assert "in 5 steps; at most 3.2 MB at once" in text
 
 
+def test_a_printed_profile_fits_a_narrow_page() -> None:
+    """JupyterLab breaks longer lines, also inside words."""
+
+    def f(some_long_name: Any, another_long_name: Any) -> Any:
+        h = np.tanh(some_long_name @ another_long_name) + np.sum(some_long_name) * 1.2
+        g = np.exp(-h * h) * np.sin(np.cos(h) + np.maximum(h, 0.2) / np.sqrt(h * h + 1))
+        return np.sum(g)
+
+    compiled = wb.compile(wb.grad(f))
+    compiled(np.ones((8, 4)), np.ones((4, 3)))
+    assert compiled.wait()
+    profile = compiled.profile(np.ones((8, 4)), np.ones((4, 3)))
+    lines = str(profile).split("\n")
+    assert max(map(len, lines)) <= 72
+    assert all(row.step in str(profile) for row in profile)
+    words = {word for row in profile for word in row.ops.split()}
+    assert words <= {word for line in lines for word in line.split()}
+
+
 def test_a_view_moves_nothing_and_what_repeats_is_read_once() -> None:
     m = wb.matrix("m", shape=(3, 4))
     f = wb.function([m], np.broadcast_to(m.T[:, :1], (4, 100)) * 2.0, without="all")

@@ -671,3 +671,73 @@ def test_where_takes_names_and_plain_truths() -> None:
     assert slope.tolist() == [0, 4, 6]
     assert anp.where(True, [1, 2], [3]) == [1, 2]
     assert anp.where(y > 4.5)[0].tolist() == [1, 2]
+
+
+# Names that autograd has dropped
+
+
+def test_a_check_of_second_order_differentiates_by_the_cotangent() -> None:
+    @primitive
+    def bare(x: Any) -> Any:
+        return x**3
+
+    defvjp(bare, lambda ans, x: lambda g: 3 * x**2 * getval(g))
+    check_grads(bare, modes=["rev"], order=1)(0.5)
+    with pytest.raises(AssertionError, match="bare"):
+        check_grads(bare, modes=["rev"], order=2)(0.5)
+    check_grads(lambda x: anp.sin(x) * x, order=3)(0.5)
+    check_grads(lambda x, y: {"a": x * anp.exp(y)}, (0, 1))(np.array([1.0, 2.0]), 0.3)
+
+
+def test_methods_that_gave_rules_before_autograd_1_2() -> None:
+    @primitive
+    def product(x: Any, y: Any, n: Any) -> Any:
+        return x * y**n
+
+    f: Any = product
+    f.defgrad(lambda ans, x, y, n: lambda g: g * y**n)
+    f.defvjp(lambda g, ans, vs, gvs, x, y, n: g * ans * n / y, argnum=1)
+    f.defgrad_is_zero(argnums=(2,))
+    found = grad(product, (0, 1, 2))(3.0, 2.0, 4.0)
+    np.testing.assert_allclose(found, (16.0, 96.0, 0.0), rtol=1e-15)
+
+    @primitive
+    def ratio(x: Any, y: Any) -> Any:
+        return x / y
+
+    def pull(argnum: int, g: Any, ans: Any, vs: Any, gvs: Any, x: Any, y: Any) -> Any:
+        assert vs.shape == gvs.shape == (2,)
+        return -g * ans / y if argnum else g / y
+
+    f = ratio
+    f.defvjps(pull, argnums=[0, 1])
+    x, y = np.array([1.0, 2.0]), np.array([4.0, 8.0])
+    found = grad(lambda x, y: anp.sum(ratio(x, y)), (0, 1))(x, y)
+    np.testing.assert_allclose(found, (1 / y, -x / y**2), rtol=1e-15)
+    f.defgrads(lambda i, ans, x, y: lambda g: g * i, argnums=[0, 1])
+    assert grad(ratio, (0, 1))(1.0, 2.0) == (0.0, 1.0)
+
+
+@pytest.mark.usefixtures("installed")
+def test_modules_held_more_names_before_autograd_1_2() -> None:
+    program = """
+        from autograd.core import primitive
+        from autograd.numpy.numpy_vjps import defvjp
+        from autograd.numpy.numpy_wrapper import wrap_namespace
+        from autograd.util import *
+    """
+    got: dict[str, Any] = {}
+    exec(textwrap.dedent(program), got)
+    assert (got["primitive"], got["defvjp"]) == (primitive, defvjp)
+    vector, back = got["flatten"]({"a": np.ones(2), "b": 3.0})
+    assert back(2 * vector)["b"] == 6.0
+    at = {"a": np.array([3.0])}
+    run, _, vector = got["flatten_func"](lambda p: {"a": p["a"] ** 2}, at)
+    assert run(vector) == [9.0]
+    np.testing.assert_allclose(got["nd"](np.sin, 0.3)[0], np.cos(0.3), rtol=1e-7)
+    got["check_grads"](lambda x, y: anp.sin(x) * y, 0.3, 2.0)
+    with pytest.warns(UserWarning, match="check_grads"):
+        got["quick_grad_check"](anp.sin, 0.3)
+    space: dict[str, Any] = {}
+    got["wrap_namespace"](vars(scipy.special), space)
+    assert grad(space["expit"])(0.0) == 0.25

@@ -9,7 +9,7 @@ import pytest
 
 import workbench.compat.theano.tensor as T
 from workbench.compat import theano
-from workbench.compat.theano.install import DtypeName
+from workbench.compat.theano.variables import DtypeName
 from workbench.errors import TraceError
 
 

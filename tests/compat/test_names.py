@@ -14,7 +14,7 @@ import workbench.compat.theano as theano
 import workbench.compat.theano.tensor as T
 from workbench.errors import TraceError, UsageError
 
-PLACES = importlib.import_module("workbench.compat.theano.install")
+PLACES = importlib.import_module("workbench.compat.theano.namespace")
 NAMES = {
     "theano": """
     Apply as_op as_tensor_variable change_flags clone compile config configparser

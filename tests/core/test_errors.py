@@ -419,7 +419,8 @@ def test_arguments_that_do_not_fit(f: Any, kind: Any, found: str) -> None:
 
 def test_a_list_of_tensors_where_numpy_looks_for_numbers() -> None:
     with pytest.raises(GradientLostError, match=r"np\.mean\(np\.stack") as error:
-        gradient(lambda x: np.mean(list(x)))
+        # Nothing in the code says that it reads `np.mean`.
+        gradient(lambda x: getattr(np, "mean")(list(x)))  # noqa: B009
     lines(error)
 
 

@@ -768,3 +768,26 @@ def test_places_are_stored_in_an_array_of_integers_without_values(dtype: str) ->
     np.testing.assert_array_equal(wb.vmap(wb.jacobian(program))(xs), slopes)
     found = wb.jacobian(program, sparse=True)
     np.testing.assert_array_equal([found(x).toarray() for x in xs], slopes)
+
+
+@pytest.mark.parametrize("other", [np.array([1, 2]), np.array([0.5, -2.0])])
+def test_a_function_of_numpys_reads_an_array_that_was_made_near(other: Any) -> None:
+    """NumPy asks the class of the array without Tensors first, unless told."""
+
+    def write(x: Any) -> Any:
+        made = np.concatenate([other, other[:1]])
+        filled = np.zeros_like(x)
+        filled[0], filled[1:] = x[0], x[1:] * x[1:]
+        return np.outer(made, filled) + np.outer(filled, made)
+
+    def loop(x: Any) -> Any:
+        return wb.scan(lambda row, h: write(x) @ row + h, [rows], [x], last=True)
+
+    def at(x: Any) -> Any:
+        made, filled = np.concatenate([other, other[:1]]), np.append(x[:1], x[1:] ** 2)
+        return x + (np.outer(made, filled) + np.outer(filled, made)) @ rows.sum(0)
+
+    rows, x = np.array([[0.3, 0.1, -0.2], [0.2, 0.5, 0.4]]), np.array([0.7, 0.4, 1.1])
+    truth = [np.sum(at(x + 1e-30j * e)).imag / 1e-30 for e in np.eye(3)]
+    slopes = wb.grad(lambda x: np.sum(loop(x)))(x)
+    np.testing.assert_allclose(slopes, truth, rtol=1e-12)

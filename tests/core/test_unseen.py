@@ -58,11 +58,36 @@ def test_arrays_of_tensors(name: str, f: Callable[[Any], Any]) -> None:
 
 
 def test_means_of_lists_as_functions_and_methods() -> None:
-    for f in (lambda x: np.mean([*x]), lambda x: np.array([*x]).mean()):
+    for f in (
+        lambda x: np.mean([*x]),
+        lambda x: np.array([*x]).mean(),
+        lambda x: np.mean(list(x)),
+        lambda x: np.mean(tuple(map(np.positive, x))),
+        lambda x: np.mean(_list_entries(x)),
+        lambda x: _find_mean(_list_entries(x)),
+        lambda x: _find_mean((x[0], x[1], x[2])),
+        lambda x: _find_mean_of(*x),
+        lambda x: np.array(list(x)).mean(),
+    ):
         np.testing.assert_allclose(wb.grad(f)(X), np.full(3, 1 / 3), rtol=1e-15)
-    for f in (lambda x: np.mean(list(x)), lambda x: np.array(list(x)).mean()):
-        with pytest.raises(GradientLostError, match=r"np\.mean of a list or array"):
-            wb.grad(f)(X)
+
+
+def _list_entries(x: Any) -> Any:
+    return [v * 1.0 for v in x]
+
+
+def _find_mean(parts: Any) -> Any:
+    return np.mean(parts)
+
+
+def _find_mean_of(*parts: Any) -> Any:
+    return np.mean(parts)
+
+
+def test_a_list_of_arguments_is_told_what_to_write() -> None:
+    """Its entries are arguments of their own: nothing says that they are one array."""
+    with pytest.raises(GradientLostError, match=r"pass np\.array\(parts\)"):
+        wb.grad(_find_mean)([1.0, 2.0, 3.0])
 
 
 READERS = {

@@ -15,6 +15,7 @@ import workbench as wb
 from tests.jupyter.page import Page, kind_of, model
 from workbench.checks.doctor.finding import Findings
 from workbench.checks.report import Report
+from workbench.errors import LoopStoppedError
 from workbench.jupyter import answers, jobs
 from workbench.session import Session
 from workbench.session.wire import read_saved, save_snapshot, take_snapshot
@@ -570,3 +571,36 @@ def test_a_plot_tells_the_overrides_and_shows_the_truth(
     assert (told[True]["verdict"], told[False]["verdict"]) == ("changed", None)
     assert told[True]["zero"] == f"stopped by {label}"
     assert told[False]["zero"] == ""
+
+
+def test_H1_a_page_puts_a_stop_on_a_gradient_and_takes_it_off() -> None:
+    session = Session(wb.trace(lambda w: np.sum(w**4))(np.ones(2)), name="fit")
+    page = opened(session)
+    page.send("stop-when", request=2, node=0, not_finite=False, norm_above=20.0)
+    page.acknowledge()
+    (stop,) = page.header["stops"]
+    assert stop["nodes"] == [0]
+    assert stop["text"] == "the gradient of w has a norm above 20"
+    w = np.ones(2)
+
+    def train() -> None:
+        nonlocal w
+        for _ in range(9):
+            session.run(w=w)
+            w = w + 0.1 * session.grads["w"]
+
+    with pytest.raises(LoopStoppedError, match="stopped at run 3: the gradient of w"):
+        train()
+    page.acknowledge()
+    page.send("stop-no-more", request=3, id=stop["id"])
+    page.acknowledge()
+    page.wait(1)
+    assert page.header["stops"] == session.stops == []
+    session.run(w=w)
+    page.take()
+    page.send("stop-no-more", request=4, id=stop["id"])
+    failures = [one for one in page.take() if one["type"] == "failure"]
+    assert f"no stop condition {stop['id']}" in failures[-1]["message"]
+    page.send("stop-when", request=5, node=0, norm_above=-1.0)
+    failures = [one for one in page.take() if one["type"] == "failure"]
+    assert "a finite number from 0 on, not -1.0" in failures[-1]["message"]

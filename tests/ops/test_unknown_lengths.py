@@ -74,6 +74,11 @@ NOT: dict[str, str] = {
         for s in FLOATS
         if s.name.startswith(("make_interp", "RBFInterpolator"))
     },
+    **{
+        s.name: "how long a filter is decides how many windows there are"
+        for s in FLOATS
+        if s.name.startswith(("conv ", "conv_transpose"))
+    },
     "zoom": "the new length is a rounded product",
     "squareform": "a whole number of points must fit to the number of distances",
     "nearest neighbours": "points must have as many coordinates as the tree",

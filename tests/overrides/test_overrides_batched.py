@@ -60,6 +60,19 @@ def test_a_scope_means_each_op_once_on_a_batch_too(axes: Any) -> None:
             np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
+def test_a_roll_of_a_view_is_one_op_with_values_and_without() -> None:
+    def f(x: Any) -> Any:
+        with wb.scope("layer"):
+            rolled = np.roll(x[::-1], 1)
+        return np.sum(rolled * [1.0, 2.0, 3.0, 4.0])
+
+    xs = np.arange(8.0).reshape(2, 4)
+    slopes = wb.grad(f, overrides=[HALF])
+    expected = 0.5 * 0.5 * np.roll([1.0, 2.0, 3.0, 4.0], -1)[::-1]
+    np.testing.assert_allclose(slopes(xs[0]), expected)
+    np.testing.assert_allclose(wb.vmap(slopes)(xs), [expected, expected])
+
+
 def test_a_predicate_sees_the_ops_that_were_written() -> None:
     seen: list[str] = []
 

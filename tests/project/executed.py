@@ -29,6 +29,8 @@ PLOTLY = "application/vnd.plotly.v1+json"
 NUMBER = re.compile(
     r"(?<![\w.])[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(\s?(?:ns|µs|us|ms|s|min)\b)?"
 )
+#: The lines of a step of a profile: they stand in the order of times.
+ROW = re.compile(r"^ *[\d.]+%.*(?:\n {7}.*)*\n?", re.MULTILINE)
 #: How far a check is, which only a slow machine sees.
 PROGRESS = re.compile(r"\r?checked \d+ of \d+(, \d+ s left)?")
 #: What a check draws at random, how much in its time, and what it finds of rounding.
@@ -196,9 +198,7 @@ def outline(outputs: Any) -> Iterator[str]:
         text = PROGRESS.sub("", text)
         if name != "stderr" and text.strip():
             yield name
-            # The lines of a profile, each with its share, stand in the order of times.
-            lines = text.split("\n")
-            yield from (line for line in lines if not re.match(r" *[\d.]+%", line))
+            yield from ROW.sub("", text).split("\n")
 
 
 def alike(kept: str | None, fresh: str | None) -> bool:

@@ -103,6 +103,20 @@ def test_incomplete_beta_by_its_shapes(a: float, b: float) -> None:
                   lambda b, f=by_b[1], x=at: f(b, x), b, 1e-10, 1e-9)  # fmt: skip
 
 
+@pytest.mark.parametrize("a", [1e-20, 1e-13, 1e-8])
+@pytest.mark.parametrize("b", [1e-13, 1.0])
+def test_incomplete_beta_by_tiny_shapes(a: float, b: float) -> None:
+    """A shape must not be lost beside a number of the size of 1."""
+    x = 0.3
+    slope, _ = differentiate(lambda a: lower_beta(a, mp.mpf(b), mp.mpf(x)), a)
+    for y in (
+        wb.grad(sp.betainc)(a, b, x),
+        -wb.grad(sp.betaincc)(a, b, x),
+        wb.jvp(lambda a: sp.betainc(a, b, x), (a,), (1.0,))[1],
+    ):
+        assert abs(float(y) / slope - 1) < 1e-11
+
+
 @pytest.mark.parametrize("df", [0.2, 1.0, 6.0, 150.0])
 def test_student_by_degrees_of_freedom(df: float) -> None:
     for t in (-40.0, -6.0, -1.3, -0.01, 0.4, 2.5):

@@ -261,6 +261,11 @@ def test_spectra(detrend: Any, rng: np.random.Generator) -> None:
     check_call("periodogram", x, detrend=detrend, axis=0)
     check_call("stft", x, 2.0, axis=0, nperseg=10, noverlap=3, detrend=detrend)
     check_call("stft", x[:, 0], nperseg=9, boundary=None, scaling="psd", padded=False)
+    z = x[:36].reshape(6, 3, 6) + 1j * x[4:].reshape(6, 3, 6)
+    check_call("istft", z[:, 0], 2.0)
+    check_call("istft", z, nperseg=11, noverlap=7, time_axis=0, freq_axis=2)
+    check_call("istft", z[0], nperseg=3, boundary=False, scaling="psd", window="boxcar")
+    check_call("istft", z[0], input_onesided=False, noverlap=2, nperseg=5, nfft=6)
 
 
 @pytest.mark.parametrize(

@@ -330,3 +330,31 @@ def test_objects_of_scipy_take_tensors(rng: np.random.Generator) -> None:
         ).as_quat(),
     ):
         wb.check_grads(f, (v,), order=1)
+
+
+def test_rotations_between_vectors(rng: np.random.Generator) -> None:
+    a, b = rng.normal(size=(2, 5, 3))
+    for to, come, given in (
+        (a, b, {}),
+        (-b, b, {}),  # which only a mirror would do
+        (a[:2], b[:2], {"weights": np.array([0.5, 2.0])}),
+    ):
+        their_turn, *theirs = their_transform.Rotation.align_vectors(to, come, **given)
+        turn, *ours = Rotation.align_vectors(to, come, **given)
+        close(turn.as_matrix(), their_turn.as_matrix())
+        close(ours, theirs)
+
+    def angle(v: Any) -> Any:
+        turned = their_transform.Rotation.from_rotvec(v).apply(np.eye(3))
+        turn, distance = their_transform.Rotation.align_vectors(turned, np.eye(3))
+        return turn.as_rotvec() + distance
+
+    v = np.array([0.3, -0.5, 0.2])  # by SciPy's own names, and at distance 0
+    close(wb.jacobian(angle)(v), np.eye(3))
+    for call, words in (
+        (lambda x: Rotation.align_vectors(x, x[:, :2]), r"shape \(n, 3\)"),
+        (lambda x: Rotation.align_vectors(x[:1], x[:1]), "at least two"),
+        (lambda x: Rotation.align_vectors(x, x, [1, 1, np.inf]), "A large one"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            wb.grad(lambda x, call=call: call(x)[1])(np.eye(3))

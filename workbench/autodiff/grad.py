@@ -103,9 +103,11 @@ class RecordedCall:
         self.f, self.args, self.kwargs = f, args, kwargs
         #: Whether the function returns a pair, whose second is only kept; and that.
         self.has_aux, self.aux = has_aux, None
-        self.places: list[int | str] = [0]
-        self.single = True
-        if argnums is not None or argnames is not None or not args:
+        self.places: list[int | str]
+        place = 0 if argnums is None else argnums
+        if type(place) is int and argnames is None and 0 <= place < len(args):
+            self.single, self.places = True, [place]
+        else:
             self.single, self.places = chosen_arguments(
                 f, argnums, argnames, args, kwargs, name
             )

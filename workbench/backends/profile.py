@@ -8,6 +8,7 @@ a measurement pay nothing.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -32,6 +33,7 @@ from workbench.backends.compiled.steps import (
 from workbench.backends.compiled.systems import SystemStep
 from workbench.backends.cupy.actions import Action
 from workbench.backends.cupy.program import Program as DeviceProgram
+from workbench.core.blame import shorten
 from workbench.core.formatting import format_bytes, format_seconds
 from workbench.core.pickling import NodeText
 from workbench.core.schedule import compute_node
@@ -42,6 +44,8 @@ from workbench.errors import CompilerError
 
 #: As many of the dearest steps are printed, of each as many ops and lines.
 MOST_ROWS, MOST_OPS, MOST_SITES = 30, 6, 4
+#: Characters of a line: what a narrow notebook shows without breaking words.
+WIDTH = 72
 #: A program is measured in so many calls, fewer if they take so many seconds.
 MOST_CALLS, ENOUGH = 20, 0.2
 LEAST_CALLS = 3
@@ -105,18 +109,34 @@ class ProfileRow(NamedTuple):
     def __str__(self) -> str:
         alone = self.ops == self.step.split(" ")[0]
         what = self.step if alone else f"{self.step}: {self.ops}"
-        sites = self.sites
-        where = str(sites[0]) if sites else ""
-        if len(sites) > 1:
-            where = ", ".join(site.place for site in sites[:MOST_SITES])
+        rate = format_bytes(self.traffic / self.time) if self.time else "?"
+        numbers = (
+            f"{self.share:>6.1%} {format_seconds(self.time):>9}"
+            f" {format_bytes(self.traffic):>9} {rate + '/s':>12}  "
+        )
+        return "\n".join([*_fold(what, numbers), *self._list_places()])
+
+    def _list_places(self) -> list[str]:
+        """Return the lines that tell where its nodes were made."""
+        sites, start = self.sites, " " * 7
+        if len(sites) < 2:
+            return [f"{start}{shorten(str(one), WIDTH - 7)}" for one in sites]
+        where = ", ".join(site.place for site in sites[:MOST_SITES])
         if len(sites) > MOST_SITES:
             where += f" and {len(sites) - MOST_SITES} more"
-        rate = format_bytes(self.traffic / self.time) if self.time else "?"
-        return (
-            f"{self.share:>6.1%} {format_seconds(self.time):>9}"
-            f" {format_bytes(self.traffic):>9} {rate + '/s':>12}"
-            f"  {what:<28}  {where}"
-        ).rstrip()
+        return _fold(where, start)
+
+
+def _fold(text: str, start: str) -> list[str]:
+    """Return a text as lines that begin below each other and break at spaces."""
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 class Cost(NamedTuple):

@@ -1,8 +1,8 @@
 """Programs that exist, unchanged: names of other libraries that lead to this one.
 
-`autograd/`, `theano/` and `tensorflow/` hold those of these libraries, `namespace.py`
-how they stand in for them. Nothing here computes: every name is a line or three over
-NumPy and the library.
+`autograd/`, `theano/`, `pytensor/` and `tensorflow/` hold those of these libraries,
+`namespace.py` how they stand in for them. Nothing here computes: every name is a line
+or three over NumPy and the library.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 #: The libraries, each loaded when it is first used.
-LIBRARIES = ("autograd", "tensorflow", "theano")
+LIBRARIES = ("autograd", "pytensor", "tensorflow", "theano")
 
 
 def __getattr__(name: str) -> Any:

@@ -105,10 +105,10 @@ class ForeignNamespace(MetaPathFinder):
 
     def uninstall(self) -> None:
         """Undo `install`; names that programs have imported already stay."""
+        if self.end is not None:  # also after a use by the package's own name
+            self.end()
         if sys.modules.get(self.name) is not sys.modules[self.package]:
             return
-        if self.end is not None:
-            self.end()
         sys.meta_path.remove(self)
         for name in [self.name, *(f"{self.name}.{place}" for place in self.modules)]:
             sys.modules.pop(name, None)

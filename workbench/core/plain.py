@@ -707,8 +707,12 @@ def _explain_bytes(x: Any) -> TraceError:
     )
 
 
-class Turned(Plain):
-    """An array that holds Tensors, and acts as its Tensor."""
+class Turned(Unvalued, Whole):
+    """An array that holds Tensors, and acts as its Tensor.
+
+    It is a kind of each class it can meet: of two operands NumPy asks the subclass
+    first, and an array's own answer would read the raw memory of the other.
+    """
 
     __slots__ = ()
 

@@ -230,6 +230,10 @@ class Schemas:
                 elif "choose" in field:
                     by, true, false = field["choose"]
                     checked[name] = true if checked[by] else false
+                elif "anyOf" in field:
+                    # Notebooks that a browser's Python saves lack what is None.
+                    if name in schema["required"]:
+                        checked[name] = None
                 elif name in schema["required"]:
                     raise DataError("is missing")
                 if "sizes" in field:

@@ -323,11 +323,11 @@ class GradientError(WrongGradient):
         return type(self), (*six, self.rel_tol, str(self))
 
 
-#: The modes that Theano knew by name: they chose how it compiled.
+#: The modes that Theano and PyTensor know by name: they choose how these compile.
 MODES = (
     "Mode", "FAST_RUN", "FAST_RUN_NOGC", "FAST_COMPILE", "STABILIZE", "JIT",
     "DebugMode", "DEBUG_MODE", "ProfileMode", "PROFILE_MODE", "NanGuardMode",
-    "MonitorMode",
+    "MonitorMode", "CVM", "C", "C_VM", "VM", "NUMBA", "JAX", "PYTORCH", "MLX",
 )  # fmt: skip
 
 
@@ -335,7 +335,7 @@ def check_mode(mode: object, name: str) -> None:
     """Refuse the name of a mode that there never was; modes have no effect here."""
     if isinstance(mode, str) and mode not in MODES:
         raise UsageError(
-            f"{name}: mode={mode!r} is not a mode of Theano's. Those are"
+            f"{name}: mode={mode!r} is not a mode of Theano's or PyTensor's. Those are"
             f" {', '.join(MODES)}; none has an effect here, so leave it out."
         )
 

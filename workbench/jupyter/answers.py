@@ -466,6 +466,34 @@ def attach_fix(
     session.fix(found[finding])
 
 
+@command("stop-when")
+def stop_loops(
+    session: Session,
+    node: fields.Node,
+    not_finite: bool = True,
+    norm_above: float | None = None,
+    norm_below: float | None = None,
+    angle_above: float | None = None,
+) -> None:
+    """Stop a loop of runs when the gradient of a node meets a condition."""
+    session.stop_when(
+        node,
+        not_finite=not_finite,
+        norm_above=norm_above,
+        norm_below=norm_below,
+        angle_above=angle_above,
+    )
+
+
+@command("stop-no-more")
+def remove_stop(session: Session, id: int) -> None:
+    """Remove a condition at which a loop of runs stops."""
+    kept = [one for one in session.stops if one.id != id]
+    if len(kept) == len(session.stops):
+        raise UsageError(f"there is no stop condition {id}, or no longer")
+    session.stops[:] = kept
+
+
 # Long work of which the session keeps what it finds
 
 

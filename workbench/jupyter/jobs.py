@@ -3,6 +3,9 @@
 Each runs in a thread of its own on the session as it was, says how far it is, and can
 be stopped. What it finds belongs to the session as it was: if that has changed
 meanwhile, it is stale from the first.
+
+The Python of a browser has no threads: there the event loop does this work between two
+cells, and what has begun is done to its end.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -24,13 +29,21 @@ PATIENCE = 1.0
 #: So many plots, and rewrites of the derivative, are computed at once.
 MOST_PLOTS = 8
 
+#: Whether this Python runs in a browser: without threads, processes and compilers.
+IN_BROWSER = sys.platform == "emscripten"
+
 Clock = Callable[[], float]
 Post = Callable[[dict[str, Any]], object]
 Later = Callable[[float, Callable[[], None]], object]
 
+#: The seconds that this thread has had of the processor.
+thread_clock: Clock = getattr(time, "thread_time", time.process_time)
 
-def call_after(seconds: float, callback: Callable[[], None]) -> threading.Timer:
-    """Call back from another thread, for a cell may keep this one busy."""
+
+def call_after(seconds: float, callback: Callable[[], None]) -> object:
+    """Call back, from another thread if there are any: a cell may keep this busy."""
+    if IN_BROWSER:
+        return asyncio.get_running_loop().call_later(seconds, callback)
     timer = threading.Timer(seconds, callback)
     timer.daemon = True
     timer.start()
@@ -223,8 +236,28 @@ class Work:
                 _interrupt(self._thread.ident)
 
 
-def start(work: Callable[[], None]) -> Work:
+class LoopWork:
+    """A call that the event loop makes as soon as it can; nothing stops it midway."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self.running = True
+        asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        finally:
+            self.running = False
+
+    def stop(self) -> None:
+        """Do nothing: a job that has not begun sees by itself that it was stopped."""
+
+
+def start(work: Callable[[], None]) -> Work | LoopWork:
     """Run a call in a thread of its own, which a KeyboardInterrupt stops."""
+    if IN_BROWSER:
+        return LoopWork(work)
 
     def run() -> None:
         ident = threading.get_ident()

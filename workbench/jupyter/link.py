@@ -20,7 +20,16 @@ from typing import Any
 from workbench.core.schema import clean_text
 from workbench.errors import UsageError, WorkbenchError
 from workbench.jupyter.answers import Message, note_shown, read_event
-from workbench.jupyter.jobs import Clock, Job, Jobs, Later, call_after, start, stop
+from workbench.jupyter.jobs import (
+    Clock,
+    Job,
+    Jobs,
+    Later,
+    call_after,
+    start,
+    stop,
+    thread_clock,
+)
 from workbench.jupyter.sending import PAUSE, Outbox, Pacer, Send
 from workbench.session import Session
 from workbench.session.inner_program import measure_loops
@@ -127,11 +136,11 @@ class Link:
                 self._pacer.plan(left, self._resume)
             elif self._sent is not None:
                 self._measure_loops(session, in_loop)
-                start = time.thread_time()
+                start = thread_clock()
                 # In a large program the gradients go first, the effects after them.
                 least = 1 if self._sent.unmeasured else 0
                 self._send_state(take_snapshot(session, EFFECTS, least, loops=0.0))
-                self._pacer.charge(time.thread_time() - start)
+                self._pacer.charge(thread_clock() - start)
 
     def _measure_loops(self, session: Session, in_loop: bool) -> None:
         """Measure gradients along loops; in a loop of Python for a part of its time."""

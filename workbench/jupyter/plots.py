@@ -44,7 +44,7 @@ Progress = Callable[[int, int], object] | None
 
 #: The plots of the same nodes as a Jacobian, or a Hessian.
 JACOBIAN = ("jacobian", "singular", "sparsity")
-HESSIAN = ("hessian", "spectrum", "sparsity")
+HESSIAN = ("hessian", "spectrum", "landscape", "sparsity")
 
 #: The most derivatives that are kept, so that a zoom need not record them again.
 MOST_KEPT = 4
@@ -171,13 +171,34 @@ def spectrum_plot(
     progress: Progress = None,
     *,
     overrides: bool = True,
+    count: int | None = None,
 ) -> Plot:
     """See `plots.spectrum`."""
     from workbench.jupyter.spectrum import eigenvalue_plot
 
     found = _get_hessian(session, wrt, overrides)
-    made = eigenvalue_plot(found, f"Eigenvalues of the {_title(found)}", progress)
+    title = f"Eigenvalues of the {_title(found)}"
+    made = eigenvalue_plot(found, title, progress, count)
     return replace(_tell_overrides(made, found), views=HESSIAN)
+
+
+def landscape_plot(
+    session: Session,
+    wrt: Wrt = None,
+    progress: Progress = None,
+    *,
+    directions: Any = None,
+    reach: float | None = None,
+    points: int = 31,
+) -> Plot:
+    """See `plots.landscape`."""
+    from workbench.jupyter.contours import contour_plot
+    from workbench.session.landscape import compute_landscape
+
+    by = _find_ids(session, wrt)
+    found = compute_landscape(session, by, directions, reach, points, progress)
+    made = contour_plot(found, session.nodes.labels[session.output])
+    return replace(made, views=HESSIAN)
 
 
 def singular_plot(
@@ -308,6 +329,7 @@ PLOTS = {
         PlotKind("hessian", hessian_plot, "Hessian", "Hessian", HESSIAN),
         PlotKind("singular", singular_plot, "Jacobian", "singular values", JACOBIAN),
         PlotKind("spectrum", spectrum_plot, "Hessian", "eigenvalues", HESSIAN),
+        PlotKind("landscape", landscape_plot, "Hessian", "landscape", HESSIAN),
         PlotKind("sparsity", sparsity_plot, "Sparsity", "sparsity", ()),
         PlotKind("check", check_plot, "Gradient check", "errors", ("check",)),
         PlotKind("steps", steps_plot, "Step sizes", "step sizes", ("steps",)),
@@ -428,7 +450,7 @@ def hessian(
     )
 
 
-def spectrum(session: Session, wrt: Wrt = None) -> Figure:
+def spectrum(session: Session, wrt: Wrt = None, *, count: int | None = None) -> Figure:
     """Return the eigenvalues of the output's Hessian: magnitudes, coloured by sign.
 
     The note counts positive, negative and zero ones (up to rounding: the largest times
@@ -442,12 +464,17 @@ def spectrum(session: Session, wrt: Wrt = None) -> Figure:
         The program; its overrides are applied.
     wrt
         One or several nodes; by default the session's ``wrt``.
+    count
+        How many eigenvalues of largest magnitude to find, by Lanczos' method, which
+        multiplies the Hessian with vectors and never makes it (Golub and Van Loan,
+        Matrix Computations, chapter 10). By default all; of a Hessian so large that
+        this would take minutes, 20.
 
     Raises
     ------
     UsageError
-        If the Hessian is complex, has an entry that is not finite, or is so large
-        that this would take minutes.
+        If the Hessian is complex or has an entry that is not finite, or ``count`` is
+        no positive integer.
 
     Examples
     --------
@@ -456,7 +483,65 @@ def spectrum(session: Session, wrt: Wrt = None) -> Figure:
     >>> [trace.name for trace in spectrum(session).data]
     ['positive', 'negative']
     """
-    return _draw("spectrum", session, wrt=wrt)
+    if count is not None and not (type(count) is int and count > 0):
+        raise UsageError(
+            f"wb.plots.spectrum(count={count!r}): give the number of eigenvalues, a"
+            " positive integer, or None for all."
+        )
+    return _draw("spectrum", session, wrt=wrt, count=count)
+
+
+def landscape(
+    session: Session,
+    wrt: Wrt = None,
+    *,
+    directions: Any = None,
+    reach: float | None = None,
+    points: int = 31,
+) -> Figure:
+    """Return the output over a plane through the inputs of now, with the path there.
+
+    The plane of a training is that of the two directions along which its kept runs
+    moved most, their principal components (Li et al., *Visualizing the loss landscape
+    of neural nets*, 2018); without runs, of the two eigenvectors of the Hessian with
+    the largest eigenvalues. Overrides change gradients, no values: the landscape is
+    the same with and without them.
+
+    Parameters
+    ----------
+    session
+        The program.
+    wrt
+        The inputs that move; by default the session's ``wrt``.
+    directions
+        ``"path"``, ``"curvature"``, ``"random"`` (drawn from seed 0), or two
+        directions: each an array or a list of arrays in the shapes of ``wrt``, or a
+        dict of arrays by name. They are made orthogonal and of length 1.
+    reach
+        The distance that is shown to each side of now, in the units of the inputs; by
+        default what holds the path.
+    points
+        The points along a side: the program runs ``points**2`` times.
+
+    Raises
+    ------
+    UsageError
+        If the session has no values, a node of ``wrt`` is computed, complex, or has
+        with the others one entry, or the directions span no plane.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.array([1.0, 2.0])))
+    >>> figure = landscape(session, directions=([1.0, 0.0], [0.0, 1.0]), points=5)
+    >>> figure.data[0].z.shape, float(figure.data[0].customdata[2, 2])
+    ((5, 5), 5.0)
+    """
+    check_session(session, "landscape")
+    made = landscape_plot(
+        session, wrt, directions=directions, reach=reach, points=points
+    )
+    return made.figure
 
 
 def singular(session: Session, of: Node | None = None, wrt: Wrt = None) -> Figure:

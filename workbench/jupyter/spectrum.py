@@ -21,15 +21,32 @@ WARM, COLD, NONE = "rgb(216, 92, 0)", "rgb(33, 118, 212)", "#9aa3ad"
 ROUNDING = 1e-6
 
 
+#: How many eigenvalues are found of a matrix that is too large for all.
+LARGEST = 20
+
+
 def eigenvalue_plot(
-    hessian: SecondDerivative, title: str, progress: Progress | None = None
+    hessian: SecondDerivative,
+    title: str,
+    progress: Progress | None = None,
+    count: int | None = None,
 ) -> Plot:
-    """Return the eigenvalues from the largest down, their magnitudes on a log scale."""
-    values, asymmetry = hessian.eigenvalues(progress)
-    values = values[::-1]
+    """Return the eigenvalues from the largest down, their magnitudes on a log scale.
+
+    Only ``count`` of largest magnitude, if it is given; `LARGEST` of a matrix of which
+    all would take too long.
+    """
+    asymmetry = 0.0
+    if count is None and hessian.is_decomposable:
+        values, asymmetry = hessian.eigenvalues(progress)
+        values = values[::-1]
+    else:
+        values, _ = hessian.largest_eigenvalues(count or LARGEST, progress)
+        values = np.sort(values)[::-1]
     sizes = np.abs(values)
     largest = float(np.max(sizes, initial=0.0))
-    tolerance = largest * len(values) * float(np.finfo(hessian.dtype).eps)
+    tolerance = largest * hessian.rows * float(np.finfo(hessian.dtype).eps)
+    is_part = len(values) < hessian.rows
     zero = sizes <= tolerance
     groups = [
         ("positive", (values > 0) & ~zero, WARM, "circle"),
@@ -42,7 +59,14 @@ def eigenvalue_plot(
             f"{int(np.count_nonzero(chosen)):,} {name}" for name, chosen, _, _ in groups
         ),
     ]
-    if largest:
+    if is_part:
+        said[1] = f"the {len(values):,} eigenvalues of largest magnitude: {said[1]}"
+    if largest and is_part:
+        said.append(
+            f"from {format_number(values[-1], 4)} to {format_number(values[0], 4)},"
+            " by Lanczos' method"
+        )
+    elif largest:
         said.append(
             f"from {format_number(values[-1], 4)} to {format_number(values[0], 4)};"
             " condition number"
@@ -56,6 +80,8 @@ def eigenvalue_plot(
             " entry, as overrides make it: the eigenvalues are those of its symmetric"
             " part"
         )
+    elif is_part and not hessian.is_symmetric:
+        said.append("those of its symmetric part: overrides are in force")
     shown = _clip_zeros(sizes, tolerance)
     traces = [
         go.Scatter(

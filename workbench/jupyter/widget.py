@@ -6,6 +6,7 @@ It is drawn by the extension of JupyterLab and Notebook. Other hosts draw the wi
 
 from __future__ import annotations
 
+import json
 import weakref
 from typing import Any
 
@@ -34,7 +35,7 @@ class LinkedWidget(DOMWidget):  # type: ignore[misc]
 
     def __init__(self, session: Session, **settings: Any) -> None:
         super().__init__(**settings)
-        self._link = Link(session, self.send, is_running=CELLS.is_running)
+        self._link = Link(session, self._post, is_running=CELLS.is_running)
         CELLS.follow(self._link)
         jobs.listen()
         weakref.finalize(session, _close_reference, weakref.ref(self)).atexit = False
@@ -48,6 +49,13 @@ class LinkedWidget(DOMWidget):  # type: ignore[misc]
         # is private: without it, messages wait for the running cells.
         if hasattr(self.comm, "_reply_subshell_for"):
             self.comm._reply_subshell_for = _keep_subshell
+
+    def _post(self, message: dict[str, Any], buffers: list[Any]) -> None:
+        """Send a message to the page."""
+        if jobs.IN_BROWSER:
+            # As JavaScript's values, it would lose each field that is None.
+            message = {"json": json.dumps(message)}
+        self.send(message, buffers)
 
     def _handle_custom_msg(self, content: Any, buffers: Any) -> None:
         self._link.receive(content)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from dis import get_instructions
+from inspect import CO_VARARGS
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -49,9 +50,9 @@ class Facts(NamedTuple):
     code
         The code itself, so that its id stays its own.
     stores
-        Whether it may store into arrays, or hand lists to what reads arrays alone.
-    lists
-        Whether it makes lists.
+        Whether it may store into arrays.
+    lists, reads
+        Whether it makes lists or tuples; calls functions that make numbers of theirs.
     names
         The global names that it reads.
     attributes
@@ -63,6 +64,7 @@ class Facts(NamedTuple):
     code: CodeType
     stores: bool
     lists: bool
+    reads: bool
     names: tuple[str, ...]
     attributes: frozenset[str]
     asks: frozenset[str]
@@ -74,6 +76,12 @@ WRITING = {
     "ndarray", "partition", "r_", "sort",
     *(function.__name__ for function in WRITERS),
 }  # fmt: skip
+#: Functions that make lists and tuples, and steps of code that do.
+LISTING = {"list", "sorted", "tuple", "zip"}
+LISTING_STEPS = {"BUILD_LIST", "BUILD_TUPLE", "LIST_APPEND"}
+#: Steps whose operand is an index.
+INDEXING = {"BINARY_SUBSCR", "BINARY_OP", "DELETE_SUBSCR", "STORE_SUBSCR"}
+READING = frozenset(READERS)
 #: Attributes of an array that may be set.
 PARTS = {"flat", "imag", "real"}
 _FACTS: dict[int, Facts] = {}
@@ -86,8 +94,9 @@ def read_code(code: CodeType) -> Facts:
         return found
     names: dict[str, None] = {}
     attributes: set[str] = set()
-    stores = lists = False
-    for step in get_instructions(code):
+    stores, lists = False, bool(code.co_flags & CO_VARARGS)
+    steps = list(get_instructions(code))
+    for step, after in zip(steps, [*steps[1:], steps[-1]], strict=True):
         name = step.opname
         if name in ("LOAD_GLOBAL", "LOAD_NAME"):
             names[step.argval] = None
@@ -95,13 +104,17 @@ def read_code(code: CodeType) -> Facts:
             attributes.add(step.argval)
         elif name in ("STORE_SUBSCR", "STORE_SLICE"):
             stores = True
-        elif name in ("BUILD_LIST", "LIST_APPEND"):
-            lists = True
+        elif name in LISTING_STEPS:
+            # A tuple that is an index, or what an inner function closes over, is none.
+            is_index = after.opname in INDEXING or type(after.argval) is CodeType
+            lists = lists or name != "BUILD_TUPLE" or not is_index
         elif name == "STORE_ATTR":
             stores = stores or step.argval in PARTS
         elif name == "BINARY_OP":
             stores = stores or step.argrepr.endswith("=")
-    stores = stores or not WRITING.isdisjoint(attributes.union(names))
+    read = attributes.union(names)
+    stores = stores or not WRITING.isdisjoint(read)
+    lists, reads = lists or not LISTING.isdisjoint(read), not READING.isdisjoint(read)
     asks = {"isinstance"} & set(names)
     if "type" in names and ("ndarray" in names or "ndarray" in attributes):
         asks.add("type")
@@ -109,6 +122,7 @@ def read_code(code: CodeType) -> Facts:
         if isinstance(const, CodeType):
             inner = read_code(const)
             stores, lists = stores or inner.stores, lists or inner.lists
+            reads = reads or inner.reads
             asks |= inner.asks
             names.update(dict.fromkeys(inner.names))
             attributes |= inner.attributes
@@ -116,10 +130,10 @@ def read_code(code: CodeType) -> Facts:
             stores = True
     if len(_FACTS) > 8192:
         _FACTS.clear()
-    stores = stores or (lists and not attributes.union(names).isdisjoint(READERS))
     made = Facts(
-        code, stores, lists, tuple(names), frozenset(attributes), frozenset(asks)
-    )
+        code, stores, lists, reads, tuple(names), frozenset(attributes),
+        frozenset(asks),
+    )  # fmt: skip
     _FACTS[id(code)] = made
     return made
 
@@ -304,7 +318,7 @@ class Reach:
         self._of_spaces: dict[int, ref[FunctionType]] = {}
         #: Functions that have NumPy, or a thing of SciPy's, as a default.
         self._of_defaults: dict[int, ref[FunctionType]] = {}
-        self.stores = self.uses_scipy = False
+        self.stores = self.uses_scipy = self._lists = self._reads = False
         self.asking: dict[int, frozenset[str]] = {}
         #: What was looked at, by the id of what holds it.
         self._looks: dict[int, _Look] = {}
@@ -320,7 +334,8 @@ class Reach:
         while self._values:
             self._follow(self._values.pop())
         self.known = [look.freeze(root) for look in self._looks.values()]
-        self.swaps = self.stores or self.uses_scipy
+        # A list that one function makes may be what another one hands to NumPy.
+        self.swaps = self.stores or self.uses_scipy or (self._lists and self._reads)
         #: The names that are swapped for it, by the ids of globals (`swap.py`).
         self.names: dict[int, list[tuple[str, Any, Any]]] = {}
         self._held.clear()
@@ -391,6 +406,8 @@ class Reach:
             return
         facts = read_code(code)
         self.stores = self.stores or facts.stores
+        self._lists = self._lists or facts.lists
+        self._reads = self._reads or facts.reads
         self._of_spaces[id(space)] = ref(function)
         if Defaults(function).find_names():
             self._of_defaults[id(function)] = ref(function)

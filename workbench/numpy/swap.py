@@ -4,7 +4,8 @@
 function, the modules whose code it reaches (`reach.py`) have other things under the
 names that they give to NumPy and SciPy (`namespaces.py`). It is so in this thread, for
 code of these modules, and until the function returns or raises: everybody else finds
-NumPy's own. Nothing is swapped unless the code stores into arrays, or calls SciPy.
+NumPy's own. Nothing is swapped unless the code stores into arrays, calls SciPy, or
+makes lists and calls what makes numbers of their entries (`np.mean`).
 """
 
 from __future__ import annotations

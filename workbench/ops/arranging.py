@@ -133,8 +133,9 @@ ROLL = linear(
 @implements(np.roll)
 def roll(a: Array, shift: int | Sequence[int], axis: Axis = None) -> Array:
     """Shift the entries along axes, round the end, as `numpy.roll` does."""
-    if axis is None:
-        return np.reshape(np.roll(np.ravel(a), shift, 0), shape_of(a))
+    if axis is None and len(shape_of(a)) != 1:
+        return np.reshape(np.roll(np.reshape(a, -1), shift, 0), shape_of(a))
+    axis = 0 if axis is None else axis
     shifts, axes = np.broadcast_arrays(as_integers(shift), as_integers(axis))
     params = {
         "shift": tuple(shifts.tolist()),

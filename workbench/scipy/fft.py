@@ -18,20 +18,23 @@ array([0., 2., 4.])
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.tensor import admit
+from workbench.core.tensor import admit, value_of
 from workbench.core.types import Array, ArrayLike
+from workbench.errors import UsageError
 from workbench.ops import fft as transforms
-from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.define import dtype_of, list_positions, shape_of
 from workbench.ops.fft import SWAPPED, resize_axes
 from workbench.ops.filters import trigonometric
 from workbench.ops.lengths import defer_functions
 from workbench.ops.shaping import normal_axes, normal_axis
+from workbench.ops.special.define import F
 
 __all__ = [
     "dct",
@@ -43,7 +46,10 @@ __all__ = [
     "fftfreq",
     "fftn",
     "fftshift",
+    "fht",
     "hfft",
+    "hfft2",
+    "hfftn",
     "idct",
     "idctn",
     "idst",
@@ -52,7 +58,10 @@ __all__ = [
     "ifft2",
     "ifftn",
     "ifftshift",
+    "ifht",
     "ihfft",
+    "ihfft2",
+    "ihfftn",
     "irfft",
     "irfft2",
     "irfftn",
@@ -124,6 +133,32 @@ def _name_function(compute: Callable[..., Any], name: str) -> Callable[..., Any]
     return compute
 
 
+def _make_hermitian_nd(name: str) -> Callable[..., Any]:
+    """Make a transform of a signal that is Hermitian in time, or its inverse."""
+    axes = (-2, -1) if name.endswith("2") else None
+    inner = _make_transform_nd(
+        ("rfft" if name.startswith("i") else "irfft") + name[-1], axes
+    )
+    is_inverse = name.startswith("i")
+
+    def compute(
+        x: ArrayLike,
+        s: int | Sequence[int] | None = None,
+        axes: int | Sequence[int] | None = axes,
+        norm: str | None = None,
+        overwrite_x: bool = False,
+        workers: int | None = None,
+        *,
+        plan: None = None,
+    ) -> Array:
+        swapped = SWAPPED[transforms.norm_name(norm)]
+        given = x if is_inverse else np.conjugate(_widen(x))
+        made = inner(given, s, axes, swapped)
+        return np.conjugate(made) if is_inverse else made
+
+    return _name_function(compute, name)
+
+
 fft, ifft = _make_transform("fft"), _make_transform("ifft")
 rfft, irfft = _make_transform("rfft"), _make_transform("irfft")
 hfft, ihfft = _make_transform("hfft"), _make_transform("ihfft")
@@ -137,6 +172,76 @@ rfft2, irfft2 = (
     _make_transform_nd("rfft2", (-2, -1)),
     _make_transform_nd("irfft2", (-2, -1)),
 )
+
+hfftn, ihfftn = _make_hermitian_nd("hfftn"), _make_hermitian_nd("ihfftn")
+hfft2, ihfft2 = _make_hermitian_nd("hfft2"), _make_hermitian_nd("ihfft2")
+
+
+# Hankel transforms
+
+LOG_2 = math.log(2)
+
+
+def _find_hankel_factors(
+    name: str, x: Any, dln: Any, mu: Any, offset: Any, bias: Any
+) -> Any:
+    """Return the factors of the frequencies: A. J. S. Hamilton (2000), eq. B17."""
+    count = shape_of(x)[-1]
+    high, low = (mu + 1 + bias) / 2, (mu + 1 - bias) / 2
+    k: Any = list_positions(count // 2 + 1, like=x)
+    y = k * (math.pi / (count * dln))
+    above, below = F.loggamma(high + 1j * y), F.loggamma(low + 1j * y)
+    size = np.exp(np.real(above) - np.real(below) + LOG_2 * bias)
+    angle = np.imag(above) + np.imag(below) + 2 * y * (LOG_2 - offset)
+    known = value_of(size[0])
+    if known is not None and not 0 < known < math.inf:
+        raise UsageError(
+            f"{name}{blame.user_line()}: the transform of order {mu} with bias {bias}"
+            " is singular. Choose another bias."
+        )
+    is_last = np.equal(2 * k, count)  # which is real
+    return size * np.cos(angle) + 1j * np.where(is_last, 0, size * np.sin(angle))
+
+
+def _transform_hankel(
+    name: str, a: ArrayLike, dln: Any, mu: Any, offset: Any, bias: Any
+) -> Any:
+    sign = -1 if name == "ifht" else 1
+    x: Any = admit(a)
+    x = x if hasattr(x, "shape") else np.asarray(x)
+    x = x.astype(float) if dtype_of(x).kind != "f" else x
+    count = shape_of(x)[-1]
+    factors = _find_hankel_factors(name, x, dln, mu, offset, bias)
+    inner: Any = (list_positions(count, like=x) - (count - 1) / 2) * dln
+    outer: Any = inner + offset
+    if sign < 0:
+        inner, outer = outer, inner
+    spectrum: Any = rfft(x * np.exp(-sign * bias * inner))
+    spectrum = spectrum * factors if sign > 0 else spectrum / np.conjugate(factors)
+    return np.flip(irfft(spectrum, count), -1) * np.exp(-sign * bias * outer)
+
+
+def fht(
+    a: ArrayLike, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0
+) -> Array:
+    """Return the Hankel transform, as `scipy.fft.fht` does.
+
+    ``a`` has points at equal steps ``dln`` of the logarithm along its last axis. It is
+    differentiable by ``a``, and by the order ``mu``, ``offset``, ``bias`` and ``dln``.
+
+    Raises
+    ------
+    UsageError
+        If the transform is singular: where SciPy warns.
+    """
+    return _transform_hankel("fht", a, dln, mu, offset, bias)
+
+
+def ifht(
+    A: ArrayLike, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0
+) -> Array:
+    """Return the inverse of `fht`, as `scipy.fft.ifht` does."""
+    return _transform_hankel("ifht", A, dln, mu, offset, bias)
 
 
 # Cosine and sine transforms

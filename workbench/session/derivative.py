@@ -20,6 +20,7 @@ from workbench.autodiff.sparse.propagation import (
     find_jacobian_pattern,
 )
 from workbench.checks.doctor.zeros import explain_zeros
+from workbench.checks.progress import CheckStopped, Progress
 from workbench.checks.statistics import to_host
 from workbench.core import blame, hooks, types, walk
 from workbench.core.blame import format_count
@@ -33,6 +34,11 @@ from workbench.session.matrix import Matrix
 from workbench.session.nodes import Node, check_one_array, is_node, to_list
 from workbench.session.stages import Values
 from workbench.session.state import State
+
+Array = np.ndarray[Any, Any]
+
+#: The most rows of a matrix that is made for its largest eigenvalues: quicker there.
+SMALL_MATRIX = 32
 
 
 class Endpoints:
@@ -375,6 +381,79 @@ class SecondDerivative(Matrix):
         asymmetry = float(np.max(np.abs(found - found.T), initial=0.0))
         values = np.linalg.eigvalsh(found / 2 + found.T / 2)
         return values, asymmetry / largest if largest else 0.0
+
+    @np.errstate(all="ignore")  # the program itself has warned already
+    def largest_eigenvalues(
+        self, count: int, progress: Progress | None = None
+    ) -> tuple[Array, Array]:
+        """Return the eigenvalues of largest magnitude and their vectors.
+
+        By Lanczos' method (`scipy.sparse.linalg.eigsh`), which multiplies the symmetric
+        part with vectors: the matrix itself is never made.
+
+        Parameters
+        ----------
+        count
+            How many; of a matrix of fewer rows all of them.
+        progress
+            Called before each product with their number and a guess of all; if it
+            returns true, the search stops.
+
+        Returns
+        -------
+        The values by falling magnitude, of shape ``(count,)``, and the vectors of
+        length 1, of shape ``(count, rows)``, in float64.
+
+        Raises
+        ------
+        UsageError
+            If the matrix is complex, or a product is not finite.
+        CheckStopped
+            If ``progress`` stops it.
+        """
+        if self.dtype.kind == "c":
+            raise UsageError(
+                f"{self.title} is complex: it is symmetric, not Hermitian, and its"
+                " eigenvalues do not describe curvature. Differentiate by the real and"
+                " the imaginary part, or look at it as a heat map."
+            )
+        from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+        done = 0
+
+        def multiply(vector: Array) -> Array:
+            nonlocal done
+            if progress is not None and progress(done, max(4 * count, done + 1)):
+                raise CheckStopped
+            done += 1
+            vector = vector.reshape(-1).astype(self.dtype)
+            sides = self.column_parts, self.row_parts
+            found = to_host(self._multiply(vector, self._linear.push, *sides))
+            if not self.is_symmetric:
+                back = to_host(self._multiply(vector, self._linear.pull, *sides))
+                found = (found + back) / 2
+            if not np.all(np.isfinite(found)):
+                raise UsageError(
+                    f"{self.title} has entries that are not finite: it has no"
+                    " eigenvalues. Call session.diagnose() to find where they come"
+                    " from."
+                )
+            return found.astype(np.float64)
+
+        size = self.rows
+        if size <= count + 1 or size <= SMALL_MATRIX:
+            rows = np.array([multiply(e) for e in np.eye(size)]).reshape(size, size)
+            values, columns = np.linalg.eigh((rows + rows.T) / 2)
+        else:
+            start = np.random.default_rng(0).standard_normal(size)
+            # SciPy's stubs know no operator without a matrix.
+            operator: Any = LinearOperator((size, size), multiply, dtype=np.float64)
+            try:
+                values, columns = eigsh(operator, count, which="LM", v0=start)
+            except ArpackNoConvergence as error:
+                values, columns = error.eigenvalues, error.eigenvectors
+        order = np.argsort(-np.abs(values), kind="stable")[:count]
+        return values[order], columns.T[order]
 
 
 def make_derivative(

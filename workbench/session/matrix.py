@@ -273,6 +273,12 @@ class Matrix:
 
     # Results for the whole matrix
 
+    @property
+    def is_decomposable(self) -> bool:
+        """Whether a decomposition of all entries takes a minute at most."""
+        small, large = sorted((self.rows, self.columns))
+        return float(small) ** 2 * large <= MOST_WORK
+
     def compute_decomposable(self, progress: Progress | None = None) -> Array:
         """Return all entries in main memory, for a decomposition.
 
@@ -281,8 +287,7 @@ class Matrix:
         UsageError
             If they are too many, or one is not finite.
         """
-        small, large = sorted((self.rows, self.columns))
-        if float(small) ** 2 * large > MOST_WORK:
+        if not self.is_decomposable:
             raise UsageError(
                 f"{self.title} is a {self.rows:,} × {self.columns:,} matrix: its"
                 " decomposition would take minutes, and nothing could stop it. Choose"

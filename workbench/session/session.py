@@ -548,6 +548,7 @@ class Session:
             norm_below=norm_below, angle_above=angle_above,
         )  # fmt: skip
         self.stops.append(made)
+        _notify(self._listeners, "stops")
         return made
 
     def _test_stops(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from workbench.errors import UsageError
 from workbench.session.nodes import Node, Nodes, is_node
 from workbench.session.state import State
 
+_NUMBERS = count(1)
+
 
 class StopCondition:
     """A condition on a gradient, which `Session.run` tests after each run.
@@ -23,6 +26,8 @@ class StopCondition:
 
     Attributes
     ----------
+    id
+        Its number, by which a page names it.
     nodes
         The ids of the nodes of which the gradients count, as one vector.
     text
@@ -39,6 +44,7 @@ class StopCondition:
         norm_below: float | None,
         angle_above: float | None,
     ) -> None:
+        self.id = next(_NUMBERS)
         self.nodes = tuple(nodes)
         self.not_finite = not_finite
         self.norm_above, self.norm_below = norm_above, norm_below

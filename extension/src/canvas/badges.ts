@@ -97,6 +97,9 @@ export function marksOn(verdict: IVerdict): IMark[] {
       }
     }
   }
+  if (verdict.stops.length > 0) {
+    marks.push({ look: 'note', sign: '⚑', words: 'stop', stale: false });
+  }
   return marks;
 }
 

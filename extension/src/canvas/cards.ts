@@ -3,7 +3,8 @@
 import { foldLabel } from '../layout/items';
 import { MEASURES } from '../layout/types';
 import { loopHeading } from '../model/folds';
-import { formatNumber, formatPlural } from '../ui/numbers';
+import type { Graph } from '../model/graph';
+import { formatNumber, formatPlural, shortenConstants } from '../ui/numbers';
 import { IFrame, LABELLED, STRUCK, fadedOn, recededOn } from './frame';
 import { type Mood, isCost } from './looks';
 import { drawSparkline } from './sparkline';
@@ -171,7 +172,7 @@ class CardDrawer {
     const left = card.x + 12;
     const room = card.width - 24;
     if (scope === null && graph.kind(node) === 'constant') {
-      pen.write(graph.label(node), card.x + card.width / 2, card.y + 26, {
+      pen.write(headingOf(graph, node), card.x + card.width / 2, card.y + 26, {
         font: pen.mono(pen.legible(size - 1)),
         fill: theme.quiet,
         room: card.width - 16,
@@ -247,7 +248,7 @@ class CardDrawer {
     const made = this._frame.marks.lesson?.nodes[node].made ?? '';
     return items.scope[item] === null
       ? made === ''
-        ? graph.label(node)
+        ? headingOf(graph, node)
         : made.split(' = ')[0]
       : loopHeading(foldLabel(graph, items, item));
   }
@@ -543,4 +544,10 @@ function growRect(rect: IRect, by: number): IRect {
     width: rect.width + 2 * by,
     height: rect.height + 2 * by
   };
+}
+
+/** The label of a node; in a rewritten program, where that is code, in few digits. */
+function headingOf(graph: Graph, node: number): string {
+  const label = graph.label(node);
+  return graph.rewritten === null ? label : shortenConstants(label);
 }

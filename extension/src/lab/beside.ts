@@ -8,8 +8,10 @@ import { type ICommandPalette, MainAreaWidget, WidgetTracker } from '@jupyterlab
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import { type ReadonlyPartialJSONObject, UUID } from '@lumino/coreutils';
+import { Signal } from '@lumino/signaling';
 import { SplitPanel, type Widget } from '@lumino/widgets';
 
+import type { IAway } from '../panels/shell/away';
 import type { GraphPanel } from '../panels/shell/panel';
 import type { LiveGraphs } from './live';
 import type { PanelWidget } from './panel';
@@ -132,6 +134,21 @@ export class Besides {
     });
   }
 
+  /** One came, went, or has another notebook. */
+  readonly changed = new Signal<this, void>(this);
+
+  /** The ways to where the session of a panel stands beside; null if it does not. */
+  findAway(panel: GraphPanel): IAway | null {
+    const session = this._tracker.size > 0 ? this.shownBy(panel) : null;
+    const found = session === null ? undefined : this._get(session);
+    return found === undefined
+      ? null
+      : {
+          goThere: () => this._options.app.shell.activateById(found.id),
+          comeBack: () => found.close()
+        };
+  }
+
   /** Let the page have the same ones when it is loaded again. */
   restore(restorer: ILayoutRestorer | null, command: string): void {
     void restorer?.restore(this._tracker, {
@@ -154,9 +171,7 @@ export class Besides {
   /** Show a session beside its notebook. */
   open({ path, name }: IBeside): void {
     const { app, makePanel, icon, hasDock } = this._options;
-    const known = this._tracker.find(
-      ({ shown }) => shown.path === path && shown.name === name
-    );
+    const known = this._get({ path, name });
     if (known !== undefined) {
       app.shell.activateById(known.id);
       return;
@@ -175,6 +190,7 @@ export class Besides {
       app.shell.add(made, 'main', { mode: 'split-right', ...ref });
     }
     void this._tracker.add(made);
+    made.disposed.connect(() => this.changed.emit());
     if (at !== null) {
       made.follow(this.sessionsOf(at));
     }
@@ -182,6 +198,7 @@ export class Besides {
     if (!hasDock) {
       widen(made);
     }
+    this.changed.emit();
   }
 
   /** The session that a command means where no picture is in use: the newest one. */
@@ -235,6 +252,7 @@ export class Besides {
         }
       });
       path = now;
+      this.changed.emit();
     }, notebook);
     notebook.disposed.connect(() => {
       const other = this._find(path);
@@ -244,6 +262,11 @@ export class Besides {
         }
       });
     });
+  }
+
+  /** The panel that shows a session. */
+  private _get({ path, name }: IBeside): BesideGraph | undefined {
+    return this._tracker.find(({ shown }) => shown.path === path && shown.name === name);
   }
 
   private _find(path: string): NotebookPanel | null {

@@ -8,7 +8,7 @@ import { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
 import type { IChannel, IReceived } from '../wire/channel';
-import { checkMessage, sequenceOf } from '../wire/guards';
+import { checkMessage, sequenceOf, unpackMessage } from '../wire/guards';
 import { Pieces } from '../wire/pieces';
 import {
   IPieceMessage,
@@ -266,9 +266,12 @@ export class GraphConnection implements IDisposable {
     return opened;
   }
 
-  private _onReceived(_: unknown, { content, buffers }: IReceived): void {
+  private _onReceived(_: unknown, received: IReceived): void {
+    const { buffers } = received;
+    let { content } = received;
     let message: KernelMessage;
     try {
+      content = unpackMessage(content);
       message = checkMessage(content);
     } catch (error) {
       this._fail(error);

@@ -3,7 +3,7 @@
  * shown as one: a node, or all the nodes of a folded scope. Pure.
  */
 
-import { type IFinding, STATUSES, type Status } from '../wire/protocol';
+import { type IFinding, type IStop, STATUSES, type Status } from '../wire/protocol';
 import type { Graph } from './graph';
 import { nonFiniteOf } from './nonfinite';
 
@@ -16,6 +16,8 @@ export interface IVerdict {
   findings: IFinding[];
   /** The first NaN or infinity that its value or its gradient rule makes, if it does. */
   begins: { what: 'NaN' | '∞'; sweep: 'forward' | 'backward' } | null;
+  /** The conditions on its gradient at which a loop of runs stops. */
+  stops: IStop[];
   /** Of the session before its last change: the check, or the findings. */
   staleCheck: boolean;
   staleFindings: boolean;
@@ -55,6 +57,11 @@ export function verdictsOf(
   for (const finding of findings?.list ?? []) {
     at(finding.node).findings.push(finding);
   }
+  for (const stop of graph.header.stops) {
+    for (const node of stop.nodes) {
+      at(node).stops.push(stop);
+    }
+  }
   for (const { node, isNaN, sweep } of nonFiniteOf(graph).origins) {
     at(node).begins ??= { what: isNaN ? 'NaN' : '∞', sweep };
   }
@@ -65,14 +72,16 @@ export function verdictsOf(
 export function verdictOf(graph: Graph, node: number): IVerdict | null {
   const status = graph.check(node);
   const findings = [...graph.findings(node)];
-  if (SILENT.has(status) && findings.length === 0) {
+  const stops = graph.header.stops.filter(({ nodes }) => nodes.includes(node));
+  if (SILENT.has(status) && findings.length + stops.length === 0) {
     return null;
   }
   return {
     ...emptyVerdict(graph),
     counts: SILENT.has(status) ? {} : { [status]: 1 },
     ratio: status === 'wrong' ? graph.checkRatio(node) : NaN,
-    findings
+    findings,
+    stops
   };
 }
 
@@ -82,6 +91,7 @@ function emptyVerdict({ header: { check, findings } }: Graph): IVerdict {
     ratio: NaN,
     findings: [],
     begins: null,
+    stops: [],
     staleCheck: check?.stale ?? false,
     staleFindings: findings?.stale ?? false
   };
@@ -110,7 +120,8 @@ export function addVerdicts(a: IVerdict, b: IVerdict): IVerdict {
     counts,
     ratio: a.ratio >= b.ratio || Number.isNaN(b.ratio) ? a.ratio : b.ratio,
     begins: a.begins ?? b.begins,
-    findings: [...a.findings, ...b.findings]
+    findings: [...a.findings, ...b.findings],
+    stops: [...a.stops, ...b.stops]
   };
 }
 

@@ -5,8 +5,8 @@ import type { Recording } from '../model/recording';
 import type { Change, GraphState } from '../model/state';
 import type { Typeset } from '../ui/formula';
 import { errorText } from '../ui/words';
-import type { IEdit, IOverride, PlotKind } from '../wire/protocol';
-import type { JobKind } from '../wire/requests';
+import type { IEdit, IOverride, IStop, PlotKind } from '../wire/protocol';
+import type { Asked, JobKind } from '../wire/requests';
 import { labelOf } from './presets';
 
 /** What made a part draw itself again: the state, or the line to the kernel. */
@@ -145,6 +145,16 @@ export class Asking {
       const label = named && !told ? override.label : '';
       await kernel.command({ event: 'edit', id: override.id, rule, label, steps });
     }
+  }
+
+  /** Stop loops when the gradient of a node meets a condition; rejects with why not. */
+  async stopWhen(condition: Asked<'stop-when'>): Promise<void> {
+    this._clear();
+    await this._host.connection?.command({ event: 'stop-when', ...condition });
+  }
+
+  removeStop({ id }: IStop): void {
+    void this._command(kernel => kernel.command({ event: 'stop-no-more', id }));
   }
 
   /** Check all gradients, or ask the doctor, of what is shown. */

@@ -3,6 +3,7 @@
 import { type JSX, useLayoutEffect, useRef } from 'react';
 
 import { element } from './dom';
+import { shortenConstants } from './numbers';
 
 /** Typesets the TeX in an element, between dollars. */
 export type Typeset = (node: HTMLElement) => void;
@@ -12,9 +13,13 @@ export interface IFormulaProps {
   text: string;
   className: string;
   typeset: Typeset | null;
+  /** Whether long constants are told in few digits, and in full where one points. */
+  isShort?: boolean;
 }
 
-export function Formula({ text, className, typeset }: IFormulaProps): JSX.Element {
+export function Formula(props: IFormulaProps): JSX.Element {
+  const { text: whole, className, typeset, isShort = false } = props;
+  const text = isShort ? shortenConstants(whole) : whole;
   const host = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     const node = host.current;
@@ -33,7 +38,7 @@ export function Formula({ text, className, typeset }: IFormulaProps): JSX.Elemen
     }
   }, [text, typeset]);
   return typeset === null ? (
-    <code className={className} aria-live="polite" title={text}>
+    <code className={className} aria-live="polite" title={whole}>
       {text}
     </code>
   ) : (
@@ -41,7 +46,7 @@ export function Formula({ text, className, typeset }: IFormulaProps): JSX.Elemen
       ref={host}
       className={`${className} workbench-mod-typeset`}
       aria-live="polite"
-      title={text}
+      title={whole}
     />
   );
 }

@@ -142,3 +142,36 @@ export function shortPercent(ratio: number): string {
   }
   return percent === 0 ? '0' : percent < 1 ? '<1%' : `${percent.toFixed(0)}%`;
 }
+
+/** Numerals of a formula with a point or an exponent; not the digits of a name. */
+const NUMERAL = /(?<![\p{L}\p{N}_.])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\p{L}\p{N}_])/gu;
+/** Constants of a formula are told in so many digits, if that tells them apart. */
+const FEW_DIGITS = 4;
+
+/** A formula with its long constants in as many digits as tell them apart, from four on. */
+export function shortenConstants(text: string): string {
+  const numerals = [...new Set(text.match(NUMERAL) ?? [])];
+  if (!numerals.some(isLong)) {
+    return text;
+  }
+  for (let digits = FEW_DIGITS; digits < 17; digits++) {
+    const short = numerals.map(one => (isLong(one) ? shortNumeral(one, digits) : one));
+    if (new Set(short).size === numerals.length) {
+      const shortOf = new Map(numerals.map((numeral, i) => [numeral, short[i]]));
+      return text.replace(NUMERAL, numeral => shortOf.get(numeral) ?? numeral);
+    }
+  }
+  return text;
+}
+
+function isLong(numeral: string): boolean {
+  const digits = numeral.replace(/e.*/, '').replace('.', '').replace(/^0+/, '');
+  return /[.e]/.test(numeral) && digits.length > FEW_DIGITS;
+}
+
+function shortNumeral(numeral: string, digits: number): string {
+  const number = Number(numeral);
+  const near = Number(number.toPrecision(digits));
+  // What is no longer than that stays as it stands: 1.5e-7.
+  return near === number ? numeral : String(near);
+}

@@ -402,6 +402,9 @@ export function verdictLines(verdict: IVerdict): string[] {
   for (const { severity, title } of findings.slice(0, TERMS)) {
     lines.push(`${severity}: ${title}${verdict.staleFindings ? BEFORE : ''}`);
   }
+  for (const { text } of verdict.stops.slice(0, TERMS)) {
+    lines.push(`a loop stops when ${text}`);
+  }
   if (findings.length > TERMS) {
     lines.push(`and ${findings.length - TERMS} more findings`);
   }

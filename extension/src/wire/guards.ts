@@ -109,6 +109,19 @@ export function checkSaved(value: unknown): {
   return { header, buffers, moments, lesson };
 }
 
+/** A message of a kernel in a browser comes as text, for None would be lost otherwise. */
+export function unpackMessage(content: unknown): unknown {
+  const { json } = fieldsOf(content);
+  if (typeof json !== 'string') {
+    return content;
+  }
+  try {
+    return JSON.parse(json) as unknown;
+  } catch {
+    throw new PictureError('the kernel sent a text that is not JSON');
+  }
+}
+
 /** A message from the kernel; its buffers are looked at when they are decoded. */
 export function checkMessage(value: unknown): KernelMessage {
   const { type } = fieldsOf(value);

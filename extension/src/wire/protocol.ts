@@ -26,13 +26,17 @@ export const PLOTS = {
     views: ['jacobian', 'singular', 'sparsity'],
     needs: ['of', 'wrt', 'window', 'robust', 'overrides', 'progress'] },
   hessian: { title: 'Hessian', view: 'Hessian',
-    views: ['hessian', 'spectrum', 'sparsity'],
+    views: ['hessian', 'spectrum', 'landscape', 'sparsity'],
     needs: ['wrt', 'window', 'robust', 'overrides', 'progress'] },
   singular: { title: 'Jacobian', view: 'singular values',
     views: ['jacobian', 'singular', 'sparsity'],
     needs: ['of', 'wrt', 'progress', 'overrides'] },
   spectrum: { title: 'Hessian', view: 'eigenvalues',
-    views: ['hessian', 'spectrum', 'sparsity'], needs: ['wrt', 'progress', 'overrides'] },
+    views: ['hessian', 'spectrum', 'landscape', 'sparsity'],
+    needs: ['wrt', 'progress', 'overrides', 'count'] },
+  landscape: { title: 'Hessian', view: 'landscape',
+    views: ['hessian', 'spectrum', 'landscape', 'sparsity'],
+    needs: ['wrt', 'progress', 'directions', 'reach', 'points'] },
   sparsity: { title: 'Sparsity', view: 'sparsity', views: [],
     needs: ['of', 'wrt', 'window', 'progress', 'overrides'] },
   check: { title: 'Gradient check', view: 'errors', views: ['check'], needs: ['wrt'] },
@@ -88,6 +92,7 @@ export type ITimeline = { count: number; keep: number; steps: number[];
   first_bad: number | null; kept: number; kept_bytes: number };
 export type IBranch = { name: string; step: number; count: number; text: string;
   steps: number[]; losses: (number | null)[] };
+export type IStop = { id: number; nodes: number[]; text: string };
 export type IError = { node: number | null; message: string };
 export type IHeader = { schema: number; version: string; session: string; nodes: number;
   edges: number; output: number; output_name: string; output_value: number | null;
@@ -95,8 +100,8 @@ export type IHeader = { schema: number; version: string; session: string; nodes:
   strings: string[]; columns: IColumn[]; overrides: IOverride[]; undo: string | null;
   redo: string | null; history: IHistory; check: ICheck | null;
   findings: IFindings | null; profile: IProfile | null; timeline: ITimeline | null;
-  branches: IBranch[]; backend: string; device?: string; seconds: number;
-  error: IError | null };
+  branches: IBranch[]; stops: IStop[]; backend: string; device?: string;
+  seconds: number; error: IError | null };
 export type IMoments = { steps: number[]; losses: (number | null)[];
   overrides: (string | null)[]; norms: string };
 export type ILessonNode = { value: string; gradient: string; made: string;
@@ -112,8 +117,8 @@ export type IPictureMessage = { of: number | null; header: Partial<IHeader>;
 export type IPieceMessage = { type: 'piece'; seq: number; first: number; start: number;
   sizes: number[] };
 export type IFigure = { data: unknown[]; layout: Record<string, unknown> };
-export type PlotKind = 'jacobian' | 'hessian' | 'singular' | 'spectrum' | 'sparsity' |
-  'check' | 'steps';
+export type PlotKind = 'jacobian' | 'hessian' | 'singular' | 'spectrum' | 'landscape' |
+  'sparsity' | 'check' | 'steps';
 export type IWindow = { rows: [number, number]; columns: [number, number] };
 export type IMatrix = { kind: PlotKind; of: number; wrt: number[]; path: number[];
   mode: 'forward' | 'reverse' | ''; rows: number; columns: number; window: IWindow;
@@ -218,6 +223,9 @@ export interface IRequests {
   undo: { asked: { steps?: number }; answer: null };
   redo: { asked: { steps?: number }; answer: null };
   fix: { asked: { finding: number; at?: number | null }; answer: null };
+  'stop-when': { asked: { node: number; not_finite?: boolean; norm_above?: number | null;
+    norm_below?: number | null; angle_above?: number | null }; answer: null };
+  'stop-no-more': { asked: { id: number }; answer: null };
   check: { asked: object; answer: IDoneMessage };
   diagnose: { asked: object; answer: IDoneMessage };
   profile: { asked: object; answer: IDoneMessage };

@@ -99,7 +99,7 @@ function linkReferences(schema: ISchema): ISchema {
 function check(schema: ISchema, value: unknown, sizes: Sizes): unknown {
   const { type, enum: words, anyOf, oneOf } = schema;
   if (anyOf !== undefined) {
-    return value === null ? null : check(anyOf[0], value, sizes);
+    return value === null || value === undefined ? null : check(anyOf[0], value, sizes);
   }
   if (oneOf !== undefined) {
     return checkUnion(schema, value, sizes);
@@ -161,7 +161,11 @@ function checkObject(schema: ISchema, value: unknown, sizes: Sizes): unknown {
         const [by, yes, no] = field.choose;
         found[name] = found[by] === true ? yes : no;
       } else if (schema.required!.includes(name)) {
-        throw new Mismatch('is missing');
+        // A notebook that a browser's Python wrote lacks what is null.
+        if (field.anyOf === undefined) {
+          throw new Mismatch('is missing');
+        }
+        found[name] = null;
       }
       if (field.sizes !== undefined) {
         sizes = { ...sizes, [field.sizes]: found[name] as number };

@@ -229,6 +229,7 @@ export function network(
       wrt: [W],
       holders: [],
       branches: [],
+      stops: [],
       strings: STRINGS,
       columns,
       overrides,

@@ -195,6 +195,7 @@ function encode(program: Program): { header: IHeader; buffers: DataView[] } {
     profile: null,
     timeline: null,
     branches: [],
+    stops: [],
     backend: 'numpy',
     seconds: 0.0006,
     error: program.error

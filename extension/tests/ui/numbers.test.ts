@@ -5,7 +5,8 @@ import {
   formatCount,
   formatNumber,
   formatPercent,
-  formatSeconds
+  formatSeconds,
+  shortenConstants
 } from '../../src/ui/numbers';
 
 describe('numbers as people read them', () => {
@@ -54,5 +55,22 @@ describe('numbers as people read them', () => {
 
   it('spaces thousands', () => {
     expect(formatCount(1234567)).toBe('1\u202f234\u202f567');
+  });
+});
+
+describe('long constants of a formula', () => {
+  it.each([
+    // As they are where that is short, and never a part of a name.
+    ['t3 = 2 * x1 + 0.5', 't3 = 2 * x1 + 0.5'],
+    ['sum(x) / 1234567', 'sum(x) / 1234567'],
+    ['y1.2345678 * v_0.1234567', 'y1.2345678 * v_0.1234567'],
+    ['0.0017574692442882249 * (h - t)', '0.001757 * (h - t)'],
+    ['x * 1.2345678901234e-07', 'x * 1.235e-7'],
+    ['-0.30000000000000004 * x', '-0.3 * x'],
+    // In as many digits as tell them apart.
+    ['0.12345678 * a + 0.12347654 * b', '0.12346 * a + 0.12348 * b'],
+    ['0.3 * a + 0.30000000000000004 * b', '0.3 * a + 0.30000000000000004 * b']
+  ])('%s reads %s', (whole, short) => {
+    expect(shortenConstants(whole)).toBe(short);
   });
 });

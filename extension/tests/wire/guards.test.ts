@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { Graph } from '../../src/model/graph';
 import { PictureError } from '../../src/wire/schema';
-import { checkHeader, checkMessage, checkSaved } from '../../src/wire/guards';
+import { checkHeader, checkMessage, checkSaved, unpackMessage } from '../../src/wire/guards';
 import { type ColumnName, type IHeader } from '../../src/wire/protocol';
 import { clipOfH } from '../helpers/network';
 import { encodeColumn, readGraph, network } from '../helpers/programs';
@@ -267,5 +267,23 @@ describe('messages', () => {
       gradient_array: null
     };
     expect(() => checkMessage(detail)).toThrow('value.counts[1] is not a whole number');
+  });
+});
+
+describe('what a browser\'s Python sends', () => {
+  test('fields that may be null may be missing', () => {
+    const { header } = network().encode();
+    Reflect.deleteProperty(header, 'undo');
+    Reflect.deleteProperty(header, 'redo');
+    expect(checkHeader(header)).toMatchObject({ undo: null, redo: null });
+  });
+
+  test('a message as text is the message', () => {
+    const message = { type: 'done', request: 3, seq: 4 };
+    expect(unpackMessage({ json: JSON.stringify(message) })).toEqual(message);
+    expect(unpackMessage(message)).toBe(message);
+    expect(() => unpackMessage({ json: '{' })).toThrow(
+      'the kernel sent a text that is not JSON'
+    );
   });
 });

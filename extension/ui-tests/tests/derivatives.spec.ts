@@ -274,6 +274,12 @@ test('G2: a Hessian has eigenvalues and a condition number', async ({ page }) =>
   await graph.screenshot('light-spectrum');
   await page.theme.setDarkTheme();
   await graph.screenshot('dark-spectrum');
+  await drawer.node.getByRole('radio', { name: 'landscape' }).click();
+  await expect(drawer.caption).toContainText('from');
+  await expect(drawer.node.getByText('curvature 100')).toBeVisible();
+  await graph.screenshot('dark-landscape');
+  await page.theme.setLightTheme();
+  await graph.screenshot('light-landscape');
 });
 
 test('G2: a long one is stopped, and the next one answers', async ({ page }) => {

@@ -92,9 +92,11 @@ test('beside the notebook: follows the session, is in the sidebar, comes back', 
   page
 }) => {
   test.setTimeout(240_000);
+  const said: string[] = [];
+  page.on('console', message => said.push(message.text()));
   await createNotebook(page, 'beside.ipynb', [LOAD, DATA, MODEL]);
   await runAll(page);
-  const graph = new GraphOnPage(page);
+  const graph = new GraphOnPage(page, '.jp-OutputArea .workbench-Panel');
   await graph.ready();
   await graph.live();
   await graph.button('Open beside the notebook').click();
@@ -105,6 +107,17 @@ test('beside the notebook: follows the session, is in the sidebar, comes back', 
   // At full height: as high as the notebook beside it.
   const whole = (await page.locator('.jp-NotebookPanel').boundingBox())!.height;
   expect((await beside.panel.boundingBox())!.height).toBeGreaterThan(0.85 * whole);
+  // In the cell a line says where it is, until it comes back.
+  const away = graph.panel.getByText('live is shown beside the notebook.');
+  await expect(away).toBeVisible();
+  await page.screenshot({ path: screenshotOf('light-away') });
+  expect((await graph.panel.boundingBox())!.height).toBeLessThan(60);
+  await graph.button('Show it here').click();
+  await expect(beside.panel).toHaveCount(0);
+  await expect(away).toBeHidden();
+  await graph.ready();
+  await graph.button('Open beside the notebook').click();
+  await beside.live();
   const bar = beside.panel.locator('.workbench-Title');
   const before = await bar.textContent();
   await print(page, 'live.run(weights=2 * weights); None');
@@ -116,6 +129,12 @@ test('beside the notebook: follows the session, is in the sidebar, comes back', 
   await page.notebook.selectCells(2);
   await page.notebook.runCell(2);
   await expect(bar).toHaveText(before!);
+  await page.evaluate(() =>
+    window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')
+  );
+  await runAll(page);
+  await expect(bar).toHaveText(before!);
+  expect(said.filter(text => /comm/i.test(text))).toEqual([]);
   await print(page, 'one = live.override("tanh", "0 * d")');
   await expect(beside.button(/^Undo:/)).toBeEnabled();
 

@@ -458,6 +458,49 @@ def test_a_gradient_that_shrinks_is_still_told(
     assert "vanishing" in [kind for kind, _ in told(f, x)]
 
 
+RNG = np.random.default_rng(0)
+TURNS = np.stack([np.linalg.qr(RNG.normal(size=(6, 6)))[0] for _ in range(37)])
+SHIFTS = RNG.normal(size=(37, 6, 1))
+
+
+def deep(h: Any) -> Any:
+    for turn, shift in zip(TURNS, SHIFTS, strict=True):
+        h = np.tanh(turn @ h + shift)
+    return np.mean((h - 1) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("f", "op"),
+    [
+        (deep, "tanh"),
+        (lambda x: 1 + squash(x[0, :2], special.expit, 50), "expit"),
+        (lambda x: 1 + np.sum(np.exp(-36 * x[0, :1] ** 2)), "exp"),
+    ],
+)
+def test_the_rule_for_what_vanishes_lets_it_arrive(f: Any, op: str) -> None:
+    x = np.full((6, 4), 1.0)
+    session = wb.Session(wb.trace(f)(x), name="faint")
+    (found,) = session.diagnose()
+    assert (found.kind, found.node.op.name) == ("vanishing", op)
+    (faint,) = session.grads.values()
+    session.fix(0)
+    assert not session.diagnose()
+    (g,) = session.grads.values()
+    assert np.linalg.norm(g) > 1e-3
+    if op == "exp":  # of one node the direction is the true one
+        np.testing.assert_allclose(
+            g / np.linalg.norm(g), faint / np.linalg.norm(faint), rtol=1e-12
+        )
+
+
+def test_the_other_cure_of_deep_layers_is_a_skip() -> None:
+    (found,) = wb.diagnose(deep, np.ones((6, 4)))
+    assert found.fix is not None
+    assert "or let each layer add to what it reads, h + np.tanh(" in found.fix.text
+    assert found.fix.edit is not None
+    assert found.fix.edit.after == ("        h = h + np.tanh(turn @ h + shift)",)
+
+
 def test_a_gradient_of_0_is_told_as_what_it_is() -> None:
     [one] = wb.diagnose(lambda x: np.sum(np.where(x > 0, 3.0, x)), np.ones(3))
     assert (one.kind, one.severity) == ("zero-gradient", "note")

@@ -7,10 +7,12 @@ gives finite ones.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special as scipy_special
 
 import workbench as wb
 
@@ -118,3 +120,53 @@ def test_what_is_too_long_to_copy_is_left_out() -> None:
     found = wb.diagnose(f, np.float64(0.5), np.float64(0.5))
     assert "its operand = 1;" in found[0].evidence
     assert "x" not in found[0].evidence.split(";")[0]
+
+
+def entropy(z: Any) -> Any:
+    p = 1 / (1 + np.exp(-z))
+    return -np.mean(LABEL * np.log(p) + (1 - LABEL) * np.log(1 - p))
+
+
+def spread(z: Any) -> Any:
+    p = 1 / (1 + np.exp(-z))
+    sure = np.log(p)
+    return -np.mean(LABEL * sure + (1 - LABEL) * np.log(1 - p))
+
+
+LABEL = np.array([1.0, 0.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("f", [entropy, spread])
+@pytest.mark.parametrize("at", [-800.0, 40.0, 800.0])
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_logarithms_of_a_sigmoid_have_one_cure(
+    f: Any, at: float, place: int
+) -> None:
+    """Whichever of the two overflows, and also where it is multiplied by 0."""
+    z = np.array([1.0, 2.0, -3.0, 4.0])
+    z[place] = at
+    with np.errstate(all="ignore"):
+        found = wb.diagnose(f, z)
+    if not found:
+        assert np.isfinite(f(z))
+        return
+    fix = found[0].fix
+    assert fix is not None
+    assert {fix.code, fix.text.split("; likewise ")[1].split(" for ")[0]} == {
+        "-np.logaddexp(0, -z)",
+        "-np.logaddexp(0, z)",
+    }
+    # The change writes both, and is right to SciPy's own.
+    assert fix.edit is not None
+    whole = "".join(inspect.getsource(f)).splitlines()
+    k = fix.edit.line - inspect.getsourcelines(f)[1]
+    whole[k : k + len(fix.edit.before)] = fix.edit.after
+    names: dict[str, Any] = {"np": np, "Any": Any, "LABEL": LABEL}
+    exec("\n".join(whole), names)
+    g = names[f.__name__]
+    expected = -np.mean(
+        LABEL * scipy_special.log_expit(z) + (1 - LABEL) * scipy_special.log_expit(-z)
+    )
+    with np.errstate(all="ignore"):  # the sigmoid, which nothing reads any more
+        np.testing.assert_allclose(g(z), expected, rtol=1e-12)
+        assert not wb.diagnose(g, z)

@@ -286,6 +286,10 @@ for _name, _call in (
         "stft",
         lambda home, x, k: home.stft(x[:, 0], nperseg=4, boundary=None)[2].imag * k[0],
     ),
+    (
+        "istft",
+        lambda home, x, k: home.istft(x, window="hamming", nperseg=8, nfft=8)[1] * k[0],
+    ),
 ):
     row(
         _name,

@@ -122,3 +122,20 @@ row(
     apart(2, 3),
     truth=lambda x: np.abs(scipy.fft.rfftn(x)) ** 2,
 )
+for _name, _given in (
+    ("hfft2", {"s": (3, 5)}), ("hfftn", {"s": (3, 4)}), ("ihfft2", {"norm": "ortho"}),
+    ("ihfftn", {"axes": (1, 0), "norm": "forward"}),
+):  # fmt: skip
+    row(
+        f"scipy {_name}",
+        lambda x, f=_name, s=_given: np.abs(getattr(own, f)(x, **s)) ** 2,
+        apart(2, 3),
+        truth=lambda x, f=_name, s=_given: np.abs(getattr(scipy.fft, f)(x, **s)) ** 2,
+    )
+for _name, _count in (("fht", 5), ("ifht", 5), ("fht", 4), ("ifht", 4)):
+    row(
+        f"scipy {_name} {_count}",
+        lambda x, f=_name: getattr(own, f)(x, 0.3, 1.2, 0.1, 0.4),
+        apart(2, _count),
+        truth=lambda x, f=_name: getattr(scipy.fft, f)(x, 0.3, 1.2, 0.1, 0.4),
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scipy.spatial import KDTree, distance
 from scipy.spatial.transform import Rotation, Slerp
 
@@ -9,6 +11,12 @@ from tests.ops.samples.table import Table, apart, positive
 from workbench.scipy import spatial
 
 row = Table()
+
+
+def _align(home: Any, a: Any, b: Any, w: Any) -> Any:
+    turn, distance, matrix = home.align_vectors(a, b, w, return_sensitivity=True)
+    return turn.as_matrix() * distance + matrix
+
 
 for name, settings in (
     ("euclidean", {}),
@@ -57,6 +65,13 @@ for name, f in (
         lambda v, x, f=f: f(spatial.transform.Rotation, v, x),
         apart(3), apart(3),
         truth=lambda v, x, f=f: f(Rotation, v, x),
+    )  # fmt: skip
+for name, sign in (("", 1.0), (" mirrored", -1.0)):
+    row(
+        f"rotation alignment{name}",
+        lambda a, b, w, s=sign: _align(spatial.transform.Rotation, s * a, b, w),
+        apart(4, 3), apart(4, 3), positive(4),
+        truth=lambda a, b, w, s=sign: _align(Rotation, s * a, b, w),
     )  # fmt: skip
 KEYS = Rotation.from_rotvec([[0.1, 0.2, 0.3], [0.5, -0.4, 0.2], [1.0, 0.1, -0.3]])
 row(

@@ -29,7 +29,7 @@ from workbench.checks.doctor.case import WIDER, WIDEST, Case, is_finite, rerun_w
 from workbench.checks.doctor.edits import widen_operand
 from workbench.checks.doctor.equivalence import is_finite_in_float64
 from workbench.checks.doctor.finding import Finding, Fix
-from workbench.checks.doctor.forms import CAUSE, find_form
+from workbench.checks.doctor.forms import CAUSE, find_form, offer_form
 from workbench.checks.doctor.matrices import WRONG
 from workbench.core import walk
 from workbench.core.formatting import format_number
@@ -197,7 +197,7 @@ def _make_finding(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
         kind, title = "lost-digits", f"{name} loses nearly all digits"
         cause = "A small error of its operand is a large one of its result."
     if form is not None:
-        fix = form.fix
+        fix = offer_form(case, form)
     elif dtype == "float32" and is_finite_in_float64(node):
         fix = widen_operand(node)
     text = jump.text[:1].upper() + jump.text[1:]

@@ -296,6 +296,58 @@ def _is_module(name: str, found: _Expression) -> bool:
     return name in imported | _list_names(tree)
 
 
+# Two changes as one
+
+
+class _Span(NamedTuple):
+    """The characters that a change replaces in a text, and what it puts there."""
+
+    start: int
+    end: int
+    text: str
+
+
+def join_edits(node: Tensor, edits: Iterable[Edit]) -> Edit | None:
+    """Return changes of several expressions in the file of a node as one change.
+
+    None where two of them change the same characters.
+    """
+    code, _ = source.instruction_of(node)
+    if code is None:
+        return None
+    found = list(edits)
+    first = min(one.line for one in found)
+    last = max(one.line + len(one.before) for one in found)
+    rows = linecache.getlines(code.co_filename)[first - 1 : last - 1]
+    before = [row.rstrip("\r\n") for row in rows]
+    text = "\n".join(before)
+    after = text
+    # From the end, so that the places of the others stay.
+    limit = len(text)
+    spans = [_find_span(before, first, one) for one in found]
+    for span in sorted(spans, reverse=True):
+        if span.end > limit:
+            return None
+        after = after[: span.start] + span.text + after[span.end :]
+        limit = span.start
+    return Edit(found[0].file, first, tuple(before), tuple(after.split("\n")))
+
+
+def _find_span(rows: list[str], first: int, edit: Edit) -> _Span:
+    start = edit.line - first
+    new = [*rows[:start], *edit.after, *rows[start + len(edit.before) :]]
+    old, text = "\n".join(rows), "\n".join(new)
+    same = _count_equal(old, text)
+    tail = _count_equal(old[same:][::-1], text[same:][::-1])
+    return _Span(same, len(old) - tail, text[same : len(text) - tail])
+
+
+def _count_equal(a: str, b: str) -> int:
+    """Return how many characters are the same at the start of two texts."""
+    return next((k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y),
+                min(len(a), len(b)))  # fmt: skip
+
+
 class _Swap(ast.NodeTransformer):
     """Puts another expression where one stands."""
 

@@ -30,7 +30,7 @@ from workbench.checks.doctor.equivalence import (
     prove,
 )
 from workbench.checks.doctor.finding import Fix
-from workbench.checks.doctor.forms import find_form
+from workbench.checks.doctor.forms import find_form, offer_form
 from workbench.checks.doctor.singular import (
     BOUNDED,
     ENTRIES,
@@ -283,7 +283,11 @@ def diagnose_value(case: Case, node: Tensor) -> Diagnosis:
         mask = _find_hits(row, args)
         if mask is not None:
             k = row.blamed % len(args)
-            fix = _offer_row_fix(case, row, node) if form is None else form.fix
+            fix = (
+                _offer_row_fix(case, row, node)
+                if form is None
+                else offer_form(case, form)
+            )
             numbers, cause = _format_operands(node, mask, k), row.cause
             if row.kind == "log-of-zero" and node.op.compute is np.log and form is None:
                 own = find_own_logarithm(node)

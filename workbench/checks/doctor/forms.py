@@ -12,13 +12,21 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.checks.doctor.case import WIDER, WIDEST, Case, find_first, rerun_wider
-from workbench.checks.doctor.edits import widen_operand
+from workbench.checks.doctor.case import (
+    WIDER,
+    WIDEST,
+    Case,
+    find_first,
+    is_leaf,
+    rerun_wider,
+)
+from workbench.checks.doctor.edits import join_edits, widen_operand
 from workbench.checks.doctor.equivalence import EquivalentLine, Operands, is_same, prove
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.spelling import LEFT_OUT, quote_operand
@@ -70,13 +78,56 @@ def find_form(
         drafts = {
             (draft.target.serial, draft.code): draft
             for root in _list_roots(case, node)
-            for rule in _rules_by_root().get(root.op.name, ())
-            for draft in write_drafts(rule, root, node, o)
+            for draft in _draft_forms(root, node, o)
         }
         proved = (prove(case, draft, o, with_slopes) for draft in drafts.values())
         case.forms[key] = next((form for form in proved if form is not None), None)
     found: EquivalentLine | None = case.forms[key]
     return found
+
+
+def _draft_forms(root: Tensor, node: Tensor, o: Operands) -> Iterator[EquivalentLine]:
+    """Yield the lines of all rows for an op, a node among the ops below."""
+    for rule in _rules_by_root().get(root.op.name, ()):
+        yield from write_drafts(rule, root, node, o)
+
+
+def offer_form(case: Case, form: EquivalentLine) -> Fix:
+    """Return the fix that writes a stable form, in all places that need it at once.
+
+    A cross-entropy has the logarithms of a sigmoid and of 1 minus it: both lose what
+    the sigmoid has rounded away, each for other inputs.
+    """
+    forms = [form, *_find_siblings(case, form)]
+    text = "".join(f"; likewise {one.code} for {one.name}" for one in forms[1:])
+    edits = [one.edit for one in forms if one.edit is not None]
+    whole = len(edits) == len(forms)
+    edit = (join_edits(form.target, edits) if whole else None) or form.edit
+    return replace(form.fix, text=form.fix.text + text, edit=edit)
+
+
+def _find_siblings(case: Case, form: EquivalentLine) -> Iterator[EquivalentLine]:
+    """Yield the forms that replace the same op, made from a part of a form."""
+    target, o = form.target, Operands()
+    seen = {target.serial}
+    level = [target]
+    for _ in range(HEIGHT):
+        below = (skip_reshapes(x) for node in level for x in node.inputs)
+        level = [x for x in below if isinstance(x, Tensor) and not is_leaf(x)]
+        for part in level:
+            if not any(_draft_forms(target, part, o)):
+                continue
+            for root in _list_roots(case, part):
+                if root.op is not target.op or root.serial in seen:
+                    continue
+                seen.add(root.serial)
+                other = find_form(case, root)
+                if (
+                    other is not None
+                    and other.target is root
+                    and any(_draft_forms(root, part, o))
+                ):
+                    yield other
 
 
 #: The last op of a form is looked for so many ops above a part of it.
@@ -349,7 +400,7 @@ def find_near_overflow(case: Case) -> Iterator[Finding]:
             f"{quote_operand(node, 0)} reaches {top:.4g}; from {limit:.4g} on"
             f" {node.op.name} overflows {dtype}.",
             f"The {form.name} overflows for larger operands; its stable form does not.",
-            form.fix,
+            offer_form(case, form),
         )
 
 
@@ -425,7 +476,7 @@ def find_cancelled(case: Case, node: Tensor, k: int, mask: Any) -> Cancelled | N
 def _find_fix(case: Case, node: Tensor, x: Tensor) -> Fix | None:
     form = find_form(case, node) or find_form(case, x)
     if form is not None:
-        return form.fix
+        return offer_form(case, form)
     if np.dtype(x.dtype) in WIDER:
         return widen_operand(x)
     return None

@@ -285,9 +285,11 @@ def explain_value(case: Case, node: Tensor, path: tuple[Tensor, ...]) -> Finding
     if cancelled is not None:
         return cancelled
     cause, fix = diagnosis.cause, diagnosis.fix
-    unwanted = explanation.find_dropped(case, node, _find_bad_entries(node))
-    if unwanted is not None:
-        cause, fix = cause + unwanted.cause, unwanted.fix or fix
+    # A stable form needs no mask behind it.
+    if find_form(case, node) is None:
+        unwanted = explanation.find_dropped(case, node, _find_bad_entries(node))
+        if unwanted is not None:
+            cause, fix = cause + unwanted.cause, unwanted.fix or fix
     return Finding(
         diagnosis.kind,
         "error",

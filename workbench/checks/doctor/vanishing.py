@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +18,16 @@ from workbench.checks.doctor.case import (
     is_leaf,
     measure_norm,
 )
+from workbench.checks.doctor.edits import edit_expression
 from workbench.checks.doctor.equivalence import offer_fix
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import constant_value, skip_reshapes
-from workbench.checks.doctor.spelling import LEFT_OUT, quote_operand
+from workbench.checks.doctor.spelling import (
+    LEFT_OUT,
+    parenthesize,
+    quote_line,
+    quote_operand,
+)
 from workbench.checks.progress import tick
 from workbench.core import types, walk
 from workbench.core.op import Op
@@ -590,13 +597,15 @@ def _explain_way(
     products = [k for k, node in enumerate(nodes) if node.op.traits.contracts]
     if len(nodes) > LAYER * len(products):
         products = []  # the path mostly avoids the layers: they are not the cause
-    group = 1
+    group, layer = 1, list[Tensor]()
     # The layer where it happens: the product (or, without any, the node) that does
     # most, taken from one product to the next.
     if sign * way.single >= DECADES / 2 and way.where is not None:
         blamed = way.where
     elif len(products) > 2:
         blamed, factor_there = _find_worst_layer(nodes, factors, products, sign)
+        # The last layer is read by none, and may be a loss.
+        layer = [ends[products[0]], *nodes[products[0] : products[1]]]
         group = 0
     else:
         blamed, group, factor_there = _find_worst_line(nodes, factors, sign)
@@ -612,14 +621,15 @@ def _explain_way(
     if group > 1:
         culprit = f"{factor_there:.2g} by the {group} on that line alone"
     elif not group:
-        culprit = f"{factor_there:.2g} from there to the next one"
+        culprit = f"{factor_there:.2g} in that layer alone"
     fix: Fix | None = None
     if sign > 0:
         rule = "d / maximum(1, norm(d))"
         code = f'wb.override("{blamed.op.name}", "{rule}")'
         fix = Fix("bound the norm of what flows there", code, rule, everywhere=True)
     else:
-        fix = _offer_scaled_weights(case, [blamed, *nodes])
+        scaled = _offer_scaled_weights(case, [blamed, *nodes])
+        fix = scaled or _offer_kept_norm(case, blamed, layer)
     where = f" in scope {blamed.scope!r}" if blamed.scope else ""
     return Finding(
         "exploding" if sign > 0 else "vanishing",
@@ -665,6 +675,46 @@ def _offer_scaled_weights(case: Case, nodes: list[Tensor]) -> Fix | None:
     return None
 
 
+#: It keeps the direction of a gradient, and the size of the one that arrives.
+KEPT_NORM = "d * norm(g) / where(norm(d) == 0, 1, norm(d))"
+
+
+def _offer_kept_norm(case: Case, blamed: Tensor, layer: list[Tensor]) -> Fix | None:
+    """Return a fix with a rule that keeps norms, or else a skip around the layer."""
+    if blamed.op.repeats or isinstance(blamed._value, tuple):
+        return None
+    text = "keep the norm of what flows back there, so that only its direction is true"
+    code = f'wb.override("{blamed.op.name}", "{KEPT_NORM}")'
+    skip = _write_skip(case, layer)
+    if skip is None:
+        return Fix(text, code, KEPT_NORM, everywhere=True)
+    text += f"; or let each layer add to what it reads, {skip.code}"
+    return Fix(text, code, KEPT_NORM, everywhere=True, edit=skip.edit)
+
+
+def _write_skip(case: Case, layer: list[Tensor]) -> Fix | None:
+    """Return the result of a layer with what it reads added; None where impossible.
+
+    The first of its nodes is what it reads.
+    """
+    if not layer:
+        return None
+    start, first, *_ = layer
+    unit = next((x for x in reversed(layer[1:]) if x.op.elementwise), None)
+    if unit is None or case.is_inner_step(unit) or case.find_library_call(unit):
+        return None
+    line = quote_line(unit)
+    k = next((k for k, x in enumerate(first.inputs) if x is start), None)
+    if k is None or types.spec_of(start._value) != types.spec_of(unit._value):
+        return None
+    read = quote_operand(first, k)
+    if not line or read == LEFT_OUT:
+        return None
+    code = f"{parenthesize(read)} + {line}"
+    edit = edit_expression(case, unit, code, [(first, read), (unit, line)])
+    return Fix("", code, edit=edit)
+
+
 def _find_worst_line(
     nodes: list[Tensor], factors: list[float], sign: int
 ) -> tuple[Tensor, int, float]:
@@ -684,14 +734,18 @@ def _find_worst_line(
 def _find_worst_layer(
     nodes: list[Tensor], factors: list[float], products: list[int], sign: int
 ) -> tuple[Tensor, float]:
-    """Return the product where the gradient changes most, and the factor there."""
-    best, found = -math.inf, nodes[products[0]]
-    for k, place in enumerate(products):
-        end = products[k + 1] if k + 1 < len(products) else len(nodes)
-        own = sign * sum(factors[place:end])
-        if own > best:
-            best, found = own, nodes[place]
-    return found, _power_of_ten(sign * best)
+    """Return who changes the gradient in the layer that does most, and its factor.
+
+    A layer goes from a product to the next one. In it that op is to blame which does
+    most on the whole way.
+    """
+    layers = list(pairwise([*products, len(nodes)]))
+    start, end = max(layers, key=lambda ends: sign * sum(factors[slice(*ends)]))
+    totals: dict[Op, float] = {}
+    for node, factor in zip(nodes, factors, strict=True):
+        totals[node.op] = totals.get(node.op, 0.0) + sign * factor
+    blamed = max(nodes[start:end], key=lambda node: totals[node.op])
+    return blamed, _power_of_ten(sum(factors[start:end]))
 
 
 def _power_of_ten(decades: float) -> float:

@@ -56,7 +56,7 @@ from workbench.compat.autograd.differential_operators import (
     vector_jacobian_product,
 )
 from workbench.compat.autograd.extend import primitive
-from workbench.compat.autograd.install import NAMESPACE, install, uninstall
+from workbench.compat.autograd.namespace import NAMESPACE
 
 __all__ = [
     "builtins",
@@ -103,4 +103,5 @@ __all__ = [
 #: The release whose names these are, for programs that ask.
 __version__ = "1.8.0"
 
+install, uninstall = NAMESPACE.install, NAMESPACE.uninstall
 __getattr__ = NAMESPACE.fall_back()

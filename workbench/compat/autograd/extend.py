@@ -8,7 +8,7 @@ have given.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce, wraps
+from functools import partial, reduce, wraps
 from itertools import count
 from typing import Any, NoReturn
 
@@ -181,7 +181,40 @@ def primitive(f_raw: Function) -> Function:
         pass
     call.fun = f_raw  # type: ignore[attr-defined]
     call._is_autograd_primitive = True  # type: ignore[attr-defined]
+    _add_methods(call)
     return call
+
+
+def _add_methods(call: Any) -> None:
+    """Add the methods of a primitive that gave its rules before autograd 1.2."""
+    makers: dict[int, Function | None] = {}
+
+    def defgrad(gradmaker: Function | None, argnum: int = 0) -> None:
+        makers[argnum] = gradmaker
+        defvjp(call, *makers.values(), argnums=tuple(makers))
+
+    def defgrads(gradmaker: Function, argnums: Iterable[int]) -> None:
+        for i in argnums:
+            defgrad(partial(gradmaker, i), i)
+
+    def defvjp_of_spaces(vjpmaker: Function, argnum: int = 0) -> None:
+        def maker(ans: Any, *args: Any, **kwargs: Any) -> Function:
+            spaces = vspace(args[argnum]), vspace(ans)
+            return lambda g: vjpmaker(g, ans, *spaces, *args, **kwargs)
+
+        defgrad(maker, argnum)
+
+    def defvjps(vjpmaker: Function, argnums: Iterable[int]) -> None:
+        for i in argnums:
+            defvjp_of_spaces(partial(vjpmaker, i), i)
+
+    def defgrad_is_zero(argnums: Iterable[int] = (0,)) -> None:
+        for i in argnums:
+            defgrad(None, i)
+
+    call.defgrad, call.defgrads = defgrad, defgrads
+    call.defvjp, call.defvjps = defvjp_of_spaces, defvjps
+    call.defgrad_is_zero = call.defvjp_is_zero = defgrad_is_zero
 
 
 class _Call:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from workbench.checks import gradient_check
+from workbench.compat.autograd.differential_operators import make_jvp, make_vjp
 from workbench.compat.autograd.vector_spaces import vspace
-from workbench.compat.autograd.wrap_util import unary_to_nary
+from workbench.compat.autograd.wrap_util import get_name, unary_to_nary
 from workbench.errors import GradientError
 
 __all__ = ["check_equivalent", "check_grads", "combo_check", "scalar_close"]
@@ -39,6 +40,9 @@ def check_grads(
 ) -> None:
     """Compare derivatives with differences, by `workbench.check_grads`.
 
+    Of the second order on, the products of each mode are checked as functions of ``x``
+    and of the vector, so that a rule must be a program of its cotangent too.
+
     Raises
     ------
     AssertionError
@@ -54,9 +58,26 @@ def check_grads(
     if not set(modes) <= {"fwd", "rev"}:
         raise AssertionError(f"modes are 'fwd' and 'rev', not {modes!r}")
     try:
-        gradient_check.check_grads(f, (x,), order, tuple(modes))
+        gradient_check.check_grads(f, (x,), 1, tuple(modes))
     except GradientError as error:
         raise AssertionError(str(error)) from error
+    for mode in modes if order > 1 else ():
+        vector = vspace(x if mode == "fwd" else f(x)).randn()
+        check_grads(_make_product(f, mode), (0, 1), modes, order - 1)(x, vector)
+
+
+def _make_product(f: Callable[..., Any], mode: str) -> Callable[..., Any]:
+    """Return the function of ``x`` and a vector that one sweep computes."""
+
+    def push(x: Any, tangent: Any) -> Any:
+        return make_jvp(f)(x)(tangent)[1]
+
+    def pull(x: Any, cotangent: Any) -> Any:
+        return make_vjp(f)(x)[0](cotangent)
+
+    made, name = (push, "jvp") if mode == "fwd" else (pull, "vjp")
+    made.__name__ = f"{name}_of_{get_name(f)}"
+    return made
 
 
 def combo_check(

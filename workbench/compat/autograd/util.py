@@ -1,4 +1,7 @@
-"""`autograd.util`: small functions that programs import."""
+"""`autograd.util`: small functions that programs import.
+
+Before autograd 1.2 it held those of `misc.flatten` and `test_util` too.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,23 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from workbench.compat.autograd.test_util import check_grads
+from workbench.compat.autograd import test_util
+from workbench.compat.autograd.misc.flatten import flatten, flatten_func
+from workbench.compat.autograd.test_util import check_equivalent, nd
 from workbench.compat.autograd.tracer import toposort
 
-__all__ = ["func", "quick_grad_check", "subval", "subvals", "toposort"]
+__all__ = [
+    "check_equivalent",
+    "check_grads",
+    "flatten",
+    "flatten_func",
+    "func",
+    "nd",
+    "quick_grad_check",
+    "subval",
+    "subvals",
+    "toposort",
+]
 
 
 def func(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,6 +46,11 @@ def subval(x: Sequence[Any], i: int, v: Any) -> tuple[Any, ...]:
     return subvals(x, [(i, v)])
 
 
+def check_grads(fun: Callable[..., Any], *args: Any) -> None:
+    """Check the gradients by all arguments, as before autograd 1.2."""
+    test_util.check_grads(fun, tuple(range(len(args))), ["rev"])(*args)
+
+
 def quick_grad_check(
     fun: Callable[..., Any],
     arg0: Any,
@@ -43,4 +64,4 @@ def quick_grad_check(
     def at(x: Any) -> Any:
         return fun(x, *extra_args, **(kwargs or {}))
 
-    check_grads(at, modes=["rev"], order=1)(arg0)
+    test_util.check_grads(at, modes=["rev"], order=1)(arg0)

@@ -23,7 +23,7 @@ import numpy as np
 
 import workbench.custom.functions as functions
 from workbench.autodiff import expressions
-from workbench.compat.tensorflow.install import NAMESPACE, install, uninstall
+from workbench.compat.tensorflow.namespace import NAMESPACE
 from workbench.compat.tensorflow.op_library import (
     find_core_op,
     load_op_library,
@@ -422,6 +422,7 @@ SHARED = SimpleNamespace(
     }
 )
 
+install, uninstall = NAMESPACE.install, NAMESPACE.uninstall
 __getattr__ = NAMESPACE.fall_back("", SHARED)
 
 

@@ -66,7 +66,7 @@ from workbench.compat.theano.functions import (
 )
 from workbench.compat.theano.gof import Constant, Type, Variable
 from workbench.compat.theano.gradient import Lop, Rop, grad, subgraph_grad
-from workbench.compat.theano.install import NAMESPACE, install, uninstall
+from workbench.compat.theano.namespace import NAMESPACE
 from workbench.compat.theano.op import (
     Apply,
     NotScalarConstantError,
@@ -158,4 +158,5 @@ def _asarray(a: Any, dtype: npt.DTypeLike | None, order: Any = None) -> Any:
     return np.asarray(a, dtype=types.dtype_name(dtype), order=order)
 
 
+install, uninstall = NAMESPACE.install, NAMESPACE.uninstall
 __getattr__ = NAMESPACE.fall_back()

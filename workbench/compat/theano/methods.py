@@ -112,6 +112,8 @@ METHODS: dict[str, Any] = {
     "allclose": elementwise.TABLE["allclose"],
     "isclose": elementwise.TABLE["isclose"],
     "argsort": reductions.argsort,
+    "inc": places.inc_subtensor,
+    "set": places.set_subtensor,
 }
 
 PROPERTIES: dict[str, Any] = {

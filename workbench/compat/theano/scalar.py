@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.compat.theano import types
-from workbench.compat.theano.install import NAMESPACE
+from workbench.compat.theano.namespace import NAMESPACE
 from workbench.compat.theano.op import Apply, Op
 from workbench.compat.theano.tensor import elementwise, op_classes
 from workbench.compat.theano.types import (

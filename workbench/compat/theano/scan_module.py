@@ -98,13 +98,15 @@ def scan(
     allow_gc: bool | None = None,
     strict: bool = False,
     return_list: bool = False,
-) -> tuple[Any, Any]:
+    return_updates: bool = True,
+) -> Any:
     """Return a loop in the graph: `workbench.scan`.
 
     Returns
     -------
     The outputs of all steps, stacked (one as itself), and the updates of shared values
-    that ``fn`` returned: to be handed to `theano.function`.
+    that ``fn`` returned: to be handed to `theano.function`. Without
+    ``return_updates``, where there are none, the outputs alone.
 
     Examples
     --------
@@ -121,7 +123,15 @@ def scan(
         fn, sequences, outputs_info, non_sequences, n_steps, go_backwards, strict, name,
         truncate=truncate_gradient,
     )  # fmt: skip
-    return (outputs if return_list else _bare(outputs)), updates
+    made = outputs if return_list else _bare(outputs)
+    if return_updates:
+        return made, updates
+    if updates:
+        raise UsageError(
+            "scan: the steps change shared values, which return_updates=False would"
+            " lose. Leave it out, and hand the updates to `function`."
+        )
+    return made
 
 
 def _scan(
@@ -242,7 +252,7 @@ def map(
     go_backwards: bool = False,
     mode: object = None,
     name: str | None = None,
-) -> tuple[Any, Any]:
+) -> Any:
     """Return ``fn`` of each entry of some sequences, and the updates."""
     return scan(
         fn, sequences, None, non_sequences, None, truncate_gradient, go_backwards,

@@ -73,8 +73,9 @@ class TensorType(Type):
     ----------
     dtype
         A name of NumPy's, or ``"floatX"``.
-    broadcastable
-        One entry per axis: true where its length is 1, false where nothing is known.
+    broadcastable, shape
+        One entry per axis: true or 1 where its length is 1, false or None where
+        nothing is known, and any other length that is known.
 
     Examples
     --------
@@ -87,12 +88,16 @@ class TensorType(Type):
     def __init__(
         self,
         dtype: npt.DTypeLike | None,
-        broadcastable: Sequence[Any],
+        broadcastable: Sequence[Any] = (),
         name: str | None = None,
         sparse_grad: bool = False,
+        *,
+        shape: Sequence[Any] | None = None,
     ) -> None:
         self.dtype = dtype_name(dtype)
-        self.broadcastable = tuple(bool(b) for b in broadcastable)
+        lengths = broadcastable if shape is None else shape
+        self.shape = tuple(int(n) if n else None for n in lengths)
+        self.broadcastable = tuple(n == 1 for n in self.shape)
         self.name = name
         self.sparse_grad = sparse_grad
 
@@ -106,10 +111,17 @@ class TensorType(Type):
         """The dtype as NumPy's object."""
         return np.dtype(self.dtype)
 
+    def __call__(self, name: str | None = None, shape: Any = None) -> Array:
+        """Return a new symbol of this type, some of its lengths given."""
+        if shape is None:
+            return self.make_variable(name)
+        if len(shape) != self.ndim:
+            raise ShapeError(f"shape={shape} has not the {self.ndim} axes of {self!r}.")
+        return TensorType(self.dtype, shape).make_variable(name)
+
     def make_variable(self, name: str | None = None) -> Tensor:
         """Return a new symbol of this type."""
-        shape = tuple(1 if b else None for b in self.broadcastable)
-        return variables.tensor(name, dtype=self.dtype, shape=shape)
+        return variables.tensor(name, dtype=self.dtype, shape=self.shape)
 
     def make_constant(self, value: Any, name: str | None = None) -> Tensor:
         """Return a constant of this type."""
@@ -121,7 +133,7 @@ class TensorType(Type):
         """Return the same type with the given parts replaced."""
         return TensorType(
             self.dtype if dtype is None else dtype,
-            self.broadcastable if broadcastable is None else broadcastable,
+            self.shape if broadcastable is None else broadcastable,
         )
 
     def filter(
@@ -134,7 +146,7 @@ class TensorType(Type):
         if not (allow_downcast or np.can_cast(array.dtype, self.dtype, "same_kind")):
             raise DtypeError(f"{array.dtype} does not fit {self!r}. Write .astype.")
         if array.ndim != self.ndim or any(
-            b and n != 1 for b, n in zip(self.broadcastable, array.shape, strict=True)
+            m not in (None, n) for m, n in zip(self.shape, array.shape, strict=True)
         ):
             raise ShapeError(f"an array of shape {array.shape} does not fit {self!r}.")
         return array.astype(self.dtype, copy=False)
@@ -155,13 +167,15 @@ class TensorType(Type):
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, TensorType)
-            and (self.dtype, self.broadcastable) == (other.dtype, other.broadcastable)
+            and (self.dtype, self.shape) == (other.dtype, other.shape)
         )  # fmt: skip
 
     def __hash__(self) -> int:
-        return hash((self.dtype, self.broadcastable))
+        return hash((self.dtype, self.shape))
 
     def __repr__(self) -> str:
+        if not {1, None}.issuperset(self.shape):
+            return f"TensorType({self.dtype}, shape={self.shape})"
         found = KINDS.get(self.broadcastable)
         return f"TensorType({self.dtype}, {found or self.broadcastable})"
 
@@ -211,8 +225,10 @@ def tensor(*args: Any, **settings: Any) -> Array:
 
 
 def _symbol(kind: str, broadcastable: tuple[bool, ...]) -> Callable[..., Any]:
-    def symbol(name: str | None = None, dtype: npt.DTypeLike | None = None) -> Array:
-        return TensorType(dtype, broadcastable)(name)
+    def symbol(
+        name: str | None = None, dtype: npt.DTypeLike | None = None, shape: Any = None
+    ) -> Array:
+        return TensorType(dtype, broadcastable)(name, shape)
 
     symbol.__name__ = symbol.__qualname__ = kind
     symbol.__doc__ = f"A new {kind}, of `config.floatX` unless a dtype is given."

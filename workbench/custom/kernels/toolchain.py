@@ -62,6 +62,12 @@ def find_compiler(language: str) -> tuple[str, ...]:
     MissingCompiler
         If there is none; it says what was looked for.
     """
+    title = "C" if language == "c" else "C++"
+    if sys.platform == "emscripten":
+        raise MissingCompiler(
+            f"this kernel needs a {title} compiler, which a browser has not. Run it in"
+            " a Python of your own machine, or on Binder."
+        )
     variable, names = LOOKED_FOR[language]
     told = os.environ.get(variable, "").strip()
     if told:
@@ -81,7 +87,6 @@ def find_compiler(language: str) -> tuple[str, ...]:
             if found:
                 return (found,)
         looked = f"none of {', '.join(names)} is on the PATH, and {variable} is not set"
-    title = "C" if language == "c" else "C++"
     raise MissingCompiler(
         f"there is no {title} compiler: {looked}. {INSTALL}, or set {variable} to its"
         " command."

@@ -17,7 +17,7 @@ import numpy as np
 
 from workbench.core.tensor import ON_HOST
 from workbench.core.types import Array
-from workbench.ops.define import convert_like, dtype_of
+from workbench.ops.define import convert_like, dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.special.define import F, helper, series, special, where
 
@@ -36,7 +36,7 @@ _HALF = (_ROOTS + 1) / 2
 #: Squares of the points of Gauss's rule, dense at 0: integrands bend most there.
 NODES = _HALF * _HALF
 
-#: Weights of the mean of a function at the nodes, and of s times it.
+#: Weights of the mean of a function at the nodes, and of s times it: columns.
 WEIGHTS = np.stack([_HALF * _MASSES, _HALF * NODES * _MASSES], axis=1)
 
 #: So many entries at a time stay in a core's memory with all their nodes.
@@ -44,7 +44,7 @@ _CHUNK = 512
 
 
 def split_large(integrate: Callable[..., Array]) -> Callable[..., Array]:
-    """Let integrals of arrays that broadcast, in a last axis, be computed in parts."""
+    """Let integrals of arrays that broadcast, in a first axis, be computed in parts."""
 
     @wraps(integrate)
     def compute(*arrays: Any) -> Array:
@@ -58,14 +58,20 @@ def split_large(integrate: Callable[..., Array]) -> Callable[..., Array]:
             integrate(*[x[i : i + _CHUNK] for x in flat])
             for i in range(0, flat[0].size, _CHUNK)
         ]
-        return np.concatenate(parts).reshape(*full[0].shape, -1)
+        return np.concatenate(parts, axis=1).reshape(-1, *full[0].shape)
 
     return compute
 
 
-def _column(x: Array) -> Array:
-    """Return an array with an axis at its end, which the nodes fill."""
-    return np.expand_dims(x, -1)
+def _spread_nodes(end: Array) -> Array:
+    """Return the nodes of each interval from 0 to an end, along a new first axis."""
+    nodes = np.reshape(convert_like(NODES, end), (-1, *(1,) * len(shape_of(end))))
+    return nodes * end
+
+
+def _weigh(density: Array, columns: slice = slice(None)) -> Array:
+    """Return the means by each column of weights, along the first axis."""
+    return np.tensordot(convert_like(WEIGHTS.T[columns], density), density, 1)
 
 
 def _is_small(size: Array) -> bool:
@@ -87,14 +93,22 @@ def _bound_end(slope: Array, bend: Array) -> Array:
 
 
 def _choose_tail(
-    mass: Array, is_own: Array, complement: Callable[[Array], Array]
+    mass: Array, is_own: Array, other: Callable[..., Array], *arguments: Array
 ) -> Array:
     """Return the mass of a tail, of that of either one.
 
-    ``complement(thin)`` computes it where 1 minus the other loses digits.
+    ``other(*arguments)`` is it too, and stands in where 1 minus the mass loses digits:
+    there alone it is computed.
     """
-    thin = np.logical_and(np.logical_not(is_own), np.greater(mass, 0.9))
-    return np.where(is_own, mass, np.where(thin, complement(thin), 1 - mass))
+    thin: Any = np.logical_and(np.logical_not(is_own), np.greater(mass, 0.9))
+    tail: Any = np.where(is_own, mass, 1 - mass)
+    if type(thin) is np.ndarray:
+        few: Any = [np.broadcast_to(x, thin.shape)[thin] for x in arguments]
+        if len(few[0]):
+            tail[thin] = other(*few)
+        return tail
+    safe = [np.where(thin, x, 1) for x in arguments[:2]]
+    return np.where(thin, other(*safe, *arguments[2:]), tail)
 
 
 # Incomplete gamma functions: DLMF 8.8.13
@@ -103,9 +117,9 @@ def _choose_tail(
 @split_large
 def _integrate_gamma(c: Array, x: Array, end: Array) -> Array:
     """Return the means of exp(c s - x expm1(s)), and of s times it, up to the end."""
-    away = _column(end) * convert_like(NODES, x)
+    away = _spread_nodes(end)
     grown = np.exp(away) - 1 if _is_small(x) else np.expm1(away)
-    return np.exp(_column(c) * away - _column(x) * grown) @ convert_like(WEIGHTS, x)
+    return _weigh(np.exp(c * away - x * grown))
 
 
 @helper
@@ -129,14 +143,10 @@ def gammainc_by_shape(a: Array, x: Array, mass: Array, *, upper: bool) -> Array:
     low = np.minimum((FALL + x) / c, _bound_end(slope, x))
     end = stop_gradient(np.where(left, low, high))
     means = _integrate_gamma(c, x, np.where(left, -end, end))
-    whole, first = end * means[..., 0], end * end * means[..., 1]
+    whole, first = end * means[0], end * end * means[1]
     mean = np.where(left, -x * first / (x * whole + 1), first / whole)
     other = F.gammainc if upper else F.gammaincc
-    tail = _choose_tail(
-        mass,
-        left != upper,
-        lambda thin: other(np.where(thin, a, 1), np.where(thin, x, 1)),
-    )
+    tail = _choose_tail(mass, left != upper, other, a, x)
     y = np.where(left, tail, -tail) * (np.log(x) - F.psi(c) + mean)
     return np.astype(np.where(inside, y, 0 * mass), dtype_of(mass))
 
@@ -144,8 +154,11 @@ def gammainc_by_shape(a: Array, x: Array, mass: Array, *, upper: bool) -> Array:
 # Incomplete beta functions: DLMF 8.17.20
 
 
-def _digamma_gap(a: Array, b: Array) -> Array:
-    """Return psi(a + b) - psi(a) with its digits where a is large: DLMF 5.11.2."""
+def _digamma_gap(a: Array, b: Array, total: Array) -> Array:
+    """Return psi(a + b) - psi(a) with its digits where a is large: DLMF 5.11.2.
+
+    ``total`` is a + b, with its digits where that is small.
+    """
     large = a > 20
     p, q = np.where(large, a, 20), np.where(large, b, 1)
 
@@ -155,8 +168,8 @@ def _digamma_gap(a: Array, b: Array) -> Array:
         return u * series(u, *terms)
 
     far = np.log1p(q / p) + q / (2 * p * (p + q)) + rest(p) - rest(p + q)
-    p, q = np.where(large, 1, a), np.where(large, 1, b)
-    return np.where(large, far, F.psi(p + q) - F.psi(p))
+    p, whole = np.where(large, 1, a), np.where(large, 1, total)
+    return np.where(large, far, F.psi(whole) - F.psi(p))
 
 
 @split_large
@@ -164,15 +177,13 @@ def _integrate_beta(
     rate: Array, total: Array, z: Array, beyond: Array, end: Array
 ) -> Array:
     """Return the means of exp(-fall), and of s and log(1 - z + z exp(-s)) times it."""
-    away = _column(-end) * convert_like(NODES, z)
+    away = _spread_nodes(-end)
     if _is_small(total):
-        share = np.log(_column(beyond) + _column(z) * np.exp(away))
+        share = np.log(beyond + z * np.exp(away))
     else:
-        share = np.log1p(_column(z) * np.expm1(away))
-    density = np.exp(_column(rate) * away - _column(total) * share)
-    weights = convert_like(WEIGHTS, z)
-    moved = (density * share) @ weights[:, :1]
-    return np.concatenate([density @ weights, moved], axis=-1)
+        share = np.log1p(z * np.expm1(away))
+    density = np.exp(rate * away - total * share)
+    return np.concatenate([_weigh(density), _weigh(density * share, slice(1))])
 
 
 @helper
@@ -205,15 +216,11 @@ def betainc_by_shape(
     end = stop_gradient(np.minimum(end, np.log1p(grown / beyond)))
     means = _integrate_beta(p + 1, total, z, beyond, end)
     by_p = left == first
-    whole = end * means[..., 0]
-    inner = end * (np.where(by_p, end * means[..., 1], 0) + means[..., 2])
+    whole = end * means[0]
+    inner = end * (np.where(by_p, end * means[1], 0) + means[2])
     mean = z * (whole - (p + q) * inner) / (1 + (p + q) * z * whole)
-    fixed = _digamma_gap(np.where(by_p, p + 1, q), np.where(by_p, q - 1, p))
-    tail = _choose_tail(
-        mass,
-        left != upper,
-        lambda thin: F.betainc(np.where(thin, p, 1), np.where(thin, q, 1), z),
-    )
+    fixed = _digamma_gap(np.where(by_p, p + 1, q), np.where(by_p, q - 1, p), p + q)
+    tail = _choose_tail(mass, left != upper, F.betainc, p, q, z)
     y = np.where(left, tail, -tail) * (np.log(np.where(by_p, z, beyond)) + fixed + mean)
     return np.astype(np.where(inside, y, 0 * mass), dtype_of(mass))
 

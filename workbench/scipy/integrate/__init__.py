@@ -1,7 +1,8 @@
 """`scipy.integrate` for Tensors: differential equations, integrals, sums.
 
 `odeint` and `solve_ivp` are SciPy's solvers, whose derivatives are such solves too
-(`initial.py`, on the rates of `rates.py`), `quad` is SciPy's with the derivatives of
+(`initial.py`, on the rates of `rates.py`; events in `events.py`), `solve_bvp` is its
+solver with the derivatives of its equations (`boundary.py`), `quad` with those of
 Leibniz (`quadrature.py`), and the rules for samples are plain NumPy. On arrays outside
 every trace each is SciPy's own function.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +30,14 @@ from workbench.errors import (
 )
 from workbench.ops.define import shape_of
 from workbench.ops.lengths import defer_functions
+from workbench.scipy.integrate.boundary import solve_bvp
+from workbench.scipy.integrate.events import (
+    Event,
+    Solution,
+    find_event_times,
+    make_evaluator,
+)
+from workbench.scipy.integrate.initial import describe_failure
 from workbench.scipy.integrate.initial import integrate as integrate_states
 from workbench.scipy.integrate.quadrature import (
     Integrand,
@@ -46,6 +56,7 @@ __all__ = [
     "quad",
     "quad_vec",
     "simpson",
+    "solve_bvp",
     "solve_ivp",
     "tplquad",
     "trapezoid",
@@ -187,8 +198,13 @@ def solve_ivp(
     t_eval
         The times at which the state is wanted; by default those at which the
         solver stops, which then count as constants, but for the first and last.
+    dense_output
+        The result has ``sol(t)``, the states at any time; each call is a solve.
+    events
+        A function ``event(t, y, *args)`` of one number, or a list of them, with
+        SciPy's attributes ``terminal`` and ``direction``. They may read Tensors.
     args
-        Further arguments of ``fun``: nests of arrays, differentiable.
+        Further arguments of ``fun`` and of events: nests of arrays, differentiable.
     options
         ``rtol``, ``atol``, ``max_step``, ... as for SciPy. Derivatives are as
         accurate as these say: 1e-3 by default.
@@ -196,7 +212,9 @@ def solve_ivp(
     Returns
     -------
     SciPy's result, with ``t``, ``y`` of shape (n, m), ``success``, ``message``.
-    Derivatives of ``y`` as for `odeint`; ``y0`` may be complex.
+    Derivatives of ``y`` as for `odeint`; ``y0`` may be complex. ``t_events`` and
+    ``y_events``, and the last time where an event ends the solve, have derivatives
+    by the implicit function theorem.
 
     Raises
     ------
@@ -205,7 +223,9 @@ def solve_ivp(
         it would not end: a rate of change is not finite from the first on, or steps
         are shorter than the last digit of the time.
     UsageError
-        For ``events`` and ``dense_output`` inside a derivative.
+        For ``events`` and ``dense_output`` in a trace without values.
+    MatrixError
+        For the derivative of an event that touches zero without crossing it.
 
     Examples
     --------
@@ -216,6 +236,17 @@ def solve_ivp(
     ...     return sol.y[0, -1]
     >>> round(float(wb.grad(end)(0.5)), 6)  # -exp(-0.5)
     -0.606531
+
+    How long a stone falls from a height, and its derivative, ``1 / sqrt(2 g h)``:
+
+    >>> def fall(h):
+    ...     rate = lambda t, y: np.stack([y[1], -9.81])
+    ...     ground = lambda t, y: y[0]
+    ...     ground.terminal = True
+    ...     start = np.stack([h, 0.0])
+    ...     return solve_ivp(rate, (0, 9), start, events=ground, rtol=1e-9).t[-1]
+    >>> round(float(wb.grad(fall)(10.0)), 6)
+    0.071392
     """
     integrate = _scipy()
     if not traces.has_open_trace():
@@ -227,46 +258,89 @@ def solve_ivp(
                 args, **options,
             ),
         )  # fmt: skip
-    for name, given in (("events", events), ("dense_output", dense_output)):
-        if given:
-            raise UsageError(
-                f"solve_ivp(..., {name}=...){blame.user_line()} is not known inside a"
-                " derivative. Ask for the states at t_eval."
-            )
     y0 = _convert_state(y0)
     first, last = (_convert_times(t) for t in t_span)
-    closed = _record_rate(fun, first, y0, args or (), "solve_ivp")
+    args = args or ()
+    closed = _record_rate(fun, first, y0, args, "solve_ivp")
+    parameters = closed.inputs[:-2]
     settings = {"method": method, **options}
     if callable(jac := settings.get("jac")):
         # It only helps the solver on; what it reads need not vary.
         settings["jac"] = lambda t, y: value_of(admit(jac(t, y)))
     problem = RateSystem(closed, _solve_stepwise, settings, "solve_ivp")
-    if t_eval is None:
-        values = [value_of(x) for x in (first, last, y0, *closed.inputs[:-2])]
+    events = [] if events is None else [events] if callable(events) else list(events)
+    recorded = [Event(f, args, first, y0) for f in events]
+    found: Any = None
+    end: Any = last
+    descending = False
+    if t_eval is None or events or dense_output:
+        values = [value_of(x) for x in (first, last, y0, *parameters)]
         if any(x is None for x in values):
+            what = "the times at which the solver stops"
+            if t_eval is not None:
+                what = "events and dense_output"
             raise UsageError(
-                f"solve_ivp{blame.user_line()}: the times at which the solver stops"
-                " depend on values, which this trace does not have. Give t_eval."
+                f"solve_ivp{blame.user_line()}: {what} depend on values, which this"
+                " trace does not have. Give t_eval, and neither of events and"
+                " dense_output."
             )
-        start, stop, y, *parameters = values
-        function = problem.bind(parameters)
-        found = solve(
-            "solve_ivp", function, lambda *ty: problem.explain(parameters, *ty),
-            lambda: integrate.solve_ivp(function, (start, stop), y, **settings),
-        )  # fmt: skip
+        found = _find_steps(problem, values, recorded)
+        descending = bool(values[1] < values[0])
+        if found.status == 1:  # the solver's last step goes on beyond the event
+            end = np.float64(found.sol.interpolants[-1].t)
+    evaluate = make_evaluator(
+        lambda times: integrate_states(problem, parameters, times, y0),
+        first, end, descending,
+    )  # fmt: skip
+    at = find_event_times(recorded, found.t_events, evaluate) if events else []
+    if found is not None and found.status == 1:
+        last = (min if descending else max)(
+            (t[-1] for t in at if len(shape_of(t)) and shape_of(t)[0]), key=value_of
+        )
+    times: Any
+    if t_eval is None:
         times = np.concatenate(
             [np.reshape(first, 1), found.t[1:-1], np.reshape(last, 1)]
         )
-        shown = slice(None)
     else:
-        times = np.concatenate(
-            [np.reshape(first, 1), _convert_times(t_eval), np.reshape(last, 1)]
-        )
-        shown = slice(1, -1)
-    rows = integrate_states(problem, closed.inputs[:-2], times, y0)
+        times = _convert_times(t_eval)
+        if found is not None and found.status == 1:
+            sign = -1 if descending else 1
+            times = times[sign * value_of(times) <= sign * value_of(last)]
+    wanted = np.concatenate([times, *at]) if at else times
+    rows = evaluate(wanted, value_of(wanted) if at else None)
+    count = shape_of(times)[0]
+    report = {**((problem.report or {}) if found is None else found)}
+    report |= {"t": times, "y": rows[:count].T}
+    if events:
+        ends = np.cumsum([count, *(shape_of(t)[0] for t in at)])
+        report["t_events"] = at
+        report["y_events"] = [rows[a:b] for a, b in pairwise(ends)]
+    report["sol"] = Solution(evaluate, times, first, last) if dense_output else None
     optimize: Any = import_module("scipy.optimize")
-    report = {**(problem.report or {}), "t": times[shown], "y": rows[shown].T}
     return optimize.OptimizeResult(report)
+
+
+def _find_steps(
+    problem: RateSystem, values: Sequence[Any], events: Sequence[Event]
+) -> Any:
+    """Return SciPy's result at known times, state and parameters."""
+    first, last, y0, *parameters = values
+    function = problem.bind(parameters)
+    called = [event.bind() for event in events]
+
+    def run() -> Any:
+        found = _scipy().solve_ivp(
+            function, (first, last), y0, events=called or None,
+            dense_output=bool(called), **problem.settings,
+        )  # fmt: skip
+        if not found.success:
+            raise ConvergenceError(describe_failure(problem, last, found.message))
+        return found
+
+    return solve(
+        "solve_ivp", function, lambda *ty: problem.explain(parameters, *ty), run
+    )
 
 
 def _solve_stepwise(

@@ -16,7 +16,7 @@ from workbench.ops.taking import take
 from workbench.scipy.signal.convolutions import check_choice
 from workbench.scipy.signal.filters import admit_signal
 
-__all__ = ["csd", "periodogram", "stft", "welch"]
+__all__ = ["csd", "istft", "periodogram", "stft", "welch"]
 
 
 def _find_window(name: str, window: Any, nperseg: int | None, count: int) -> Any:
@@ -264,6 +264,86 @@ def stft(
     start = 0.0 if boundary else length / 2
     middles = start + step * np.arange(shape_of(found)[-1])
     return _find_frequencies(wide, fs, is_half), middles / fs, found
+
+
+def istft(
+    Zxx: ArrayLike,
+    fs: float = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    input_onesided: bool = True,
+    boundary: bool = True,
+    time_axis: int = -1,
+    freq_axis: int = -2,
+    scaling: str = "spectrum",
+) -> tuple[Any, Any]:
+    """Return times and the signal of transforms of segments: `scipy.signal.istft`.
+
+    Raises
+    ------
+    ValueError
+        If a setting does not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> settings = {"window": "hamming", "nperseg": 4}
+    >>> transforms = stft(np.array([1.0, 2, 3, 4]), **settings)[2]
+    >>> istft(transforms, **settings)[1].round(9)
+    array([1., 2., 3., 4.])
+    """
+    check_choice("istft", scaling, ("spectrum", "psd"), "scaling")
+    given = admit_signal("istft", Zxx)
+    rank = len(shape_of(given))
+    if rank < 2 or normal_axis(time_axis, rank) == normal_axis(freq_axis, rank):
+        raise ValueError(
+            f"istft{blame.user_line()}: Zxx has shape {shape_of(given)}; give an axis"
+            " of times and another one of frequencies."
+        )
+    lines: Any = np.moveaxis(given, (time_axis, freq_axis), (-2, -1))
+    count, bins = shape_of(lines)[-2:]
+    usual = 2 * (bins - 1) if input_onesided else bins
+    length = usual if nperseg is None else int(nperseg)
+    if nfft is None:
+        nfft = length if input_onesided and length == usual + 1 else usual
+    step, wide = _check_steps("istft", length, noverlap, nfft)
+    weights = _find_window("istft", window, length, length)
+    inverse = np.fft.irfft if input_onesided else np.fft.ifft
+    parts: Any = inverse(lines, wide)[..., :length]
+    size = (
+        np.sum(weights) if scaling == "spectrum" else (fs * np.sum(weights**2)) ** 0.5
+    )
+    real = dtype_of(np.real(parts))
+    parts = parts * convert_like((weights * size).astype(real), parts)
+    edge = length // 2 if boundary else 0
+    end = length + (count - 1) * step - edge
+    norm = _add_overlaps(np.tile(weights**2, (count, 1)), step)[edge:end]
+    share = 1 / np.where(norm > 1e-10, norm, 1)
+    found = _add_overlaps(parts, step)[..., edge:end]
+    found = found * convert_like(share.astype(real), parts)
+    place = normal_axis(time_axis, rank)
+    found = moveaxis(found, -1, place - (normal_axis(freq_axis, rank) < place))
+    # By the first axis, as SciPy has it.
+    return np.arange(shape_of(found)[0]) / fs, found
+
+
+def _add_overlaps(parts: Any, step: int) -> Any:
+    """Return the sum of segments, each ``step`` entries after the one before.
+
+    They have shape (..., segments, length).
+    """
+    *outer, count, length = shape_of(parts)
+    times = -(-length // step)
+    width = [(0, 0)] * len(outer)
+    filled = np.pad(parts, [*width, (0, 0), (0, times * step - length)])
+    pieces = np.reshape(filled, (*outer, count, times, step))
+    total: Any = 0
+    for i in range(times):
+        room = [*width, (i, times - 1 - i), (0, 0)]
+        total = total + np.pad(pieces[..., i, :], room)
+    return np.reshape(total, (*outer, -1))[..., : length + (count - 1) * step]
 
 
 defer_functions(globals(), __all__)

@@ -121,17 +121,23 @@ def _normalize(q: Any) -> Any:
 # product with (trace(S) E - S) k: a system that is its own transpose.
 
 
-def _find_nearest_rotation(m: Array) -> Array:
-    if not bool(np.all(np.linalg.det(m) > 0)):
+def _find_nearest_rotation(m: Array, *, mirrored: bool = False) -> Array:
+    """Return the nearest rotation; also of a matrix that mirrors, where allowed.
+
+    The last column of u is then turned round (Kabsch, 1976), and S is not positive.
+    """
+    if not mirrored and not bool(np.all(np.linalg.det(m) > 0)):
         raise UsageError(
             f"Rotation.from_matrix{blame.user_line()}: a matrix has a determinant that"
             " is not positive: it is no rotation, nor near to one"
         )
     u, _, vh = np.linalg.svd(m)
+    if mirrored:
+        u[..., -1] *= np.sign(np.linalg.det(u @ vh))[..., None]
     return u @ vh
 
 
-def _turn_nearest_rotation(g: Any, y: Any, x: Any) -> Any:
+def _turn_nearest_rotation(g: Any, y: Any, x: Any, *, mirrored: bool = False) -> Any:
     """Return the move of the nearest rotation; of its cotangents the same."""
     back = np.swapaxes(y, -1, -2)
     s, a = back @ x, back @ g
@@ -154,16 +160,18 @@ NEAREST = stacked(
         "nearest_rotation",
         _find_nearest_rotation,
         _turn_nearest_rotation,
-        push=lambda tangents, y, x: _turn_nearest_rotation(tangents[0], y, x),
+        push=lambda tangents, y, x, **_: _turn_nearest_rotation(tangents[0], y, x),
         rule="y K, K the turn of yᵀ g − gᵀ y",
         reads=(0, "y"),
         infer=square,
         helper='''\
-def nearest_rotation(m):
+def nearest_rotation(m, *, mirrored=False):
     """The rotation nearest to each matrix, by its singular vectors."""
-    if not np.all(np.linalg.det(m) > 0):
+    if not mirrored and not np.all(np.linalg.det(m) > 0):
         raise ValueError("a matrix has a determinant that is not positive")
     u, _, vh = np.linalg.svd(m)
+    if mirrored:
+        u[..., -1] *= np.sign(np.linalg.det(u @ vh))[..., None]
     return u @ vh
 ''',
     )
@@ -333,6 +341,76 @@ class Rotation:
             rotations = [rotations]
         parts = [np.reshape(cls.adopt(r)._quat, (-1, 4)) for r in rotations]
         return cls._make(np.concatenate(parts))
+
+    @classmethod
+    def align_vectors(
+        cls,
+        a: ArrayLike,
+        b: ArrayLike,
+        weights: ArrayLike | None = None,
+        return_sensitivity: bool = False,
+    ) -> tuple[Any, ...]:
+        """Return the rotation that turns vectors ``b`` into ``a``, as well as it can.
+
+        Parameters
+        ----------
+        a, b
+            Vectors, both of shape (n, 3), at least two that are not parallel.
+        weights
+            Of the pairs, shape (n,), finite; 1 by default.
+        return_sensitivity
+            Whether to return the sensitivity matrix too.
+
+        Returns
+        -------
+        The rotation, the root of the weighed sum of squared distances (of slope 0 where
+        it is 0), and where it is asked for the sensitivity matrix, shape (3, 3).
+
+        Raises
+        ------
+        ValueError
+            If the shapes do not fit, or a weight is negative or infinite.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from workbench.scipy.spatial.transform import Rotation
+        >>> b = np.array([[1.0, 0, 0], [0, 1, 0]])
+        >>> turn, distance = Rotation.align_vectors([[0.0, 1, 0], [-1, 0, 0]], b)
+        >>> turn.as_euler("xyz", degrees=True).round(9), float(distance)
+        (array([ 0.,  0., 90.]), 0.0)
+        """
+        name = "Rotation.align_vectors"
+        to, come = admit_double(name, a), admit_double(name, b)
+        shape = shape_of(to)
+        w = admit_double(name, np.ones(shape[:1] or 1) if weights is None else weights)
+        known = value_of(w)
+        fits = len(shape) == 2 and shape[1] == 3 and shape == shape_of(come)
+        if not fits or shape[0] < 2 or shape_of(w) != shape[:1]:
+            raise ValueError(
+                f"{name}{blame.user_line()}: a has shape {shape}, b {shape_of(come)},"
+                f" weights {shape_of(w)}. Give n vectors each, shape (n, 3), at least"
+                " two, and n weights."
+            )
+        if known is not None and not bool(np.all((known >= 0) & np.isfinite(known))):
+            raise ValueError(
+                f"{name}{blame.user_line()}: weights must be finite and not negative."
+                " A large one stands for infinity."
+            )
+        mixed: Any = np.swapaxes(w[:, None] * to, -1, -2) @ come
+        turn: Any = apply(NEAREST, (mixed,), {"mirrored": True})
+        stretch = mixed @ np.swapaxes(turn, -1, -2)
+        trace: Any = np.trace(stretch)
+        rest = np.sum(w * np.sum(to * to + come * come, axis=-1)) - 2 * trace
+        distance = root(np.maximum(rest, 0))
+        found = cls._make(_quaternion_of_matrix(turn))
+        if not return_sensitivity:
+            return found, distance
+        minors = (trace * trace - np.sum(stretch * np.swapaxes(stretch, -1, -2))) / 2
+        gaps = trace * minors - np.linalg.det(stretch)
+        spread = minors * convert_like(np.eye(3), mixed)
+        spread = spread + mixed @ np.swapaxes(mixed, -1, -2)
+        return found, distance, np.mean(w) / gaps * spread
 
     # Ways out
 

@@ -53,6 +53,7 @@ from workbench.session.wire.protocol.fields import (
 from workbench.session.wire.protocol.snapshot import Header
 from workbench.session.wire.timeline import (
     encode_branches,
+    encode_stops,
     encode_timeline,
     find_new_points,
 )
@@ -209,6 +210,7 @@ def take_snapshot(
         header["profile"] = None if profile is None else profile.data
         header["timeline"] = encode_timeline(session)
         header["branches"] = encode_branches(session)
+        header["stops"] = encode_stops(session)
         left: list[int] = []
         if has_loops(session._state):
             is_quick = session.seconds <= QUICK
@@ -280,6 +282,7 @@ def take_blank_snapshot(
         profile=None,
         timeline=None,
         branches=[],
+        stops=[],
         backend="numpy",
         seconds=forward.seconds,
         error=None,

@@ -18,6 +18,7 @@ from workbench.session.wire.protocol.messages import NormsData
 from workbench.session.wire.protocol.snapshot import (
     BranchData,
     MarkData,
+    StopData,
     TimelineData,
 )
 
@@ -87,6 +88,14 @@ def encode_branches(session: Session) -> list[BranchData]:
             )
         )
     return found
+
+
+def encode_stops(session: Session) -> list[StopData]:
+    """Return the conditions at which a loop of runs stops."""
+    return [
+        StopData(id=one.id, nodes=list(one.nodes), text=clean_text(one.text, 200))
+        for one in session.stops
+    ]
 
 
 def choose_points(steps: Array, numbers: Array, most: int = MOST_PARTS) -> Array:

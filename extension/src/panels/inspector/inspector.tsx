@@ -13,6 +13,7 @@ import { Part } from '../part';
 import { NormsOverRuns } from '../runs/norms';
 import { NodeDetail, NodeNumbers, NodeSummary } from './node';
 import { DerivativeMenu } from './pair';
+import { StopConditions } from './stops';
 
 export type Tab = 'node' | 'overrides' | 'checks';
 
@@ -33,6 +34,7 @@ export class Inspector extends Box {
       new NormsOverRuns(host),
       new NodeVerdict(host),
       this._form,
+      new StopConditions(host),
       new DerivativeMenu(host),
       this._numbers
     ];

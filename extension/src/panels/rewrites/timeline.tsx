@@ -6,7 +6,7 @@ import { prefersCalm } from '../../canvas/motion';
 import type { Replay } from '../../model/replay';
 import { Button } from '../../ui/controls';
 import { Formula } from '../../ui/formula';
-import { formatPlural } from '../../ui/numbers';
+import { formatPlural, shortenConstants } from '../../ui/numbers';
 import type { IRewrite } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
 import { Player } from '../player';
@@ -70,7 +70,7 @@ export class Timeline extends Player {
         <div className="workbench-TimelineRow">
           {this._renderControls()}
         </div>
-        <Formula className="workbench-WholeProgram" text={whole} typeset={this.host.typeset} />
+        <Formula className="workbench-WholeProgram" text={whole} isShort typeset={this.host.typeset} />
         <div className="workbench-TimelineStep">
           <div aria-live="polite">
             {step !== null && problem === null ? (
@@ -202,10 +202,10 @@ function Rewrite({ step }: { step: IRewrite }): JSX.Element {
         <span className="workbench-Quiet">{from}</span>
       </div>
       <code className="workbench-RuleSides">
-        <del>{before}</del>
+        <del title={before}>{shortenConstants(before)}</del>
         <span aria-hidden="true"> → </span>
         <span className="workbench-Offstage"> becomes </span>
-        <ins>{after}</ins>
+        <ins title={after}>{shortenConstants(after)}</ins>
       </code>
       <div className="workbench-Quiet workbench-RuleNote" title={note}>
         {note}

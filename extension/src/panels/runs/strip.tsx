@@ -8,6 +8,7 @@ import { formatBytes, formatCount, formatNumber, formatPlural } from '../../ui/n
 import { NORMS_ONLY } from '../../ui/words';
 import type { IBranch, IMark, ITimeline } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
+import { Part } from '../part';
 import { Player } from '../player';
 import { Lines, placeOf } from './line';
 
@@ -324,18 +325,33 @@ function Letters({
   );
 }
 
-/** In the bar: that a past run is shown, which, and the way back. */
-export function PastRun({ recording }: { recording: Recording }): JSX.Element | null {
-  return recording.shown === null ? null : (
-    <button
-      type="button"
-      className="workbench-PastRun"
-      title="A past run is shown: click to show the present again"
-      onClick={() => recording.goTo(null)}
-    >
-      {runText(recording)}; live: {formatCount(recording.count)}
-    </button>
-  );
+/** In a corner of the picture, so that nothing moves: which past run it is of. */
+export class PastRun extends Part {
+  constructor(host: IHost) {
+    super(host, 'workbench-PastRun');
+  }
+
+  override refresh(reason: Reason): void {
+    if (reason !== 'hover' && reason !== 'selection') {
+      this.draw();
+    }
+  }
+
+  protected render(): ReactNode {
+    const { recording } = this.host;
+    this.setHidden(recording.shown === null);
+    return (
+      recording.shown !== null && (
+        <button
+          type="button"
+          title="A past run is shown: click to show the present again"
+          onClick={() => recording.goTo(null)}
+        >
+          {runText(recording)}; live: {formatCount(recording.count)}
+        </button>
+      )
+    );
+  }
 }
 
 /** "step 120 of 500", "500 steps". */

@@ -27,8 +27,9 @@ import { PairBar, showDerivative } from '../inspector/pair';
 import type { Player } from '../player';
 import type { Drawer } from '../plots/drawer';
 import { Rewrites } from '../rewrites/rewrites';
-import { RunStrip } from '../runs/strip';
+import { PastRun, RunStrip } from '../runs/strip';
 import { View } from '../view';
+import { AwayLine, type IAway } from './away';
 import { Banner, SAVED, SAVED_PAGE, bannerOf } from './banner';
 import { Frame } from './frame';
 import { Inside } from './inside';
@@ -343,6 +344,15 @@ export class GraphPanel extends Frame implements IHost {
     this._openInspector(!this.inspectorOpen);
   }
 
+  /**
+   * Leave a line in its place while its session is shown in a panel of its own, with
+   * the ways there and back; null shows the picture again.
+   */
+  setAway(ways: IAway | null): void {
+    this._away.show(this.state.graph?.header.session ?? '', ways);
+    this.node.classList.toggle('workbench-mod-away', ways !== null);
+  }
+
   say(message: string, tone: 'quiet' | 'error' = 'quiet'): void {
     this._banner.say(message, tone);
   }
@@ -409,7 +419,7 @@ export class GraphPanel extends Frame implements IHost {
     const before = this.state.graph;
     this.cell.show(this.recording.graph);
     if (this.state.graph === before) {
-      for (const part of [this._runs, this._compare, this._topBar]) {
+      for (const part of [this._runs, this._past, this._compare, this._topBar]) {
         part.refresh('values');
       }
     }
@@ -502,6 +512,7 @@ export class GraphPanel extends Frame implements IHost {
    * more word here: it is drawn and hears what happens.
    */
   private _standTogether(drawer: Drawer | null): void {
+    this.append(this._away);
     this.place(this, this._topBar, this._banner, this.main, this._compare, this._runs);
     this.place(this, this._stepper, this.heightSplitter, ...(drawer ? [drawer] : []));
     this.place(this.main, this.stage, this.widthSplitter);
@@ -509,14 +520,17 @@ export class GraphPanel extends Frame implements IHost {
     this.place(this.stage, this.cell, this._inside);
     this.place(this.cell, new Iterations(this), new PairBar(this));
     this.place(this.cell.picture, this._otherSide, this._empty, this._legend);
+    this.place(this.cell.picture, this._past);
   }
 
   private readonly _empty = element('div', { class: 'workbench-Empty', text: EMPTY });
+  private readonly _away = new AwayLine();
   private readonly _topBar = new TopBar(this);
   private readonly _banner = new Banner(this);
   private readonly _legend = new Legend(this);
   private readonly _stepper = new Stepper(this);
   private readonly _runs = new RunStrip(this);
+  private readonly _past = new PastRun(this);
   private readonly _compare = new CompareBar(this);
   private readonly _inspector = new Inspector(this);
   private readonly _drawer: Drawer | null;

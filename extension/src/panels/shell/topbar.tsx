@@ -13,7 +13,6 @@ import { formatNumber, formatPlural, formatSeconds } from '../../ui/numbers';
 import { badOutput, stepText, summaryOf, undoText } from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
-import { PastRun } from '../runs/strip';
 import { SaveMenu } from './save';
 
 const STAGES = [
@@ -85,7 +84,6 @@ export class TopBar extends Part {
             <span className="workbench-ValueName">{name}</span>
             <span className="workbench-ValueNumber">{told}</span>
           </span>
-          <PastRun recording={this.host.recording} />
         </div>
         <Segments<Stage>
           label="Stage"

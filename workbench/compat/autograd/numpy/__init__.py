@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy import fft, linalg, random
 
+from workbench.compat.autograd import extend
 from workbench.compat.autograd.boxes import ArrayBox, Box, getval
-from workbench.compat.autograd.install import NAMESPACE
+from workbench.compat.autograd.namespace import NAMESPACE
 from workbench.numpy.namespaces import BY_ID
 
 # All names of NumPy's, at once: a program looks them up in each step.
@@ -95,4 +96,9 @@ def unbroadcast_f(target: Any, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda g: unbroadcast(f(g), meta)
 
 
-__getattr__ = NAMESPACE.fall_back("numpy", np)
+def wrap_namespace(old: dict[str, Any], new: dict[str, Any]) -> None:
+    """Put the functions of a module into another: there is nothing to wrap here."""
+    new.update({name: x for name, x in old.items() if name[:1] != "_"})
+
+
+__getattr__ = NAMESPACE.fall_back("numpy", np, extend)

@@ -12,7 +12,7 @@ import scipy.signal
 import scipy.special
 import scipy.stats
 
-from workbench.compat.autograd.install import NAMESPACE
+from workbench.compat.autograd.namespace import NAMESPACE
 from workbench.compat.autograd.scipy import signal
 from workbench.numpy.namespaces import swap_scipy
 

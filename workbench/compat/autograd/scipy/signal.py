@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.signal
 
-from workbench.compat.autograd.install import NAMESPACE
+from workbench.compat.autograd.namespace import NAMESPACE
 from workbench.errors import UsageError
 from workbench.numpy.namespaces import swap_scipy
 

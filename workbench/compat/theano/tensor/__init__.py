@@ -28,7 +28,7 @@ from workbench.compat.theano.gradient import (
     jacobian,
     verify_grad,
 )
-from workbench.compat.theano.install import NAMESPACE
+from workbench.compat.theano.namespace import NAMESPACE
 from workbench.compat.theano.op import NotScalarConstantError, as_op, scalar_value
 from workbench.compat.theano.tensor import (
     elementwise,

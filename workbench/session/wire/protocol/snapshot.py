@@ -260,6 +260,14 @@ class BranchData(TypedDict):
     losses: list[float | None]
 
 
+class StopData(TypedDict):
+    """A condition on gradients at which a loop of runs stops."""
+
+    id: int
+    nodes: fields.NodeList
+    text: fields.Text
+
+
 class LoopNormsData(TypedDict):
     """A loop that is one node: the gradient that arrives before some of its steps."""
 
@@ -322,6 +330,8 @@ class Header(TypedDict):
     timeline: Annotated[TimelineData | None, fields.Meta(default=None)]
     #: The last branches, the oldest first.
     branches: Annotated[list[BranchData], fields.Meta(default=[])]
+    #: The conditions at which a loop of runs stops.
+    stops: Annotated[list[StopData], fields.Meta(default=[])]
     #: What the next run is computed by.
     backend: fields.Text
     #: The GPU on which the values lie; absent on the CPU.

@@ -1,13 +1,9 @@
-"""`install`: ``import autograd`` finds this package, until `uninstall`."""
+"""autograd's modules, and where each is found here."""
 
 from __future__ import annotations
 
-from types import ModuleType
-
 from workbench.compat.autograd.extend import restore_rules
 from workbench.compat.namespace import ForeignNamespace
-
-__all__ = ["NAMESPACE", "install", "uninstall"]
 
 #: The modules of autograd's.
 PLACES = """
@@ -30,38 +26,6 @@ ALIASES = {
     "optimizers": "misc.optimizers",
 }
 
-NAMESPACE = ForeignNamespace("autograd", __name__.rpartition(".")[0], PLACES, ALIASES)
-
-
-def install() -> ModuleType:
-    """Make ``import autograd.numpy as np`` and the like work.
-
-    Returns
-    -------
-    The module that ``import autograd`` gives from now on, in this process.
-
-    Raises
-    ------
-    UsageError
-        If autograd itself has been imported.
-
-    Examples
-    --------
-    >>> from workbench.compat import autograd
-    >>> _ = autograd.install()
-    >>> import autograd.numpy as np
-    >>> from autograd import grad
-    >>> float(grad(np.tanh)(0.0))
-    1.0
-    >>> autograd.uninstall()
-    """
-    return NAMESPACE.install()
-
-
-def uninstall() -> None:
-    """Undo `install`, and `defvjp` for functions of NumPy's.
-
-    Names that programs have imported already stay.
-    """
-    restore_rules()
-    NAMESPACE.uninstall()
+NAMESPACE = ForeignNamespace(
+    "autograd", __name__.rpartition(".")[0], PLACES, ALIASES, end=restore_rules
+)

@@ -1,26 +1,23 @@
-"""`install`: ``import theano`` finds this package, until `uninstall`."""
+"""How variables behave while a library's name is installed, as they did in Theano.
+
+Their truth, their text and what ``x.dtype`` is differ from the library's, so that they
+are put in place for old programs only.
+"""
 
 from __future__ import annotations
 
 import sys
 from functools import lru_cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from workbench.compat.namespace import ForeignNamespace
 from workbench.core.methods import Conversions
 from workbench.core.op import declare
 from workbench.core.shared import Shared
 from workbench.core.tensor import IDENTITY, Tensor
 
-__all__ = ["install", "uninstall"]
-
-# How variables behave between `install` and `uninstall`, as they did in Theano.
-#
-# Their truth, their text and what ``x.dtype`` is differ from the library's, so that
-# they are put in place for old programs only.
+__all__ = ["begin", "end"]
 
 #: Comparisons by which lists look for a variable, and what they ask in Theano.
 SAME = {declare("equal"): True, declare("not_equal"): False}
@@ -110,62 +107,3 @@ def end() -> None:
             delattr(Tensor, name)
     patched.dtype = _DTYPE
     Shared.__str__ = Shared.__repr__  # type: ignore[assignment, method-assign]
-
-
-# Finding the modules
-
-#: Where each module of Theano's is found, from the package on.
-PLACES = """
-    compile compile.builders compile.debugmode compile.function_module compile.io
-    compile.mode compile.monitormode compile.nanguardmode compile.ops compile.pfunc
-    compile.sharedvalue config configparser gof gof.fg gof.graph gof.null_type gof.op
-    gof.type gof.utils gradient ifelse printing sandbox sandbox.rng_mrg scalar
-    scalar.basic scan_module scan_module.scan_utils scan_module.scan_views sparse tensor
-    tensor.basic tensor.elemwise tensor.extra_ops tensor.nlinalg tensor.nnet
-    tensor.nnet.abstract_conv tensor.nnet.bn tensor.nnet.conv
-    tensor.nnet.nnet tensor.nnet.sigm tensor.opt tensor.random tensor.raw_random
-    tensor.shared_randomstreams tensor.sharedvar tensor.signal tensor.signal.conv
-    tensor.signal.downsample tensor.signal.pool tensor.slinalg tensor.subtensor
-    tensor.type updates
-""".split()
-
-#: Modules whose name is a function's here: what they held is found there.
-ELSEWHERE = {"tensor.var": "tensor"}
-
-NAMESPACE = ForeignNamespace(
-    "theano", __name__.rpartition(".")[0], PLACES, ELSEWHERE, begin, end
-)
-
-
-def install() -> ModuleType:
-    """Make ``import theano``, ``import theano.tensor as T`` and the like work.
-
-    Until `uninstall`, variables behave as in Theano where that differs from NumPy's
-    ways: the truth of ``x == y`` is whether two variables are the same, so that ``x in
-    params`` and ``params.index(x)`` work; any other variable is true, but for
-    conditions; ``x.dtype`` is a string for programs; ``str(x)`` is the name of ``x``.
-
-    Returns
-    -------
-    The module that ``import theano`` gives from now on, in this process.
-
-    Raises
-    ------
-    UsageError
-        If Theano itself has been imported.
-
-    Examples
-    --------
-    >>> from workbench.compat import theano
-    >>> _ = theano.install()
-    >>> import theano.tensor as T
-    >>> T.dscalar("x").type
-    TensorType(float64, scalar)
-    >>> theano.uninstall()
-    """
-    return NAMESPACE.install()
-
-
-def uninstall() -> None:
-    """Undo `install`; names that programs have imported already stay."""
-    NAMESPACE.uninstall()

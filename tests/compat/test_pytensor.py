@@ -1,0 +1,173 @@
+"""PyTensor's names: Theano's, and those that came since.
+
+Values are checked against SciPy and derivatives written by hand.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special
+
+import workbench.compat.pytensor.tensor as pt
+from workbench.compat import pytensor
+from workbench.errors import ShapeError, UsageError
+
+
+@pytest.fixture
+def installed() -> Iterator[None]:
+    pytensor.install()
+    try:
+        yield
+    finally:
+        pytensor.uninstall()
+
+
+PROGRAM = """
+    import numpy as np
+    import pytensor
+    import pytensor.tensor as pt
+    import pytensor.tensor.linalg as ptl
+    from pytensor.compile.function import function
+    from pytensor.compile.ops import as_op
+    from pytensor.configdefaults import config
+    from pytensor.gradient import verify_grad
+    from pytensor.graph.basic import Apply, Constant, ancestors
+    from pytensor.graph.op import Op
+    from pytensor.raise_op import Assert
+    from pytensor.scan.basic import scan
+    from pytensor.tensor.variable import TensorVariable
+
+    class Normal(Op):
+        def make_node(self, x):
+            x = pt.as_tensor(x)
+            return Apply(self, [x], [pt.dscalar()])
+
+        def perform(self, node, inputs, outputs):
+            outputs[0][0] = np.array(-0.5 * (inputs[0] ** 2).sum())
+
+        def grad(self, inputs, g):
+            return [-g[0] * inputs[0]]
+
+    x, A = pt.vector("x", shape=(3,)), pt.dmatrix("A")
+    density = Normal()(pt.matmul(A, x))
+    f = function([x, A], [density, *pytensor.grad(density, [x, A])], mode="NUMBA")
+
+    steps = scan(lambda x, s: s * x, sequences=x, outputs_info=pt.constant(1.0),
+                 return_updates=False)
+    g = pytensor.function([x], [steps, pytensor.grad(steps[-1], x)])
+    is_variable = isinstance(x, TensorVariable) and x in ancestors([density])
+    kind = x.dtype + "!"
+"""
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_program_runs_as_it_stands() -> None:
+    space: dict[str, Any] = {"__name__": "program"}
+    exec(textwrap.dedent(PROGRAM), space)
+    x, A = np.array([1.0, 2.0, 3.0]), np.arange(6.0).reshape(2, 3)
+    y = A @ x
+    value, by_x, by_A = space["f"](x, A)
+    assert value == -0.5 * y @ y
+    np.testing.assert_allclose(by_x, -A.T @ y, rtol=1e-15)
+    np.testing.assert_allclose(by_A, -np.outer(y, x), rtol=1e-15)
+    steps, slope = space["g"](x)
+    assert steps.tolist() == [1.0, 2.0, 6.0]
+    assert slope.tolist() == [6.0, 3.0, 2.0]
+    assert (space["is_variable"], space["kind"]) == (True, "float64!")
+
+
+@pytest.mark.usefixtures("installed")
+def test_every_module_is_found_and_gone_again() -> None:
+    for place in pytensor.NAMESPACE.modules:
+        name = f"pytensor.{place}"
+        assert importlib.import_module(name) is sys.modules[name]
+    with pytest.raises(ModuleNotFoundError, match=r"pytensor\.link is not known"):
+        importlib.import_module("pytensor.link.jax")
+    pytensor.uninstall()
+    assert not [name for name in sys.modules if name.partition(".")[0] == "pytensor"]
+
+
+def test_functions_that_theano_did_not_have() -> None:
+    x, m = pt.vector("x"), pt.matrix("m")
+    at, A = np.array([0.3, 1.0, 2.0]), np.diag([1.0, 2.0, 4.0]) + 0.1
+    pairs = {
+        "softplus": (pt.softplus(x), np.log1p(np.exp(at))),
+        "sigmoid": (pt.sigmoid(x), scipy.special.expit(at)),
+        "log1mexp": (pt.log1mexp(-x), np.log(1 - np.exp(-at))),
+        "logsumexp": (pt.logsumexp(x), scipy.special.logsumexp(at)),
+        "softmax": (pt.special.softmax(x), scipy.special.softmax(at)),
+        "betaln": (pt.special.betaln(x, 2.0), scipy.special.betaln(at, 2.0)),
+        "einsum": (pt.einsum("ij,j->i", m, x), A @ at),
+        "expand_dims": (pt.expand_dims(x, 0), at[None]),
+        "full": (pt.full((2, x.shape[0]), x[1]), np.full((2, 3), 1.0)),
+        "full_like": (pt.full_like(x, 2), np.full(3, 2.0)),
+        "det": (pt.linalg.det(m), np.linalg.det(A)),
+        "solve_triangular": (
+            pt.linalg.solve_triangular(m, x, lower=True),
+            np.linalg.solve(np.tril(A), at),
+        ),
+        "set": (x[1:].set(7.0), [0.3, 7.0, 7.0]),
+        "inc": (x[0].inc(1.0), [1.3, 1.0, 2.0]),
+    }
+    f = pytensor.function(
+        [x, m], [y for y, _ in pairs.values()], on_unused_input="ignore"
+    )
+    for name, found, (_, want) in zip(pairs, f(at, A), pairs.values(), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-14, err_msg=name)
+    slope = pytensor.function([x], pytensor.grad(pt.sum(pt.log1mexp(-x)), x))
+    tiny = np.array([1e-20, 0.5, 800.0])  # where either form alone loses all digits
+    np.testing.assert_allclose(
+        slope(tiny), -np.exp(-tiny) / np.expm1(-tiny), rtol=1e-14
+    )
+
+
+def test_shapes_of_symbols() -> None:
+    x = pt.tensor("x", dtype="float32", shape=(None, 3, 1))
+    assert x.shape[1:] == (3, 1)
+    assert (x.name, x.dtype, x.type.shape) == ("x", "float32", (None, None, 1))
+    kind = pt.TensorType("float64", shape=(None, 2))
+    assert (
+        kind == pt.TensorType("float64", (None, 2)) != pt.TensorType("float64", (0, 0))
+    )
+    assert repr(kind) == "TensorType(float64, shape=(None, 2))"
+    assert kind.is_valid_value(np.ones((5, 2)))
+    assert not kind.is_valid_value(np.ones((5, 3)))
+    assert pt.dmatrix("m", shape=(2, None)).shape[0] == 2
+    with pytest.raises(ShapeError, match=r"shape=\(2,\) has not the 2 axes"):
+        pt.matrix("m", shape=(2,))
+
+
+def test_graphs_by_names_of_pytensor() -> None:
+    x, y = pt.scalars("x", "y")
+    w = pytensor.shared(2.0, "w")
+    z = w * x + 1.0
+    assert pytensor.graph.explicit_graph_inputs([z]) == [x]
+    assert float(pytensor.graph.clone_replace(z, {x: y}).eval({y: 3.0})) == 7.0
+    assert [n.op.name for n in pytensor.graph.toposort([z])] == ["multiply", "add"]
+
+
+def test_updates_are_not_lost() -> None:
+    count = pytensor.shared(0.0)
+
+    def step(x: Any) -> Any:
+        return x, {count: count + 1}
+
+    with pytest.raises(UsageError, match="return_updates=False would lose"):
+        pytensor.scan(step, sequences=pt.vector("x"), return_updates=False)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(pytensor, "dot2"), (pt, "dot2"), (pt.linalg, "dot2")]
+)
+def test_what_is_not_known_is_an_error(module: Any, name: str) -> None:
+    with pytest.raises(AttributeError, match=rf"pytensor.*\.{name} is not known"):
+        getattr(module, name)
+    with pytest.raises(UsageError, match="mode='FASTEST' is not a mode of Theano's or"):
+        pytensor.function([], [], mode="FASTEST")

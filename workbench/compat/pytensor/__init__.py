@@ -1,0 +1,36 @@
+"""PyTensor's names over Workbench: its programs run as they stand.
+
+``from workbench.compat import pytensor``, or `install`, after which ``import pytensor``
+finds this package. PyTensor is Theano's heir: what it has from there is that of
+`workbench.compat.theano`, with what differs; here stand the names that came since.
+The type of a variable tells the lengths that are 1 and no other ones. Not known are
+``pytensor.tensor.random``, ``xtensor``, rewrites and linkers; modes have no effect.
+
+Examples
+--------
+>>> from workbench.compat import pytensor
+>>> _ = pytensor.install()
+>>> import pytensor.tensor as pt
+>>> x = pt.vector("x", shape=(2,))
+>>> f = pytensor.function([x], pytensor.grad(pt.logsumexp(x), x))
+>>> f([0.0, 0.0])
+array([0.5, 0.5])
+>>> pytensor.uninstall()
+"""
+
+from __future__ import annotations
+
+from workbench.compat import theano
+from workbench.compat.pytensor import graph, tensor
+from workbench.compat.pytensor.namespace import NAMESPACE
+from workbench.compat.theano.printing import debugprint as dprint
+from workbench.compat.theano.tensor import as_tensor
+
+__all__ = ["as_tensor", "dprint", "graph", "install", "tensor", "uninstall"]
+
+#: The release whose names these are, for programs that ask.
+__version__ = "2.31.0"
+
+install, uninstall = NAMESPACE.install, NAMESPACE.uninstall
+wrap_py = theano.as_op
+__getattr__ = NAMESPACE.fall_back("", theano)

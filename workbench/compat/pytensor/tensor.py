@@ -1,0 +1,111 @@
+"""`pytensor.tensor`: Theano's names, and those that came since, of NumPy and SciPy.
+
+The modules that these names stand in (``pytensor.tensor.math``, ``.basic``, ...) are
+this one; ``linalg`` and ``special`` are modules of their own.
+"""
+
+from __future__ import annotations
+
+import sys
+from inspect import isclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import workbench.numpy
+import workbench.scipy.linalg
+import workbench.scipy.special
+from workbench.compat.pytensor.namespace import NAMESPACE
+from workbench.compat.theano import tensor as theano
+from workbench.compat.theano.tensor import nlinalg, slinalg
+from workbench.compat.theano.tensor.lifting import lift, lifted
+from workbench.compat.theano.types import TensorType
+from workbench.core.types import Array, ArrayLike
+
+__all__ = [
+    "TensorType",
+    "full",
+    "full_like",
+    "linalg",
+    "log1mexp",
+    "sigmoid",
+    "softplus",
+    "special",
+    "tensor",
+]
+
+
+class Lifted:
+    """The functions of a module, as functions of variables."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module, name)
+        if not callable(found) or isclass(found):
+            raise AttributeError(name)
+        return lifted(found, name)
+
+
+def _make_module(name: str, *sources: Any) -> Any:
+    """Return a module that has the names of others."""
+    made = ModuleType(f"{__name__}.{name}")
+    vars(made)["__getattr__"] = NAMESPACE.fall_back(f"tensor.{name}", *sources)
+    return made
+
+
+def tensor(
+    name: str | None = None,
+    *,
+    dtype: npt.DTypeLike | None = "floatX",
+    shape: Any = (),
+) -> Array:
+    """Return a new symbol; None stands for a length that is not known.
+
+    >>> import workbench.compat.pytensor.tensor as pt
+    >>> pt.tensor("x", shape=(None, 3)).type.shape
+    (None, None)
+    """
+    return TensorType(dtype, shape)(name)
+
+
+def full(shape: Any, fill_value: ArrayLike, dtype: Any = None) -> Any:
+    """Return an array of one value; its lengths may be variables."""
+    lengths = shape if isinstance(shape, (tuple, list)) else (shape,)
+    made = theano.alloc(fill_value, *lengths)
+    return made if dtype is None else theano.cast(made, dtype)
+
+
+def full_like(a: ArrayLike, fill_value: ArrayLike, dtype: Any = None) -> Any:
+    """Return an array of one value, in the shape and dtype of another one."""
+    like = theano.as_tensor_variable(a)
+    return theano.fill(like, theano.cast(fill_value, dtype or like.dtype))
+
+
+def softplus(x: ArrayLike) -> Any:
+    """Return ``log(1 + exp(x))``, finite for large ``x`` too."""
+    return lift(np.logaddexp(0.0, x))
+
+
+def log1mexp(x: ArrayLike) -> Any:
+    """Return ``log(1 - exp(x))`` of negative numbers."""
+    x = theano.as_tensor_variable(x)
+    near = x > -np.log(2.0)  # of the two forms the one without cancellation
+    return np.where(near, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
+
+
+special = _make_module("special", Lifted(workbench.scipy.special))
+linalg = nlinalg = slinalg = _make_module(
+    "linalg", nlinalg, slinalg, Lifted(np.linalg), Lifted(workbench.scipy.linalg)
+)
+sigmoid = special.expit
+log1pexp = softplus
+
+# The modules that these names stand in.
+basic = blas = elemwise = extra_ops = functional = math = sys.modules[__name__]
+shape = sharedvar = sort = subtensor = type = type_other = variable = basic
+
+__getattr__ = NAMESPACE.fall_back("tensor", theano, Lifted(workbench.numpy), special)
