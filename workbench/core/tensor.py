@@ -483,8 +483,6 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         Where NumPy refuses the operands; with the op, shapes and user's line.
     """
     kind, is_lean = Tensor, False
-    if params and type(params) is LengthParams:
-        inputs, params = measure_lengths(inputs, params)
     x = inputs[0] if len(inputs) == 1 else None
     if type(x) is Tensor and x._value is not None:
         # One operand with a value: nearly all of reductions, shapes and slices.
@@ -523,7 +521,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         value = op.compute(*args, **params)
     except Exception as error:
         if params and dims.has_dim(params):
-            return deferred.defer_op(op, inputs, params, kind, code, lasti, context)
+            return _apply_later(kind, op, inputs, params, (code, lasti, context))
         refusal = blame.explain_refusal(op, args, error, code, lasti)
         if refusal is error:
             raise
@@ -565,7 +563,7 @@ def _apply_to_arrays(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) ->
             raise
     inputs = tuple(map(admit, inputs))
     place = *source.caller(3), source.current_context()
-    return deferred.defer_op(op, inputs, params, Tensor, *place)
+    return _apply_later(Tensor, op, inputs, params, place)
 
 
 def _apply_to_unknown(
@@ -578,7 +576,7 @@ def _apply_to_unknown(
 ) -> Any:
     """Apply an op where a Tensor has no value: of the result the spec is known."""
     if params and dims.has_dim(params):
-        return deferred.defer_op(op, inputs, params, kind, *place)
+        return _apply_later(kind, op, inputs, params, place)
     if not BATCHES.isdisjoint(map(type, inputs)):
         batch = next(x for x in inputs if type(x) in BATCHES)
         return batch.run(op, inputs, params)
@@ -590,6 +588,19 @@ def _apply_to_unknown(
     if op.view is not None:
         note_view(inputs[0], node)
     return node
+
+
+def _apply_later(
+    kind: type[Tensor],
+    op: Op,
+    inputs: tuple[Any, ...],
+    params: dict[str, Any],
+    place: tuple[CodeType, int, source.Context | None],
+) -> Any:
+    """Apply an op with settings that hold unknown lengths."""
+    if type(params) is LengthParams:  # those of a node: its lengths may be known here
+        return apply(op, *measure_lengths(inputs, params))
+    return deferred.defer_op(op, inputs, params, kind, *place)
 
 
 #: How many views a Tensor notes before it looks which of them are still there.
