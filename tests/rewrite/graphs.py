@@ -34,7 +34,7 @@ def assert_sound(graph: wb.Graph, program: wb.Graph) -> None:
         assert len(node.args) == len(node.inputs)
         for x in node.inputs:
             assert not isinstance(x, wb.Tensor) or x.serial < node.serial
-        inferred = infer_spec(node.op, node.inputs, node.params)
+        inferred = infer_spec(node.op, node.operands, node.settings)
         own = node._value if types.is_weak(node._value) else node
         assert_same_spec(types.spec_of(own), inferred, node)
     for a, b in zip(graph.outputs, program.outputs, strict=True):

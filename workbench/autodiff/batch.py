@@ -19,7 +19,7 @@ import numpy as np
 
 from workbench.autodiff.steps import defer_batch
 from workbench.core import dims, source, types, walk
-from workbench.core.deferred import operand_shape
+from workbench.core.deferred import LengthParams, measure_lengths, operand_shape
 from workbench.core.dims import Dim
 from workbench.core.graph import Graph
 from workbench.core.infer import infer_spec
@@ -100,7 +100,7 @@ def _apply_batched(
             return apply(op, inputs, params)
         return apply_rule(op, inputs, batched, params, size)
     except UnknownLengthError:
-        if op.base is not op:
+        if type(params) is LengthParams:
             raise
         return defer_batch(op, inputs, batched, params)
 
@@ -113,9 +113,9 @@ def apply_rule(
     size: Any,
 ) -> Any:
     """Apply an op by its rule for batches, or example by example."""
-    if op.base is not op:
+    if type(params) is LengthParams:
         many = operand_shape(next(x for x, b in zip(inputs, batched, strict=True) if b))
-        op, inputs, params = op.measure_lengths(inputs, params, batched)
+        inputs, params = measure_lengths(inputs, params, batched)
         return apply_to_examples(op, inputs, batched[: len(inputs)], params, many[0])
     batch = "aligned" if op.elementwise and op.batch is None else op.batch
     if isinstance(batch, str):

@@ -152,7 +152,7 @@ def lower_call(node: Tensor, backend: str) -> Lowering | None:
     if backend == "compiled":  # which knows the Graph by `unfold`
         return None
     assert node.op.graphs is not None
-    (graph,) = node.op.graphs(node.inputs, node.params)
+    (graph,) = node.op.graphs(node.operands, node.settings)
     return Lowering(graph, [(node.op.name, graph)])
 
 

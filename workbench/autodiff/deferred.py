@@ -313,7 +313,7 @@ def _call_deferred(
             else tuple(parts)
         )
     call = parts[0].inputs[0]
-    call.params = {**call.params, "single": True}
+    call.params["single"] = True
     return parts[0]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from workbench import errors
 from workbench.autodiff.reverse import Origin
 from workbench.autodiff.steps import parts_among
-from workbench.core import blame, deferred, dims, source, tree, types, walk
+from workbench.core import blame, dims, source, tree, types, walk
 from workbench.core.op import declare
 from workbench.core.schedule import compute_node
 from workbench.core.tensor import (
@@ -163,11 +163,10 @@ def find_connected(
         serial = node.serial
         if serial not in reached or serial in stops:
             continue
-        # What is an operand for its lengths alone is none of the op's own.
-        op, inputs, params = deferred.unwrap_deferred(node)
+        op, inputs = node.op, node.operands
         declared = op.connection
         if op is define.ITEM and isinstance(inputs[0], Tensor):
-            read.setdefault(inputs[0].serial, set()).add(params["index"])
+            read.setdefault(inputs[0].serial, set()).add(node.params["index"])
         if serial in parts:
             part_inputs = parts[serial].inputs
             read_serials = [x.serial for x in part_inputs if isinstance(x, Tensor)]
@@ -178,7 +177,7 @@ def find_connected(
                 if isinstance(x, Tensor) and (id(op), i, x.serial) not in disconnected
             ]
         else:
-            rows = declared(inputs, params)
+            rows = declared(inputs, node.settings)
             outs = read.get(serial, {0})
             read_serials = [
                 x.serial
@@ -242,7 +241,7 @@ def fold_unit_seed(
             node.args = tuple(map(value_of, node.inputs))
         if type(node) is not Tensor or node._value is not None:
             continue  # a masked product is not the plain one
-        op, inputs, _ = deferred.unwrap_deferred(node)
+        op, inputs = node.op, node.operands
         if op is BROADCAST and getattr(inputs[0], "serial", -1) in ones:
             ones.add(node.serial)
         if op is BROADCAST and _fill_like(node, value_of(inputs[0])):
@@ -250,7 +249,7 @@ def fold_unit_seed(
         elif op is MULTIPLY and (kept := _other_factor(node, inputs, ones)) is not None:
             became[node.serial] = kept
             changed.add(node.serial)
-        elif op is node.op and _fold_constant(node):
+        elif inputs is node.inputs and _fold_constant(node):
             changed.add(node.serial)
     return [became.get(g.serial, g) if isinstance(g, Tensor) else g for g in results]
 

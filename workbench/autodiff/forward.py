@@ -24,6 +24,7 @@ from workbench.autodiff.steps import (
 )
 from workbench.autodiff.versions import Tangents
 from workbench.core import blame, dims, hooks, types
+from workbench.core.deferred import LengthParams, measure_lengths
 from workbench.core.graph import Graph, copy_onto
 from workbench.core.memory import Version
 from workbench.core.op import Op
@@ -156,7 +157,10 @@ class _Sweep:
 
     def take(self, node: Tensor, mask: int) -> tuple[Any, ...]:
         """Return the tangents that arrive at a node, None for what rests."""
-        varying = [x if mask >> i & 1 else None for i, x in enumerate(node.inputs)]
+        inputs = node.inputs
+        if type(node.params) is LengthParams:
+            inputs = node.operands
+        varying = [x if mask >> i & 1 else None for i, x in enumerate(inputs)]
         get, last = self.moving.get, self.last
         incoming = tuple([None if x is None else get(x.serial) for x in varying])
         for x in varying if last else ():
@@ -194,7 +198,10 @@ class _Sweep:
                 return t
         if not is_true and any(type(x) is Version for x in node.inputs):
             args = tuple(map(value_of, node.inputs))
-        return push(incoming, y, args, node.params, *inside)
+        params = node.params
+        if type(params) is LengthParams:
+            args, params = measure_lengths(args, params)
+        return push(incoming, y, args, params, *inside)
 
     def move(self, node: Tensor, t: Any, before: int | None) -> None:
         """Let the ends of a step move by what its rule has returned.
@@ -267,8 +274,11 @@ def record_push(
     push: PushRule, incoming: tuple[Any, ...], node: Tensor, *inside: Any
 ) -> Any:
     """Return a rule's tangents; a node runs the rule later if a length is unknown."""
+    inputs, params = node.inputs, node.params
+    if type(params) is LengthParams:
+        inputs, params = measure_lengths(inputs, params)
     try:
-        return push(incoming, outputs_of(node), node.inputs, node.params, *inside)
+        return push(incoming, outputs_of(node), inputs, params, *inside)
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
         if not reverse.needs_length(node, error, bool(inside)):
             raise

@@ -30,7 +30,7 @@ import numpy as np
 from workbench.autodiff.call import push_through
 from workbench.autodiff.higher_order import outer_specs
 from workbench.autodiff.steps import defer_pull, outputs_of
-from workbench.core import deferred, hooks, types, walk
+from workbench.core import hooks, types, walk
 from workbench.core.graph import Graph
 from workbench.core.op import Limit, Op, declare
 from workbench.core.recorder import capture
@@ -136,7 +136,7 @@ class _OpenPull:
 
 def _pull_limit(node: Tensor, mask: int, g: Any) -> list[Any] | None:
     """Return the cotangents from a node, with its limit; None if not recordable."""
-    of, inputs, settings = deferred.unwrap_deferred(node)
+    of, inputs, settings = node.op, node.operands, node.settings
     try:
         graph, captured, y = _capture_readers(node, [c for c in g if c is not None])
     except WorkbenchError:
@@ -258,7 +258,7 @@ def _push_limit(
 
     None if the limit cannot be recorded.
     """
-    of, inputs, settings = deferred.unwrap_deferred(node)
+    of, inputs, settings = node.op, node.operands, node.settings
     place = _limit_of(of).values
     try:
         graph, captured, y = _capture_readers(node, outputs)

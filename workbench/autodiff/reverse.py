@@ -30,7 +30,6 @@ from workbench.autodiff.steps import (
 from workbench.autodiff.versions import Totals, pull_version
 from workbench.core import (
     blame,
-    deferred,
     dims,
     hooks,
     residuals,
@@ -38,6 +37,7 @@ from workbench.core import (
     types,
     walk,
 )
+from workbench.core.deferred import LengthParams, measure_lengths
 from workbench.core.dims import Dim
 from workbench.core.memory import Version, read_args
 from workbench.core.op import SINGULAR
@@ -307,19 +307,21 @@ def sweep_arrays(
                 continue
             if serial in wrt_serials:
                 arrived[serial] = g
-            op = node.op
+            op, params = node.op, node.params
             pull = op.pull
             if pull is None:
                 continue
             inputs, args = node.inputs, node.args
             if op.keeps:
-                c = pull(mask, g, node._value, args, node.params)[0]
+                c = pull(mask, g, node._value, args, params)[0]
                 s = inputs[0].serial
                 old = get(s)
                 arrived[s] = c if old is None else old + c
                 continue
+            if params and type(params) is LengthParams:
+                args, params = measure_lengths(args, params)
             index = 0
-            for c in pull(mask, g, node._value, args, node.params):
+            for c in pull(mask, g, node._value, args, params):
                 if mask & 1 and c is not None:
                     x, v = inputs[index], args[index]
                     try:
@@ -530,7 +532,10 @@ class Sweep:
             y = args[0] if type(node) is Version and rule is None else node._value
             if rule is not None:
                 args = read_args(node)  # it may read what the true one does not
-            passed = pull(mask, g, y, args, node.params, *inside)
+            params = node.params
+            if type(params) is LengthParams:
+                args, params = measure_lengths(args, params)
+            passed = pull(mask, g, y, args, params, *inside)
         assert passed is not None
         fitted = _fit_passed(passed, mask, node, args)
         if recorded:
@@ -661,9 +666,12 @@ def record_pull(
         found = hooks.pull_limit(node, mask, g)
         if found is not None:
             return found
+    inputs, params = node.inputs, node.params
+    if type(params) is LengthParams:
+        inputs, params = measure_lengths(inputs, params)
     try:
         made: Sequence[Any] = pull(
-            mask, given, outputs_of(node), node.inputs, node.params, *inside
+            mask, given, outputs_of(node), inputs, params, *inside
         )
         if given is not g:
             made = [None if c is None else _repeat(c, g.shape) for c in made]
@@ -696,10 +704,10 @@ def _repeat(c: Any, shape: tuple[int, ...]) -> Any:
 
 def _without_nulls(mask: int, g: define.Parts, node: Tensor) -> define.Parts:
     """Return cotangents, less nulls of outputs on which nothing that varies depends."""
-    op, inputs, params = deferred.unwrap_deferred(node)
-    if op.connection is None:
+    connection = node.op.connection
+    if connection is None:
         return g
-    rows = op.connection(inputs, params)
+    rows = connection(node.operands, node.settings)
     rows = [row for i, row in enumerate(rows) if mask >> i & 1]
     return define.Parts(
         None if null is not None and not any(row[j] for row in rows) else c

@@ -22,10 +22,11 @@ import numpy as np
 
 from workbench.autodiff.steps import Mode, Part, Rules, is_ruled, outputs_of
 from workbench.core import dims
+from workbench.core.deferred import measure_lengths
 from workbench.core.op import Root
 from workbench.core.residuals import is_released
 from workbench.core.tensor import IDENTITY, ON_HOST, Tensor, apply, value_of
-from workbench.core.types import is_weak
+from workbench.core.types import Params, is_weak
 from workbench.ops.define import Rule, shape_of
 from workbench.ops.elementwise import divide_by_length
 
@@ -128,7 +129,17 @@ class Carrier:
     @property
     def inputs(self) -> tuple[Any, ...]:
         """The operands in the form that a rule reads: Tensors if recorded."""
-        return self.node.inputs if self.recorded else self.node.args
+        node = self.node
+        if not self.recorded:
+            return measure_lengths(node.args, node.params)[0]
+        return node.operands
+
+    @property
+    def params(self) -> Params:
+        """The settings of the op, with the lengths of these operands."""
+        node = self.node
+        given = node.inputs if self.recorded else node.args
+        return measure_lengths(given, node.params)[1]
 
     @property
     def value(self) -> Any:
@@ -164,7 +175,7 @@ class Carrier:
             return self.inputs[1 - place]  # 1 * x
         if not node.op.elementwise:
             operand = fill_shape(operand, self.inputs[place])
-        return apply(node.op, self.replace(place, operand), node.params)
+        return apply(node.op, self.replace(place, operand), self.params)
 
     @property
     def root_rules(self) -> Root | None:
@@ -185,7 +196,7 @@ class Carrier:
         if mask:
             pull = node.op.pull
             assert pull is not None  # it has a slope
-            made = pull(mask, g, self.value, given, node.params)
+            made = pull(mask, g, self.value, given, self.params)
             passed[: len(made)] = made
         return [c if mask >> k & 1 else None for k, c in enumerate(passed)]
 
@@ -193,7 +204,7 @@ class Carrier:
         """Return the tangent by the op's rule, from plain tangents."""
         push = self.node.op.push
         assert push is not None  # what a row that tells of roots has
-        return push(tuple(tangents), self.value, self.inputs, self.node.params)
+        return push(tuple(tangents), self.value, self.inputs, self.params)
 
     def scale(self, g: Any) -> Any:
         """Return ``g`` times the slope of an even function over its operand."""
@@ -269,7 +280,7 @@ class Roots:
             carriers[node.serial] = Carrier(node, self.is_recorded(node))
             if not root.squares:
                 return
-            places = tuple([k for k, x in enumerate(node.inputs) if self._find(x)])
+            places = tuple([k for k, x in enumerate(node.operands) if self._find(x)])
             if places:
                 self.evens[node.serial] = places
             return
@@ -281,13 +292,13 @@ class Roots:
             return
         if op.pairs is not None and len(node.inputs) > 1:
             a, b = map(self._find, node.inputs[:2])
-            if a and b and op.pairs(node.inputs, node.params) and are_equal(a, b):
+            if a and b and op.pairs(node.operands, node.settings) and are_equal(a, b):
                 self.evens[node.serial] = (0, 1)
                 return
         if op.joins is not None:
             if node.dtype.kind != "f":
                 return
-            places = tuple([k for k, x in enumerate(node.inputs) if self._find(x)])
+            places = tuple([k for k, x in enumerate(node.operands) if self._find(x)])
             if places and places[0] >= op.joins:
                 carriers[node.serial] = Carrier(
                     node, self.is_recorded(node), joined=places
@@ -378,7 +389,7 @@ class Roots:
         self, mask: int, slope: Any, rest: Any, here: Carrier, pull: Rule
     ) -> list[Any]:
         """Return the cotangents of a root; ``y dy`` is smooth where ``dy`` is not."""
-        y, inputs, params = here.value, here.inputs, here.node.params
+        y, inputs, params = here.value, here.inputs, here.params
         places = self._find_places(here.node, mask)
         others = mask & ~sum(1 << k for k in places)
         passed: list[Any] = [None] * len(inputs)
@@ -463,19 +474,17 @@ class Roots:
 
     def _push_root(self, tangents: Sequence[Any], here: Carrier, push: Rule) -> Any:
         """Return the tangent of half the square of a root."""
-        node = here.node
+        params = here.params
         rests = [t[1] if type(t) is RootTangent else t for t in tangents]
         half = None
         if any(t is not None for t in rests):
-            half = push(tuple(rests), here.value, here.inputs, node.params)
+            half = push(tuple(rests), here.value, here.inputs, params)
         for k, t in enumerate(tangents):
             if type(t) is RootTangent:
                 factor = self._fill_factor(here, k)
                 alone: list[Any] = [None] * len(tangents)
                 alone[k] = multiply(t[0], factor)
-                made = push(
-                    tuple(alone), here.value, here.replace(k, factor), node.params
-                )
+                made = push(tuple(alone), here.value, here.replace(k, factor), params)
                 half = add_parts(half, made)
         return half
 
@@ -512,7 +521,7 @@ class Roots:
                 moved = multiply(t[0], self._fill_factor(here, k))
                 other = self._fill_factor(here, 1 - k)
                 pair = (moved, other) if k == 0 else (other, moved)
-                part = apply(op, pair, node.params)
+                part = apply(op, pair, here.params)
             total = add_parts(total, part)
         return total
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
-from workbench.core import blame, deferred, hooks, traces, types, walk
+from workbench.core import blame, hooks, traces, types, walk
+from workbench.core.deferred import LengthParams
 from workbench.core.graph import Graph
 from workbench.core.memory import replace_handles
 from workbench.core.op import SINGULAR, Op
@@ -213,10 +214,10 @@ def graphs_of(node: Tensor, ruled: bool = False) -> Sequence[Graph]:
 
     ``ruled``: in any case.
     """
-    op, inputs, params = deferred.unwrap_deferred(node)
+    op = node.op
     if op.graphs is None or (op.has_own_rule and not ruled):
         return ()
-    return op.graphs(inputs, params)
+    return op.graphs(node.operands, node.settings)
 
 
 def inner_rules(op: Op, rules: Rules) -> tuple[Rules, ...]:
@@ -267,7 +268,9 @@ def plan_steps(
             if (type(x) is Tensor or isinstance(x, Tensor)) and x.serial in varying:
                 mask |= bit
             bit += bit
-        op = node.op
+        op, params = node.op, node.params
+        if params and type(params) is LengthParams:
+            mask &= (1 << params.count) - 1  # nothing varies with a length
         if not mask or (op.pull is None and not is_ruled(serial, rules, mode)):
             continue
         if found is not None and op in SINGULAR:
@@ -427,14 +430,14 @@ def _rule_of(
 
     ``inside`` is what the rule is given besides: rules of overrides for nodes inside.
     """
+    operands, settings = node.operands, Sealed(tuple(node.settings.items()))
     if not inside:
-        of, inputs, settings = deferred.unwrap_deferred(node)
-        return of, None, inputs, Sealed(tuple(settings.items()))
+        return node.op, None, operands, settings
 
     def run(*arguments: Any) -> object:
         return rule(*arguments, *inside)
 
-    return node.op, run, node.inputs, Sealed(tuple(node.params.items()))
+    return node.op, run, operands, settings
 
 
 def defer_pull(
@@ -458,9 +461,6 @@ def defer_push(
 ) -> Tangent | tuple[Tangent, ...]:
     """Return the tangents of `push` of a node; a new node runs the rule later."""
     of, rule, inputs, settings = _rule_of(node, push, inside)
-    tangents = tangents[: len(inputs)]
-    if all(t is None for t in tangents):
-        return None
     y = outputs_of(node)
     rest = (of, rule, tangents, y, inputs, settings)
     made = hooks.call_deferred("jvp", rest, {})

@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.deferred import LengthParams
 from workbench.core.inplace import make_copy, store
 from workbench.core.memory import Memory, Version
 from workbench.core.op import CopyParams
 from workbench.core.tensor import Tensor, apply, value_of
+from workbench.core.types import Params
 from workbench.ops.define import shape_of, sum_to
 from workbench.ops.indexing import GETITEM, Key, as_index, has_distinct_entries
 from workbench.ops.updates import SET
@@ -132,7 +134,7 @@ class Totals:
         if type(node) is Version:
             return self._pull_version(node, mask, g, arrived, kept)
         x = node.inputs[0]
-        if mask & 1 and isinstance(x, Tensor) and "order" not in node.params:
+        if mask & 1 and isinstance(x, Tensor) and _is_plain_index(node.params):
             return self._pull_index(node, x, g, arrived)
         return None
 
@@ -195,6 +197,11 @@ class Totals:
 def _begin(start: Any, node: Tensor) -> Total:
     code: Any = node.code
     return Total(start, (code, node.lasti))
+
+
+def _is_plain_index(params: Params) -> bool:
+    """Return whether an index has no order of its own, and no unknown lengths."""
+    return "order" not in params and type(params) is not LengthParams
 
 
 def _is_known(arrays: Sequence[Any]) -> bool:
@@ -276,7 +283,7 @@ class Tangents:
             total = None
         if type(node) is not Version:
             arrays = node.inputs[1:]
-            if total is None or "order" in node.params:
+            if total is None or not _is_plain_index(node.params):
                 return None
             return total.read(node.params["key"], arrays) if _is_known(arrays) else None
         if kept is None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from workbench.autodiff.deferred import is_single
 from workbench.core import dims, spelling
-from workbench.core.deferred import OperandLength, operand_shape, unwrap_deferred
+from workbench.core.deferred import LengthParams, OperandLength, operand_shape
 from workbench.core.dims import Dim, has_dim, is_same_shape
 from workbench.core.graph import Graph
 from workbench.core.op import Lowering, Op
@@ -253,7 +253,7 @@ class Lines:
         #: spelling for a plain call.
         self.templates: dict[int, tuple[str, dict[str, Any]]] = {}
         for node in nodes:
-            op = node.op.base
+            op = node.op
             template, _ = self.templates[node.serial] = template_of(node, op)
             module.add_libraries(template)
             helper = op.helper
@@ -347,7 +347,7 @@ class Lines:
 
     def expression(self, node: Tensor) -> spelling.Expression:
         """Return the code of a node, of its operands' code."""
-        op = node.op.base
+        op = node.op
         operands = [self.operand(x) for x in self.simplify_operands(node)]
         brought = self.module.brought.get(node.serial)
         if brought is not None:
@@ -356,10 +356,9 @@ class Lines:
             return spelling.Expression(code, spelling.ATOM)
         template, named = self.templates[node.serial]
         settings = node.params | named
-        if op is not node.op:
+        if type(node.params) is LengthParams:
             length = partial(self.length, node)
             settings = spell_lengths(node, settings, self.shape, length)
-            operands = operands[: len(unwrap_deferred(node)[1])]
         if (op is ITEM and is_single(node.inputs[0])) or (
             op.ufunc is np.power and operands[1].code == "1"
         ):
@@ -388,8 +387,8 @@ class Lines:
 
         It is in arithmetic beside an operand of its dtype and of the result's shape.
         """
-        inputs = node.inputs
-        if node.op.base.ufunc not in ARITHMETIC or len(inputs) != 2 or node.params:
+        inputs = node.operands
+        if node.op.ufunc not in ARITHMETIC or len(inputs) != 2 or node.params:
             return inputs
         for i, x in enumerate(inputs):
             c = (

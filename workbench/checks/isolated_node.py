@@ -24,6 +24,7 @@ from workbench.autodiff.reverse import choose_pull
 from workbench.autodiff.steps import Rules, inner_rules, with_inner_nodes
 from workbench.checks.differences import EXACT_STEP, Slope, slope
 from workbench.checks.progress import tick
+from workbench.core.deferred import measure_lengths
 from workbench.core.memory import read_args
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops import gradients
@@ -155,14 +156,14 @@ class IsolatedNode:
         self.node = node
         self.overrides = overrides
         tighten = node.op.tighten
-        self.params = node.params if tighten is None else tighten(node.params)
         self.rules: Rules = {}
         if overrides:
             self.rules = resolve(overrides, with_inner_nodes([node])).rules
-        args = [to_host(x) for x in read_args(node)]
+        args, params = measure_lengths(list(map(to_host, read_args(node))), node.params)
+        self.params = params if tighten is None else tighten(params)
         self.argnums = [
             i
-            for i, (x, a) in enumerate(zip(node.inputs, args, strict=True))
+            for i, (x, a) in enumerate(zip(node.operands, args, strict=True))
             if isinstance(x, Tensor) and has_derivative(a)
         ]
         self.mask = sum(1 << i for i in self.argnums)
@@ -172,7 +173,7 @@ class IsolatedNode:
             whole = self.compute(self.values)
         except Exception:
             # Such as a kernel that is written for float32 alone.
-            self.values, self.single_only = args, True
+            self.values, self.single_only = list(args), True
             whole = self.compute(self.values)
         self.whole = whole
         self.invariants = choose_invariants(node, whole)
@@ -391,7 +392,7 @@ class IsolatedNode:
 
     def pull_back_unwidened(self, weights: Array) -> list[Any]:
         """Return the cotangents of the inputs in the precision of the user's run."""
-        args = [to_host(x) for x in read_args(self.node)]
+        args = [to_host(x) for x in read_args(self.node)][: len(self.values)]
         whole = self.compute(args)
         g = self.cotangents(weights, whole)
         if self.node.op.pull is None:

@@ -20,6 +20,7 @@ import numpy as np
 from workbench.backends.numpy import NumpyFunction
 from workbench.control_flow.loop import Loop, count_uses, find_sums, find_term
 from workbench.core import blame, dims, types
+from workbench.core.deferred import LengthParams, bind_settings
 from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.residuals import is_private
@@ -110,7 +111,8 @@ class Code:
                 (first,) = list_sources(node.inputs[:1])
                 is_last = last[first] == at and first not in kept
                 if is_last and (first in own or first in dying):
-                    if operands.count(operands[0]) == 1:
+                    alone = operands.count(operands[0]) == 1
+                    if alone and type(node.params) is not LengthParams:
                         text = self.update(node, operands, pad)
             for serial in dict.fromkeys(list_sources(node.inputs)):
                 if last[serial] == at and serial in own and serial not in kept:
@@ -158,9 +160,7 @@ class Code:
         if op is ITEM:
             return f"{operands[0]}[{params['index']}]"
         if params:
-            callee = self.name_object(
-                partial(op.compute, **params), ("node", node.serial)
-            )
+            callee = self.name_object(bind_settings(op, params), ("node", node.serial))
         else:
             callee = self.name_object(op.compute)
         return f"{callee}({', '.join(operands)})"

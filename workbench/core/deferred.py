@@ -1,19 +1,18 @@
-"""Ops with settings that hold lengths, measured when the program runs.
+"""Settings that hold lengths, measured when the program runs.
 
-``np.reshape(x, (n, 2))`` with an unknown ``n`` becomes a node of the op
-``DeferredOp(reshape)``. In its settings a length is an `OperandLength`, "axis 0 of
-operand 1": it follows the operands into every copy of the program, on symbols, batches
-or arrays.
-Where no operand has the length, a Tensor that has it becomes a further operand, so
-each walk over a program sees that the node needs it. Rules get the op's own operands
-and settings, with `Dim`s or numbers in place of these. Who reads a node asks any op
-alike: `Op.base` is the op whose rules these are, `Op.measure_lengths` gives the rest.
+In ``np.reshape(x, (n, 2))`` with an unknown ``n`` the settings of the node are
+`LengthParams`, where a length is an `OperandLength`, "axis 0 of input 1": it follows
+the inputs into every copy of the program, on symbols, batches or arrays. Where no
+operand has the length, a Tensor that has it becomes a further input, so that each walk
+over a program sees that the node needs it. `measure_lengths` gives what the op takes,
+its operands and its settings, with `Dim`s or numbers in the place of places; of a node
+as it stands these are `Tensor.operands` and `Tensor.settings`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -28,7 +27,7 @@ from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 
 
 class OperandLength(Atom):
-    """The length of an axis of an operand, by its position."""
+    """The length of an axis of an input, by its position."""
 
     __slots__ = ("axis", "position")
 
@@ -52,104 +51,60 @@ def operand_shape(x: Any) -> tuple[Any, ...]:
     return shape
 
 
-#: What a deferred op has in common with its base. Not ``joins``: lengths may come from
-#: further operands, which are no parts.
-_SHARED = (
-    "carries", "combines", "cure", "custom", "graphs", "inner_sources", "kind", "lower",
-    "passes", "pattern", "reads", "repeats", "rule", "traits", "view",
-)  # fmt: skip
+class LengthParams(dict[str, Any]):
+    """The settings of a node that name lengths of its inputs.
 
+    The op takes the first ``count`` inputs, the others only have a length.
+    """
 
-class DeferredOp(Op):
-    """An op on ``count`` operands, with settings that name places of its operands."""
+    __slots__ = ("count",)
 
-    __slots__ = ("base", "count")
-    base: Op
-
-    def __init__(self, base: Op, count: int) -> None:
-        super().__init__(base.name)
-        self.base = base
+    def __init__(self, settings: Params, count: int) -> None:
+        super().__init__(settings)
         self.count = count
-        self.compute = self._compute
-        for fact in _SHARED:
-            setattr(self, fact, getattr(base, fact))
-        self.masked = None if base.masked is None else deferred_op(base.masked, count)
-        self.pull = None if base.pull is None else self._pull
-        self.push = None if base.push is None else self._push
-        self.unfold = None if base.unfold is None else self._unfold
-        self.pairs = None if base.pairs is None else self._pairs
 
     def __reduce__(self) -> Any:
-        return deferred_op, (self.base, self.count)
-
-    def measure_lengths(
-        self, inputs: Sequence[Any], params: Params, batched: Sequence[bool] = ()
-    ) -> tuple[Op, tuple[Any, ...], Params]:
-        """Return the base, its own operands, and settings with lengths for places."""
-
-        def length(atom: Atom) -> Any:
-            if isinstance(atom, OperandLength):
-                shape = operand_shape(inputs[atom.position])
-                return shape[atom.axis + (bool(batched) and batched[atom.position])]
-            return None
-
-        own: Params = dims.replace_dims(params, length)
-        return self.base, tuple(inputs[: self.count]), own
-
-    def _unfold(self, values: Sequence[Any], params: Params) -> Sequence[Any] | None:
-        base, own, settings = self.measure_lengths(values, params)
-        assert base.unfold is not None
-        return base.unfold(own, settings)
-
-    def _pairs(self, inputs: tuple[Any, ...], params: Params) -> bool:
-        base, own, settings = self.measure_lengths(inputs, params)
-        assert base.pairs is not None
-        return base.pairs(own, settings)
-
-    def _compute(self, *arrays: Any, **params: Any) -> Any:
-        base, own, settings = self.measure_lengths(arrays, params)
-        return base.compute(*own, **settings)
-
-    def _pull(
-        self,
-        mask: int,
-        g: Any,
-        y: Any,
-        inputs: tuple[Any, ...],
-        params: Params,
-        *inside: Any,
-    ) -> Sequence[Any]:
-        base, own, settings = self.measure_lengths(inputs, params)
-        mask &= (1 << self.count) - 1
-        assert base.pull is not None
-        return list(base.pull(mask, g, y, own, settings, *inside)) if mask else []
-
-    def _push(
-        self,
-        tangents: tuple[Any, ...],
-        y: Any,
-        inputs: tuple[Any, ...],
-        params: Params,
-        *inside: Any,
-    ) -> Any:
-        base, own, settings = self.measure_lengths(inputs, params)
-        tangents = tangents[: self.count]
-        if all(t is None for t in tangents):
-            return None
-        assert base.push is not None
-        return base.push(tangents, y, own, settings, *inside)
+        return LengthParams, (dict(self), self.count)
 
 
-@cache
-def deferred_op(base: Op, count: int) -> DeferredOp:
-    """Return the one op that stands for ``base`` on so many operands."""
-    return DeferredOp(base, count)
+def measure_lengths(
+    inputs: Sequence[Any], params: Params, batched: Sequence[bool] = ()
+) -> tuple[tuple[Any, ...], Params]:
+    """Return the operands and the settings of an op, lengths in the place of places.
+
+    Inputs that are ``batched`` have one axis more, in front. Settings that name no
+    place are returned as they are, with all inputs.
+    """
+    if type(params) is not LengthParams:
+        return tuple(inputs), params
+
+    def length(atom: Atom) -> Any:
+        if isinstance(atom, OperandLength):
+            shape = operand_shape(inputs[atom.position])
+            return shape[atom.axis + (bool(batched) and batched[atom.position])]
+        return None
+
+    own: Params = dims.replace_dims(dict(params), length)
+    return tuple(inputs[: params.count]), own
+
+
+def compute_op(op: Op, inputs: Sequence[Any], params: Params) -> Any:
+    """Compute an op on the values of a node's inputs."""
+    operands, settings = measure_lengths(inputs, params)
+    return op.compute(*operands, **settings)
+
+
+def bind_settings(op: Op, params: Params) -> Callable[..., Any]:
+    """Return an op with a node's settings as a function of the node's inputs."""
+    if type(params) is LengthParams:
+        return lambda *inputs: compute_op(op, inputs, params)
+    return partial(op.compute, **params) if params else op.compute
 
 
 def place_lengths(
-    op: Op, inputs: tuple[Any, ...], params: Params
-) -> tuple[DeferredOp, tuple[Any, ...], Params]:
-    """Return a node's op, operands and settings, each `Dim` placed in an operand."""
+    inputs: tuple[Any, ...], params: Params
+) -> tuple[tuple[Any, ...], LengthParams]:
+    """Return a node's inputs and settings, each `Dim` placed in an input."""
     places: dict[Any, OperandLength] = {}
     for position, x in enumerate(inputs):
         if getattr(x, "_value", x) is None:
@@ -167,7 +122,7 @@ def place_lengths(
         return None if at is None else dim_of_atom(at)
 
     placed: Params = {k: _place_length(v, places, place) for k, v in params.items()}
-    return deferred_op(op, len(inputs)), tuple(operands), placed
+    return tuple(operands), LengthParams(placed, len(inputs))
 
 
 def _place_length(
@@ -207,14 +162,6 @@ def _note_places(places: dict[Any, OperandLength], x: Any, position: int) -> Non
             places.setdefault(n.key, OperandLength(position, axis))
 
 
-def unwrap_deferred(node: Any) -> tuple[Op, tuple[Any, ...], Params]:
-    """Return the op, own operands and settings of any node, with lengths for places."""
-    made: tuple[Op, tuple[Any, ...], Params] = node.op.measure_lengths(
-        node.inputs, node.params
-    )
-    return made
-
-
 def fill_own_lengths(node: Any, spec: Specs) -> Any:
     """Return a spec in which each length that is None is one of the node itself."""
     if isinstance(spec, tuple):
@@ -243,9 +190,9 @@ def defer_op(
 ) -> Any:
     """Return the Tensor of an op with settings that hold unknown lengths."""
     spec = infer_spec(op, inputs, params)
-    waiting, operands, settings = place_lengths(op, inputs, params)
+    operands, settings = place_lengths(inputs, params)
     args = tuple([getattr(x, "_value", x) for x in operands])
-    node = kind(waiting, operands, args, settings, None, code, lasti, context)
+    node = kind(op, operands, args, settings, None, code, lasti, context)
     node.spec = fill_own_lengths(node, spec)
     return node
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.core import pickling, tree, types, walk
 from workbench.core.blame import shorten
+from workbench.core.deferred import measure_lengths
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.op import declare
 from workbench.core.schedule import Observer, Schedule
@@ -382,8 +383,9 @@ def _inline_once(graph: Graph) -> Graph:
             ]
         )
         if node.op.inline and node.op.graphs is not None:
-            (program,) = node.op.graphs(inputs, node.params)
-            outputs = program.run(inputs)
+            operands, settings = measure_lengths(inputs, node.params)
+            (program,) = node.op.graphs(operands, settings)
+            outputs = program.run(operands)
             several = isinstance(types.spec_of(node), tuple)
             replacements[node.serial] = tuple(outputs) if several else outputs[0]
             _pass_name(replacements[node.serial], node)

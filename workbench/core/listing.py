@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any, NamedTuple, Protocol
 
-from workbench.core import deferred, types
+from workbench.core import types
 from workbench.core.blame import shorten
 from workbench.core.dims import Compound, atoms_of
 from workbench.core.shared import Shared
@@ -139,9 +139,8 @@ def _define_node(graph: Drawable, node: Tensor, input_serials: set[int]) -> str:
         if node._value is None:
             return "symbol"
         return f"constant {_format_constant(node._value)}"
-    _, inputs, params = deferred.unwrap_deferred(node)
-    arguments = [graph.label(x) for x in inputs]
-    arguments += [f"{k}={_one_line(v)}" for k, v in params.items()]
+    arguments = [graph.label(x) for x in node.operands]
+    arguments += [f"{k}={_one_line(v)}" for k, v in node.settings.items()]
     return f"{node.op.name}({', '.join(arguments)})"
 
 

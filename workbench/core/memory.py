@@ -31,6 +31,7 @@ from weakref import ref
 import numpy as np
 
 from workbench.core import blame, source, types
+from workbench.core.deferred import compute_op
 from workbench.core.op import ATTRIBUTES, ViewParams, writes
 from workbench.core.tensor import (
     CHANGED,
@@ -189,7 +190,7 @@ def _show_view(view: Any, base: Any) -> None:
     """Let a view, and views of that view, share the memory of an array."""
     if view.op.view is None or type(READ(view)) is not np.ndarray:
         return
-    made = view.op.compute(base, *view.args[1:], **view.params)
+    made = compute_op(view.op, (base, *view.args[1:]), view.params)
     if type(made) is np.ndarray and np.may_share_memory(made, base):
         SLOT.__set__(view, made)
         for found in view.views or ():

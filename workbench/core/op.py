@@ -510,24 +510,6 @@ class Op:
         return self.elementwise and self.joins is not None
 
     @property
-    def base(self) -> Op:
-        """The op whose rules these are: the op itself, if it measures no lengths."""
-        return self
-
-    def measure_lengths(
-        self,
-        inputs: Sequence[Any],
-        params: dict[str, Any],
-        batched: Sequence[bool] = (),
-    ) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
-        """Return the base, its own operands and its settings, with lengths measured.
-
-        Operands that are ``batched`` have one axis more, in front. An op with settings
-        that hold no unknown length measures none.
-        """
-        return self, tuple(inputs), params
-
-    @property
     def has_own_rule(self) -> bool:
         """True if a rule of its own stands in for the derivatives of its graphs.
 

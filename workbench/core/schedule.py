@@ -8,7 +8,7 @@ from a `Schedule`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import count
 from operator import itemgetter
 from typing import Any, NamedTuple, NoReturn
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from workbench.core import blame, source, traces, walk
+from workbench.core.deferred import LengthParams, bind_settings, compute_op
 from workbench.core.op import Op
 from workbench.core.residuals import is_private
 from workbench.core.tensor import (
@@ -230,7 +231,10 @@ def compute_node(node: Tensor, operands: Sequence[Any]) -> Any:
     for x in operands:
         if isinstance(x, Tensor) or (type(x) is np.ndarray and x.dtype.hasobject):
             return apply(node.op, tuple(operands), node.params)
-    return node.op.compute(*operands, **node.params)
+    params = node.params
+    if type(params) is LengthParams:
+        return compute_op(node.op, operands, params)
+    return node.op.compute(*operands, **params)
 
 
 def _apply_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
@@ -354,7 +358,7 @@ def _make_instruction(step: Step) -> Instruction:
     op, params, reads = step.node.op, step.node.params, step.reads
     if op.compute_into is not None and _reads_first_last(step):
         return _make_update(op, params), _take_held(reads), -1, *step[2:]
-    compute = partial(op.compute, **params) if params else op.compute
+    compute = bind_settings(op, params)
     if len(reads) == 1:
         return compute, None, reads[0], step.writes, step.forgets
     take = itemgetter(*reads) if reads else _take_nothing
@@ -371,8 +375,13 @@ def _take_nothing(slots: list[Any]) -> tuple[Any, ...]:
 
 
 def _reads_first_last(step: Step) -> bool:
-    """Return whether the first operand of a step is read there last, and once."""
+    """Return whether the first operand of a step is read there last, and once.
+
+    Where its length is a setting it is read once more.
+    """
     first = step.reads[0]
+    if type(step.node.params) is LengthParams:
+        return False
     free = first == step.writes or first in step.forgets
     return free and step.reads.count(first) == 1
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, dims, traces, types
+from workbench.core.deferred import compute_op
 from workbench.core.memory import READ, Memory, resolve
 from workbench.core.op import CopyParams, RavelParams, ViewParams, declare
 from workbench.core.tensor import CHANGED, IDENTITY, Tensor
@@ -64,7 +65,7 @@ def _is_symbolic_view(x: Tensor, base: Tensor) -> bool:
     if not x.op.view.may_copy:
         return True
     if (example := find_layout(base)) is not None:
-        made = x.op.compute(example, **x.params)
+        made = compute_op(x.op, (example, *x.inputs[1:]), x.params)
         if type(x.params) is RavelParams and not made.flags.c_contiguous:
             return False
         return bool(np.may_share_memory(example, made))
@@ -154,7 +155,7 @@ def _lay_out_example(x: Tensor, parts: list[Any]) -> Any:
         return None
     try:
         with np.errstate(all="ignore"):
-            made = x.op.compute(*parts, **x.params)
+            made = compute_op(x.op, parts, x.params)
     except Exception:
         return None
     if several:

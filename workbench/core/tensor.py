@@ -30,7 +30,7 @@ from workbench.core import (
     traces,
     types,
 )
-from workbench.core.deferred import DeferredOp
+from workbench.core.deferred import LengthParams, measure_lengths
 from workbench.core.infer import infer_spec
 from workbench.core.methods import ArrayMethods, Conversions, refuse_assignment
 from workbench.core.op import (
@@ -88,9 +88,12 @@ class Tensor(ArrayMethods, Conversions):
     op
         What made it; ``op.name`` is ``"identity"`` for an input.
     inputs
-        The Tensors and constants it was made from, in order.
+        The Tensors and constants it was made from, in order: the `operands` of the op,
+        then Tensors of which only the length is read.
     params
-        The op's settings (``axis``, ``keepdims``, ...).
+        The op's settings (``axis``, ``keepdims``, ...). A length that is known only
+        when the program runs is named by its place among the inputs; `settings` has
+        the length itself.
     name
         The user's name for it, or None.
     origin
@@ -214,6 +217,19 @@ class Tensor(ArrayMethods, Conversions):
             types.spec_of(value).dtype if found is None else np.dtype(found)
         )
         return made
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        """The inputs that the op takes, without those that only have a length."""
+        params = self.params
+        if type(params) is LengthParams:
+            return self.inputs[: params.count]
+        return self.inputs
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The op's settings, with a `Dim` or a number for each length of an input."""
+        return measure_lengths(self.inputs, self.params)[1]
 
     @property
     def scope(self) -> str | None:
@@ -505,7 +521,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         value = op.compute(*args, **params)
     except Exception as error:
         if params and dims.has_dim(params):
-            return deferred.defer_op(op, inputs, params, kind, code, lasti, context)
+            return _apply_later(kind, op, inputs, params, (code, lasti, context))
         refusal = blame.explain_refusal(op, args, error, code, lasti)
         if refusal is error:
             raise
@@ -547,7 +563,7 @@ def _apply_to_arrays(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) ->
             raise
     inputs = tuple(map(admit, inputs))
     place = *source.caller(3), source.current_context()
-    return deferred.defer_op(op, inputs, params, Tensor, *place)
+    return _apply_later(Tensor, op, inputs, params, place)
 
 
 def _apply_to_unknown(
@@ -559,10 +575,8 @@ def _apply_to_unknown(
     place: tuple[CodeType, int, source.Context | None],
 ) -> Any:
     """Apply an op where a Tensor has no value: of the result the spec is known."""
-    if type(op) is DeferredOp:  # its lengths may be other ones here, or known
-        return apply(*op.measure_lengths(inputs, params))
     if params and dims.has_dim(params):
-        return deferred.defer_op(op, inputs, params, kind, *place)
+        return _apply_later(kind, op, inputs, params, place)
     if not BATCHES.isdisjoint(map(type, inputs)):
         batch = next(x for x in inputs if type(x) in BATCHES)
         return batch.run(op, inputs, params)
@@ -574,6 +588,19 @@ def _apply_to_unknown(
     if op.view is not None:
         note_view(inputs[0], node)
     return node
+
+
+def _apply_later(
+    kind: type[Tensor],
+    op: Op,
+    inputs: tuple[Any, ...],
+    params: dict[str, Any],
+    place: tuple[CodeType, int, source.Context | None],
+) -> Any:
+    """Apply an op with settings that hold unknown lengths."""
+    if type(params) is LengthParams:  # those of a node: its lengths may be known here
+        return apply(op, *measure_lengths(inputs, params))
+    return deferred.defer_op(op, inputs, params, kind, *place)
 
 
 #: How many views a Tensor notes before it looks which of them are still there.

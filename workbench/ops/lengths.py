@@ -37,12 +37,8 @@ LENGTH = op(
 
 def _length(n: Dim) -> Tensor:
     """Return a length as an operand: an integer, weak as Python's."""
-    bound, operands, settings = deferred.place_lengths(LENGTH, (), {"n": n})
-    made = Tensor(
-        bound, operands, (None,) * len(operands), settings, None, *source.caller(),
-        source.current_context(),
-    )  # fmt: skip
-    made.spec = Spec((), np.dtype(int), True)
+    place = *source.caller(), source.current_context()
+    made: Tensor = deferred.defer_op(LENGTH, (), {"n": n}, Tensor, *place)
     return made
 
 
@@ -302,8 +298,8 @@ ARANGE.connection = connect_nothing
 
 def as_length(n: Tensor) -> int | Dim:
     """Return an integer without a value as a length."""
-    if n.op.base is LENGTH:
-        return n.op.measure_lengths(n.inputs, n.params)[2]["n"]
+    if n.op is LENGTH:
+        return n.settings["n"]
     if n.dtype.kind not in "iu" or shape_of(n) != ():
         raise TypeError(
             f"{blame.describe(n)}{blame.user_line()} is not a length: a length is one"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, dims, hooks
+from workbench.core.deferred import LengthParams
 from workbench.core.dims import has_dim
 from workbench.core.op import Op, declare
 from workbench.core.tensor import (
@@ -275,10 +276,10 @@ def add_to_entries(x: Any, y: Any) -> tuple[Any, list[tuple[Tensor, Key]]] | Non
     for whole, part in ((x, y), (y, x)):
         found: list[tuple[Tensor, Key]] = []
         node = part
-        while isinstance(node, Tensor) and node.op is ADD and len(found) < MOST_UPDATES:
+        while _is_update(node, ADD) and len(found) < MOST_UPDATES:
             found.append((node, node.params["key"]))
             node = node.inputs[0]
-        if not isinstance(node, Tensor) or node.op is not SCATTER:
+        if not _is_update(node, SCATTER):
             continue
         if isinstance(whole, MaskedTensor) or isinstance(part, MaskedTensor):
             continue  # what is 0 there wins over infinity
@@ -290,6 +291,12 @@ def add_to_entries(x: Any, y: Any) -> tuple[Any, list[tuple[Tensor, Key]]] | Non
         ):
             return whole, found[::-1]
     return None
+
+
+def _is_update(x: Any, op: Op) -> bool:
+    """Return whether a value is made by an op at a known index of a known shape."""
+    is_made = isinstance(x, Tensor) and x.op is op
+    return is_made and type(x.params) is not LengthParams
 
 
 def list_update(node: Tensor) -> tuple[Any, ...]:

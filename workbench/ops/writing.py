@@ -26,6 +26,7 @@ from workbench.core import (
     traces,
     types,
 )
+from workbench.core.deferred import LengthParams
 from workbench.core.inplace import lay_like, open_memory, store, write
 from workbench.core.memory import (
     LOCK,
@@ -146,9 +147,9 @@ def _compose_path(
 
 
 def _slices_of(view: Tensor) -> indexing.Key | None:
-    if view.op is not indexing.GETITEM or len(view.inputs) > 1:
+    if view.op is not indexing.GETITEM or len(view.operands) > 1:
         return None
-    key: indexing.Key = view.params["key"]
+    key: indexing.Key = view.settings["key"]
     return key
 
 
@@ -287,6 +288,8 @@ def _is_same_view(x: Tensor, index: object, value: Any) -> bool:
         return False
     if x.memory.memory is not handle.memory or len(value.inputs) > 1:
         return False
+    if type(value.params) is LengthParams:
+        return False
     key = _find_key(index)
     if key is None or key != value.params["key"]:
         return False
@@ -388,7 +391,8 @@ def write_view(memory: Memory, path: Sequence[Tensor], new: Any) -> None:
         if key is not None and set_in_place(memory, key, (), new, line):
             return
     if not path and isinstance(new, Tensor) and new.op is SET:
-        if new.inputs[0] is memory.latest and new.memory is None:
+        is_measured = type(new.params) is LengthParams
+        if not is_measured and new.inputs[0] is memory.latest and new.memory is None:
             store(memory, new)  # it lies in memory as what it is a copy of
             return
     for step in path:
@@ -403,7 +407,7 @@ def _put_view(view: Tensor, parent: Any, new: Any) -> Any:
     # By the places that the view shows.
     size = parent.size
     whole = np.arange(size).reshape(parent.shape)  # host array: of the places
-    places = view.op.compute(whole, **view.params)
+    places = view.op.compute(whole, **view.settings)
     flat = at(np.ravel(parent))[np.ravel(places)].set(np.ravel(new))
     return np.reshape(flat, parent.shape)
 

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core import blame, types
-from workbench.core.deferred import unwrap_deferred
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.types import Array, Cotangent
 from workbench.errors import OverrideError
@@ -367,7 +366,7 @@ class Analysis:
         for x in self.nodes:
             if not (x.op.elementwise and x.op.traits.sums):
                 continue
-            operands = unwrap_deferred(x)[1]
+            operands = x.operands
             for one, other in (operands, operands[::-1]):
                 one = skip_identities(one)
                 serial = getattr(one, "serial", None)
@@ -382,7 +381,7 @@ class Analysis:
             letters = self.contractions.get(node.serial)
             if letters is None:
                 continue
-            pair = unwrap_deferred(node)[1]
+            pair = node.operands
             operands = tuple(
                 self.strip_transposes(x, term)
                 for x, term in zip(pair, letters[:2], strict=True)
@@ -417,12 +416,11 @@ class Analysis:
             and not (self.data is None and node.serial in self.wrt)
         ):
             transposes.append(node)
-            _, operands, params = unwrap_deferred(node)
-            axes = params.get("axes") or range(len(letters))[::-1]
+            axes = node.params.get("axes") or range(len(letters))[::-1]
             stored = [""] * len(letters)
             for letter, axis in zip(letters, axes, strict=True):
                 stored[axis] = letter
-            letters, x = "".join(stored), operands[0]
+            letters, x = "".join(stored), node.operands[0]
             node = skip_identities(x)
         return Operand(x, tuple(transposes[::-1]), letters, self.find_dependence(x))
 
@@ -492,7 +490,7 @@ class Analysis:
             return False
         if not node.op.chooses and node.op.traits.symbol not in ("*", "/"):
             return False  # neither masked nor scaled
-        found = [self.find_dependence(x) for x in unwrap_deferred(node)[1]]
+        found = [self.find_dependence(x) for x in node.operands]
         return any(b & WEIGHT and not b & DATA for b in found) and any(
             b & DATA and not b & WEIGHT for b in found
         )
@@ -519,7 +517,7 @@ def make_region(one: Match, target: ByLinear) -> Region:
     def add_transposes(operand: Operand, source: int) -> int:
         """Add the transposes of an operand; return the step that the product reads."""
         for node in operand.transposes:
-            steps.append((node, pad_sources(node, (source,))))
+            steps.append((node, (source,)))
             source = 2 + len(steps)
         return source
 
@@ -528,12 +526,12 @@ def make_region(one: Match, target: ByLinear) -> Region:
         id(one.input): add_transposes(one.input, 1),
     }
     a, b = (at[id(x)] for x in product.operands)
-    steps.append((product.node, pad_sources(product.node, (a, b))))
+    steps.append((product.node, (a, b)))
     root, sign, bias_sign = product.node, 1, 1
     if product.add is not None:
         root, step = product.add, 2 + len(steps)
-        first = skip_identities(unwrap_deferred(root)[1][0]) is product.node
-        steps.append((root, pad_sources(root, (step, 2) if first else (2, step))))
+        first = skip_identities(root.operands[0]) is product.node
+        steps.append((root, (step, 2) if first else (2, step)))
         if root.op.traits.symbol == "-":
             sign, bias_sign = (1, -1) if first else (-1, 1)
     letters = Subscripts(one.weight.axes, one.input.axes, product.output).rename_axes()
@@ -548,14 +546,9 @@ def make_region(one: Match, target: ByLinear) -> Region:
     )
 
 
-def pad_sources(node: Tensor, sources: tuple[int, ...]) -> tuple[int, ...]:
-    """Return sources for all inputs of a node, -1 for those that give lengths alone."""
-    return (*sources, *[-1] * (len(node.inputs) - len(sources)))
-
-
 def read_subscripts(node: Tensor) -> Subscripts | None:
     """Return the axes of a node that multiplies two operands; None for another node."""
-    op, operands, params = unwrap_deferred(node)
+    op, operands = node.op, node.operands
     if op.traits.subscripts is None or len(operands) != 2:
         return None
     if any(
@@ -565,7 +558,8 @@ def read_subscripts(node: Tensor) -> Subscripts | None:
     ranks = [len(types.spec_of(x).shape) for x in operands]
     if sum(ranks) > len(ascii_letters) or not all(ranks):
         return None
-    terms, _, output = str(op.traits.subscripts(operands, **params)).partition("->")
+    subscripts = str(op.traits.subscripts(operands, **node.settings))
+    terms, _, output = subscripts.partition("->")
     first, second = terms.split(",")
     return Subscripts(first, second, output)
 

@@ -62,7 +62,7 @@ class NodeRunner(Runner):
 
     def list_names(self) -> tuple[str | None, ...]:
         """Return the names of the inputs, None for one without a name."""
-        return tuple([getattr(x, "name", None) for x in self.node.inputs])
+        return tuple([getattr(x, "name", None) for x in self.node.operands])
 
     def identify(self) -> Hashable:
         """Return a key of the facts that a function, but no expression, reads."""
@@ -84,7 +84,7 @@ class NodeRunner(Runner):
 
     def varying_inputs(self, count: int) -> list[int]:
         """Return the inputs that are not constants of the program."""
-        return [i for i, x in enumerate(self.node.inputs) if isinstance(x, Tensor)]
+        return [i for i, x in enumerate(self.node.operands) if isinstance(x, Tensor)]
 
     def locate(self, rule: object) -> str:
         """Return the override and the node with its line, as errors begin."""
@@ -258,16 +258,16 @@ def check_on_specs(rule: NodeRule) -> None:
     node = rule.node
     with OpenTrace():
         inputs = tuple(
-            make_abstract(x) if isinstance(x, Tensor) else x for x in node.inputs
+            make_abstract(x) if isinstance(x, Tensor) else x for x in node.operands
         )
         y = make_abstract(node)
-        mask = sum(1 << i for i, x in enumerate(node.inputs) if isinstance(x, Tensor))
+        mask = sum(1 << i for i, x in enumerate(inputs) if isinstance(x, Tensor))
         g = make_abstract(node)
         if isinstance(g, tuple):
             g = define.Parts(c if has_derivative(c) else None for c in g)
         try:
             if rule.pull is not None:
-                rule.pull(mask, g, y, inputs, node.params)
+                rule.pull(mask, g, y, inputs, node.settings)
         except TraceError:
             if isinstance(rule.back.vjp, Expression):
                 raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from workbench.autodiff import forward, reverse
@@ -16,7 +17,7 @@ from workbench.autodiff.call import Call
 from workbench.autodiff.steps import Part, Rules, graphs_of
 from workbench.core import traces, types
 from workbench.core.graph import Graph
-from workbench.core.tensor import NO_PARAMS, Tensor, apply, value_of
+from workbench.core.tensor import NO_PARAMS, Tensor, apply, array_of, value_of
 from workbench.core.traces import reopen_trace
 from workbench.core.types import Params
 
@@ -65,17 +66,17 @@ def find_first_reads(
 
 @lru_cache(maxsize=256)
 def find_masks(
-    sources: Sources, moves: tuple[bool, ...], count: int, mask: int
+    sources: Sources, moves: tuple[int, ...], count: int, mask: int
 ) -> tuple[int, ...]:
     """Return which operands of each step vary, if these of the ``count`` inputs do.
 
-    ``moves`` tells which steps have a derivative; what others compute does not vary.
+    ``moves`` tells by which operands each step has a derivative, as a bitmask.
     """
     varying = [bool(mask >> i & 1) for i in range(count)]
     masks: list[int] = []
     for reads, moving in zip(sources, moves, strict=True):
         own = sum(1 << i for i, s in enumerate(reads) if s >= 0 and varying[s])
-        masks.append(own if moving else 0)
+        masks.append(own & moving)
         varying.append(bool(masks[-1]))
     return tuple(masks)
 
@@ -215,13 +216,11 @@ class Region(Part):
         """Return its outputs for other inputs, arrays or Tensors."""
         values: list[Any] = list(inputs)
         for node, sources in self.steps:
-            operands = tuple(
-                [
-                    values[s] if s >= 0 else x if value_of(x) is None else value_of(x)
-                    for s, x in zip(sources, node.inputs, strict=True)
-                ]
-            )
-            values.append(apply(node.op, operands, node.params))
+            given = [
+                values[s] if s >= 0 else array_of(x)
+                for s, x in zip_longest(sources, node.inputs, fillvalue=-1)
+            ]
+            values.append(apply(node.op, tuple(given), node.params))
         return [values[len(inputs) + place] for place in self.layout.places]
 
     # Its derivatives: those of its own nodes, where these are the values of the run.
@@ -241,7 +240,7 @@ class Region(Part):
         nodes = {node.serial: node for node in self.made}
         ends = {*input_serials, *nodes}
         for node, sources in self.steps:
-            for x, s in zip(node.inputs, sources, strict=True):
+            for x, s in zip(node.operands, sources, strict=False):
                 if s < 0:
                     if isinstance(x, Tensor) and x.serial in ends:
                         return None
@@ -255,8 +254,8 @@ class Region(Part):
         return nodes
 
     @cached_property
-    def moves(self) -> tuple[bool, ...] | None:
-        """For each step, True if its op has a derivative.
+    def moves(self) -> tuple[int, ...] | None:
+        """For each step, the operands by which its op has a derivative, as a bitmask.
 
         None if the nodes are not joined just as its steps say, or not in the order of
         the program, or hold programs; then a sweep over them must be planned.
@@ -267,13 +266,13 @@ class Region(Part):
             return None  # one Tensor stands at two inputs
         last = -1
         made: list[Any] = [*self.inputs]
-        moves: list[bool] = []
+        moves: list[int] = []
         for node, sources in self.steps:
             serial, op = node.serial, node.op
             if serial <= last or op.graphs is not None or type(node) is not Tensor:
                 return None
             last = serial
-            for x, s in zip(node.inputs, sources, strict=True):
+            for x, s in zip(node.operands, sources, strict=False):
                 if s < 0:
                     if isinstance(x, Tensor) and x.serial in ends:
                         return None
@@ -281,7 +280,7 @@ class Region(Part):
                     return None
             ends.add(serial)
             made.append(node)
-            moves.append(op.pull is not None)
+            moves.append(0 if op.pull is None else (1 << len(node.operands)) - 1)
         return tuple(moves)
 
     def _sweep_options(

@@ -21,7 +21,7 @@ from workbench.core.tensor import Tensor
 from workbench.ops.contraction import parse_subscripts, swap, tensordot_subscripts
 from workbench.ops.reductions import reduced_axes
 from workbench.rewrite.contraction import ContractionPlan, Factor, contract
-from workbench.rewrite.forms import is_value, own_inputs, skip_identities
+from workbench.rewrite.forms import is_value, read_operands, skip_identities
 from workbench.rewrite.rule import Replacement, Uses, node_rule, rule
 
 DIGITS = "The last digits may change."
@@ -174,13 +174,13 @@ class _Product:
         if isinstance(x, Tensor) and (is_whole or self._may_open(x)):
             if x.op.name in ("multiply", "square"):
                 self.count += 1
-                inputs = own_inputs(x)
+                inputs = read_operands(x)
                 pair = inputs * 2 if x.op.name == "square" else inputs
                 return self._add(pair[0], False) and self._add(pair[1], False)
             if x.op.name == "negative":
                 self.count += 1
                 self.sign = -self.sign
-                return self._add(own_inputs(x)[0], is_whole)
+                return self._add(read_operands(x)[0], is_whole)
         if _shape_of(x) == ():
             self.numbers.append(x)
             return types.spec_of(x).weak or _dtype_of(x) == self.dtype
@@ -304,7 +304,7 @@ def sum_negative(node: Tensor, uses: Uses) -> Replacement | None:
     build = np.sum if node.op.name == "sum" else np.mean
     settings = dict(node.params)
     return Replacement(
-        own_inputs(found[0]),
+        read_operands(found[0]),
         lambda x: -build(x, **settings),
         (node.op.name, *settings.items()),
     )
@@ -349,7 +349,7 @@ def sum_products(node: Tensor, uses: Uses) -> Replacement | None:
     if not _is_summed_only(x, uses):
         return None
     full = _shape_of(x)
-    for y in own_inputs(x):
+    for y in read_operands(x):
         # What is no product has not been rounded: its digits may cancel.
         if not isinstance(y, Tensor) or y.op.name not in PRODUCTS:
             return None
@@ -360,7 +360,7 @@ def sum_products(node: Tensor, uses: Uses) -> Replacement | None:
     join = np.add if x.op.name == "add" else np.subtract
     settings = dict(node.params)
     return Replacement(
-        own_inputs(x),
+        read_operands(x),
         lambda a, b: join(np.sum(a, **settings), np.sum(b, **settings)),
         (x.op.name, *settings.items()),
     )
@@ -384,7 +384,7 @@ def sum_matrix_product(node: Tensor, uses: Uses) -> Replacement | None:
         return None  # along such an axis both factors vary
     # As a product of both factors, over the output's axes and then the summed ones.
     order = [*output, *sorted({*first, *second} - {*output})]
-    if len(x.params) > 1 or any(_dtype_of(y) != node.dtype for y in own_inputs(x)):
+    if len(x.params) > 1 or any(_dtype_of(y) != node.dtype for y in read_operands(x)):
         return None
     places = tuple(tuple(order.index(c) for c in term) for term in (first, second))
     over = (*axes, *range(len(output), len(order)))
@@ -392,16 +392,16 @@ def sum_matrix_product(node: Tensor, uses: Uses) -> Replacement | None:
     if node.params.get("keepdims"):
         where = tuple(axes)
         return Replacement(
-            own_inputs(x),
+            read_operands(x),
             lambda a, b: np.expand_dims(contract(plan, a, b), where),
             (plan, where),
         )
-    return Replacement(own_inputs(x), partial(contract, plan), plan)
+    return Replacement(read_operands(x), partial(contract, plan), plan)
 
 
 def _read_letters(x: Tensor) -> tuple[str, str, str] | None:
     """Return the axes of both factors and of their product as letters."""
-    inputs = own_inputs(x)
+    inputs = read_operands(x)
     if len(inputs) != 2:
         return None
     ranks = tuple(len(_shape_of(y)) for y in inputs)
@@ -529,7 +529,7 @@ def _read_chain(node: Tensor, uses: Uses) -> tuple[list[_Link], Any]:
             opened += 1
             if is_first or _is_read_once(x, uses):
                 if x.op.name == "matmul" and _dtype_of(x) == _dtype_of(node):
-                    pair = own_inputs(x)
+                    pair = read_operands(x)
                     if min(len(_shape_of(y)) for y in pair) > 1 or not is_transposed:
                         if is_transposed:
                             pair = pair[::-1]
@@ -621,7 +621,7 @@ def _order_towards_vector(links: Sequence[_Link]) -> Any:
     group="fast", note=PRODUCTS_DIFFER, uses=True)  # fmt: skip
 def order_chain(node: Tensor, uses: Uses) -> Replacement | None:
     """Multiply in the order that takes the fewest products."""
-    inputs = own_inputs(node)
+    inputs = read_operands(node)
     if not _is_float(node) or uses.is_ordered or uses.at_place == ["matmul"]:
         return None  # the whole chain is looked at once, from its end
     if not any(
@@ -666,7 +666,7 @@ def transpose_product(node: Tensor, uses: Uses) -> Replacement | None:
     x = skip_identities(node.inputs[0])
     if not _is_transpose(node) or not isinstance(x, Tensor) or x.op.name != "matmul":
         return None
-    pair = own_inputs(x)
+    pair = read_operands(x)
     if min(len(_shape_of(y)) for y in pair) < 2 or not any(map(_is_transpose, pair)):
         return None
     if not dims.is_same_shape(*[_shape_of(y)[:-2] for y in pair]):

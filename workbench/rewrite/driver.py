@@ -377,7 +377,7 @@ class _Driver:
     ) -> list[Rule]:
         """Return the rules of a table that may hold at a node."""
         rules = table.get(node.op.name)
-        if not rules or node.op.base is not node.op:
+        if not rules or type(node.params) is deferred.LengthParams:
             return []
         described = describe_node(node, self.numbers)
         key = (id(table), described)
@@ -478,7 +478,7 @@ def _make_node(x: Tensor, inputs: tuple[Any, ...], place: Tensor) -> Tensor:
     )
     spec = types.spec_of(x)
     if dims.has_dim(spec.shape if isinstance(spec, types.Spec) else spec):
-        inferred = infer_spec(x.op, inputs, x.params)
+        inferred = infer_spec(x.op, *deferred.measure_lengths(inputs, x.params))
         made.spec = deferred.fill_own_lengths(made, inferred)
     else:
         made.spec = spec

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from workbench.core import deferred, types, walk
+from workbench.core import types, walk
 from workbench.core.op import Op, declare
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import record
@@ -69,7 +69,7 @@ class PatternForm:
     @property
     def unread(self) -> list[str]:
         """The names of the wildcards that the form does not read."""
-        read = {x.serial for n in self.nodes for x in own_inputs(n)
+        read = {x.serial for n in self.nodes for x in read_operands(n)
                 if isinstance(x, Tensor)}  # fmt: skip
         return [str(x.name) for x in self.leaves if x.serial not in read]
 
@@ -82,7 +82,7 @@ class PatternForm:
                 n.op.name,
                 *[
                     place.get(x.serial, -1) if isinstance(x, Tensor) else -1
-                    for x in own_inputs(n)
+                    for x in read_operands(n)
                 ],
             )
             for n in self.nodes
@@ -96,13 +96,12 @@ class PatternForm:
         """
         made = []
         for n in self.nodes:
-            op, inputs, params = deferred.unwrap_deferred(n)
             constants = [
                 (i, x)
-                for i, x in enumerate(map(skip_identities, inputs))
+                for i, x in enumerate(read_operands(n))
                 if not isinstance(x, Tensor) or x.serial not in self.own
             ]
-            made.append((op, params, constants))
+            made.append((n.op, n.settings, constants))
         return made
 
 
@@ -279,9 +278,9 @@ def make_spec(kind: Kind) -> Spec:
     return Spec((LENGTH,) * kind[0], np.dtype(DTYPES.get(kind[1], "f8")))
 
 
-def own_inputs(node: Tensor) -> tuple[Any, ...]:
-    """Return the operands of a node, without those read for their lengths alone."""
-    return tuple(map(skip_identities, deferred.unwrap_deferred(node)[1]))
+def read_operands(node: Tensor) -> tuple[Any, ...]:
+    """Return the values that a node computes with, behind steps nobody has written."""
+    return tuple(map(skip_identities, node.operands))
 
 
 def skip_identities(x: Any) -> Any:

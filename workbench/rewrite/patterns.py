@@ -25,7 +25,6 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from workbench.core import types
-from workbench.core.deferred import unwrap_deferred
 from workbench.core.op import OPS, Op
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
@@ -372,7 +371,7 @@ class Matcher:
 
     def read(self, x: Tensor) -> Reading:
         """Return the op, operands and settings of a node or a part."""
-        op, operands, params = unwrap_deferred(x)
+        op, operands, params = x.op, x.operands, x.settings
         if self.is_canonical and op.traits.spelling is not None:
             found = op.traits.spelling.read(*map(self.skip, operands))
             if found is not None:
@@ -574,8 +573,10 @@ class Matcher:
         for p, (op, params, constants) in zip(
             self.form.nodes, exact.details, strict=True
         ):
-            other, _, settings = unwrap_deferred(values[p.serial])
-            if not (is_same_op(op, other) and has_same_settings(params, settings)):
+            node = values[p.serial]
+            if not is_same_op(op, node.op):
+                return False
+            if not has_same_settings(params, node.settings):
                 return False
             for i, a in constants:
                 x = self.skip(orders[p.serial][i][1])
@@ -590,10 +591,8 @@ class Matcher:
         for p in self.form.nodes:
             node, pairs = values[p.serial], orders[p.serial]
             read = self.sources[p.serial]
-            if len(read) == 2 and pairs[0][1] is not unwrap_deferred(node)[1][0]:
+            if len(read) == 2 and pairs[0][1] is not node.operands[0]:
                 read = read[::-1]
-            if len(node.inputs) > len(read):  # others are read for their lengths alone
-                read += (-1,) * (len(node.inputs) - len(read))
             nodes.append(node)
             sources.append(read)
         return Match(root, self.list_bound(binding), tuple(nodes), tuple(sources))

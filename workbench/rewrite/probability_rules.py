@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 
 from workbench.core import dims
-from workbench.core.deferred import unwrap_deferred
 from workbench.core.tensor import Tensor, apply
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.indexing import GETITEM, SCATTER
 from workbench.ops.reductions import logsumexp, reduced_axes
 from workbench.rewrite.forms import (
     is_same_value,
-    own_inputs,
+    read_operands,
     skip_identities,
 )
 from workbench.rewrite.rule import Replacement, node_rule
@@ -111,7 +110,7 @@ def _is_sum_of(total: Any, exp: Tensor) -> bool:
     total = skip_identities(total)
     if not isinstance(total, Tensor) or total.op.name != "sum":
         return False
-    return _is_same_exp(own_inputs(total)[0], exp)
+    return _is_same_exp(read_operands(total)[0], exp)
 
 
 def _is_same_exp(x: Any, exp: Tensor) -> bool:
@@ -148,11 +147,11 @@ def _is_sigmoid(p: Any) -> bool:
 def log_of_entries(node: Tensor) -> Replacement | None:
     """Take the entries after the logarithm, in its stable form."""
     entries = skip_identities(node.inputs[0])
-    quotient, *places = own_inputs(entries)
+    quotient, *places = read_operands(entries)
     if not _is_softmax(quotient):
         return None
     exp, total = map(skip_identities, quotient.inputs)
-    settings, params = total.params, unwrap_deferred(entries)[2]
+    settings, params = total.params, entries.settings
 
     def build(x: Any, *places: Any) -> Any:
         y = x - logsumexp(x, **settings)
@@ -200,7 +199,7 @@ def _softmax_of_shifted(x: Any, axis: Any) -> Any:
 
 def _axes_of(total: Tensor) -> tuple[int, ...]:
     """Return the axes of a sum, from the first on."""
-    return reduced_axes(total.params.get("axis"), len(own_inputs(total)[0].shape))
+    return reduced_axes(total.params.get("axis"), len(read_operands(total)[0].shape))
 
 
 class _QuotientsBySum(_Parts):
@@ -231,7 +230,7 @@ class _QuotientsBySum(_Parts):
         if x.op.name == "broadcast_to":
             return self.multiply(x.inputs[0])
         if x.op.name == "sum":
-            term = skip_identities(own_inputs(x)[0])
+            term = skip_identities(read_operands(x)[0])
             part = self.multiply(term)
             spread = x.params.get("keepdims") or not x.shape
             if part is None or not spread:
@@ -345,17 +344,17 @@ class _QuotientsByShare(_Parts):
 
     def _multiply_scattered(self, x: Tensor) -> Part | None:
         """Return the share times quotients by some of its entries, at their places."""
-        quotient, *places = map(skip_identities, own_inputs(x))
+        quotient, *places = map(skip_identities, read_operands(x))
         if not isinstance(quotient, Tensor) or quotient.op.name != "divide":
             return None
         entries = skip_identities(quotient.inputs[1])
-        params = unwrap_deferred(x)[2]
+        params = x.settings
         if not isinstance(entries, Tensor) or entries.op.name != "getitem":
             return None
-        source, *others = own_inputs(entries)
+        source, *others = read_operands(entries)
         if not is_same_value(source, self.share) or len(others) != len(places):
             return None
-        if unwrap_deferred(entries)[2]["key"] != params["key"]:
+        if entries.settings["key"] != params["key"]:
             return None
         if not all(map(is_same_value, places, others)):
             return None

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core import types
-from workbench.core.deferred import unwrap_deferred
 from workbench.core.graph import Graph
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import record
@@ -38,7 +37,7 @@ from workbench.rewrite.forms import (
     make_spec,
     name_wildcards,
     number_of,
-    own_inputs,
+    read_operands,
 )
 from workbench.rewrite.patterns import Description, Matcher
 
@@ -403,11 +402,12 @@ class ReductionRule(PairRule):
         level: list[Any] = [node]
         for _ in range(DEPTH):
             for x in level:
-                op, _, params = unwrap_deferred(x)
-                if op.name in self.reductions and params.keys() <= AXES:
-                    if params not in found:
-                        found.append(params)
-            level = [y for x in level for y in own_inputs(x) if isinstance(y, Tensor)]
+                if x.op.name in self.reductions and x.params.keys() <= AXES:
+                    if x.settings not in found:
+                        found.append(x.settings)
+            level = [
+                y for x in level for y in read_operands(x) if isinstance(y, Tensor)
+            ]
         return found
 
 

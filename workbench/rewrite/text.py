@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core import types
-from workbench.core.deferred import unwrap_deferred
 from workbench.core.spelling import (
     ATOM,
     Expression,
@@ -65,8 +64,8 @@ class _Writer(NamedTuple):
             return Expression(x.name or x.op.name, ATOM)
         if depth == 0 or x.serial in self.atoms:
             return Expression(self.names.get(x.serial) or x.name or "…", ATOM)
-        op, inputs, params = unwrap_deferred(x)
-        operands = [self.write(y, depth - 1) for y in inputs]
+        op, params = x.op, x.settings
+        operands = [self.write(y, depth - 1) for y in x.operands]
         template = op.template
         if isinstance(template, str) and template:
             if template.startswith("-"):  # a rewrite of -(-x) is shown as it stands

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core import types
+from workbench.core.deferred import LengthParams
 from workbench.core.tensor import IDENTITY, MaskedTensor, Tensor, apply
 from workbench.ops.indexing import SCATTER
 from workbench.ops.updates import ADD, SET, add_to_entries, list_update
@@ -172,7 +173,7 @@ def _read_first(x: Any, place: Place) -> Any:
         return np.asarray(x)[place] if isinstance(x, np.ndarray) else None
     spec = types.spec_of(x)
     name = x.op.name
-    if x.op is SCATTER:
+    if x.op is SCATTER and type(x.params) is not LengthParams:
         own = x.params["key"]
         if len(own) == len(place) and len(x.inputs) == 1:
             if all(type(k) is int for k in own):

@@ -167,8 +167,8 @@ def _list_sweeps(
 def _find_program(node: Tensor, label: str) -> tuple[Graph, list[Any], int]:
     """Return the program that a node has run, its values, and where these begin."""
     assert node.op.graphs is not None
-    args = [value_of(x) for x in node.inputs]
-    graphs = node.op.graphs(node.inputs, node.params)
+    args = [value_of(x) for x in node.operands]
+    graphs = node.op.graphs(node.operands, node.settings)
     offset = 0
     graph: Graph = graphs[0]
     if len(graphs) == 2 and "branches" in node.params:

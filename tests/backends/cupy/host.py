@@ -45,6 +45,7 @@ from workbench.backends.cupy.launches import (
     Launch,
 )
 from workbench.core import tree
+from workbench.core.deferred import compute_op
 from workbench.core.types import spec_of
 from workbench.errors import CompilerError
 
@@ -261,7 +262,7 @@ class HostDevice:
 
     def _call_numpy(self, step: HostStep | LoopStep | ChoiceStep) -> None:
         operands = [self._read(x) for x in step.operands]
-        made = step.node.op.compute(*operands, **step.node.params)
+        made = compute_op(step.node.op, operands, step.node.params)
         several = isinstance(step.node.spec, tuple)
         for i, value in zip(step.results, made if several else (made,), strict=True):
             buffer = self.plan.buffers[i]

@@ -71,7 +71,7 @@ class EntryPropagation(Propagation):
         return Constant(x)
 
     def _visit_node(self, node: Tensor, known: dict[int, Known]) -> Known:
-        operands = [self._look_up(x, known) for x in node.inputs]
+        operands = [self._look_up(x, known) for x in node.operands]
         if all(isinstance(x, Constant) for x in operands):
             return Constant(node)
         op = node.op

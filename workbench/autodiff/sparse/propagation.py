@@ -138,7 +138,7 @@ class Propagation:
         return Constant(value_of(x))
 
     def _visit_node(self, node: Tensor, known: dict[int, Known]) -> Known:
-        operands = [self._look_up(x, known) for x in node.inputs]
+        operands = [self._look_up(x, known) for x in node.operands]
         if node.op is ITEM:
             (whole,) = operands
             if isinstance(whole, Constant):
@@ -180,24 +180,24 @@ class Propagation:
         """Return the constant that a node makes from its operands' shapes alone."""
         value, spec = value_of(node), types.spec_of(node)
         if value is None and _is_small(spec):
-            examples = [types.as_spec(types.spec_of(x)).example() for x in node.inputs]
-            value = compute_node(node, examples)
+            specs = [types.as_spec(types.spec_of(x)) for x in node.inputs]
+            value = compute_node(node, [x.example() for x in specs])
         return Constant(value)
 
     def _describe(self, node: Tensor, operands: Sequence[Known]) -> NodeFacts:
         """Return the facts of a node that the rules read."""
         shapes = [
-            _shape_of_known(x, y) for x, y in zip(operands, node.inputs, strict=True)
+            _shape_of_known(x, y) for x, y in zip(operands, node.operands, strict=True)
         ]
         return NodeFacts(
             node.op,
-            node.params,
+            node.settings,
             shapes,
             [_check_shape(s.shape, node) for s in _list_specs(node)],
             [not isinstance(x, Constant) for x in operands],
             _read_values(node, operands),
-            is_complex=any(_is_complex(x) for x in node.inputs),
-            specs=[types.spec_of(x) for x in node.inputs],
+            is_complex=any(_is_complex(x) for x in node.operands),
+            specs=[types.spec_of(x) for x in node.operands],
             dependences=[
                 x.dependence if isinstance(x, Value) else None for x in operands
             ],
@@ -358,7 +358,7 @@ class Propagation:
             return self._visit_loop(node, form, operands)
         if isinstance(form, Choice):
             return self._visit_choice(node, form, operands)
-        graphs = op.graphs(node.inputs, node.params)
+        graphs = op.graphs(node.operands, node.settings)
         if op.repeats or len(graphs) != 1:
             return None
         made = self._run(graphs[0], operands)
@@ -376,12 +376,12 @@ class Propagation:
             make_leaf_like(types.spec_of(x)) if known.value is None else known.value
             for x, known in (
                 (x, y if isinstance(y, Constant) else Constant(None))
-                for x, y in zip(node.inputs, operands, strict=True)
+                for x, y in zip(node.operands, operands, strict=True)
             )
         ]
         try:
             if unfold is not None:
-                outputs = unfold(given, node.params)
+                outputs = unfold(given, node.settings)
             elif op.pull is not None or op.push is not None:
                 outputs = _record_value(node, given)
         except rules.NOT_RECORDED:
@@ -441,7 +441,7 @@ class Propagation:
             first = given.pop(0)
             count = first.value if isinstance(first, Constant) else None
         if form.seqs and count is None:
-            rows = node.inputs[len(node.inputs) - len(given) + form.consts]
+            rows = node.operands[len(node.operands) - len(given) + form.consts]
             count = _shape_of_known(given[form.consts], rows)[0]
         if not form.until and isinstance(count, (int, np.integer)):
             if max(len(form.body.interior), 1) * int(count) <= MOST_STEPS:
@@ -598,7 +598,7 @@ def _read_values(node: Tensor, operands: Sequence[Known]) -> list[Any]:
     """
     values = [value_of(x.value) if isinstance(x, Constant) else None for x in operands]
     if node.op.pattern == "indexed":
-        for i, x in enumerate(node.inputs):
+        for i, x in enumerate(node.operands):
             if values[i] is None and is_mask(value_of(x)):
                 values[i] = value_of(x)
     return values
@@ -606,7 +606,7 @@ def _read_values(node: Tensor, operands: Sequence[Known]) -> list[Any]:
 
 def _record_value(node: Tensor, given: Sequence[Any]) -> Sequence[Any] | None:
     """Record the computation of an op's value; None if that records the op again."""
-    made = node.op.compute(*given, **node.params)
+    made = node.op.compute(*given, **node.settings)
     outputs = made if isinstance(made, tuple) else (made,)
     if not all(isinstance(y, Tensor) for y in outputs):
         return None

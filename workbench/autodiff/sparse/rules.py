@@ -81,7 +81,7 @@ def relate(node: NodeFacts) -> list[list[Relation | None]]:
 
 def find_rule(op: Op) -> Rule | None:
     """Return the rule for the entries that an op reads; None if its row has none."""
-    op = op.base
+    op = op
     if isinstance(op.pattern, Reading):
         return _relate_reading
     if op.pattern is not None:

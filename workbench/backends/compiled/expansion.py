@@ -14,6 +14,7 @@ from typing import Any
 from workbench.backends.compiled.addresses import expand_index, has_index
 from workbench.backends.compiled.builder import KINDS
 from workbench.core import walk
+from workbench.core.deferred import measure_lengths
 from workbench.core.dims import has_dim
 from workbench.core.graph import Graph, inline
 from workbench.core.schedule import Schedule
@@ -56,8 +57,8 @@ def expand(
 
 def _hoist_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
     """Return a node, or a loop with the work of its steps reduced."""
-    op, params = node.op, node.params
-    op, operands, params = op.measure_lengths(operands, params)
+    op = node.op
+    operands, params = measure_lengths(operands, node.params)
     if op.hoist is not None:
         made = op.hoist(operands, params)
         return tuple(made) if isinstance(spec_of(node), tuple) else made[0]
@@ -70,10 +71,10 @@ def _expand_node(
     node: Tensor, operands: tuple[Any, ...], kinds: Collection[str]
 ) -> Any:
     """Return a node at these operands, written in simpler ops."""
-    op, params = node.op, node.params
+    op = node.op
     if _is_passing(node) and _have_same_specs(operands[:1], (node,)):
         return operands[0]
-    op, operands, params = op.measure_lengths(operands, params)
+    operands, params = measure_lengths(operands, node.params)
     if has_index(op) and _has_kind(operands[0], kinds) and _are_known(operands):
         made = expand_index(op, operands, params)
         if made is not None:
@@ -89,7 +90,7 @@ def _expand_node(
     if len(operands) == len(node.inputs) and _have_same_specs(operands, node.inputs):
         if all(map(operator.is_, operands, node.inputs)):
             return node
-        if op is node.op and node._value is None:
+        if params is node.params and node._value is None:
             args = tuple([value_of(x) for x in operands])
             return walk.copy_node(node, operands, args, None)
     return apply(op, operands, params)
@@ -97,7 +98,7 @@ def _expand_node(
 
 def _is_passing(node: Tensor) -> bool:
     """Return whether a node hands its operand on, if that has its spec."""
-    op = node.op.base
+    op = node.op
     if op is RESHAPE:
         return not node.params.get("order")
     return op is BROADCAST or (op.passes and not node.params)

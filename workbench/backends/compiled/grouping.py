@@ -105,7 +105,7 @@ class Groups:
         if node.serial not in self._updates:
             return False
         x = node.inputs[0]
-        while self.roles.of.get(x.serial) == "view" and x.op.base is RESHAPE:
+        while self.roles.of.get(x.serial) == "view" and x.op is RESHAPE:
             x = x.inputs[0]
         return self.roles.of.get(x.serial) in OWNERS
 
@@ -263,7 +263,7 @@ class Joins:
                     continue
                 while (
                     self.roles.of.get(x.serial) == "view"
-                    and x.op.base is RESHAPE
+                    and x.op is RESHAPE
                     and readers[x.serial] == 1
                 ):
                     x = x.inputs[0]

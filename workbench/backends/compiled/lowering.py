@@ -296,7 +296,7 @@ class _Lowering(Plan):
         return self._view(x) if x.serial in self.roles.of else x._value
 
     def _make_move(self, node: Tensor) -> MoveStep:
-        out, op = self._own_view(node), node.op.base
+        out, op = self._own_view(node), node.op
         zeros = out.buffer if op is SCATTER else -1
         whole = np.empty(out.shape, np.dtype(out.kind))
         parts = []

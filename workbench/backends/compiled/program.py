@@ -63,6 +63,7 @@ from workbench.backends.compiled.systems import SystemStep
 from workbench.backends.compiled.target import Processor
 from workbench.backends.compiled.ufuncs import PREFIX, has_error_settings
 from workbench.core import blame
+from workbench.core.deferred import compute_op
 from workbench.core.graph import Graph
 from workbench.core.schedule import user_context
 from workbench.core.types import Spec
@@ -640,7 +641,7 @@ class Program:
             operands.append(array)
         node = step.node
         try:
-            made = node.op.compute(*operands, **node.params)
+            made = compute_op(node.op, operands, node.params)
         except (ValueError, TypeError, IndexError) as error:
             place = user_context(node)
             raise blame.explain_refusal(

@@ -37,6 +37,7 @@ from workbench.backends.compiled.steps import (
 )
 from workbench.backends.compiled.systems import FUNCTIONS
 from workbench.backends.compiled.target import Target
+from workbench.core.deferred import LengthParams
 from workbench.core.graph import Graph
 from workbench.core.op import Choice, Repetition
 from workbench.core.schedule import compute_node
@@ -148,7 +149,7 @@ class Roles:
         )
 
     def _find_role(self, node: Tensor) -> str:
-        op = node.op.base
+        op = node.op
         spec: Any = node.spec
         if op.lower is not None and self._is_nested(node):
             return "nested"
@@ -269,7 +270,7 @@ class Roles:
         spec: Any = node.spec
         arrays = node.inputs[first:]
         x = read_spec(node.inputs[0])
-        shape = node.params["shape"] if node.op.base is SCATTER else x.shape
+        shape = node.params["shape"] if node.op is SCATTER else x.shape
         if node.op.combines is None:
             kinds = "fciub"
         else:  # sums of booleans are none of kernels
@@ -314,7 +315,7 @@ class Roles:
 
     def _is_movable(self, node: Tensor) -> bool:
         spec: Any = node.spec
-        if node.op.base is SCATTER:
+        if node.op is SCATTER:
             return (
                 len(node.inputs) == 1 and read_spec(node.inputs[0]).dtype == spec.dtype
             )
@@ -332,12 +333,12 @@ class Roles:
         )
         whole = self._find_layout(x) if known else None
         # Other operands are read for their lengths alone, or are constants.
-        measured = node.op.base is not node.op
+        measured = type(node.params) is LengthParams
         others = [self._example(y, measured) for y in node.inputs[1:]]
         if whole is None or any(y is None for y in others):
             return False
         made: Any = compute_node(node, (whole.array, *others))
-        if isinstance(made, np.generic) and node.op.base is GETITEM:
+        if isinstance(made, np.generic) and node.op is GETITEM:
             index = as_index(node.params["key"], ())  # NumPy makes a number of an entry
             made = whole.array[(*(index if type(index) is tuple else (index,)), ...)]
         spec: Any = node.spec

@@ -43,6 +43,7 @@ from workbench.backends.cupy.matrices import Gemm, write_gemms
 from workbench.backends.cupy.obstacles import explain_call
 from workbench.backends.cupy.runtime import Address, Array, Runtime
 from workbench.core import blame
+from workbench.core.deferred import compute_op
 from workbench.core.op import CudaCall
 from workbench.core.schedule import user_context
 from workbench.core.trace import make_leaf_like
@@ -229,7 +230,7 @@ class HostAction(Action):
         )
         node = self.node
         try:
-            made = node.op.compute(*operands, **node.params)
+            made = compute_op(node.op, operands, node.params)
         except (ValueError, TypeError, IndexError) as error:
             place = user_context(node)
             raise blame.explain_refusal(

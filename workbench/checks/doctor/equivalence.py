@@ -26,6 +26,7 @@ from workbench.checks.doctor.edits import edit_expression
 from workbench.checks.doctor.finding import Edit, Fix
 from workbench.checks.progress import is_spent
 from workbench.core import hooks, types, walk
+from workbench.core.deferred import LengthParams, compute_op
 from workbench.core.schedule import compute_node
 from workbench.core.spelling import fill_names
 from workbench.core.tensor import Tensor, make_leaf, value_of
@@ -306,7 +307,7 @@ class _Part:
             if node.serial in places:
                 key, arrays = places[node.serial]
                 args[1:], params = list(arrays), {"key": key}
-            made[node.serial] = rounded(node.op.compute(*args, **params))
+            made[node.serial] = rounded(compute_op(node.op, args, params))
         return made
 
     def evaluate(self, made: dict[int, Any], literal: dict[str, Any]) -> Any:
@@ -379,6 +380,7 @@ class _Part:
         for node in self.nodes:
             if (
                 node.op is not GETITEM
+                or type(node.params) is LengthParams
                 or spelling.quote_subscript(node) == spelling.LEFT_OUT
             ):
                 continue

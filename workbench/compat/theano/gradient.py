@@ -11,7 +11,7 @@ from workbench import gradient as ours
 from workbench.autodiff.derivatives import label_gradient
 from workbench.autodiff.steps import find_connections
 from workbench.compat.theano import gof
-from workbench.core import deferred, types, walk
+from workbench.core import types, walk
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, apply
 from workbench.core.types import ArrayLike
@@ -118,7 +118,7 @@ class Reals:
 
     def remake(self, node: Tensor) -> None:
         """Make a node again where its operands changed, with floats if possible."""
-        op, inputs, params = deferred.unwrap_deferred(node)
+        op, inputs, params = node.op, node.operands, node.settings
         news = tuple(
             [
                 self.replacements.get(x.serial, x) if isinstance(x, Tensor) else x

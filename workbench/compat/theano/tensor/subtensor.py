@@ -33,14 +33,14 @@ def _place(x: ArrayLike, what: str) -> Any:
             f" variable, as in {what}(x[2:], y), not"
             f" {blame.describe(as_tensor_variable(x))}."
         )
-    whole, *arrays = x.inputs
+    whole, *arrays = x.operands
     if isinstance(whole, Tensor) and whole.op is SPAN:
         raise UsageError(
             f"{what}{blame.user_line()}: the index has a slice that ends at a variable,"
             f" and further parts. Write one after the other: {what}(part[i], y), and"
             " set_subtensor(x[a:b], ...) of that."
         )
-    return at(whole)[as_index(x.params["key"], tuple(arrays))]
+    return at(whole)[as_index(x.settings["key"], tuple(arrays))]
 
 
 def set_subtensor(
