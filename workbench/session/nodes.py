@@ -380,6 +380,18 @@ def read_real_entries(value: Any, label: str, index: int) -> Any:
     return array
 
 
+def set_entry(value: Any, index: int, entry: Any) -> Any:
+    """Return a copy of an input's value with another entry.
+
+    >>> set_entry(np.ones((2, 2)), 1, 3), set_entry(1.0, 0, 3)
+    (array([[1., 3.],
+           [1., 1.]]), 3.0)
+    """
+    array = np.array(value)
+    array.flat[index] = entry
+    return array if hasattr(value, "dtype") else array.item()
+
+
 def name_entry(label: str, shape: tuple[int, ...], index: int) -> str:
     """Return an entry of an array as code.
 
