@@ -388,3 +388,44 @@ def test_an_entry_that_cannot_be_changed_says_why() -> None:
     with pytest.raises(UsageError, match="k is no array of real numbers in the memory"):
         session.change_entry("k", 0, 1.0)
     assert session.history.done == []
+
+
+@pytest.mark.parametrize("index", [0.5, "a", (0,), None, True, np.bool(True), [0]])
+def test_an_entry_is_named_by_one_integer(index: Any) -> None:
+    session = make_product()
+    with pytest.raises(UsageError, match="a is named by its place in the flat"):
+        session.change_entry("a", index, 1.0)
+    matrix = wb.Session(wb.trace(lambda w: np.sum(w * w))(np.ones((2, 3))))
+    with pytest.raises(UsageError) as caught:
+        matrix.change_entry("w", (1, 2), 1.0)  # type: ignore[arg-type]
+    advice = "not by (1, 2): write np.ravel_multi_index((i, j), (2, 3))."
+    assert str(caught.value).endswith(advice)
+    i, j = 1, 2
+    matrix.change_entry("w", np.ravel_multi_index((i, j), (2, 3)), 5.0)
+    assert matrix.values["w"][1, 2] == 5
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, "a", "7", 1j, np.complex128(1), True, np.ones(2), 10**400, 10**5000,
+     np.timedelta64(3, "s")],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_a_new_value_is_a_real_number(value: Any) -> None:
+    session = make_product()
+    with pytest.raises(
+        UsageError, match=r"change_entry\('a', 0, \.\.\.\): its new value"
+    ):
+        session.change_entry("a", 0, value)
+    assert session.history.done == []
+    np.testing.assert_array_equal(session.values["a"], [1.0, 1.0])
+
+
+def test_values_of_numpy_and_such_that_are_not_finite_are_numbers() -> None:
+    session = make_product()
+    for value in (3, np.float32(3), np.int64(3), np.array(3.0)):
+        session.change_entry("a", 0, value)  # type: ignore[arg-type]
+        assert session.values["a"][0] == 3
+    session.change_entry("a", 0, np.inf)
+    assert session.value == np.inf
+    assert session.history.undo == "a[0] = inf"

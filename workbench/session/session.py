@@ -65,6 +65,8 @@ from workbench.session.nodes import (
     copy_for_user,
     fit_input,
     name_entry,
+    quote_argument,
+    read_number,
     read_real_entries,
 )
 from workbench.session.objective import Objective, check_name
@@ -520,7 +522,8 @@ class Session:
         Raises
         ------
         UsageError
-            If it is no input of real numbers, or has no such entry.
+            If it is no input of real numbers, has no such entry, or the value is no
+            real number.
 
         Examples
         --------
@@ -536,6 +539,12 @@ class Session:
         i = self.nodes.find_input(node)
         label = self.nodes.labels[i]
         array = read_real_entries(self._state.find_leaf(i), label, index)
+        if read_number(value) is None:
+            raise UsageError(
+                f"{self.name}.change_entry({label!r}, {index}, ...): its new value is a"
+                " real number within the range of float64, such as 0.5, not"
+                f" {quote_argument(value)}."
+            )
         before = EntryValue(i, index, array.flat[index])
         array.flat[index] = value
         after = before._replace(value=array.flat[index])
