@@ -2,11 +2,33 @@
 // once, from this site, in a frame that may run its own script and nothing else.
 const SITE = new URL('.', document.currentScript.src);
 const PLACE = '<script type="application/json" id="workbench-data">';
-let renderer;
+let renderer = null;
 
-async function showLive(place) {
-  renderer ??= fetch(new URL('page.html', SITE)).then(answer => answer.text());
-  const [head, tail] = (await renderer).split(PLACE);
+async function load(address) {
+  const answer = await fetch(address);
+  if (!answer.ok) {
+    throw new Error(`the site answers ${answer.status}`);
+  }
+  return answer.text();
+}
+
+async function openLive(place, button, message) {
+  message.textContent = '';
+  button.disabled = true;
+  try {
+    renderer ??= load(new URL('page.html', SITE));
+    showLive(place, await renderer);
+  } catch (error) {
+    renderer = null; // so that another click tries again
+    button.disabled = false;
+    message.textContent =
+      `It does not open: page.html cannot be loaded (${error.message}).` +
+      ' Check the network, and press the button again.';
+  }
+}
+
+function showLive(place, page) {
+  const [head, tail] = page.split(PLACE);
   // Written so, no label can end the script.
   const data = place.querySelector('script').textContent.replaceAll('<', '\\u003c');
   const frame = document.createElement('iframe');
@@ -20,6 +42,8 @@ for (const place of document.querySelectorAll('.workbench-picture')) {
   const button = document.createElement('button');
   button.type = 'button';
   button.textContent = 'Open live';
-  button.addEventListener('click', () => showLive(place));
-  place.prepend(button);
+  const message = document.createElement('span');
+  message.setAttribute('role', 'status');
+  button.addEventListener('click', () => openLive(place, button, message));
+  place.prepend(button, message);
 }
