@@ -72,8 +72,17 @@ def edit_operand(node: Tensor, k: int, code: str) -> Edit | None:
         return None
     made_by, _ = source.instruction_of(node)
     places = spelling.list_operands(found.place, made_by, spelling.Spelling.of(node.op))
-    if k >= min(len(places), len(node.inputs)) or isinstance(places[k], ast.Starred):
+    count = len(node.inputs)
+    if k >= min(len(places), count):
         return None
+    # An argument beyond the operands is a setting, such as an axis. One with a name may
+    # be an operand: then another argument is the setting, or a list is one operand.
+    if any(_list_names(x) for x in places[count:]):
+        return None
+    if any(isinstance(x, ast.Starred) for x in places[: k + 1]):
+        return None
+    if ast.unparse(places[k]) != spelling.quote_operand(node, k):
+        return None  # the code names what it is called elsewhere
     names = _list_names(places[k])
     return _replace(found._replace(place=places[k]), code, names)
 
