@@ -319,12 +319,13 @@ class _Span(NamedTuple):
 def join_edits(node: Tensor, edits: Iterable[Edit]) -> Edit | None:
     """Return changes of several expressions in the file of a node as one change.
 
-    None where two of them change the same characters.
+    None where two different ones change the same characters.
     """
     code, _ = source.instruction_of(node)
     if code is None:
         return None
-    found = list(edits)
+    # A line that runs several times has the same change each time.
+    found = list(dict.fromkeys(edits))
     first = min(one.line for one in found)
     last = max(one.line + len(one.before) for one in found)
     rows = linecache.getlines(code.co_filename)[first - 1 : last - 1]
