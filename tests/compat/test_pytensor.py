@@ -17,7 +17,7 @@ import scipy.special
 
 import workbench.compat.pytensor.tensor as pt
 from workbench.compat import pytensor
-from workbench.errors import ShapeError, UsageError
+from workbench.errors import ShapeError, TraceError, UsageError
 
 
 @pytest.fixture
@@ -92,6 +92,56 @@ def test_every_module_is_found_and_gone_again() -> None:
         importlib.import_module("pytensor.link.jax")
     pytensor.uninstall()
     assert not [name for name in sys.modules if name.partition(".")[0] == "pytensor"]
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_function_hides_the_module_of_its_name() -> None:
+    space: dict[str, Any] = {}
+    exec(
+        "import pytensor.tensor.basic as basic\n"
+        "from pytensor.tensor.shape import shape\n"
+        "from pytensor.tensor.sort import sort\n",
+        space,
+    )
+    assert space["basic"] is pt.type is pt.math is pt
+    A = pt.dmatrix("A")
+    at = np.array([[3.0, 1.0, 2.0]])
+    for found in (pt.sort(A), space["sort"](A)):
+        np.testing.assert_array_equal(found.eval({A: at}), [[1.0, 2.0, 3.0]])
+    for lengths in (pt.shape(A), space["shape"](A)):
+        assert pytensor.function([A], lengths)(at).tolist() == [1, 3]
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_names_that_there_are_are_listed() -> None:
+    assert {"exp", "logsumexp", "sort", "softplus", "math"} <= set(dir(pt))
+    assert {"cholesky", "solve_triangular", "slogdet"} <= set(dir(pt.linalg))
+    assert {"expit", "softmax"} <= set(dir(pt.special))
+    assert {"function", "tensor", "gradient"} <= set(dir(pytensor))
+    assert {"ancestors", "basic"} <= set(dir(pytensor.graph))
+    for module in (pytensor, pytensor.graph, pt, pt.linalg, pt.special):
+        assert [n for n in dir(module) if not hasattr(module, n)] == []
+    with pytest.raises(ModuleNotFoundError, match=r"has compile, .*graph\.basic"):
+        importlib.import_module("pytensor.graph.rewriting")
+
+
+@pytest.mark.parametrize("also_installed", [False, True])
+def test_theano_stays_as_it_is_when_pytensor_goes(also_installed: bool) -> None:
+    from workbench.compat import theano
+
+    x = pt.vector("x")
+    theano.install()
+    try:
+        if also_installed:
+            pytensor.install()
+        pytensor.uninstall()
+        assert x.dtype + "!" == "float64!"
+        assert bool(x)
+    finally:
+        theano.uninstall()
+    assert type(x.dtype) is type(np.dtype(float))
+    with pytest.raises(TraceError):
+        bool(x)
 
 
 def test_functions_that_theano_did_not_have() -> None:

@@ -27,7 +27,7 @@ from workbench.compat.pytensor.namespace import NAMESPACE
 from workbench.compat.theano.printing import debugprint as dprint
 from workbench.compat.theano.tensor import as_tensor
 
-__all__ = ["as_tensor", "dprint", "graph", "install", "tensor", "uninstall"]
+__all__ = ["as_tensor", "dprint", "graph", "install", "tensor", "uninstall", "wrap_py"]
 
 #: The release whose names these are, for programs that ask.
 __version__ = "2.31.0"
@@ -35,3 +35,4 @@ __version__ = "2.31.0"
 install, uninstall = NAMESPACE.install, NAMESPACE.uninstall
 wrap_py = theano.as_op
 __getattr__ = NAMESPACE.fall_back("", theano)
+__dir__ = NAMESPACE.list_names("", __all__, theano)

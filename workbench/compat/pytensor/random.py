@@ -6,7 +6,6 @@ Its functions of a generator (``normal(0, 1, rng=...)``) are not known: a
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -69,5 +68,4 @@ class RandomStream:
         return self._streams.permutation(n=x)
 
 
-utils = sys.modules[__name__]
 __getattr__ = NAMESPACE.fall_back("tensor.random")

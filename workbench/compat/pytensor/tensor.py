@@ -6,7 +6,6 @@ this one; ``linalg`` and ``special`` are modules of their own.
 
 from __future__ import annotations
 
-import sys
 from inspect import isclass
 from types import ModuleType
 from typing import Any
@@ -31,6 +30,7 @@ __all__ = [
     "full_like",
     "linalg",
     "log1mexp",
+    "log1pexp",
     "random",
     "sigmoid",
     "softplus",
@@ -51,11 +51,15 @@ class Lifted:
             raise AttributeError(name)
         return lifted(found, name)
 
+    def __dir__(self) -> list[str]:
+        return [name for name in dir(self._module) if hasattr(self, name)]
+
 
 def _make_module(name: str, *sources: Any) -> Any:
     """Return a module that has the names of others."""
     made = ModuleType(f"{__name__}.{name}")
     vars(made)["__getattr__"] = NAMESPACE.fall_back(f"tensor.{name}", *sources)
+    vars(made)["__dir__"] = NAMESPACE.list_names(f"tensor.{name}", (), *sources)
     return made
 
 
@@ -106,8 +110,6 @@ linalg = nlinalg = slinalg = _make_module(
 sigmoid = special.expit
 log1pexp = softplus
 
-# The modules that these names stand in.
-basic = blas = elemwise = extra_ops = functional = math = sys.modules[__name__]
-shape = sharedvar = sort = subtensor = type = type_other = variable = basic
-
-__getattr__ = NAMESPACE.fall_back("tensor", theano, Lifted(workbench.numpy), special)
+SOURCES = theano, Lifted(workbench.numpy), special
+__getattr__ = NAMESPACE.fall_back("tensor", *SOURCES)
+__dir__ = NAMESPACE.list_names("tensor", __all__, *SOURCES)
