@@ -17,7 +17,7 @@ import scipy.special
 
 import workbench.compat.pytensor.tensor as pt
 from workbench.compat import pytensor
-from workbench.errors import ShapeError, TraceError, UsageError
+from workbench.errors import GradUndefinedError, ShapeError, TraceError, UsageError
 
 
 @pytest.fixture
@@ -228,6 +228,35 @@ def test_draws_of_a_stream() -> None:
     assert np.array_equal(f(1.0)[0], again)
     with pytest.raises(AttributeError, match=r"names are those of np\.random"):
         _ = stream.normale
+
+
+def test_draws_of_floats_are_of_the_configured_dtype() -> None:
+    stream = pt.random.RandomStream(seed=1)
+    with pytensor.change_flags(floatX="float32"):
+        smooth = [stream.normal(), stream.gamma(2.0), stream.wald(1.0, 2.0)]
+        assert [z.dtype for z in smooth] == ["float32"] * 3
+        assert stream.poisson(3.0).dtype == stream.choice(5).dtype == "int64"
+        assert stream.normal(dtype="float64").dtype == "float64"
+    assert stream.normal().dtype == "float64"
+
+
+def test_gradients_of_draws_by_their_laws() -> None:
+    scale = pt.scalar("scale")
+    stream = pt.random.RandomStream(seed=1)
+    for draw, factor in (  # z = scale * noise, or z = exp(scale + noise)
+        (stream.exponential(scale, size=(4,)), 0.5),
+        (stream.gamma(2.0, scale, size=(4,)), 0.5),
+        (stream.lognormal(scale, 1.0, size=(4,)), 1.0),
+    ):
+        f = pytensor.function([scale], [draw, pytensor.grad(draw.sum(), scale)])
+        values, slope = f(2.0)
+        np.testing.assert_allclose(slope, factor * values.sum(), rtol=1e-13)
+    for law, draw in {
+        "wald": stream.wald(scale, 1.0),
+        "poisson": stream.poisson(scale, dtype="float64"),
+    }.items():
+        with pytest.raises(GradUndefinedError, match=rf"draw of rng\.{law} has no"):
+            pytensor.grad(draw, scale)
 
 
 def test_updates_are_not_lost() -> None:

@@ -20,6 +20,9 @@ __all__ = ["RandomStream"]
 class RandomStream:
     """Makes random variables: of the laws of NumPy's generators, by their names.
 
+    Draws of floats are of `config.floatX`, unless ``dtype`` is given. Their gradients
+    are those at fixed noise, where `workbench.random` has them.
+
     Parameters
     ----------
     seed
