@@ -178,6 +178,25 @@ def test_functions_that_theano_did_not_have() -> None:
     )
 
 
+def test_arguments_stand_where_pytensor_has_them() -> None:
+    x, A = pt.vector("x"), pt.matrix("A")
+    at, B = np.array([0.3, np.nan, np.inf]), np.array([[1.0, 2.0], [3.0, 5.0]])
+    rows = np.log(np.exp(B).sum(1, keepdims=True))
+    pairs = [
+        (pt.logsumexp(A, 1, True), rows),
+        (pt.logsumexp(A, 1, False), rows[:, 0]),
+        (pt.logsumexp(A, [0, 1]), np.log(np.exp(B).sum())),
+        (pt.nan_to_num(x, 7.0, 8.0), [0.3, 7.0, 8.0]),
+        (pt.nan_to_num(-x, 7.0, 8.0, 9.0), [-0.3, 7.0, 9.0]),
+        (pt.logaddexp(A, A, 2 * A), np.log(2 * np.exp(B) + np.exp(2 * B))),
+    ]
+    f = pytensor.function([x, A], [found for found, _ in pairs])
+    for found, (_, want) in zip(f(at, B), pairs, strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-14)
+    with pytest.raises(UsageError, match=r"write tensor\(dtype='float32', shape="):
+        pt.tensor("float32", shape=(None,))
+
+
 def test_shapes_of_symbols() -> None:
     x = pt.tensor("x", dtype="float32", shape=(None, 3, 1))
     assert x.shape[1:] == (3, 1)
