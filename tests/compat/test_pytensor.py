@@ -211,6 +211,19 @@ def test_shapes_of_symbols() -> None:
     assert pt.dmatrix("m", shape=(2, None)).shape[0] == 2
     with pytest.raises(ShapeError, match=r"shape=\(2,\) has not the 2 axes"):
         pt.matrix("m", shape=(2,))
+    empty = pt.TensorType("float64", shape=(2, 0))
+    assert (empty.shape, empty.clone(dtype="int8").shape) == ((2, 0), (2, 0))
+    assert empty("x").shape == (2, 0)
+    assert not empty.is_valid_value(np.ones((2, 1)))
+    assert pt.tensor("x", shape=(0,)).shape == pt.vector("x", shape=(0,)).shape == (0,)
+    assert pt.vector("x").type.clone(shape=(3,)).shape == (3,)
+    assert pt.row("x").type.clone("float32").shape == (1, None)
+    for shape, wrong in {(2.5, 3): "2.5", (3, -1): "-1"}.items():
+        with pytest.raises(ShapeError, match=rf"{wrong} is no length\. Write a whole"):
+            pt.TensorType("float64", shape=shape)
+    for make in (pt.vector, pt.dvector, pt.tensor):
+        with pytest.raises(ShapeError, match=r"write shape=\(3,\)"):
+            make("a", shape=3)
 
 
 def test_graphs_by_names_of_pytensor() -> None:

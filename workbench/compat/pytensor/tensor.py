@@ -93,7 +93,7 @@ def tensor(
             f"tensor: the name {name!r} is that of a dtype. The first argument is the"
             f" name of the variable: write tensor(dtype={name!r}, shape={shape})."
         )
-    return TensorType(dtype, shape)(name)
+    return TensorType(dtype, shape=shape)(name)
 
 
 def full(shape: Any, fill_value: ArrayLike, dtype: Any = None) -> Any:
