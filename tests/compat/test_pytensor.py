@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.special
 
 import workbench.compat.pytensor.tensor as pt
@@ -195,6 +196,80 @@ def test_arguments_stand_where_pytensor_has_them() -> None:
         np.testing.assert_allclose(found, want, rtol=1e-14)
     with pytest.raises(UsageError, match=r"write tensor\(dtype='float32', shape="):
         pt.tensor("float32", shape=(None,))
+
+
+MATRIX = np.array([[4.0, 1.0], [1.0, 3.0]])
+
+
+def test_matrices_by_spellings_of_pytensor() -> None:
+    A, b, B = pt.matrix("A"), pt.vector("b"), pt.matrix("B")
+    at, sides = np.array([1.0, 2.0]), np.array([[1.0, 2.0], [5.0, -1.0], [0.0, 3.0]])
+    each = np.stack([scipy.linalg.solve(MATRIX, row) for row in sides])
+    low = scipy.linalg.cholesky(MATRIX, lower=True)
+    linalg = pt.linalg
+    pairs = [
+        (linalg.cholesky(A), low),
+        (linalg.cholesky(A, lower=False), low.T),
+        (linalg.solve(A, b, b_ndim=1), scipy.linalg.solve(MATRIX, at)),
+        (linalg.solve(A, b, assume_a="pos"), scipy.linalg.solve(MATRIX, at)),
+        (linalg.solve(A, B.T, b_ndim=2), each.T),
+        (linalg.solve(A, B, b_ndim=1), each),  # a stack of vectors
+        (
+            linalg.solve_triangular(A, b, lower=True, b_ndim=1),
+            scipy.linalg.solve_triangular(MATRIX, at, lower=True),
+        ),
+        (
+            linalg.cho_solve((linalg.cholesky(A), True), b, b_ndim=1),
+            scipy.linalg.solve(MATRIX, at),
+        ),
+        (linalg.norm(A, 2, axis=0), np.linalg.norm(MATRIX, 2, axis=0)),
+    ]
+    f = pytensor.function([A, b, B], [y for y, _ in pairs], trust_input=True)
+    for found, (_, want) in zip(f(MATRIX, at, sides), pairs, strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-13)
+    with pytest.raises(ShapeError, match=r"solve: b has 1 axes, and b_ndim=2\. Write"):
+        linalg.solve(A, b, b_ndim=2)
+    with pytest.raises(UsageError, match="on_error='nan'"):
+        linalg.cholesky(A, on_error="nan")
+
+
+def test_programs_by_spellings_of_pytensor() -> None:
+    x, y = pt.scalars("x", "y")
+    assert float(pytensor.clone_replace(x**2, {x: y}).eval({y: 3.0})) == 9.0
+    with pytensor.config.change_flags(floatX="float32"):
+        assert pt.scalar().dtype == "float32"
+    assert pytensor.config.floatX == "float64"
+    w = pytensor.shared(np.ones((2, 3)), "w", shape=(None, 3))
+    assert w.shape[1] == 3
+    w.set_value(np.ones((5, 3)))
+    with pytest.raises(ShapeError):
+        w.set_value(np.ones((5, 2)))
+
+    @pytensor.compile.ops.wrap_py(itypes=[pt.dscalar], otypes=[pt.dscalar])
+    def double(x: Any) -> Any:
+        return np.asarray(2.0 * x)
+
+    assert float(double(x).eval({x: 4.0})) == 8.0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pytensor.function(pt.scalar("x"), 1.0),
+        lambda: pytensor.function([], [], mode="FASTEST"),
+        lambda: pytensor.shared(1.0, taste="sweet"),
+        lambda: pytensor.compile.mode.Mode(linker="fastest"),
+        lambda: pytensor.config.change_flags(floatX="float8").__enter__(),
+        lambda: pytensor.config.flavour,
+        lambda: pytensor.graph.Apply(None, [], []),
+        lambda: pytensor.graph.Type()(),
+        lambda: pytensor.scan(lambda: 1.0, n_steps=2, mode="FASTEST"),
+    ],
+)
+def test_errors_do_not_name_theano(make: Any) -> None:
+    with pytest.raises((UsageError, AttributeError, NotImplementedError)) as told:
+        make()
+    assert "theano" not in str(told.value)
 
 
 def test_shapes_of_symbols() -> None:

@@ -1,13 +1,12 @@
 """`pytensor.tensor`: Theano's names, and those that came since, of NumPy and SciPy.
 
 The modules that these names stand in (``pytensor.tensor.math``, ``.basic``, ...) are
-this one; ``linalg`` and ``special`` are modules of their own.
+this one; ``linalg``, ``random`` and ``special`` are modules of their own.
 """
 
 from __future__ import annotations
 
 from functools import reduce
-from inspect import isclass
 from types import ModuleType
 from typing import Any
 
@@ -15,13 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 import workbench.numpy
-import workbench.scipy.linalg
 import workbench.scipy.special
-from workbench.compat.pytensor import random
+from workbench.compat.pytensor import linalg, random
 from workbench.compat.pytensor.namespace import NAMESPACE
 from workbench.compat.theano import tensor as theano
-from workbench.compat.theano.tensor import nlinalg, slinalg
-from workbench.compat.theano.tensor.lifting import axes, lift, lifted
+from workbench.compat.theano.tensor.lifting import LiftedModule, axes, lift
 from workbench.compat.theano.types import ALL_DTYPES, TensorType
 from workbench.core.types import Array, ArrayLike, Axis
 from workbench.errors import UsageError
@@ -43,30 +40,6 @@ __all__ = [
     "special",
     "tensor",
 ]
-
-
-class Lifted:
-    """The functions of a module, as functions of variables."""
-
-    def __init__(self, module: ModuleType) -> None:
-        self._module = module
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._module, name)
-        if not callable(found) or isclass(found):
-            raise AttributeError(name)
-        return lifted(found, name)
-
-    def __dir__(self) -> list[str]:
-        return [name for name in dir(self._module) if hasattr(self, name)]
-
-
-def _make_module(name: str, *sources: Any) -> Any:
-    """Return a module that has the names of others."""
-    made = ModuleType(f"{__name__}.{name}")
-    vars(made)["__getattr__"] = NAMESPACE.fall_back(f"tensor.{name}", *sources)
-    vars(made)["__dir__"] = NAMESPACE.list_names(f"tensor.{name}", (), *sources)
-    return made
 
 
 def tensor(
@@ -158,13 +131,14 @@ def log1mexp(x: ArrayLike) -> Any:
     return np.where(near, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
 
 
-special = _make_module("special", Lifted(workbench.scipy.special))
-linalg = nlinalg = slinalg = _make_module(
-    "linalg", nlinalg, slinalg, Lifted(np.linalg), Lifted(workbench.scipy.linalg)
-)
+special: Any = ModuleType(f"{__name__}.special")
+_SPECIAL = LiftedModule(workbench.scipy.special)
+vars(special)["__getattr__"] = NAMESPACE.fall_back("tensor.special", _SPECIAL)
+vars(special)["__dir__"] = NAMESPACE.list_names("tensor.special", (), _SPECIAL)
+
 sigmoid = special.expit
 log1pexp = softplus
 
-SOURCES = theano, Lifted(workbench.numpy), special
+SOURCES = theano, LiftedModule(workbench.numpy), special
 __getattr__ = NAMESPACE.fall_back("tensor", *SOURCES)
 __dir__ = NAMESPACE.list_names("tensor", __all__, *SOURCES)

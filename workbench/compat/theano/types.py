@@ -62,7 +62,7 @@ class Type:
         """Return a new variable of this type."""
         raise NotImplementedError(
             f"{type(self).__name__} makes no variables: a program's values are arrays"
-            " of numbers. Write a type of theano.tensor, such as T.dmatrix."
+            " of numbers. Write a type of arrays, such as tensor.dmatrix."
         )
 
 
