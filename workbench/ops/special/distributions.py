@@ -172,18 +172,53 @@ def _digamma_gap(a: Array, b: Array, total: Array) -> Array:
     return np.where(large, far, F.psi(whole) - F.psi(p))
 
 
-@split_large
-def _integrate_beta(
+#: Shapes below have slopes of the other shape by series: the rest would cancel.
+TINY = 0.01
+
+
+def _has_tiny(shape: Array) -> bool:
+    """Return whether a shape may be tiny: of values that are not known yet it may."""
+    return not isinstance(shape, ON_HOST) or bool(np.min(shape, initial=1) < TINY)
+
+
+def _step_digamma(a: Array, b: Array) -> Array:
+    """Return psi(a + b) - psi(a) of tiny b: DLMF 5.5.2 and Taylor's series."""
+    zetas = [(-1) ** k * F.zeta(k + 0.0, a + 1) for k in range(2, 8)]
+    return b * series(b, *zetas) + b / (a * (a + b))
+
+
+def _spread_beta(
     rate: Array, total: Array, z: Array, beyond: Array, end: Array
-) -> Array:
-    """Return the means of exp(-fall), and of s and log(1 - z + z exp(-s)) times it."""
+) -> tuple[Array, Array, Array]:
+    """Return -s, log(1 - z + z exp(-s)) and exp(-fall) at the nodes."""
     away = _spread_nodes(-end)
     if _is_small(total):
         share = np.log(beyond + z * np.exp(away))
     else:
         share = np.log1p(z * np.expm1(away))
-    density = np.exp(rate * away - total * share)
+    return away, share, np.exp(rate * away - total * share)
+
+
+@split_large
+def _integrate_beta(
+    rate: Array, total: Array, z: Array, beyond: Array, end: Array
+) -> Array:
+    """Return the means of exp(-fall), and of s and log(1 - z + z exp(-s)) times it."""
+    _, share, density = _spread_beta(rate, total, z, beyond, end)
     return np.concatenate([_weigh(density), _weigh(density * share, slice(1))])
+
+
+@split_large
+def _integrate_log(
+    rate: Array, total: Array, z: Array, beyond: Array, end: Array
+) -> Array:
+    """Return the mean of -log(1 - t) / t times exp(-fall)."""
+    away, share, density = _spread_beta(rate, total, z, beyond, end)
+    t = z * np.exp(away - share)
+    is_low = t < 0.5
+    low = -np.log1p(-np.where(is_low, t, 0))
+    ratio = np.where(is_low, low, share - np.log(beyond)) / t
+    return _weigh(density * ratio, slice(1))
 
 
 @helper
@@ -199,7 +234,8 @@ def betainc_by_shape(
     x, the mass is by DLMF 8.17.18 z**p (1 - z)**q gamma(p + q) / (gamma(p + 1)
     gamma(q)) times 1 + (p + q) z M, where M is the integral of exp(-fall(s)), fall =
     (p + 1) s + (p + q + 1) log(1 - z + z exp(-s)); s is the logarithm of the odds of z
-    by those of t in DLMF 8.17.1. Its logarithm is differentiated.
+    by those of t in DLMF 8.17.1. Its logarithm is differentiated. Of tiny p the terms
+    by q cancel, and log(1 - t) is integrated itself.
     """
     inside = (x > 0) & (rest > 0) & (a > 0) & (b > 0) & np.isfinite(a + b)
     a, b = np.where(inside, a, 1), np.where(inside, b, 1)
@@ -220,8 +256,15 @@ def betainc_by_shape(
     inner = end * (np.where(by_p, end * means[1], 0) + means[2])
     mean = z * (whole - (p + q) * inner) / (1 + (p + q) * z * whole)
     fixed = _digamma_gap(np.where(by_p, p + 1, q), np.where(by_p, q - 1, p), p + q)
+    slope = np.log(np.where(by_p, z, beyond)) + fixed + mean
+    if _has_tiny(p):
+        is_tiny = np.logical_not(by_p) & (p < TINY)
+        tiny = np.where(is_tiny, p, TINY)
+        mean = end * _integrate_log(p + 1, total, z, beyond, end)[0]
+        mean = -tiny * z * mean / (1 + (p + q) * z * whole)
+        slope = np.where(is_tiny, _step_digamma(q, tiny) + mean, slope)
     tail = _choose_tail(mass, left != upper, F.betainc, p, q, z)
-    y = np.where(left, tail, -tail) * (np.log(np.where(by_p, z, beyond)) + fixed + mean)
+    y = np.where(left, tail, -tail) * slope
     return np.astype(np.where(inside, y, 0 * mass), dtype_of(mass))
 
 
