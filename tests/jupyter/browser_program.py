@@ -15,7 +15,20 @@ import workbench as wb
 from workbench.checks.statistics import distribution
 from workbench.errors import KernelError
 from workbench.jupyter.link import Link
+from workbench.jupyter.widget import GraphWidget
 from workbench.session import Session
+
+try:
+    from pyodide.ffi import jsnull as null
+except ImportError:  # no browser, or an older Pyodide, which has no such object
+
+    class Null:
+        """Like JavaScript's null in a message that Pyodide has converted."""
+
+        def __bool__(self) -> bool:
+            return False
+
+    null = Null()
 
 
 class Doubled(wb.KernelOp):
@@ -133,9 +146,24 @@ async def drive_page() -> dict[str, Any]:
     return found
 
 
+def send_nulls() -> list[str]:
+    """Return the conditions of a page's message, some of whose fields are null."""
+    session = Session(wb.trace(lambda x: np.sum(x * x))(np.ones(2)), name="nulls")
+    sent: list[Any] = []
+    shown = GraphWidget(session)
+    shown.send = lambda content, buffers: sent.append(content)
+    hello = {"type": "event", "event": "hello", "seq": 1, "schema": 1}
+    shown._handle_custom_msg(hello, [])
+    event = {"type": "event", "event": "stop-when", "seq": 2, "request": 2, "node": 0}
+    limits = {"norm_above": 3.0, "norm_below": null, "angle_above": null}
+    shown._handle_custom_msg({**event, **limits}, [])
+    return [stop.text for stop in session.stops] or sent
+
+
 async def main() -> dict[str, Any]:
     """Return what was found: words for the test, which knows what they must be."""
     differentiate()
     count_with_short_indices()
-    found = {"platform": sys.platform, "kernel": ask_for_a_kernel()}
+    found: dict[str, Any] = {"platform": sys.platform, "kernel": ask_for_a_kernel()}
+    found["stops"] = send_nulls()
     return found | await drive_page()

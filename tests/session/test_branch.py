@@ -391,7 +391,7 @@ def test_a_condition_must_say_something():
         session.stop_when("w", not_finite=False)
     with pytest.raises(UsageError, match="a finite number from 0 on, not -1"):
         session.stop_when("w", norm_above=-1)
-    for number in ("3", 1j, True, np.ones(2), [1]):
+    for number in ("3", 1j, True, np.ones(2), [1], 10**400, 10**5000, np.inf, np.nan):
         with pytest.raises(UsageError, match="a finite number from 0 on, not"):
             session.stop_when("w", norm_above=number)
     with pytest.raises(UsageError, match=r"stop_when\(\['w'\]\): a condition is about"):

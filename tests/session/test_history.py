@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -294,6 +295,91 @@ def test_a_drag_of_an_entry_is_one_step_of_undo() -> None:
     np.testing.assert_array_equal(w, [0.5, -1.0])
 
 
+def make_product() -> wb.Session:
+    """A session of ``sum(a * b)`` at ones."""
+    return wb.Session(wb.trace(lambda a, b: np.sum(a * b))(np.ones(2), np.ones(2)))
+
+
+def test_undo_leaves_an_input_that_a_run_has_replaced() -> None:
+    session = make_product()
+    session.change_entry("b", 1, 4.0)
+    session.change_entry("a", 0, 5.0, drag=1)
+    session.run(a=np.array([7.0, 8.0]))
+    assert session.history.done == ["b[1] = 4"]
+    session.change_entry("a", 0, 6.0, drag=1)  # another step than that before the run
+    assert session.history.done == ["b[1] = 4", "a[0] = 6"]
+    session.undo()
+    np.testing.assert_array_equal(session.values["a"], [7.0, 8.0])
+    session.run(a=np.array([9.0, 9.0]))
+    assert session.history.undone == []
+    session.undo()
+    np.testing.assert_array_equal(session.values["b"], [1.0, 1.0])
+    np.testing.assert_array_equal(session.values["a"], [9.0, 9.0])
+    with pytest.raises(UsageError, match="there is nothing to undo"):
+        session.undo()
+    session.redo()
+    np.testing.assert_array_equal(session.values["b"], [1.0, 4.0])
+    np.testing.assert_array_equal(session.values["a"], [9.0, 9.0])
+    np.testing.assert_array_equal(session.grads["a"], [1.0, 4.0])
+
+
+def test_a_drag_is_one_step_for_each_entry() -> None:
+    session = make_product()
+    session.change_entry("a", 0, 5.0, drag=1)
+    session.change_entry("b", 0, 7.0, drag=1)
+    session.change_entry("b", 1, 2.0, drag=1)
+    session.change_entry("b", 1, 3.0, drag=1)
+    assert session.history.done == ["a[0] = 5", "b[0] = 7", "b[1] = 3"]
+    session.undo()
+    np.testing.assert_array_equal(session.values["b"], [7.0, 1.0])
+    np.testing.assert_array_equal(session.values["a"], [5.0, 1.0])
+    session.undo(2)
+    np.testing.assert_array_equal(session.values["b"], [1.0, 1.0])
+    np.testing.assert_array_equal(session.values["a"], [1.0, 1.0])
+    session.redo(3)
+    np.testing.assert_array_equal(session.values["b"], [7.0, 3.0])
+    assert float(session.value) == 5 * 7 + 3
+
+
+def test_an_override_between_changes_of_entries_is_taken_back_in_its_turn() -> None:
+    session = make_product()
+    session.change_entry("a", 0, 5.0)
+    session.override("multiply", "2 * d")
+    session.change_entry("b", 0, 3.0)
+    session.run(b=np.full(2, 10.0))
+    assert len(session.history.done) == 2
+    session.undo()
+    np.testing.assert_array_equal(session.grads["a"], [10.0, 10.0])
+    session.undo()
+    np.testing.assert_array_equal(session.grads["b"], [1.0, 1.0])
+    session.redo(2)
+    np.testing.assert_array_equal(session.grads["b"], [10.0, 2.0])
+
+
+def test_a_number_that_is_changed_stays_a_number() -> None:
+    session = wb.Session(wb.trace(lambda x: x * x)(3.0))
+    session.change_entry("x", 0, 4)
+    assert (session.value, session.grads["x"]) == (16.0, 8.0)
+    session.undo()
+    assert (session.value, session.grads["x"]) == (9.0, 6.0)
+
+
+def test_the_history_keeps_entries_and_no_arrays() -> None:
+    session = wb.Session(wb.trace(np.sum)(np.ones(100_000)))  # 0.8 MB
+    (name,) = session.grads
+    session.change_entry(name, 0, 2.0)
+    tracemalloc.start()
+    try:
+        session.change_entry(name, 1, 2.0)
+        before, _ = tracemalloc.get_traced_memory()
+        for k in range(20):
+            session.change_entry(name, k, 3.0)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 2e6
+
+
 def test_an_entry_that_cannot_be_changed_says_why() -> None:
     f = lambda w, k: np.sum(w * np.abs(k))  # noqa: E731
     session = wb.Session(wb.trace(f)(np.ones(2), np.ones(2) + 1j))
@@ -302,3 +388,44 @@ def test_an_entry_that_cannot_be_changed_says_why() -> None:
     with pytest.raises(UsageError, match="k is no array of real numbers in the memory"):
         session.change_entry("k", 0, 1.0)
     assert session.history.done == []
+
+
+@pytest.mark.parametrize("index", [0.5, "a", (0,), None, True, np.bool(True), [0]])
+def test_an_entry_is_named_by_one_integer(index: Any) -> None:
+    session = make_product()
+    with pytest.raises(UsageError, match="a is named by its place in the flat"):
+        session.change_entry("a", index, 1.0)
+    matrix = wb.Session(wb.trace(lambda w: np.sum(w * w))(np.ones((2, 3))))
+    with pytest.raises(UsageError) as caught:
+        matrix.change_entry("w", (1, 2), 1.0)  # type: ignore[arg-type]
+    advice = "not by (1, 2): write np.ravel_multi_index((i, j), (2, 3))."
+    assert str(caught.value).endswith(advice)
+    i, j = 1, 2
+    matrix.change_entry("w", np.ravel_multi_index((i, j), (2, 3)), 5.0)
+    assert matrix.values["w"][1, 2] == 5
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, "a", "7", 1j, np.complex128(1), True, np.ones(2), 10**400, 10**5000,
+     np.timedelta64(3, "s")],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_a_new_value_is_a_real_number(value: Any) -> None:
+    session = make_product()
+    with pytest.raises(
+        UsageError, match=r"change_entry\('a', 0, \.\.\.\): its new value"
+    ):
+        session.change_entry("a", 0, value)
+    assert session.history.done == []
+    np.testing.assert_array_equal(session.values["a"], [1.0, 1.0])
+
+
+def test_values_of_numpy_and_such_that_are_not_finite_are_numbers() -> None:
+    session = make_product()
+    for value in (3, np.float32(3), np.int64(3), np.array(3.0)):
+        session.change_entry("a", 0, value)  # type: ignore[arg-type]
+        assert session.values["a"][0] == 3
+    session.change_entry("a", 0, np.inf)
+    assert session.value == np.inf
+    assert session.history.undo == "a[0] = inf"

@@ -58,6 +58,9 @@ class LinkedWidget(DOMWidget):  # type: ignore[misc]
         self.send(message, buffers)
 
     def _handle_custom_msg(self, content: Any, buffers: Any) -> None:
+        if jobs.IN_BROWSER:
+            # Pyodide gives a null of JavaScript as an object of its own.
+            content = json.loads(json.dumps(content, default=lambda _: None))
         self._link.receive(content)
 
     def set_state(self, sync_data: dict[str, Any]) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from workbench.errors import OverrideError, UsageError
@@ -24,7 +23,12 @@ class NumberedOverride(NamedTuple):
 Entries = tuple[NumberedOverride, ...]
 
 
-Inputs = Mapping[int, Any]
+class EntryValue(NamedTuple):
+    """One entry of an input, at a position of the flat array, and a value of it."""
+
+    input: int
+    position: int
+    value: Any
 
 
 class Change(NamedTuple):
@@ -37,16 +41,22 @@ class Change(NamedTuple):
     entries
         The overrides on the other side of it: before, or, once undone, after.
     before, after
-        The values of the inputs that it changed, by their ids.
+        The entry of an input that it changed; None if it changed the overrides.
     drag
-        The movement that it is part of: changes of one movement are one.
+        The movement that it is part of: changes of one entry in one movement are one.
     """
 
     text: str
     entries: Entries
-    before: Inputs = MappingProxyType({})
-    after: Inputs = MappingProxyType({})
+    before: EntryValue | None = None
+    after: EntryValue | None = None
     drag: object = None
+
+    def has_same_drag(self, other: Change) -> bool:
+        """Return whether both change one entry in one movement."""
+        if self.drag is None or self.before is None or other.before is None:
+            return False
+        return self.drag == other.drag and self.before[:2] == other.before[:2]
 
 
 def find_entry(entries: Entries, number: int) -> NumberedOverride:
@@ -69,9 +79,9 @@ def find_entry(entries: Entries, number: int) -> NumberedOverride:
 class History:
     """The changes of a session's overrides, with the overrides before each.
 
-    A change of inputs by hand is one too. Since overrides are values, to undo is to
-    take an earlier tuple of them. The last thousand changes are kept. A history never
-    changes: a session replaces it.
+    A change of an entry of an input by hand is one too, until a run replaces that
+    input. Since overrides are values, to undo is to take an earlier tuple of them. The
+    last thousand changes are kept. A history never changes: a session replaces it.
 
     Examples
     --------
@@ -110,17 +120,28 @@ class History:
     def add_change(self, change: Change) -> History:
         """Return the history after one more change, without the undone changes.
 
-        It takes the place of the last one where both are part of one drag.
+        It takes the place of the last one where both move one entry in one drag.
         """
-        done, last = self._done, self._done[-1] if self._done else None
-        if last is not None and change.drag is not None and change.drag == last.drag:
-            done, change = done[:-1], change._replace(before=last.before)
+        done = self._done
+        if done and change.has_same_drag(done[-1]):
+            done, change = done[:-1], change._replace(before=done[-1].before)
         return History((*done[1 - MOST_STEPS :], change))
+
+    def forget_inputs(self, inputs: Collection[int]) -> History:
+        """Return the history without the changes of some inputs, by their ids."""
+
+        def is_kept(change: Change) -> bool:
+            return change.before is None or change.before.input not in inputs
+
+        done, undone = (tuple(filter(is_kept, x)) for x in (self._done, self._undone))
+        return History(done, undone)
 
     def move_steps(
         self, is_undo: bool, now: Entries, steps: int = 1
-    ) -> tuple[History, Entries, dict[int, Any]]:
-        """Return the history some steps back or forth, with overrides and inputs there.
+    ) -> tuple[History, Entries, list[EntryValue]]:
+        """Return the history some steps back or forth, and the overrides there.
+
+        And the entries of inputs to set, one after another.
 
         Raises
         ------
@@ -138,11 +159,13 @@ class History:
             )
             raise UsageError(f"{word}({steps}): there {count} to {word}.")
         moved: list[Change] = []
-        inputs: dict[int, Any] = {}
+        inputs: list[EntryValue] = []
         for one in reversed(changes[-steps:]):
             moved.append(one._replace(entries=now))
             now = one.entries
-            inputs.update(one.before if is_undo else one.after)
+            entry = one.before if is_undo else one.after
+            if entry is not None:
+                inputs.append(entry)
         remaining = changes[:-steps]
         if is_undo:
             return History(remaining, (*self._undone, *moved)), now, inputs

@@ -359,6 +359,30 @@ def check_one_array(
     )
 
 
+def read_number(x: object) -> float | None:
+    """Return a real number of Python or NumPy as a float; None for anything else.
+
+    >>> read_number(np.float32(0.5)), read_number(True), read_number(10**400)
+    (0.5, None, None)
+    """
+    if isinstance(x, np.ndarray) and x.shape == ():
+        x = x[()]
+    if isinstance(x, bool) or not isinstance(x, (int, float, np.integer, np.floating)):
+        return None
+    try:
+        return float(x)
+    except (OverflowError, TypeError):  # too large an int, or a time
+        return None
+
+
+def quote_argument(x: object) -> str:
+    """Return what a user has passed, for an error, at most 80 characters of it."""
+    try:
+        return blame.shorten(repr(x), 80)
+    except ValueError:  # Python spells no integer of so many digits
+        return "one of thousands of digits"
+
+
 def read_real_entries(value: Any, label: str, index: int) -> Any:
     """Return a copy of an input's array to change an entry of.
 
@@ -373,11 +397,30 @@ def read_real_entries(value: Any, label: str, index: int) -> Any:
             " cannot be changed by hand. Run the session with another one."
         )
     array = np.array(value)
+    if isinstance(index, bool) or not isinstance(index, (int, np.integer)):
+        hint = f": write np.ravel_multi_index((i, j), {array.shape})"
+        raise UsageError(
+            f"an entry of {label} is named by its place in the flat array, an integer"
+            f" such as 0, not by {quote_argument(index)}{hint * (array.ndim == 2)}."
+        )
     if not 0 <= index < array.size:
         raise UsageError(
-            f"{label} has no entry {index}: it has {array.size:,}, numbered from 0."
+            f"{label} has no entry {quote_argument(index)}: it has {array.size:,},"
+            " numbered from 0."
         )
     return array
+
+
+def set_entry(value: Any, index: int, entry: Any) -> Any:
+    """Return a copy of an input's value with another entry.
+
+    >>> set_entry(np.ones((2, 2)), 1, 3), set_entry(1.0, 0, 3)
+    (array([[1., 3.],
+           [1., 1.]]), 3.0)
+    """
+    array = np.array(value)
+    array.flat[index] = entry
+    return array if hasattr(value, "dtype") else array.item()
 
 
 def name_entry(label: str, shape: tuple[int, ...], index: int) -> str:

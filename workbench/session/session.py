@@ -56,7 +56,7 @@ from workbench.session.comparison import (
 )
 from workbench.session.derivative import Derivative
 from workbench.session.derivative_program import simplify_gradients
-from workbench.session.history import History
+from workbench.session.history import EntryValue, History
 from workbench.session.inner_program import InnerProgram, open_inside
 from workbench.session.nodes import (
     Arrays,
@@ -65,6 +65,8 @@ from workbench.session.nodes import (
     copy_for_user,
     fit_input,
     name_entry,
+    quote_argument,
+    read_number,
     read_real_entries,
 )
 from workbench.session.objective import Objective, check_name
@@ -504,7 +506,7 @@ class Session:
         """Set one entry of an input by hand, and run the program: what if it were so?
 
         It is no run of the timeline. `undo` takes it back, in one step for all changes
-        of one ``drag``.
+        of it in one ``drag``; once `run` has replaced the input, it cannot be undone.
 
         Parameters
         ----------
@@ -520,7 +522,8 @@ class Session:
         Raises
         ------
         UsageError
-            If it is no input of real numbers, or has no such entry.
+            If it is no input of real numbers, has no such entry, or the value is no
+            real number.
 
         Examples
         --------
@@ -534,15 +537,19 @@ class Session:
         array([2., 2.])
         """
         i = self.nodes.find_input(node)
-        old = self._state.find_leaf(i)
         label = self.nodes.labels[i]
-        array = read_real_entries(old, label, index)
+        array = read_real_entries(self._state.find_leaf(i), label, index)
+        if read_number(value) is None:
+            raise UsageError(
+                f"{self.name}.change_entry({label!r}, {index}, ...): its new value is a"
+                " real number within the range of float64, such as 0.5, not"
+                f" {quote_argument(value)}."
+            )
+        before = EntryValue(i, index, array.flat[index])
         array.flat[index] = value
-        place = name_entry(label, array.shape, index)
-        text = f"{place} = {float(value):.4g}"
-        made = array if np.ndim(old) or hasattr(old, "dtype") else array.item()
-        leaf = fit_input(made, self._state.start.graph.nodes[i], label)
-        self._change(self._state.change_input(i, leaf, text, drag), "inputs")
+        after = before._replace(value=array.flat[index])
+        text = f"{name_entry(label, array.shape, index)} = {float(after.value):.4g}"
+        self._change(self._state.change_entry(before, after, text, drag), "inputs")
 
     def _run_leaves(self, leaves: Mapping[int, Any]) -> None:
         """Run the program with other inputs, by their ids."""

@@ -41,7 +41,14 @@ from workbench.ops.define import shape_of
 from workbench.overrides.node_rule import is_same_rule
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
-from workbench.session.history import NOTHING_DONE, Change, Entries, History
+from workbench.session.history import (
+    NOTHING_DONE,
+    Change,
+    Entries,
+    EntryValue,
+    History,
+)
+from workbench.session.nodes import set_entry
 from workbench.session.objective import Objective
 from workbench.session.programs import Programs, Recorded
 from workbench.session.stages import Backward, Recorder, Values, to_array
@@ -472,6 +479,8 @@ class State:
     def run(self, leaves: Mapping[int, Any]) -> State:
         """Return the state with other values of some inputs, by their ids.
 
+        Changes of them by hand cannot be undone any more.
+
         Raises
         ------
         UsageError
@@ -483,7 +492,7 @@ class State:
                 leaves, lambda i: self._changed.get(i, nodes[i]._value)
             )
         inputs = {self.start.ids[x.serial] for x in self.start.graph.inputs}
-        programs = self.programs
+        programs, history = self.programs, self.history.forget_inputs(leaves)
         if programs is not None and not inputs.issuperset(leaves):
             programs = programs.renew()  # a constant of the program is another one
         elif (made := self.make_program()) is not None and made.function is not None:
@@ -493,13 +502,13 @@ class State:
             gradients = dict(zip(self.objective.wrt, found, strict=True))
             changed = {**self._changed, **leaves} if self._forward is None else leaves
             return State(
-                self.objective, self.last_values, self.entries, self.history,
+                self.objective, self.last_values, self.entries, history,
                 self.next_id, programs, changed, Results(value, gradients, seconds),
             )  # fmt: skip
         with warn_at_lines(self.objective.warned):
             forward = self.forward.run(leaves)
         return State(
-            self.objective, forward, self.entries, self.history, self.next_id, programs
+            self.objective, forward, self.entries, history, self.next_id, programs
         )
 
     def edit(self, text: str, entries: Entries) -> State:
@@ -533,19 +542,28 @@ class State:
             If there are not as many.
         """
         history, entries, inputs = self.history.move_steps(is_undo, self.entries, steps)
-        at = self.run(inputs) if inputs else self
+        at = self.run(self._set_entries(inputs)) if inputs else self
         return State(
             self.objective, at.forward, entries, history, self.next_id, at.programs,
             before=at,
         )  # fmt: skip
 
-    def change_input(self, i: int, value: Any, text: str, drag: object) -> State:
-        """Return the state with another value of an input, which can be undone."""
-        old = self.find_leaf(i)
-        change = Change(text, self.entries, {i: old}, {i: value}, drag)
-        state = self.run({i: value})
+    def change_entry(
+        self, before: EntryValue, after: EntryValue, text: str, drag: object
+    ) -> State:
+        """Return the state with another entry of an input, which can be undone."""
+        change = Change(text, self.entries, before, after, drag)
+        state = self.run(self._set_entries([after]))
         state.history = self.history.add_change(change)
         return state
+
+    def _set_entries(self, entries: Sequence[EntryValue]) -> dict[int, Any]:
+        """Return the inputs with these entries, by their ids."""
+        made: dict[int, Any] = {}
+        for i, index, value in entries:
+            old = made[i] if i in made else self.find_leaf(i)
+            made[i] = set_entry(old, index, value)
+        return made
 
     # The overrides
 

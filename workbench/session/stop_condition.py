@@ -12,7 +12,7 @@ import numpy as np
 from workbench.checks import statistics
 from workbench.checks.doctor.case import count_nonfinite
 from workbench.errors import UsageError
-from workbench.session.nodes import Node, Nodes, is_node
+from workbench.session.nodes import Node, Nodes, is_node, quote_argument, read_number
 from workbench.session.state import State
 
 _NUMBERS = count(1)
@@ -58,12 +58,14 @@ class StopCondition:
             (angle_above, "turns by more than {:g}° from one run to the next"),
         ):
             if number is not None:
-                if not _is_amount(number):
+                limit = read_number(number)
+                if limit is None or not 0 <= limit < math.inf:
                     raise UsageError(
                         f"{names.session}.stop_when: a norm or an angle in degrees is a"
-                        f" finite number from 0 on, not {number!r:.80}."
+                        f" finite number from 0 on, not"
+                        f" {quote_argument(number)}."
                     )
-                parts.append(words.format(number))
+                parts.append(words.format(limit))
         if not parts:
             raise UsageError(
                 f"{names.session}.stop_when(..., not_finite=False) names no condition:"
@@ -104,13 +106,6 @@ class StopCondition:
                     f" more than {self.angle_above:g}°"
                 )
         return None
-
-
-def _is_amount(x: object) -> bool:
-    """Return whether something is a finite number from 0 on."""
-    if isinstance(x, (bool, np.bool)) or not isinstance(x, (int, float, np.number)):
-        return False
-    return not np.iscomplexobj(x) and 0 <= float(x) < math.inf
 
 
 def find_stop_nodes(state: State, node: Node | None) -> Sequence[int]:

@@ -46,10 +46,10 @@ export class EntrySlider extends Part {
   protected render(): ReactNode {
     const entry = this._entry;
     this.setHidden(this._node === null || entry === null);
-    return entry !== null && entry.value !== null && this._renderSlider(entry, entry.value);
+    return entry !== null && this._renderEntry(entry);
   }
 
-  private _renderSlider(entry: IEntryAnswer, value: number): JSX.Element {
+  private _renderEntry(entry: IEntryAnswer): JSX.Element {
     return (
       <>
         {entry.count > 1 && (
@@ -65,7 +65,6 @@ export class EntrySlider extends Part {
               const index = event.currentTarget.valueAsNumber;
               if (index >= 0 && index < entry.count) {
                 this._index = Math.floor(index);
-                this._entry = { ...entry, index: this._index };
                 this.draw();
                 this._ask();
               }
@@ -73,6 +72,18 @@ export class EntrySlider extends Part {
           />
         )}
         <code>{entry.place}</code>
+        {entry.value === null ? (
+          <output>not finite</output>
+        ) : (
+          this._renderSlider(entry, entry.value)
+        )}
+      </>
+    );
+  }
+
+  private _renderSlider(entry: IEntryAnswer, value: number): JSX.Element {
+    return (
+      <>
         <input
           className="workbench-Slider"
           type="range"
@@ -82,9 +93,12 @@ export class EntrySlider extends Part {
           min={-STEPS}
           max={STEPS}
           step={1}
+          // Until the answer for another index is there, it is of the old place.
+          disabled={entry.index !== this._index}
           value={Math.round(((value - this._middle) / this._reach) * STEPS)}
           onInput={event => this._onInput(event, entry)}
           onPointerUp={() => this._endDrag()}
+          onPointerCancel={() => this._endDrag()}
           onKeyUp={() => this._endDrag()}
           onBlur={() => this._endDrag()}
           onChange={() => undefined}
@@ -113,7 +127,17 @@ export class EntrySlider extends Part {
   }
 
   private _endDrag(): void {
-    this._isDragged = false;
+    if (this._isDragged) {
+      this._isDragged = false;
+      this._askAfterDrag();
+    }
+  }
+
+  /** Show what the kernel has made of the changes, once it has answered them all. */
+  private _askAfterDrag(): void {
+    if (!this._isDragged && !this._sent.isWaiting) {
+      this._ask();
+    }
   }
 
   /** The selected node, if it is an input that can be changed now. */
@@ -148,7 +172,7 @@ export class EntrySlider extends Part {
     const { value, largest } = entry;
     // It stays in the middle of what it can be dragged to, until it leaves that.
     const known = this._entry;
-    const isOther = known?.place !== entry.place;
+    const isOther = known?.place !== entry.place || known.value === null;
     if (isOther || Math.abs((value ?? 0) - this._middle) > this._reach) {
       this._middle = value ?? 0;
       this._reach = Math.max(2 * largest, LEAST);
@@ -172,6 +196,10 @@ export class EntrySlider extends Part {
   });
   private readonly _sent = new Latest<void>({
     take: () => undefined,
-    fail: error => this.host.say(errorText(error), 'error')
+    fail: error => {
+      this._isDragged = false;
+      this.host.say(errorText(error), 'error');
+    },
+    settled: () => this._askAfterDrag()
   });
 }

@@ -16,7 +16,7 @@ describe('EntrySlider', () => {
   const slider = (): HTMLInputElement =>
     part.node.querySelector<HTMLInputElement>('[type=range]')!;
   const settled = (): Promise<void> => new Promise(resolve => setTimeout(resolve));
-  const answer = async (index: number, value: number): Promise<void> => {
+  const answer = async (index: number, value: number | null): Promise<void> => {
     const { request, node } = kernel.last('entry');
     const place = `W[0, ${index}]`;
     kernel.tell({ type: 'entry', request, node, index, place, value, count: 6, largest: 2 });
@@ -26,6 +26,13 @@ describe('EntrySlider', () => {
     const field = slider();
     const { set } = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')!;
     set!.call(field, String(position));
+    field.dispatchEvent(new Event('input', { bubbles: true }));
+    await settled();
+  };
+  const typeIndex = async (index: number): Promise<void> => {
+    const field = part.node.querySelector<HTMLInputElement>('[type=number]')!;
+    const { set } = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')!;
+    set!.call(field, String(index));
     field.dispatchEvent(new Event('input', { bubbles: true }));
     await settled();
   };
@@ -65,6 +72,58 @@ describe('EntrySlider', () => {
     expect(new Set(numbers).size).toBe(2);
     expect(numbers[0]).toBe(numbers[1]);
   });
+
+  it('keeps the field of the index where an entry is not finite', async () => {
+    await typeIndex(3);
+    await answer(3, null);
+    expect(part.isHidden).toBe(false);
+    expect(slider()).toBeNull();
+    expect(part.node.querySelector('code')!.textContent).toBe('W[0, 3]');
+    expect(part.node.querySelector('output')!.textContent).toBe('not finite');
+    await typeIndex(1);
+    await answer(1, 7.5);
+    expect(part.node.querySelector('output')!.textContent).toBe('7.5');
+    expect(slider().valueAsNumber).toBe(0);
+  });
+
+  it('waits for the entry of another index before it can be dragged', async () => {
+    await typeIndex(2);
+    expect(kernel.last('entry').index).toBe(2);
+    expect(slider().disabled).toBe(true);
+    await answer(2, 1);
+    expect(slider().disabled).toBe(false);
+    await drag(250);
+    expect(kernel.last('change-entry')).toMatchObject({ index: 2, value: 3 });
+  });
+
+  it('shows what the kernel has after it refused a value', async () => {
+    await drag(100);
+    const { request } = kernel.last('change-entry');
+    const asked = kernel.events('entry').length;
+    kernel.tell({ type: 'failure', request, message: 'the loop would end elsewhere' });
+    await settled();
+    expect(kernel.events('entry')).toHaveLength(asked + 1);
+    await answer(0, 0.5);
+    expect(part.node.querySelector('output')!.textContent).toBe('0.5');
+    expect(slider().valueAsNumber).toBe(0);
+  });
+
+  it.each(['pointerup', 'pointercancel'])(
+    'asks what the entry is when a drag ends by %s',
+    async name => {
+      await drag(100);
+      const asked = kernel.events('entry').length;
+      slider().dispatchEvent(new Event(name, { bubbles: true }));
+      await settled();
+      // The change comes first: before it is done, the entry is another one.
+      expect(kernel.events('entry')).toHaveLength(asked);
+      kernel.tell({ type: 'done', request: kernel.last('change-entry').request });
+      await settled();
+      expect(kernel.events('entry')).toHaveLength(asked + 1);
+      await answer(0, 1.25);
+      expect(part.node.querySelector('output')!.textContent).toBe('1.25');
+    }
+  );
 
   it('is not offered for what is computed, nor without a kernel', () => {
     host.state.select(H);
