@@ -718,6 +718,20 @@ def test_methods_that_gave_rules_before_autograd_1_2() -> None:
     assert grad(ratio, (0, 1))(1.0, 2.0) == (0.0, 1.0)
 
 
+def test_old_ways_of_rules_keep_those_of_other_arguments() -> None:
+    @primitive
+    def f(x: Any, y: Any) -> Any:
+        return x * y
+
+    defvjp(f, lambda ans, x, y: lambda g: g * 0.0, lambda ans, x, y: lambda g: g * x)
+    f.defgrad(lambda ans, x, y: lambda g: g * y)
+    assert (grad(f, 0)(2.0, 3.0), grad(f, 1)(2.0, 3.0)) == (3.0, 2.0)
+    both = grad(lambda z: f(z, z**2))(2.0)  # by both arguments at once
+    assert both == 12.0
+    f.defgrad_is_zero(argnums=(1,))
+    assert grad(lambda z: f(z, z**2))(2.0) == 4.0
+
+
 @pytest.mark.usefixtures("installed")
 def test_modules_held_more_names_before_autograd_1_2() -> None:
     program = """

@@ -401,7 +401,7 @@ def test_a_draw_of_whole_numbers_has_no_gradient_by_its_law() -> None:
     sample = srng.binomial(size=p.shape, n=1, p=p, dtype="float64")
     f = theano.function([p], sample)
     assert f([0.0, 1.0]).tolist() == [0.0, 1.0]
-    with pytest.raises(NullTypeGradError, match="whole numbers"):
+    with pytest.raises(NullTypeGradError, match=r"a draw of rng\.binomial"):
         T.grad((sample * p).sum(), p)
     slope = T.grad((sample * p).sum(), p, consider_constant=[sample])
     both = theano.function([p], [sample, slope])([0.5, 0.5])

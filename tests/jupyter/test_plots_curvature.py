@@ -92,6 +92,14 @@ def test_eigenvalues_that_cannot_be_found_are_refused() -> None:
             wb.plots.spectrum(session, count=count)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("f", [np.sum, lambda x: np.sum(np.maximum(x, 0))])
+def test_where_nothing_curves_all_eigenvalues_are_zero(f: Any) -> None:
+    session = wb.Session(wb.trace(f)(np.ones(40)))
+    assert_allclose(eigenvalues_of(wb.plots.spectrum(session, count=3)), np.zeros(3))
+    found = compute_landscape(session, points=3)
+    assert found.names == ("a random direction", "another one")
+
+
 def test_the_search_for_eigenvalues_can_be_stopped() -> None:
     session = wb.Session(wb.trace(bowl)(np.ones(60)))
     seen: list[int] = []
@@ -187,6 +195,62 @@ def test_a_landscape_of_wide_heights_is_coloured_by_the_logarithm() -> None:
     assert_allclose(figure.data[0].z, np.log10(figure.data[0].customdata))
 
 
+def test_without_a_finite_curvature_the_plane_is_drawn_at_random() -> None:
+    with np.errstate(all="ignore"):
+        session = wb.Session(wb.trace(lambda x: np.sum(np.sqrt(x)))(np.arange(3.0)))
+        found = compute_landscape(session, points=3)
+        assert found.names == ("a random direction", "another one")
+        with pytest.raises(UsageError, match="it has no eigenvalues"):
+            compute_landscape(session, directions="curvature", points=3)
+
+
+def test_a_name_of_the_output_is_text() -> None:
+    x = wb.vector("x", shape=(2,))
+    y = np.sum(x**4)
+    y.name = "<a href='x'>L</a>%{x}"
+    session = wb.Session(wb.Graph([x], [y]))
+    session.run(x=np.array([1.0, 2.0]))
+    heights, *_, place = wb.plots.landscape(session, points=3).data
+    written = "&lt;a href='x'&gt;L&lt;/a&gt;%&#123;x}"
+    assert heights.colorbar.title.text == written
+    assert f"<br>{written} %{{customdata:.6~g}}" in heights.hovertemplate
+    assert place.name == "now"
+
+
+def test_places_where_a_solver_fails_are_holes() -> None:
+    from workbench.scipy.integrate import solve_ivp
+
+    def f(w: Any) -> Any:
+        found = solve_ivp(
+            lambda t, y: w[0] * y * y + w[1], (0.0, 1.0), np.array([1.0]), rtol=1e-6
+        )
+        return np.sum(found.y[:, -1])
+
+    session = wb.Session(wb.trace(f)(np.array([0.5, 0.0])))
+    found = compute_landscape(session, directions=np.eye(2), reach=1.0, points=3)
+    assert np.isfinite(found.values[1, 0])
+    assert np.isnan(found.values[1, 2])  # it runs to infinity before t = 1
+
+
+def test_a_plane_across_the_path_has_room() -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(x * x))(np.ones(3)))
+    for x in (0.9, 0.5, 0.2):
+        session.run(x=np.array([x, x, 1.0]))
+    across = np.array([[1.0, -1.0, 1e-17], [0.0, 1e-17, 1.0]])
+    found = compute_landscape(session, directions=across, points=3)
+    assert np.ptp(found.across) > 0.1
+    assert np.ptp(found.down) > 0.1
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    session = wb.Session(wb.trace(bowl)(np.ones(60)))
+    found = compute_landscape(
+        session, directions="random", reach=np.float32(0.5), points=np.int64(2)
+    )
+    assert_allclose(found.across, [-0.5, 0.5])
+    assert wb.plots.spectrum(session, count=np.int64(2)).data
+
+
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a word": ({"directions": "up"}, "write 'path', 'curvature' or 'random'"),
     "no path": ({"directions": "path"}, "needs three kept runs"),
@@ -196,6 +260,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "shapes": ({"directions": (np.ones(3), np.ones(2))}, r"in the shapes of wrt: x"),
     "parallel": ({"directions": (np.ones(60), np.ones(60))}, "they span no plane"),
     "three": ({"directions": np.eye(60)[:3]}, "two directions of finite numbers"),
+    "a name": ({"directions": ({"q": 1}, {"x": np.ones(60)})}, "has no input 'q'"),
+    "far away": ({"reach": 1e308}, "a number above 0"),
     "a node": ({"wrt": "matmul 1"}, "matmul 1 is computed from others"),
 }
 

@@ -96,6 +96,17 @@ def names_of_makers(x: Any) -> Any:
     return np.sum(out * x)
 
 
+LOSSES: list[Any] = []
+
+
+@checked
+def filled_list_of_the_module(x: Any) -> Any:
+    LOSSES.clear()
+    LOSSES.append(2 * x[0])
+    LOSSES.insert(0, x[1] ** 2)
+    return np.mean(LOSSES)
+
+
 def decorate(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @functools.wraps(f)
     def call(*args: Any) -> Any:

@@ -86,6 +86,31 @@ def test_a_network_learns_which_way_a_bar_lies() -> None:
     assert {"conv", "max_pool"} <= {node.op.name for node in session.graph.nodes}
 
 
+@pytest.mark.parametrize("padding", [0, 1, -1, ((2, -1),)])
+def test_the_written_source_pools_what_the_op_pools(padding: Any) -> None:
+    x = np.arange(1.0, 9).reshape(1, 1, 8)
+    x[0, 0, 2] = np.nan
+    symbol = wb.tensor("x", shape=(None,) * 3)
+    made = [
+        wb.max_pool(symbol, 3, padding=padding),
+        wb.mean_pool(symbol, 3, padding=padding),
+        wb.mean_pool(symbol, 3, padding=padding, counts_padding=True),
+    ]
+    f = wb.function([symbol], made)
+    space: dict[str, Any] = {}
+    exec(f.source, space)
+    for found, again in zip(f(x), space["function"](x), strict=True):
+        assert np.isnan(found).any()
+        np.testing.assert_array_equal(again, found)
+
+
+def test_a_large_stride_adds_no_more_than_the_result_has() -> None:
+    w = np.arange(3.0).reshape(1, 1, 3)
+    found = wb.conv_transpose(np.full((1, 1, 1), 2.0), w, stride=10**9)
+    assert_allclose(found, 2 * w)
+    assert wb.max_pool([[[1.0, 2.0]]], 2).tolist() == [[[2.0]]]  # type: ignore[arg-type]
+
+
 def test_an_override_acts_on_a_convolution() -> None:
     rule = [wb.override("conv", "0.5 * d")]
     f = lambda w: np.sum(wb.conv(X, w, groups=2) ** 2)  # noqa: E731
@@ -155,7 +180,27 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "padding alone": (
         lambda: wb.max_pool(X, 2, padding=2),
         ShapeError,
-        "some windows would hold no entry",
+        r"padding \(2, 2\) some windows of 2 on an axis of 6 would hold no entry",
+    ),
+    "padding between entries": (
+        lambda: wb.mean_pool(np.ones((1, 1, 2)), 2, padding=4, dilation=4),
+        ShapeError,
+        "would hold no entry",
+    ),
+    "nothing to pool": (
+        lambda: wb.max_pool(np.zeros((1, 1, 0)), 2, padding=1),
+        ShapeError,
+        "on an axis of 0 would hold no entry",
+    ),
+    "a cut of more": (
+        lambda: wb.conv(np.ones((1, 1, 5)), np.ones((1, 1, 1)), padding=[(-6, 8)]),
+        ShapeError,
+        r"padding \(-6, 8\) cuts more than axis 0 of space has, which is 5 long",
+    ),
+    "all is cut": (
+        lambda: wb.conv_transpose(np.ones((1, 1, 2)), np.ones((1, 1, 1)), padding=3),
+        ShapeError,
+        "cuts all that an axis of 2 with filters of 1 gives",
     ),
     "integers": (
         lambda: wb.max_pool(np.ones((1, 1, 4), int), 2),

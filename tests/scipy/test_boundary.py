@@ -106,8 +106,11 @@ def test_what_is_refused() -> None:
         wb.grad(lambda k: run(k, S=np.eye(2)))(1.0)
     with pytest.raises(UsageError, match="rows of the real and the imaginary"):
         wb.grad(lambda k: run(k, 0j))(1.0)
-    with pytest.raises(UsageError, match="the mesh depends on values"):
+    with pytest.raises(UsageError, match="the mesh or a guess depends on values"):
         wb.trace(lambda k, x: run(k, x))(1.0, wb.Spec((), np.dtype(float)))
+    for turned in (wb.compile(run), lambda k: wb.vmap(run)(np.array([k, k]))):
+        with pytest.raises(UsageError, match=r"`fun` returns depends on values.*vmap"):
+            turned(1.0)
     with pytest.raises(ConvergenceError, match=r"nodes is exceeded.*finer mesh"):
         wb.grad(lambda k: run(k, tol=1e-10, max_nodes=6))(1.0)
     with pytest.raises(ConvergenceError, match=r"[Ss]ingular Jacobian.*better guess"):

@@ -117,6 +117,26 @@ def test_incomplete_beta_by_tiny_shapes(a: float, b: float) -> None:
         assert abs(float(y) / slope - 1) < 1e-11
 
 
+@pytest.mark.parametrize("a", [1e-19, 1e-13, 1e-5, 9e-3])
+@pytest.mark.parametrize(("b", "x"), [(1e-3, 0.4), (0.29, 0.113), (60.0, 1e-4)])
+def test_incomplete_beta_by_the_shape_beside_a_tiny_one(
+    a: float, b: float, x: float
+) -> None:
+    """It falls with the tiny shape, and so do the terms that it is the rest of."""
+    slope, bend = differentiate(lambda b: lower_beta(mp.mpf(a), b, mp.mpf(x)), b)
+    for y in (
+        wb.grad(sp.betainc, 1)(a, b, x),
+        -wb.grad(sp.betaincc, 1)(a, b, x),
+        -wb.grad(sp.betainc)(b, a, 1 - x),
+        wb.jvp(lambda b: sp.betainc(a, b, x), (b,), (1.0,))[1],
+    ):
+        assert abs(float(y) / slope - 1) < 1e-10
+    many = wb.grad(lambda b: np.sum(sp.betainc(a, b, x)))(np.full(600, b))
+    np.testing.assert_allclose(many, float(slope), rtol=1e-10)
+    second = wb.grad(wb.grad(sp.betainc, 1), 1)(a, b, x)
+    assert abs(second / bend - 1) < 1e-8
+
+
 @pytest.mark.parametrize("df", [0.2, 1.0, 6.0, 150.0])
 def test_student_by_degrees_of_freedom(df: float) -> None:
     for t in (-40.0, -6.0, -1.3, -0.01, 0.4, 2.5):

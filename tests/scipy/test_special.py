@@ -355,6 +355,84 @@ def test_slopes_of_noncentral_f(m: float, n: float, nc: float) -> None:
         wb.grad(sp.ncfdtr)(m, n, nc, 0.7)
 
 
+def _sum_series(ratio: Any) -> Any:
+    """Sum 1 + ratio(0) + ratio(0) ratio(1) + ... of positive terms by mpmath."""
+    term = total = mpmath.mp.mpf(1)
+    for k in range(100_000):
+        term = term * ratio(mpmath.mp.mpf(k))
+        total += term
+        if term < total * 1e-25 and ratio(mpmath.mp.mpf(k)) < 1:
+            break
+    return total
+
+
+@pytest.mark.parametrize(
+    ("df", "nc", "x"),
+    [
+        (2000.0, 3.0, 2000.0),
+        (2000.0, 0.0, 1900.0),
+        (202.1, 60.0, 210.0),
+        (1e5, 3e3, 1.02e5),
+        (3.0, 2e4, 1.9e4),
+        (201.0, 1e-3, 400.0),
+    ],
+)
+def test_slopes_of_chndtr_of_many_degrees(df: float, nc: float, x: float) -> None:
+    with mpmath.mp.workdps(40):
+        truth = []
+        for a in (mpmath.mp.mpf(df) / 2, mpmath.mp.mpf(df) / 2 + 1):
+            power = (a - 1) * mpmath.mp.log(mpmath.mp.mpf(x) / 2)
+            c = mpmath.mp.exp(power - mpmath.mp.loggamma(a) - (x + nc) / 2) / 2
+            y = mpmath.mp.mpf(nc) * x / 4
+            truth.append(c * _sum_series(lambda k, a=a, y=y: y / (a + k) / (k + 1)))
+    density, by_nc = map(float, truth)
+    found = wb.grad(sp.chndtr, (0, 2))(x, df, nc)
+    np.testing.assert_allclose(found, (density, -by_nc), rtol=1e-11)
+    found = wb.grad(lambda x: wb.grad(sp.chndtr)(x, df, nc))(x)
+    lower = wb.grad(sp.chndtr)(x, df - 2, nc)
+    np.testing.assert_allclose(found, (lower - density) / 2, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "nc", "x"),
+    [
+        (10.0, 3000.0, 1000.0, 100.0),
+        (1000.0, 1e4, 1e4, 11.0),
+        (3.0, 41.0, 0.0, 0.7),
+        (0.7, 41.0, 50.0, 200.0),
+        (1e4, 50.0, 100.0, 0.9),
+    ],
+)
+def test_slopes_of_ncfdtr_of_many_degrees(
+    m: float, n: float, nc: float, x: float
+) -> None:
+    with mpmath.mp.workdps(40):
+        mp, a, b = mpmath.mp, mpmath.mp.mpf(m) / 2, mpmath.mp.mpf(n) / 2
+        share = a * x / (a * x + b)
+        c = a * mp.log(share) + b * mp.log(1 - share) - mp.mpf(nc) / 2
+        c = mp.exp(c + mp.loggamma(a + b) - mp.loggamma(a) - mp.loggamma(b))
+        w = nc * share / 2
+        terms = [
+            _sum_series(lambda k, d=d: (a + b + k) / (d + k) * w / (k + 1))
+            for d in (a, a + 1)
+        ]
+        truth = -c / 2 / a * terms[1], c / x * terms[0]
+    found = wb.grad(sp.ncfdtr, (2, 3))(m, n, nc, x)
+    np.testing.assert_allclose(found, tuple(map(float, truth)), rtol=1e-11)
+    many = wb.grad(lambda x: np.sum(sp.ncfdtr(m, n, nc, x)))(np.full(600, x))
+    np.testing.assert_allclose(many, found[1], rtol=1e-13)
+
+
+def test_quantile_0_of_noncentral_chi_square_stays() -> None:
+    p = np.array([0.0, 0.5])
+    found = wb.grad(lambda n: np.sum(sp.chndtrix(p, 4.0, n)))(2.0)
+    np.testing.assert_allclose(
+        found, wb.grad(lambda n: sp.chndtrix(0.5, 4.0, n))(2.0), rtol=1e-14
+    )
+    slope = wb.grad(lambda p: sp.chndtrix(p, 2000.0, 3.0))(0.3)
+    np.testing.assert_allclose(slope, 180.12824882, rtol=1e-8)
+
+
 def test_inverses_of_noncentral_families() -> None:
     """By the forward functions, whose slopes are tested against mpmath."""
     p, df, nc = 0.3, 2.5, 1.7

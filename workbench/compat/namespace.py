@@ -8,7 +8,7 @@ names that it lacks in other modules, and says of all the rest that it is not kn
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from types import FunctionType, ModuleType
 from typing import Any
@@ -17,6 +17,9 @@ from workbench.core.types import ArrayLike
 from workbench.errors import UsageError
 
 __all__ = ["ForeignNamespace"]
+
+#: What a source answers of a name that it lacks.
+MISSING = object()
 
 
 class ForeignNamespace(MetaPathFinder):
@@ -96,7 +99,11 @@ class ForeignNamespace(MetaPathFinder):
             )
         sys.modules[self.name] = ours
         for name, place in self.modules.items():
-            sys.modules[f"{self.name}.{name}"] = self.resolve_module(place)
+            found = self.resolve_module(place)
+            if isinstance(found, ModuleType) and not hasattr(found, "__path__"):
+                # Else Python says "not a package" of a module below it, and never asks.
+                found.__path__ = []
+            sys.modules[f"{self.name}.{name}"] = found
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
         if self.begin is not None:
@@ -104,14 +111,17 @@ class ForeignNamespace(MetaPathFinder):
         return ours
 
     def uninstall(self) -> None:
-        """Undo `install`; names that programs have imported already stay."""
-        if self.end is not None:  # also after a use by the package's own name
-            self.end()
-        if sys.modules.get(self.name) is not sys.modules[self.package]:
-            return
-        sys.meta_path.remove(self)
-        for name in [self.name, *(f"{self.name}.{place}" for place in self.modules)]:
-            sys.modules.pop(name, None)
+        """Undo `install`; names that programs have imported already stay.
+
+        What two libraries begin, as Theano and PyTensor do, ends with the last of them.
+        """
+        if sys.modules.get(self.name) is sys.modules[self.package]:
+            sys.meta_path.remove(self)
+            for name in [self.name, *(f"{self.name}.{at}" for at in self.modules)]:
+                sys.modules.pop(name, None)
+        others = [x for x in sys.meta_path if isinstance(x, ForeignNamespace)]
+        if self.end is not None and all(x.end is not self.end for x in others):
+            self.end()  # also after a use by the package's own name
 
     def find_spec(
         self, name: str, path: Any = None, target: ArrayLike | None = None
@@ -136,6 +146,8 @@ class ForeignNamespace(MetaPathFinder):
     ) -> Callable[[str], Any]:
         """Return the ``__getattr__`` of a module: other modules' names, or the error.
 
+        A function hides the module of its name, as it does in the libraries.
+
         Parameters
         ----------
         place
@@ -148,11 +160,44 @@ class ForeignNamespace(MetaPathFinder):
         path = f"{self.name}.{place}".rstrip(".")
 
         def find_name(name: str) -> Any:
+            below = f"{place}.{name}".lstrip(".")
+            home = self.aliases.get(below, below)
             if not name.startswith("__"):
                 for source in sources:
-                    if hasattr(source, name):
-                        return getattr(source, name)
+                    found = getattr(source, name, MISSING)
+                    is_module = isinstance(found, ModuleType)
+                    if found is not MISSING and not (is_module and home != below):
+                        return found
+            if home != below:
+                return self.resolve_module(home)
             told = f"dir({path}) lists what is." if cure is None else cure(name)
             raise AttributeError(f"{path}.{name} is not known to Workbench. {told}")
 
         return find_name
+
+    def list_names(
+        self, place: str, own: Iterable[str], *sources: Any
+    ) -> Callable[[], list[str]]:
+        """Return the ``__dir__`` of a module that falls back on others.
+
+        Parameters
+        ----------
+        place
+            The module's name below the library.
+        own
+            The names that the module itself holds.
+        sources
+            Where names are looked up that it lacks, as for `fall_back`.
+        """
+        start = f"{place}." if place else ""
+        below = [n.removeprefix(start) for n in self.modules if n.startswith(start)]
+        modules = [name for name in below if "." not in name]
+
+        def list_all() -> list[str]:
+            found = [
+                getattr(source, "__all__", None) or dir(source) for source in sources
+            ]
+            public = [n for names in found for n in names if not n.startswith("_")]
+            return sorted({*own, *modules, *public})
+
+        return list_all

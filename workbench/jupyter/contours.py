@@ -9,7 +9,7 @@ from plotly import graph_objects as go
 
 from workbench.core.blame import format_count
 from workbench.core.formatting import format_number
-from workbench.jupyter.figure import GRID, Figure, Plot, make_layout
+from workbench.jupyter.figure import GRID, Figure, Plot, escape_text, make_layout
 from workbench.session.landscape import Landscape
 
 #: Pale where the output is small; readable on light and on dark pages.
@@ -27,6 +27,8 @@ DECADES = 2.0
 def contour_plot(found: Landscape, label: str) -> Plot:
     """Return a landscape as contours, with the kept runs and the place of now."""
     title = f"{label} over a plane"
+    # Plotly reads markup in texts, and puts values in the place of names in braces.
+    label = escape_text(label).replace("{", "&#123;")
     heights, ticks, is_log = _scale_heights(found.values)
     names = found.names
     traces: list[Any] = [

@@ -26,6 +26,7 @@ from workbench.session.derivative import (
     make_derivative,
     make_second_derivative,
 )
+from workbench.session.landscape import compute_landscape, is_count
 from workbench.session.matrix import Matrix
 from workbench.session.nodes import Node, to_list
 
@@ -193,7 +194,6 @@ def landscape_plot(
 ) -> Plot:
     """See `plots.landscape`."""
     from workbench.jupyter.contours import contour_plot
-    from workbench.session.landscape import compute_landscape
 
     by = _find_ids(session, wrt)
     found = compute_landscape(session, by, directions, reach, points, progress)
@@ -483,11 +483,12 @@ def spectrum(session: Session, wrt: Wrt = None, *, count: int | None = None) -> 
     >>> [trace.name for trace in spectrum(session).data]
     ['positive', 'negative']
     """
-    if count is not None and not (type(count) is int and count > 0):
+    if count is not None and not (is_count(count) and count > 0):
         raise UsageError(
             f"wb.plots.spectrum(count={count!r}): give the number of eigenvalues, a"
             " positive integer, or None for all."
         )
+    count = None if count is None else int(count)
     return _draw("spectrum", session, wrt=wrt, count=count)
 
 

@@ -76,8 +76,8 @@ WRITING = {
     "ndarray", "partition", "r_", "sort",
     *(function.__name__ for function in WRITERS),
 }  # fmt: skip
-#: Functions that make lists and tuples, and steps of code that do.
-LISTING = {"list", "sorted", "tuple", "zip"}
+#: Functions and methods that fill lists and tuples, and steps of code that make them.
+LISTING = {"append", "extend", "insert", "list", "sorted", "tuple", "zip"}
 LISTING_STEPS = {"BUILD_LIST", "BUILD_TUPLE", "LIST_APPEND"}
 #: Steps whose operand is an index.
 INDEXING = {"BINARY_SUBSCR", "BINARY_OP", "DELETE_SUBSCR", "STORE_SUBSCR"}

@@ -32,13 +32,18 @@ def _spread(x: Any, spacing: Numbers) -> Any:
     for i, step in enumerate(spacing, 2):
         if step > 1:
             n = shape[i]
-            apart = np.reshape(x, (*shape[: i + 1], 1, *shape[i + 1 :]))
+            before = (slice(None),) * i
+            # A row of zeros follows each entry but the last.
+            apart = np.reshape(
+                x[(*before, slice(None, n - 1))],
+                (*shape[:i], n - 1, 1, *shape[i + 1 :]),
+            )
             widths = [(0, 0)] * (len(shape) + 1)
             widths[i + 1] = (0, step - 1)
-            shape[i] = n * step
-            x = np.reshape(np.pad(apart, widths), tuple(shape))
-            shape[i] -= step - 1
-            x = x[(slice(None),) * i + (slice(None, shape[i]),)]
+            joined = (*shape[:i], (n - 1) * step, *shape[i + 1 :])
+            spread = np.reshape(np.pad(apart, widths), joined)
+            x = np.concatenate([spread, x[(*before, slice(n - 1, None))]], i)
+            shape[i] = (n - 1) * step + 1
     return x
 
 
@@ -54,6 +59,11 @@ def _pad(x: Any, padding: Pads, fill: float = 0.0) -> Any:
     if not any(map(any, widths)):
         return x
     return np.pad(x, widths, constant_values=fill) if fill else np.pad(x, widths)
+
+
+def _adds(padding: Pads) -> bool:
+    """Return whether something is added, not only cut."""
+    return any(low > 0 or high > 0 for low, high in padding)
 
 
 def _view_windows(x: Any, size: Numbers, stride: Numbers, dilation: Numbers) -> Any:
@@ -118,20 +128,22 @@ def _average(
     rank = len(size)
     axes = tuple(range(2 + rank, 2 + 2 * rank))
     windows = _view_windows(_pad(x, padding), size, stride, dilation)
-    if counts_padding or not any(map(any, padding)):
+    if counts_padding or not _adds(padding):
         return np.mean(windows, axes)
     present = np.ones((1, 1, *shape_of(x)[2:]), dtype_of(x))  # host array: of no value
     counts = np.sum(_view_windows(_pad(present, padding), size, stride, dilation), axes)
     return np.sum(windows, axes) / counts
 
 
-#: How pooling is written out; what is added beyond the array is NaN where only the
-#: entries that are there count.
+#: How pooling is written out.
 _POOL = '''\
 def pool(x, reduce, fill, size, stride, padding, dilation):
     """The entries of each window, reduced."""
     space = tuple(range(2, x.ndim))
-    x = np.pad(x, [(0, 0), (0, 0), *padding], constant_values=x.dtype.type(fill))
+    pairs = list(zip(x.shape[2:], padding))
+    x = x[(..., *(slice(max(-a, 0), n + min(b, 0)) for n, (a, b) in pairs))]
+    widths = [(0, 0), (0, 0), *((max(a, 0), max(b, 0)) for a, b in padding)]
+    x = np.pad(x, widths, constant_values=x.dtype.type(fill))
     full = [(n - 1) * d + 1 for n, d in zip(size, dilation)]
     windows = np.lib.stride_tricks.sliding_window_view(x, full, space)
     windows = windows[(..., *(slice(None, None, s) for s in (*stride, *dilation)))]
@@ -140,9 +152,11 @@ def pool(x, reduce, fill, size, stride, padding, dilation):
 
 
 def _spell_mean(node: Tensor) -> str:
-    counts = node.params["counts_padding"]
-    how = "np.mean, 0.0" if counts else "np.nanmean, np.nan"
-    return f"pool({{0}}, {how}, {{size}}, {{stride}}, {{padding}}, {{dilation}})"
+    settings = "{size}, {stride}, {padding}, {dilation}"
+    if node.params["counts_padding"] or not _adds(node.params["padding"]):
+        return f"pool({{0}}, np.mean, 0.0, {settings})"
+    count = f"pool(np.ones_like({{0}}[:1, :1]), np.sum, 0.0, {settings})"
+    return f"np.divide(pool({{0}}, np.sum, 0.0, {settings}), {count})"
 
 
 CONV = composite(
@@ -325,6 +339,17 @@ def conv_transpose(
         ((k - 1) * gap - low, (k - 1) * gap - high + extra)
         for k, gap, (low, high), extra in zip(size, gaps, given, more, strict=True)
     )
+    for n, k, step, gap, (low, high) in zip(
+        shape_of(x)[2:], size, steps, gaps, pads, strict=True
+    ):
+        longer = (n - 1) * step + 1
+        cut = longer + min(low, 0) + min(high, 0)
+        whole = longer + low + high - (k - 1) * gap
+        if dims.is_always_less(cut, 0) or dims.is_always_less(whole, 1):
+            raise ShapeError(
+                f"{name}{blame.user_line()}: padding={padding!r} cuts all that an axis"
+                f" of {n} with filters of {k} gives. Cut less, or add output_padding."
+            )
     # Filters turned round, with the channels of each group in the place of its outputs.
     turned = np.flip(w, tuple(range(2, 2 + rank)))
     parts = np.reshape(turned, (groups, inputs // groups, own, *size))
@@ -375,8 +400,9 @@ def max_pool(
     >>> wb.max_pool(x, 2), wb.max_pool(x, 3, stride=1)
     (array([[[3., 5.]]]), array([[[3., 5., 5.]]]))
     """
+    x = admit(x)
     params = _read_pool("max_pool", x, size, stride, padding, dilation)
-    return apply(MAX_POOL, (admit(x),), params)
+    return apply(MAX_POOL, (x,), params)
 
 
 def mean_pool(
@@ -413,9 +439,10 @@ def mean_pool(
     >>> wb.mean_pool(x, 2), wb.mean_pool(x, 2, padding=1)
     (array([[[3., 7.]]]), array([[[2., 5., 8.]]]))
     """
+    x = admit(x)
     params = _read_pool("mean_pool", x, size, stride, padding, dilation)
     params["counts_padding"] = bool(counts_padding)
-    return apply(MEAN_POOL, (admit(x),), params)
+    return apply(MEAN_POOL, (x,), params)
 
 
 # What they are given
@@ -519,11 +546,30 @@ def _check_windows(
     for axis, (n, k, (low, high), gap) in enumerate(
         zip(space, size, padding, dilation, strict=True)
     ):
+        if dims.is_always_less(n + min(low, 0) + min(high, 0), 0):
+            raise ShapeError(
+                f"{name}{blame.user_line()}: padding {(low, high)} cuts more than axis"
+                f" {axis} of space has, which is {n} long."
+            )
         if dims.is_always_less(n + low + high, (k - 1) * gap + 1):
             raise ShapeError(
                 f"{name}{blame.user_line()}: a window of {(k - 1) * gap + 1} is larger"
                 f" than axis {axis} of space, {n} long with padding {(low, high)}."
             )
+
+
+def _all_hold_entries(
+    n: Any, size: int, step: int, gap: int, pair: tuple[int, int]
+) -> bool:
+    """Return whether each window holds an entry; of an unknown length, if it can be."""
+    low, high = pair
+    if not isinstance(n, int):
+        return max(pair) <= (size - 1) * gap
+    count = (n + low + high - (size - 1) * gap - 1) // step + 1
+    places = step * np.arange(count)[:, None] - low + gap * np.arange(size)
+    return bool(
+        np.all(np.any((places >= 0) & (places < n), 1))
+    )  # host array: of places
 
 
 def _read_pool(
@@ -546,10 +592,12 @@ def _read_pool(
     gaps = _read(name, "dilation", dilation, rank)
     pads = _read_padding(name, padding, lengths, gaps)
     _check_windows(name, shape[2:], lengths, pads, gaps)
-    for k, gap, pair in zip(lengths, gaps, pads, strict=True):
-        if max(pair) > (k - 1) * gap:
+    for n, k, step, gap, pair in zip(
+        shape[2:], lengths, steps, gaps, pads, strict=True
+    ):
+        if not _all_hold_entries(n, k, step, gap, pair):
             raise ShapeError(
-                f"{name}{blame.user_line()}: padding {pair} is as long as a window of"
-                f" {(k - 1) * gap + 1}: some windows would hold no entry."
+                f"{name}{blame.user_line()}: with padding {pair} some windows of {k} on"
+                f" an axis of {n} would hold no entry. Pad by less than a window."
             )
     return {"size": lengths, "stride": steps, "padding": pads, "dilation": gaps}

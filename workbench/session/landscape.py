@@ -17,7 +17,7 @@ from workbench.checks.progress import CheckStopped, Progress
 from workbench.checks.statistics import to_host
 from workbench.core.graph import Graph
 from workbench.core.walk import is_leaf
-from workbench.errors import UsageError
+from workbench.errors import UsageError, WorkbenchError
 from workbench.session.derivative import Endpoints, make_second_derivative
 from workbench.session.nodes import Node
 
@@ -32,6 +32,8 @@ MOST_POINTS = 201
 REACH = 0.5
 #: The room around a path, by its own extent.
 ROOM = 0.25
+#: No distance is as large as this.
+FARTHEST = 1e150
 #: A second direction is none if it is so much shorter than the first.
 FLAT = 1e-9
 
@@ -79,7 +81,7 @@ def compute_landscape(
 
     See `plots.landscape`, which draws it, for the arguments and the errors.
     """
-    if not (type(points) is int and 2 <= points <= MOST_POINTS):
+    if not (is_count(points) and 2 <= points <= MOST_POINTS):
         raise UsageError(
             f"wb.plots.landscape(points={points!r}): give the number of points along a"
             f" side, 2 to {MOST_POINTS}."
@@ -106,6 +108,11 @@ def compute_landscape(
     path = np.column_stack([path, heights])
     share = kept.measure_share(plane, centre)
     return Landscape(names, *axes, values, path, kept.steps, share)
+
+
+def is_count(x: object) -> bool:
+    """Return whether a value is an integer, NumPy's too; a flag is none."""
+    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
 
 
 def _check_inputs(ends: Endpoints) -> None:
@@ -154,7 +161,7 @@ def _make_function(ends: Endpoints) -> Any:
     def run(vector: Array) -> float:
         try:
             (made,) = part.run([*_split(ends, vector), *fixed])
-        except (ArithmeticError, ValueError, np.linalg.LinAlgError):
+        except (ArithmeticError, ValueError, np.linalg.LinAlgError, WorkbenchError):
             return np.nan  # the program is not defined there
         made = to_host(made)
         return float(np.sum(made if seed is None else made * to_host(seed)))
@@ -208,6 +215,7 @@ def _choose_plane(
     session: Session, ends: Endpoints, given: Any, kept: _KeptRuns, centre: Array
 ) -> tuple[Array, tuple[str, str]]:
     """Return two orthonormal directions, and what they are."""
+    asked = given
     if given is None:
         found = kept.find_plane(centre)
         given = "curvature" if found is None else "path"
@@ -229,9 +237,14 @@ def _choose_plane(
         return found, ("along the path", "across it")
     if given == "curvature":
         second = make_second_derivative(session._state, wrt=ends.wrt, overrides=False)
-        values, rows = second.largest_eigenvalues(2)
-        if len(rows) == 2:
-            return rows, tuple(f"curvature {x:.4g}" for x in values)  # type: ignore[return-value]
+        try:
+            values, rows = second.largest_eigenvalues(2)
+            if asked is not None or np.any(values):
+                one, other = (f"curvature {x:.4g}" for x in values)
+                return rows, (one, other)
+        except UsageError:  # it has none at the values of now
+            if asked is not None:
+                raise
     if given in ("curvature", "random"):
         drawn = np.random.default_rng(0).standard_normal((2, len(centre)))
         return np.linalg.qr(drawn.T)[0].T, ("a random direction", "another one")
@@ -245,6 +258,8 @@ def _read_directions(ends: Endpoints, given: Any) -> Array:
     """Return two orthonormal directions of those that a user gives."""
     try:
         rows = np.stack([_read_direction(ends, one) for one in given])
+    except UsageError:
+        raise
     except (TypeError, ValueError) as error:
         shapes = ", ".join(
             f"{label} {x.shape}"
@@ -272,6 +287,12 @@ def _read_directions(ends: Endpoints, given: Any) -> Array:
 
 def _read_direction(ends: Endpoints, one: Any) -> Array:
     if isinstance(one, Mapping):
+        unknown = [name for name in one if name not in ends.labels]
+        if unknown:
+            raise UsageError(
+                f"a direction has no input {unknown[0]!r}: there are"
+                f" {', '.join(ends.labels)}."
+            )
         one = [one.get(label, np.zeros(x.shape)) for label, x in
                zip(ends.labels, ends.sources, strict=True)]  # fmt: skip
     elif len(ends.sources) == 1 and np.shape(one) == ends.sources[0].shape:
@@ -284,22 +305,24 @@ def _read_direction(ends: Endpoints, one: Any) -> Array:
 
 
 def _make_axes(
-    path: Array, reach: float | None, points: int, centre: Array
+    path: Array, reach: Any, points: int, centre: Array
 ) -> tuple[Array, Array]:
     """Return the places along both directions: around the path, and the centre."""
     if reach is not None:
-        if not (isinstance(reach, (int, float)) and 0 < reach < np.inf):
+        if not (
+            isinstance(reach, (int, float, np.number)) and 0 < float(reach) < FARTHEST
+        ):
             raise UsageError(
                 f"wb.plots.landscape(reach={reach!r}): give the distance to show to"
                 " each side, a number above 0."
             )
-        side = np.linspace(-reach, reach, points)
+        side = np.linspace(-float(reach), float(reach), points)
         return side, side
     whole = np.concatenate([path, np.zeros((1, 2))])
     low, high = whole.min(0), whole.max(0)
     extent = float(np.max(high - low))
-    if not extent:
-        size = float(np.linalg.norm(centre))
+    size = float(np.linalg.norm(centre))
+    if extent <= FLAT * (size or 1.0):
         extent = REACH * (size or 1.0) / ROOM
     room = ROOM * extent
     return (

@@ -493,6 +493,24 @@ def test_the_rule_for_what_vanishes_lets_it_arrive(f: Any, op: str) -> None:
         )
 
 
+def test_the_rule_for_what_vanishes_says_that_it_may_make_gradients_explode() -> None:
+    rng = np.random.default_rng(0)
+    layers = 3 * rng.normal(size=(20, 8, 8))
+
+    def f(h: Any) -> Any:
+        for w in layers:
+            h = np.maximum(np.tanh(h @ w), 0)
+        return np.mean((h - 1) ** 2)
+
+    session = wb.Session(wb.trace(f)(rng.normal(size=(4, 8))), name="saturated")
+    (found,) = session.diagnose()
+    assert (found.kind, found.node.op.name) == ("vanishing", "tanh")
+    assert found.fix is not None
+    assert "gradients may explode where other factors make them grow" in found.fix.text
+    session.fix(0)
+    assert [one.kind for one in session.diagnose()] == ["exploding"]
+
+
 def test_the_other_cure_of_deep_layers_is_a_skip() -> None:
     (found,) = wb.diagnose(deep, np.ones((6, 4)))
     assert found.fix is not None

@@ -147,3 +147,88 @@ def test_a_rule_with_another_spelling_has_both() -> None:
     assert fix is not None
     assert fix.rule is not None
     assert fix.edit is None or fix.text.count("; or write ") == 1
+
+
+# The weights of layers where a gradient vanishes
+
+DEEP = """def layer(a, u):
+    return np.tanh(a @ u)
+def f(x, w):
+    h, spec, some = x, "ij,jk->ik", iter([w] * 99)
+    for _ in range(14):
+        h = {}
+    return np.mean((h - 1) ** 2)
+"""
+SMALL = 0.05 * np.random.default_rng(0).normal(size=(8, 8))
+SCALED = "(w / np.linalg.norm(w, 2))"
+
+
+@pytest.mark.parametrize(
+    ("line", "new"),
+    [
+        ("np.tanh(h @ w)", f"        h = np.tanh(h @ {SCALED})"),
+        (
+            "1 / (1 + np.exp(-(h @ w)))",
+            f"        h = 1 / (1 + np.exp(-(h @ {SCALED})))",
+        ),
+        ("np.tanh(h @ w + 0.1)", f"        h = np.tanh(h @ {SCALED} + 0.1)"),
+        ("0.5 * np.tanh(h @ w)", f"        h = 0.5 * np.tanh(h @ {SCALED})"),
+        ("h @ w\n        h = np.tanh(h)", f"        h = h @ {SCALED}"),
+        ("np.tanh(\n            h\n            @ w)", f"            @ {SCALED})"),
+        ("np.tanh(w @ h)", "        h = np.tanh(w / np.linalg.norm(w, 2) @ h)"),
+        ("np.tanh(np.dot(h, w))", f"        h = np.tanh(np.dot(h, {SCALED[1:-1]}))"),
+        ("np.tanh(h.dot(w))", f"        h = np.tanh(h.dot({SCALED[1:-1]}))"),
+        (
+            "np.tanh(np.einsum('ij,jk->ik', h, w))",
+            f"        h = np.tanh(np.einsum('ij,jk->ik', h, {SCALED[1:-1]}))",
+        ),
+        (
+            "np.tanh(np.tensordot(h, w, 1))",
+            f"        h = np.tanh(np.tensordot(h, {SCALED[1:-1]}, 1))",
+        ),
+        ("layer(h, w)", "    return np.tanh(a @ (u / np.linalg.norm(u, 2)))"),
+    ],
+)
+def test_scaled_weights_keep_the_rest_of_a_layer(line: str, new: str) -> None:
+    source, x = DEEP.format(line), np.random.default_rng(1).normal(size=(8, 8))
+    edit = next(edit for edit in find_edits(source, x, SMALL) if edit is not None)
+    assert edit.after == (new,)
+    f, changed = load(source), load(apply(source, edit))
+    scaled = SMALL / np.linalg.norm(SMALL, 2)
+    np.testing.assert_allclose(changed(x, SMALL), f(x, scaled), rtol=1e-12)
+    before, after = (np.linalg.norm(wb.grad(g)(x, SMALL)) for g in (f, changed))
+    assert after > 1e4 * before
+
+
+@pytest.mark.parametrize("weights", ["w", "W"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        # Which argument is which operand, or what is written twice, is not certain.
+        "np.tanh(np.einsum(spec, h, {}))",
+        "np.tanh(np.einsum(h, [0, 1], {}, [1, 2]))",
+        "np.tanh(np.matmul(*[h, {}]))",
+        "np.tanh(h @ np.asarray({}))",
+        "np.tanh(h @ next(some))",
+    ],
+)
+def test_weights_that_are_not_certain_are_not_scaled(line: str, weights: str) -> None:
+    source = DEEP.format(line.format(weights))
+    x = np.random.default_rng(1).normal(size=(8, 8))
+    f = load(f"W = 0.05 * np.random.default_rng(0).normal(size=(8, 8))\n{source}")
+    found = [one.fix for one in wb.diagnose(f, x, SMALL) if one.fix is not None]
+    assert found
+    for fix in found:
+        assert fix.edit is None or "linalg" not in "".join(fix.edit.after)
+        assert "linalg" not in fix.code or fix.code == SCALED[1:-1]
+
+
+def test_data_are_not_scaled_for_weights() -> None:
+    """Of two inputs of a product it is not certain which are the weights."""
+    source = (
+        "def f(x, w):\n    h = x @ w\n    for _ in range(14):\n"
+        "        h = 0.1 * np.tanh(h)\n    return np.mean((h - 1) ** 2)\n"
+    )
+    (found,) = wb.diagnose(load(source), SMALL, SMALL)
+    assert (found.kind, found.fix is not None) == ("vanishing", True)
+    assert "linalg" not in str(found)

@@ -136,7 +136,15 @@ def spread(z: Any) -> Any:
 LABEL = np.array([1.0, 0.0, 0.0, 1.0])
 
 
-@pytest.mark.parametrize("f", [entropy, spread])
+def repeated(z: Any) -> Any:
+    p = 1 / (1 + np.exp(-z))
+    total = 0.0
+    for _ in range(2):
+        total = total - np.mean(LABEL * np.log(p) + (1 - LABEL) * np.log(1 - p)) / 2
+    return total
+
+
+@pytest.mark.parametrize("f", [entropy, spread, repeated])
 @pytest.mark.parametrize("at", [-800.0, 40.0, 800.0])
 @pytest.mark.parametrize("place", [0, 1])
 def test_the_logarithms_of_a_sigmoid_have_one_cure(
@@ -152,6 +160,7 @@ def test_the_logarithms_of_a_sigmoid_have_one_cure(
         return
     fix = found[0].fix
     assert fix is not None
+    assert fix.text.count("; likewise ") == 1
     assert {fix.code, fix.text.split("; likewise ")[1].split(" for ")[0]} == {
         "-np.logaddexp(0, -z)",
         "-np.logaddexp(0, z)",

@@ -72,8 +72,17 @@ def edit_operand(node: Tensor, k: int, code: str) -> Edit | None:
         return None
     made_by, _ = source.instruction_of(node)
     places = spelling.list_operands(found.place, made_by, spelling.Spelling.of(node.op))
-    if k >= min(len(places), len(node.inputs)) or isinstance(places[k], ast.Starred):
+    count = len(node.inputs)
+    if k >= min(len(places), count):
         return None
+    # An argument beyond the operands is a setting, such as an axis. One with a name may
+    # be an operand: then another argument is the setting, or a list is one operand.
+    if any(_list_names(x) for x in places[count:]):
+        return None
+    if any(isinstance(x, ast.Starred) for x in places[: k + 1]):
+        return None
+    if ast.unparse(places[k]) != spelling.quote_operand(node, k):
+        return None  # the code names what it is called elsewhere
     names = _list_names(places[k])
     return _replace(found._replace(place=places[k]), code, names)
 
@@ -310,12 +319,13 @@ class _Span(NamedTuple):
 def join_edits(node: Tensor, edits: Iterable[Edit]) -> Edit | None:
     """Return changes of several expressions in the file of a node as one change.
 
-    None where two of them change the same characters.
+    None where two different ones change the same characters.
     """
     code, _ = source.instruction_of(node)
     if code is None:
         return None
-    found = list(edits)
+    # A line that runs several times has the same change each time.
+    found = list(dict.fromkeys(edits))
     first = min(one.line for one in found)
     last = max(one.line + len(one.before) for one in found)
     rows = linecache.getlines(code.co_filename)[first - 1 : last - 1]

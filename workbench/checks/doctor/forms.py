@@ -99,7 +99,10 @@ def offer_form(case: Case, form: EquivalentLine) -> Fix:
     the sigmoid has rounded away, each for other inputs.
     """
     forms = [form, *_find_siblings(case, form)]
-    text = "".join(f"; likewise {one.code} for {one.name}" for one in forms[1:])
+    # One text for a line that runs several times.
+    others = dict.fromkeys((one.code, one.name) for one in forms)
+    others.pop((form.code, form.name))
+    text = "".join(f"; likewise {code} for {name}" for code, name in others)
     edits = [one.edit for one in forms if one.edit is not None]
     whole = len(edits) == len(forms)
     edit = (join_edits(form.target, edits) if whole else None) or form.edit

@@ -18,7 +18,7 @@ from workbench.checks.doctor.case import (
     is_leaf,
     measure_norm,
 )
-from workbench.checks.doctor.edits import edit_expression
+from workbench.checks.doctor.edits import edit_expression, edit_operand
 from workbench.checks.doctor.equivalence import offer_fix
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import constant_value, skip_reshapes
@@ -27,9 +27,10 @@ from workbench.checks.doctor.spelling import (
     parenthesize,
     quote_line,
     quote_operand,
+    spell,
 )
 from workbench.checks.progress import tick
-from workbench.core import types, walk
+from workbench.core import source, types, walk
 from workbench.core.op import Op
 from workbench.core.schedule import compute_node
 from workbench.core.tensor import Tensor, make_leaf, value_of
@@ -653,26 +654,54 @@ def _explain_way(
 
 def _offer_scaled_weights(case: Case, nodes: list[Tensor]) -> Fix | None:
     """Return a fix that scales the weights of a shrinking product to keep norms."""
+    lines: dict[Any, list[Tensor]] = {}
+    for node in case.nodes:
+        if node.op.traits.contracts:
+            lines.setdefault((node.op, source.instruction_of(node)), []).append(node)
+    places = {line: _list_weights(some) for line, some in lines.items()}
+    seen: set[Any] = set()
     for node in nodes:
-        if not node.op.traits.contracts:
-            continue
-        for k, x in enumerate(node.inputs):
+        line = node.op, source.instruction_of(node)
+        for k in places.get(line, ()):
+            x, text = node.inputs[k], quote_operand(node, k)
             weights = value_of(x)
-            if (
-                is_leaf(x)
-                and np.ndim(weights) == 2
-                and quote_operand(node, k) != LEFT_OUT
-            ):
-                fix = offer_fix(
-                    case,
-                    node,
-                    "scale the weights to keep norms, or add skip connections",
-                    f"{{{k}}} / np.linalg.norm({{{k}}}, 2)",
-                    mends=lambda w: bool(np.isclose(np.linalg.norm(w, 2), 1)),
-                )
-                if fix is not None and np.linalg.norm(weights, 2) < 1:
-                    return fix
+            key = line, k, id(weights)
+            # A call may give another matrix where it is written a second time.
+            if key in seen or text == LEFT_OUT or "(" in text:
+                continue
+            seen.add(key)
+            if case.find_library_call(node) is not None or not is_finite(weights):
+                continue
+            if 0 < np.linalg.norm(weights, 2) < 1:
+                code = spell(node, f"{{{k}}} / np.linalg.norm({{{k}}}, 2)")
+                edit = edit_operand(node, k, code)
+                # Without a change only the name of an input is certain.
+                if edit is not None or getattr(x, "name", None) == text:
+                    text = "scale the weights to keep norms, or add skip connections"
+                    return Fix(text, code, edit=edit)
     return None
+
+
+def _list_weights(nodes: list[Tensor]) -> list[int]:
+    """Return which operands of a line's products are weights, times what is computed.
+
+    They are a matrix that is an input or a constant, each time that the line runs.
+    """
+    leaves = [
+        k
+        for k in range(len(nodes[0].inputs))
+        if all(k < len(node.inputs) and _is_matrix(node.inputs[k]) for node in nodes)
+    ]
+    # Of two such operands either may be data.
+    return leaves if len(leaves) < len(nodes[0].inputs) else []
+
+
+def _is_matrix(x: Any) -> bool:
+    """Return whether an operand is an input or a constant, a matrix of floats."""
+    value = value_of(x) if is_leaf(x) else None
+    return (
+        isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind in "fc"
+    )
 
 
 #: It keeps the direction of a gradient, and the size of the one that arrives.
@@ -683,7 +712,10 @@ def _offer_kept_norm(case: Case, blamed: Tensor, layer: list[Tensor]) -> Fix | N
     """Return a fix with a rule that keeps norms, or else a skip around the layer."""
     if blamed.op.repeats or isinstance(blamed._value, tuple):
         return None
-    text = "keep the norm of what flows back there, so that only its direction is true"
+    text = (
+        "keep the norm of what flows back there: only its direction is true then, and"
+        " gradients may explode where other factors make them grow"
+    )
     code = f'wb.override("{blamed.op.name}", "{KEPT_NORM}")'
     skip = _write_skip(case, layer)
     if skip is None:

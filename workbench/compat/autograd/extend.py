@@ -187,11 +187,12 @@ def primitive(f_raw: Function) -> Function:
 
 def _add_methods(call: Any) -> None:
     """Add the methods of a primitive that gave its rules before autograd 1.2."""
-    makers: dict[int, Function | None] = {}
 
     def defgrad(gradmaker: Function | None, argnum: int = 0) -> None:
-        makers[argnum] = gradmaker
-        defvjp(call, *makers.values(), argnums=tuple(makers))
+        given = primitive_vjps.get(call)
+        defvjp(call, gradmaker, argnums=(argnum,))
+        if given is not None:  # the rules of the other arguments stay
+            defvjp_argnums(call, _replace_argument(given, primitive_vjps[call], argnum))
 
     def defgrads(gradmaker: Function, argnums: Iterable[int]) -> None:
         for i in argnums:
@@ -215,6 +216,25 @@ def _add_methods(call: Any) -> None:
     call.defgrad, call.defgrads = defgrad, defgrads
     call.defvjp, call.defvjps = defvjp_of_spaces, defvjps
     call.defgrad_is_zero = call.defvjp_is_zero = defgrad_is_zero
+
+
+def _replace_argument(given: Function, new: Function, argnum: int) -> Function:
+    """Return a rule of `defvjp_argnums` with that of one argument replaced."""
+
+    def rule(argnums: Sequence[int], *of: Any) -> Function:
+        own = tuple([i for i in argnums if i == argnum])
+        rest = tuple([i for i in argnums if i != argnum])
+        parts = [(p, make(p, *of)) for p, make in ((rest, given), (own, new)) if p]
+
+        def pull(g: Any) -> list[Any]:
+            found: dict[int, Any] = {}
+            for places, pull_part in parts:
+                found.update(zip(places, pull_part(g), strict=True))
+            return [found[i] for i in argnums]
+
+        return pull
+
+    return rule
 
 
 class _Call:

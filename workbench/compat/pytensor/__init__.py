@@ -22,16 +22,29 @@ array([0.5, 0.5])
 from __future__ import annotations
 
 from workbench.compat import theano
-from workbench.compat.pytensor import graph, tensor
+from workbench.compat.pytensor import compile, graph, tensor
+from workbench.compat.pytensor.compile import wrap_py
+from workbench.compat.pytensor.graph import clone_replace, graph_replace
 from workbench.compat.pytensor.namespace import NAMESPACE
 from workbench.compat.theano.printing import debugprint as dprint
 from workbench.compat.theano.tensor import as_tensor
 
-__all__ = ["as_tensor", "dprint", "graph", "install", "tensor", "uninstall"]
+__all__ = [
+    "as_tensor",
+    "clone_replace",
+    "compile",
+    "dprint",
+    "graph",
+    "graph_replace",
+    "install",
+    "tensor",
+    "uninstall",
+    "wrap_py",
+]
 
 #: The release whose names these are, for programs that ask.
 __version__ = "2.31.0"
 
 install, uninstall = NAMESPACE.install, NAMESPACE.uninstall
-wrap_py = theano.as_op
 __getattr__ = NAMESPACE.fall_back("", theano)
+__dir__ = NAMESPACE.list_names("", __all__, theano)

@@ -6,7 +6,6 @@ are this one.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -48,5 +47,5 @@ def toposort(graphs: Iterable[Any]) -> list[Any]:
     return gof.io_toposort([], graphs)
 
 
-basic = fg = null_type = op = replace = traversal = type = utils = sys.modules[__name__]
 __getattr__ = NAMESPACE.fall_back("graph", gof)
+__dir__ = NAMESPACE.list_names("graph", __all__, gof)

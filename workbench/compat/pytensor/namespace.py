@@ -19,6 +19,7 @@ PLACES = {
     """,
     "ifelse": "ifelse",
     "printing": "printing",
+    "linalg": "tensor.linalg tensor.nlinalg tensor.slinalg",
     "random": "tensor.random tensor.random.utils",
     "scalar": "scalar scalar.basic scalar.math",
     "scan_module": "scan scan.basic scan.utils scan.views",
@@ -29,7 +30,6 @@ PLACES = {
         tensor.sharedvar tensor.sort tensor.subtensor tensor.type tensor.type_other
         tensor.var tensor.variable
     """,
-    "tensor.linalg": "tensor.linalg tensor.nlinalg tensor.slinalg",
     "tensor.special": "tensor.special",
     "updates": "updates",
 }

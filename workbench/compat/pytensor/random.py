@@ -6,7 +6,6 @@ Its functions of a generator (``normal(0, 1, rng=...)``) are not known: a
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,9 @@ __all__ = ["RandomStream"]
 
 class RandomStream:
     """Makes random variables: of the laws of NumPy's generators, by their names.
+
+    Draws of floats are of `config.floatX`, unless ``dtype`` is given. Their gradients
+    are those at fixed noise, where `workbench.random` has them.
 
     Parameters
     ----------
@@ -69,5 +71,4 @@ class RandomStream:
         return self._streams.permutation(n=x)
 
 
-utils = sys.modules[__name__]
 __getattr__ = NAMESPACE.fall_back("tensor.random")

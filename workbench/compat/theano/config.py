@@ -31,7 +31,7 @@ class Mode:
     def __init__(self, linker: object = None, *args: Any, **settings: Any) -> None:
         if isinstance(linker, str) and linker not in (*LINKERS, *MODES):
             raise UsageError(
-                f"theano.Mode: Theano has no linker {linker!r}. Give one of"
+                f"Mode: there is no linker {linker!r}. Give one of"
                 f" {', '.join(LINKERS)}; none of them has an effect here."
             )
         self.args, self.settings = (linker, *args), settings
@@ -68,7 +68,7 @@ def get_default_mode() -> Mode:
 
 def get_mode(mode: object) -> Mode:
     """Return a mode by its name."""
-    check_mode(mode, "theano.get_mode")
+    check_mode(mode, "get_mode")
     return mode if isinstance(mode, Mode) else Mode(mode)
 
 
@@ -172,16 +172,28 @@ class Config:
         known = CHOICES.get(flag)
         if known is not None and value not in known:
             raise UsageError(
-                f"theano.config.{flag} is one of {', '.join(known)}, not {value!r}."
+                f"config.{flag} is one of {', '.join(known)}, not {value!r}."
             )
         object.__setattr__(self, flag, value)
 
     def __getattr__(self, flag: str) -> Any:
         raise AttributeError(
-            f"theano.config.{flag} is not set, and Workbench has no default for it. It"
+            f"config.{flag} is not set, and Workbench has no default for it. It"
             " uses floatX and on_unused_input; set any other flag before you read"
             " it."
         )
+
+    @contextmanager
+    def change_flags(self, **flags: Any) -> Iterator[None]:
+        """Set flags for a while: ``with change_flags(floatX="float32"):``."""
+        old = {flag: vars(self).get(flag) for flag in flags}
+        try:
+            for flag, value in flags.items():
+                setattr(self, flag, value)
+            yield
+        finally:
+            for flag, value in old.items():
+                setattr(self, flag, value)
 
     def read(self, text: str) -> None:
         """Set the flags in a text of `THEANO_FLAGS`: ``floatX=float32,device=cpu``."""
@@ -193,16 +205,4 @@ class Config:
 
 config = Config()
 config.read(os.environ.get("THEANO_FLAGS", ""))
-
-
-@contextmanager
-def change_flags(**flags: Any) -> Iterator[None]:
-    """Set flags for a while: ``with change_flags(floatX="float32"):``."""
-    old = {flag: vars(config).get(flag) for flag in flags}
-    try:
-        for flag, value in flags.items():
-            setattr(config, flag, value)
-        yield
-    finally:
-        for flag, value in old.items():
-            setattr(config, flag, value)
+change_flags = config.change_flags

@@ -44,11 +44,13 @@ def shared(
     *,
     borrow: bool = False,
     broadcastable: Sequence[bool] | None = None,
+    shape: Sequence[int | None] | None = None,
     **settings: Any,
 ) -> Shared:
     """Return a value that functions share: `workbench.shared`, with all lengths open.
 
-    An axis that ``broadcastable`` names has the length 1 for good.
+    An axis that ``broadcastable`` names has the length 1 for good, and those that
+    ``shape`` knows have theirs.
 
     >>> from workbench.compat import theano
     >>> state = theano.shared(0)
@@ -58,11 +60,12 @@ def shared(
     """
     unknown = set(settings) - {"target", "allow_gc"}
     if unknown:
-        raise UsageError(f"theano.shared: unknown settings {', '.join(unknown)}.")
+        raise UsageError(f"shared: unknown settings {', '.join(unknown)}.")
     if not hasattr(value, "dtype"):
         value = np.asarray(value)
-    ones = broadcastable or (False,) * len(value.shape)
-    shape = tuple(1 if b else None for b in ones)
+    if shape is None:
+        ones = broadcastable or (False,) * len(value.shape)
+        shape = tuple(1 if b else None for b in ones)
     return share(value, name, shape=shape, borrow=borrow)
 
 
@@ -151,6 +154,8 @@ def function(
     allow_input_downcast: bool | None = None,
     profile: Any = None,
     on_unused_input: str | None = None,
+    *,
+    trust_input: bool = False,
 ) -> Any:
     """Expressions as a function of their variables: `workbench.function`.
 
@@ -166,8 +171,9 @@ def function(
         compiled. A name that Theano does not have is an error.
     updates, givens, name, on_unused_input
         As `workbench.function` has them.
-    profile
-        Taken, and without effect: ``f.profile(...)`` measures any function.
+    profile, trust_input
+        Taken, and without effect: ``f.profile(...)`` measures any function, and the
+        arguments of all are checked.
     no_default_updates
         Draw the same random numbers in each call, and leave shared values alone that
         have a ``default_update``; or a list of those meant.
@@ -184,8 +190,8 @@ def function(
     (34.0, 35.0)
     """
     if not isinstance(inputs, (list, tuple)):
-        raise UsageError(f"theano.function: inputs is a list of variables: {inputs!r}.")
-    check_mode(mode, "theano.function")
+        raise UsageError(f"function: inputs is a list of variables: {inputs!r}.")
+    check_mode(mode, "function")
     given = [x if isinstance(x, In) else _input(x) for x in inputs]
     changed = _pairs(updates, "updates")
     replaced = _pairs(givens, "givens")
@@ -247,10 +253,10 @@ def _input(x: ArrayLike) -> In:
     if isinstance(x, (list, tuple)):  # (variable, default)
         return In(x[0], value=x[1])
     if not isinstance(x, Tensor):
-        raise UsageError(f"theano.function: the input {x!r} is not a variable.")
+        raise UsageError(f"function: the input {x!r} is not a variable.")
     if isinstance(x, Shared):
         raise UsageError(
-            f"theano.function: {x.describe()} cannot be an input, because"
+            f"function: {x.describe()} cannot be an input, because"
             " functions read shared variables by themselves. To replace it, use"
             " givens={shared: variable}."
         )
@@ -264,7 +270,7 @@ def _pairs(given: Any, what: str) -> list[tuple[Any, Any]]:
         return list(given.items())
     found = [tuple(pair) for pair in given]
     if any(len(pair) != 2 for pair in found):
-        raise UsageError(f"theano.function: {what} is a list of pairs.")
+        raise UsageError(f"function: {what} is a list of pairs.")
     return [(a, b) for a, b in found]
 
 

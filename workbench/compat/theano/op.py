@@ -66,8 +66,8 @@ class Apply:
         record = getattr(op, "record", None)
         if record is None:
             raise UsageError(
-                f"Apply: {op!r} is not a theano.Op. Derive its class from theano.Op,"
-                " with make_node and perform."
+                f"Apply: {op!r} is not an Op. Derive its class from Op, with make_node"
+                " and perform."
             )
         self.types = [type_of(y) for y in outputs]
         self.outputs = record(self, outputs)

@@ -118,7 +118,7 @@ def scan(
     >>> theano.function([x], powers, updates=updates)(2.0)
     array([ 2.,  4.,  8., 16.])
     """
-    check_mode(mode, "theano.scan")
+    check_mode(mode, "scan")
     outputs, updates = _scan(
         fn, sequences, outputs_info, non_sequences, n_steps, go_backwards, strict, name,
         truncate=truncate_gradient,
@@ -270,7 +270,7 @@ def reduce(
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """Return the result of a loop's last step, and the updates."""
-    check_mode(mode, "theano.reduce")
+    check_mode(mode, "reduce")
     outputs, updates = _scan(
         fn, sequences, outputs_info, non_sequences, None, go_backwards, False, name,
         last=True,

@@ -56,8 +56,7 @@ def as_sparse_variable(x: ArrayLike, name: str | None = None) -> Any:
 def _refuse(kind: str) -> Any:
     def refuse(*args: Any, **settings: Any) -> NoReturn:
         raise UsageError(
-            f"theano.sparse.{kind}: symbols of sparse matrices are not known."
-            f" {NO_SYMBOLS}"
+            f"sparse.{kind}: symbols of sparse matrices are not known. {NO_SYMBOLS}"
         )
 
     refuse.__name__ = kind

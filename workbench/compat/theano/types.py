@@ -6,7 +6,7 @@ A variable is a Tensor of the library. What Theano asks of a variable besides
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,7 +62,7 @@ class Type:
         """Return a new variable of this type."""
         raise NotImplementedError(
             f"{type(self).__name__} makes no variables: a program's values are arrays"
-            " of numbers. Write a type of theano.tensor, such as T.dmatrix."
+            " of numbers. Write a type of arrays, such as tensor.dmatrix."
         )
 
 
@@ -75,7 +75,13 @@ class TensorType(Type):
         A name of NumPy's, or ``"floatX"``.
     broadcastable, shape
         One entry per axis: true or 1 where its length is 1, false or None where
-        nothing is known, and any other length that is known.
+        nothing is known, and any other length that is known. A 0 is a length in
+        ``shape`` and false in ``broadcastable``.
+
+    Raises
+    ------
+    ShapeError
+        If an entry is none of these.
 
     Examples
     --------
@@ -95,8 +101,9 @@ class TensorType(Type):
         shape: Sequence[Any] | None = None,
     ) -> None:
         self.dtype = dtype_name(dtype)
-        lengths = broadcastable if shape is None else shape
-        self.shape = tuple(int(n) if n else None for n in lengths)
+        if shape is None:
+            shape = [n or None for n in broadcastable]
+        self.shape = _read_lengths(shape)
         self.broadcastable = tuple(n == 1 for n in self.shape)
         self.name = name
         self.sparse_grad = sparse_grad
@@ -115,9 +122,10 @@ class TensorType(Type):
         """Return a new symbol of this type, some of its lengths given."""
         if shape is None:
             return self.make_variable(name)
-        if len(shape) != self.ndim:
+        made = TensorType(self.dtype, shape=shape)
+        if made.ndim != self.ndim:
             raise ShapeError(f"shape={shape} has not the {self.ndim} axes of {self!r}.")
-        return TensorType(self.dtype, shape).make_variable(name)
+        return made.make_variable(name)
 
     def make_variable(self, name: str | None = None) -> Tensor:
         """Return a new symbol of this type."""
@@ -128,13 +136,22 @@ class TensorType(Type):
         return variables.constant(value, name, dtype=self.dtype)
 
     def clone(
-        self, dtype: npt.DTypeLike | None = None, broadcastable: Any = None
+        self,
+        dtype: npt.DTypeLike | None = None,
+        broadcastable: Any = None,
+        *,
+        shape: Any = None,
     ) -> TensorType:
-        """Return the same type with the given parts replaced."""
-        return TensorType(
-            self.dtype if dtype is None else dtype,
-            self.shape if broadcastable is None else broadcastable,
-        )
+        """Return the same type with the given parts replaced.
+
+        >>> import workbench.compat.theano.tensor as T
+        >>> T.dvector("x").type.clone(shape=(3,))
+        TensorType(float64, shape=(3,))
+        """
+        chosen = self.dtype if dtype is None else dtype
+        if shape is None and broadcastable is not None:
+            return TensorType(chosen, broadcastable)
+        return TensorType(chosen, shape=self.shape if shape is None else shape)
 
     def filter(
         self, value: Any, strict: bool = False, allow_downcast: bool | None = None
@@ -178,6 +195,24 @@ class TensorType(Type):
             return f"TensorType({self.dtype}, shape={self.shape})"
         found = KINDS.get(self.broadcastable)
         return f"TensorType({self.dtype}, {found or self.broadcastable})"
+
+
+def _read_lengths(shape: Any) -> tuple[int | None, ...]:
+    """Return the lengths in a shape; true is 1, false or None stays unknown."""
+    if not isinstance(shape, Iterable):
+        raise ShapeError(f"shape={shape!r} is not a tuple: write shape=({shape!r},).")
+    lengths: list[int | None] = []
+    for n in shape:
+        if isinstance(n, (bool, np.bool_)) or n is None:
+            lengths.append(1 if n else None)
+        elif isinstance(n, (int, np.integer)) and n >= 0:
+            lengths.append(int(n))
+        else:
+            raise ShapeError(
+                f"shape={shape!r}: {n!r} is no length. Write a whole number from 0 on,"
+                " or None for one that is not known."
+            )
+    return tuple(lengths)
 
 
 #: The kinds of arrays that have a name, by their axes of length 1.

@@ -172,18 +172,53 @@ def _digamma_gap(a: Array, b: Array, total: Array) -> Array:
     return np.where(large, far, F.psi(whole) - F.psi(p))
 
 
-@split_large
-def _integrate_beta(
+#: Shapes below have slopes of the other shape by series: the rest would cancel.
+TINY = 0.01
+
+
+def _has_tiny(shape: Array) -> bool:
+    """Return whether a shape may be tiny: of values that are not known yet it may."""
+    return not isinstance(shape, ON_HOST) or bool(np.min(shape, initial=1) < TINY)
+
+
+def _step_digamma(a: Array, b: Array) -> Array:
+    """Return psi(a + b) - psi(a) of tiny b: DLMF 5.5.2 and Taylor's series."""
+    zetas = [(-1) ** k * F.zeta(k + 0.0, a + 1) for k in range(2, 8)]
+    return b * series(b, *zetas) + b / (a * (a + b))
+
+
+def _spread_beta(
     rate: Array, total: Array, z: Array, beyond: Array, end: Array
-) -> Array:
-    """Return the means of exp(-fall), and of s and log(1 - z + z exp(-s)) times it."""
+) -> tuple[Array, Array, Array]:
+    """Return -s, log(1 - z + z exp(-s)) and exp(-fall) at the nodes."""
     away = _spread_nodes(-end)
     if _is_small(total):
         share = np.log(beyond + z * np.exp(away))
     else:
         share = np.log1p(z * np.expm1(away))
-    density = np.exp(rate * away - total * share)
+    return away, share, np.exp(rate * away - total * share)
+
+
+@split_large
+def _integrate_beta(
+    rate: Array, total: Array, z: Array, beyond: Array, end: Array
+) -> Array:
+    """Return the means of exp(-fall), and of s and log(1 - z + z exp(-s)) times it."""
+    _, share, density = _spread_beta(rate, total, z, beyond, end)
     return np.concatenate([_weigh(density), _weigh(density * share, slice(1))])
+
+
+@split_large
+def _integrate_log(
+    rate: Array, total: Array, z: Array, beyond: Array, end: Array
+) -> Array:
+    """Return the mean of -log(1 - t) / t times exp(-fall)."""
+    away, share, density = _spread_beta(rate, total, z, beyond, end)
+    t = z * np.exp(away - share)
+    is_low = t < 0.5
+    low = -np.log1p(-np.where(is_low, t, 0))
+    ratio = np.where(is_low, low, share - np.log(beyond)) / t
+    return _weigh(density * ratio, slice(1))
 
 
 @helper
@@ -199,7 +234,8 @@ def betainc_by_shape(
     x, the mass is by DLMF 8.17.18 z**p (1 - z)**q gamma(p + q) / (gamma(p + 1)
     gamma(q)) times 1 + (p + q) z M, where M is the integral of exp(-fall(s)), fall =
     (p + 1) s + (p + q + 1) log(1 - z + z exp(-s)); s is the logarithm of the odds of z
-    by those of t in DLMF 8.17.1. Its logarithm is differentiated.
+    by those of t in DLMF 8.17.1. Its logarithm is differentiated. Of tiny p the terms
+    by q cancel, and log(1 - t) is integrated itself.
     """
     inside = (x > 0) & (rest > 0) & (a > 0) & (b > 0) & np.isfinite(a + b)
     a, b = np.where(inside, a, 1), np.where(inside, b, 1)
@@ -220,8 +256,15 @@ def betainc_by_shape(
     inner = end * (np.where(by_p, end * means[1], 0) + means[2])
     mean = z * (whole - (p + q) * inner) / (1 + (p + q) * z * whole)
     fixed = _digamma_gap(np.where(by_p, p + 1, q), np.where(by_p, q - 1, p), p + q)
+    slope = np.log(np.where(by_p, z, beyond)) + fixed + mean
+    if _has_tiny(p):
+        is_tiny = np.logical_not(by_p) & (p < TINY)
+        tiny = np.where(is_tiny, p, TINY)
+        mean = end * _integrate_log(p + 1, total, z, beyond, end)[0]
+        mean = -tiny * z * mean / (1 + (p + q) * z * whole)
+        slope = np.where(is_tiny, _step_digamma(q, tiny) + mean, slope)
     tail = _choose_tail(mass, left != upper, F.betainc, p, q, z)
-    y = np.where(left, tail, -tail) * (np.log(np.where(by_p, z, beyond)) + fixed + mean)
+    y = np.where(left, tail, -tail) * slope
     return np.astype(np.where(inside, y, 0 * mass), dtype_of(mass))
 
 
@@ -363,21 +406,50 @@ special(
 )
 
 
+def _log_noncentral_density(x: Array, df: Array, nc: Any) -> Array:
+    """Return the log of the noncentral chi-square density.
+
+    It is that of a Bessel function I (Johnson, Kotz, Balakrishnan, 29.4). Of a large
+    order by DLMF 10.41.3, where the terms that grow have cancelled; else by 0F1, which
+    is regular at nc = 0; and where 0F1 overflows, by the scaled Bessel function.
+    """
+    order = 0.5 * df - 1
+    is_large = (order > 100) & (x > 0)
+    is_far = np.logical_not(is_large) & (nc * x > 1e4)
+    is_near = np.logical_not(is_large | is_far)
+
+    a, c = np.where(is_near, x, 1), np.where(is_near, nc, 0)
+    half = np.where(is_near, 0.5 * df, 1)
+    near = F.xlogy(half - 1, 0.5 * a) - F.gammaln(half) - 0.5 * (a + c)
+    near = near + np.log(F.hyp0f1(half, 0.25 * c * a))
+
+    a, c = np.where(is_far, x, 1), np.where(is_far, nc, 1)
+    v = np.where(is_far, order, 0)
+    gap = np.sqrt(a) - np.sqrt(c)
+    far = 0.5 * v * np.log(a / c) - 0.5 * gap * gap + np.log(F.ive(v, np.sqrt(a * c)))
+
+    a, c = np.where(is_large, x, 1), np.where(is_large, nc, 0)
+    v = np.where(is_large, order, 100)
+    root = np.sqrt(1 + a * c / (v * v))
+    middle = v * (1 + root)
+    away = (a - middle) / middle
+    p = 1 / root
+    q = p * p
+    u1 = p * series(q, 3, -5) / 24
+    u2 = q * series(q, 81, -462, 385) / 1152
+    u3 = p * q * series(q, 30375, -369603, 765765, -425425) / 414720
+    u4 = series(q, 4465125, -94121676, 349922430, -446185740, 185910725)
+    u4 = q * q * u4 / 39813120
+    large = v * (np.log1p(away) - away) - 0.5 * c * away * away
+    large = large - 0.5 * np.log(2 * math.pi * v * root)
+    large = large + np.log1p(series(1 / v, 0, u1, u2, u3, u4))
+    return np.where(is_large, large, np.where(is_far, far, near)) - math.log(2)
+
+
 @helper
 def noncentral_density(x: Array, df: Array, nc: Any) -> Array:
-    """Return the noncentral chi-square density: Johnson, Kotz, Balakrishnan (29.4).
-
-    By 0F1, which is regular at nc = 0; where that overflows, by its Bessel function.
-    """
-    far = nc * x > 1e4
-    a, b, mean = np.where(far, 1, x), np.where(far, x, 1), np.where(far, nc, 1)
-    near = np.exp(F.xlogy(0.5 * df - 1, 0.5 * a) - F.gammaln(0.5 * df))
-    near = near * np.exp(-0.5 * (a + np.where(far, 0, nc)))
-    near = near * F.hyp0f1(0.5 * df, 0.25 * np.where(far, 0, nc) * a)
-    power = np.exp((0.25 * df - 0.5) * np.log(b / mean))
-    gap = np.exp(-0.5 * np.square(np.sqrt(b) - np.sqrt(mean)))
-    large = power * gap * F.ive(0.5 * df - 1, np.sqrt(mean * b))
-    return 0.5 * np.where(far, large, near)
+    """Return the noncentral chi-square density."""
+    return np.exp(_log_noncentral_density(x, df, nc))
 
 
 special(
@@ -390,7 +462,8 @@ special(
     "chndtrix",
     "g / noncentral_density(y, x1, x2)",
     None,
-    "g * noncentral_density(y, x1 + 2, x2) / noncentral_density(y, x1, x2)",
+    "g * divide_slope("
+    "noncentral_density(y, x1 + 2, x2), noncentral_density(y, x1, x2))",
 )
 special(
     "chndtrinc",
@@ -479,27 +552,69 @@ special(
 
 
 # The noncentral F distribution: Johnson, Kotz, Balakrishnan (30.47), with Kummer's
-# transformation (DLMF 13.2.39), which keeps it from overflowing
+# transformation (DLMF 13.2.39); for many degrees of freedom of the denominator, where
+# its terms overflow, as the mean over the denominator
+
+#: Degrees of freedom of the denominator that are many.
+MANY = 40
+
+#: Points of the trapezoid rule in standard deviations: a normal density is 0 beyond.
+STEP = 0.6
+DEVIATIONS = STEP * np.arange(-20, 21)  # host array: constants
+
+
+@split_large
+def _integrate_denominators(
+    n: Array, k: Array, nc: Array, c: Array, power: Any
+) -> Array:
+    """Return the mean of t**power times the noncentral density at c t, t chi-square.
+
+    ``n`` are the degrees of freedom of t, ``k`` those of the noncentral density. In
+    the logarithm of t, the integrand is about normal: its middle and deviation are
+    those for the bound of Amos (1974) of the quotient of Bessel functions.
+    """
+    a = 0.5 * k
+    g = n + 2 * power + k - 2 - a
+    scale = 1 + c
+    b = 2 * g * scale + nc * c
+    spread = 4 * g * scale * nc * c + (nc * c) ** 2 + (2 * a * scale) ** 2
+    middle = (b + np.sqrt(spread)) / (2 * scale * scale)
+    root = np.sqrt(a * a + nc * c * middle)
+    width = 1 / np.sqrt(0.5 * g + 0.25 * (root + a * a / root))
+    points = convert_like(DEVIATIONS, middle)
+    points = np.reshape(points, (-1, *(1,) * len(shape_of(middle))))
+    t = stop_gradient(middle * np.exp(width * points))
+    weight = stop_gradient(width) * STEP
+    density = _log_noncentral_density(t, n, 0) + _log_noncentral_density(c * t, k, nc)
+    total = np.sum(t * np.exp(density + power * np.log(t)), 0, keepdims=True)
+    return weight * total
 
 
 @helper
 def noncentral_f_density(m: Array, n: Array, nc: Array, x: Array) -> Array:
     """Return the density of the noncentral F distribution."""
-    a, b, whole = 0.5 * m, 0.5 * n, m * x + n
+    is_many = n > MANY
+    a, b, whole = 0.5 * m, np.where(is_many, 1, 0.5 * n), m * x + n
     share, rest = m * x / whole, n / whole
     power = F.xlogy(a - 1, share) + F.xlogy(b + 1, rest) - F.betaln(a, b)
     mixture = F.hyp1f1(-b, a, -0.5 * nc * share)
-    return m / n * np.exp(power - 0.5 * nc * rest) * mixture
+    few = np.exp(power - 0.5 * nc * rest) * mixture
+    many = _integrate_denominators(np.where(is_many, n, MANY), m, nc, m * x / n, 1)
+    return m / n * np.where(is_many, many[0], few)
 
 
 @helper
 def noncentral_f_by_nc(m: Array, n: Array, nc: Array, x: Array) -> Array:
     """Return the derivative of ncfdtr by the noncentrality, with the sign turned."""
-    a, b, whole = 0.5 * m, 0.5 * n, m * x + n
+    is_many = n > MANY
+    a, b, whole = 0.5 * m, np.where(is_many, 1, 0.5 * n), m * x + n
     share, rest = m * x / whole, n / whole
     power = F.xlogy(a, share) + F.xlogy(b, rest) - F.betaln(a, b)
     mixture = F.hyp1f1(1 - b, a + 1, -0.5 * nc * share)
-    return 0.5 / a * np.exp(power - 0.5 * nc * rest) * mixture
+    few = 0.5 / a * np.exp(power - 0.5 * nc * rest) * mixture
+    c = m * x / n
+    many = _integrate_denominators(np.where(is_many, n, MANY), m + 2, nc, c, 0)
+    return np.where(is_many, many[0], few)
 
 
 special(

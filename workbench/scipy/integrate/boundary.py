@@ -108,24 +108,27 @@ def solve_bvp(
     mesh = admit(x)
     values = [value_of(v) for v in (mesh, admit(y), None if p is None else admit(p))]
     if values[0] is None or values[1] is None or (p is not None and values[2] is None):
-        raise UsageError(
-            f"solve_bvp{blame.user_line()}: the mesh depends on values, which this"
-            " trace does not have. Call it under wb.grad, wb.jacobian or wb.jvp of"
-            " numbers, not under wb.compile or wb.vmap."
-        )
-
+        raise _refuse_values("the mesh or a guess")
     if np.iscomplexobj(values[1]):
         raise UsageError(
             f"solve_bvp{blame.user_line()} of complex states is not known inside a"
             " derivative. Make rows of the real and the imaginary parts."
         )
 
-    def plain(f: Function) -> Function:
-        return lambda *args: np.asarray(value_of(admit(f(*args))))
+    def plain(name: str, f: Function) -> Function:
+        def compute(*args: Any) -> Array:
+            value = value_of(admit(f(*args)))
+            if value is None:
+                raise _refuse_values(f"what `{name}` returns")
+            return np.asarray(value)
+
+        return compute
 
     found = blame.call_solver(
         "solve_bvp",
-        lambda: scipy_integrate.solve_bvp(plain(fun), plain(bc), *values, **settings),
+        lambda: scipy_integrate.solve_bvp(
+            plain("fun", fun), plain("bc", bc), *values, **settings
+        ),
     )
     if not found.success:
         raise ConvergenceError(
@@ -184,6 +187,14 @@ def solve_bvp(
             "p": more[0] if more else None,
             "sol": CubicHermiteSpline(nodes, states, slopes, axis=1),
         }
+    )
+
+
+def _refuse_values(what: str) -> UsageError:
+    return UsageError(
+        f"solve_bvp{blame.user_line()}: {what} depends on values, which this trace does"
+        " not have. Call it under wb.grad, wb.jacobian or wb.jvp of numbers, not under"
+        " wb.compile or wb.vmap."
     )
 
 

@@ -7,6 +7,8 @@ constant then, which has ``.dimshuffle`` and ``.eval()`` like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from inspect import isclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
 from workbench.ops.shaping import as_integer
 
-__all__ = ["Table", "axes", "documented", "lift", "lifted", "special"]
+__all__ = ["LiftedModule", "Table", "axes", "documented", "lift", "lifted", "special"]
 
 Function = Callable[..., Any]
 #: Names with what they are: a NumPy function, or one written here.
@@ -61,6 +63,22 @@ def lifted(function: Function, name: str) -> Function:
 
     home = getattr(function, "__module__", None) or "numpy"
     return documented(call, name, f"{home}.{function.__name__}", function)
+
+
+class LiftedModule:
+    """The functions of a module, as functions of variables."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module, name)
+        if not callable(found) or isclass(found):
+            raise AttributeError(name)
+        return lifted(found, name)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in dir(self._module) if hasattr(self, name)]
 
 
 def special(ours: str, name: str) -> Function:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from workbench.compat.theano.tensor import shapes
-from workbench.compat.theano.tensor.lifting import Function, documented, lift
+from workbench.compat.theano.tensor.lifting import Function, axes, documented, lift
 from workbench.compat.theano.types import as_tensor_variable
-from workbench.core.types import Array, ArrayLike
+from workbench.core.types import Array, ArrayLike, Axis
 
 __all__ = [
     "SVD",
@@ -91,9 +91,11 @@ def lstsq(x: ArrayLike, y: ArrayLike, rcond: Any = None) -> Any:
     )
 
 
-def norm(x: ArrayLike, ord: Any = None) -> Array:
+def norm(
+    x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = False
+) -> Array:
     """Return a norm of a vector or a matrix; Frobenius if no ``ord`` is given."""
-    return lift(np.linalg.norm(as_tensor_variable(x), ord))
+    return lift(np.linalg.norm(as_tensor_variable(x), ord, axes(axis), keepdims))
 
 
 def matrix_dot(*args: Any) -> Array:

@@ -140,7 +140,7 @@ class CAReduce(NamedOp):
             raise UsageError(
                 f"CAReduce: {self.scalar_op!r} is not known as an associative op of"
                 " two numbers. Take add, mul, maximum, minimum, and_, or_ or xor of"
-                " theano.scalar."
+                " the module scalar."
             )
         if axis is None:
             axis = tuple(range(x.ndim))

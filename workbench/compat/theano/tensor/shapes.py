@@ -393,7 +393,7 @@ class Assert(Op):
 
     __props__ = ("msg",)
 
-    def __init__(self, msg: str = "Theano Assert failed!") -> None:
+    def __init__(self, msg: str = "Assert failed!") -> None:
         self.msg = msg
 
     def make_node(self, value: Any, *conds: Any) -> Apply:

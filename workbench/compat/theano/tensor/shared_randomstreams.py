@@ -18,7 +18,7 @@ from workbench.compat.theano.types import as_tensor_variable, dtype_name
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor
 from workbench.core.types import Array, ArrayLike
-from workbench.errors import UsageError
+from workbench.errors import NotDifferentiableError, UsageError
 from workbench.gradient import grad_undefined
 from workbench.ops.elementwise import stop_gradient
 from workbench.random import Stream
@@ -52,9 +52,12 @@ class RandomState(Stream):
 
 
 class Drawn(Op):
-    """A draw of whole numbers, without a gradient by the parameters of its law."""
+    """A draw that has no gradient by the parameters of its law."""
 
-    __props__ = ()
+    __props__ = ("law",)
+
+    def __init__(self, law: str) -> None:
+        self.law = law
 
     def make_node(self, draw: Any, *parameters: Any) -> Apply:
         """Return the draw itself, which knows its parameters."""
@@ -72,7 +75,11 @@ class Drawn(Op):
 
     def grad(self, inputs: Sequence[Any], output_grads: Sequence[Any]) -> Sequence[Any]:
         """Return gradients that raise when they are used."""
-        why = "a draw of whole numbers has no derivative by the parameters of its law"
+        why = (
+            f"a draw of rng.{self.law} has no derivative by this parameter. That of an"
+            " expectation needs the score function: the loss times the gradient of the"
+            " log-probability of the draw"
+        )
         return [None] + [
             grad_undefined(self, i + 1, x, why) for i, x in enumerate(inputs[1:])
         ]
@@ -82,11 +89,11 @@ def _cut(x: ArrayLike) -> Any:
     return stop_gradient(x) if isinstance(x, Tensor) else x
 
 
-def _drawn_from(draw: Any, parameters: Any) -> Any:
+def _drawn_from(law: str, draw: Any, parameters: Any) -> Any:
     moving = [
         x for x in parameters if isinstance(x, Tensor) and x.dtype.kind in "fc"
     ]  # fmt: skip
-    return Drawn()(draw, *moving) if moving else draw
+    return Drawn(law)(draw, *moving) if moving else draw
 
 
 class RandomStreams:
@@ -142,18 +149,19 @@ class RandomStreams:
         dtype: npt.DTypeLike | None = None,
         **named: Any,
     ) -> Array:
-        """Draw from the law of a method of NumPy's generators."""
+        """Draw from the law of a method of NumPy's generators; floats are floatX."""
         stream = self._stream()
         shape = None if size is None else as_lengths(size)
-        smooth = method in ("uniform", "normal")
-        given, more = args, named
-        if not smooth:
-            given = tuple(map(_cut, args))
-            more = {key: _cut(x) for key, x in named.items()}
-        made = getattr(stream, method)(*given, **more, size=shape)
-        made = lift(made if dtype is None else made.astype(dtype_name(dtype)))
-        if not smooth:
-            made = _drawn_from(made, [*args, *named.values()])
+        law, lost = getattr(stream, method), []
+        try:
+            made = law(*args, **named, size=shape)
+        except NotDifferentiableError:  # it draws all the same
+            lost = [*args, *named.values()]
+            cut = {key: _cut(x) for key, x in named.items()}
+            made = law(*map(_cut, args), **cut, size=shape)
+        if dtype is not None or made.dtype.kind == "f":
+            made = made.astype(dtype_name(dtype))
+        made = _drawn_from(method, lift(made), lost)
         HOLDERS[made.serial] = stream.shared
         return made
 
@@ -246,7 +254,7 @@ class RandomStreams:
         """Draw entries of ``a``, or integers below ``a``."""
         stream = self._stream()
         made = stream.choice(a, size=as_lengths(size), replace=replace, p=_cut(p))
-        made = _drawn_from(lift(made), [p])
+        made = _drawn_from("choice", lift(made), [p])
         HOLDERS[made.serial] = stream.shared
         return made
 
