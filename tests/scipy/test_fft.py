@@ -64,6 +64,15 @@ def test_values_and_dtypes_are_those_of_scipy(
         (lambda x: fft.dct(x, axis=2), np.exceptions.AxisError, "axis 2"),
         (lambda x: fft.dctn(x, s=(2, 2), axes=0), ValueError, "same"),
         (lambda x: fft.rfft(x * 1j), TypeError, "complex"),
+        (lambda x: fft.fht(x + 1j, 0.3, 0.0), TypeError, r"fht \(.*takes real"),
+        (lambda x: fft.hfft2(np.outer(x, x), axes=(0, -2)), ValueError, "repeated"),
+        (lambda x: fft.fftn(np.outer(x, x), axes=(1, 1)), ValueError, "repeated"),
+        (lambda x: fft.ihfftn(x, axes=()), ValueError, "needs an axis"),
+        (
+            lambda x: fft.ihfft2(np.outer(x, x), (2, 2, 2)),
+            ValueError,
+            r"ihfft2 \(.*has 3 lengths for 2 axes",
+        ),
     ],
 )
 def test_refusals(call: Any, error: type[Exception], words: str) -> None:
@@ -93,5 +102,39 @@ def test_hankel_transforms_by_their_settings(name: str) -> None:
         )
         truth = (4 * near - far) / 3
         np.testing.assert_allclose(got, truth, rtol=1e-6, atol=1e-7, err_msg=str(i))
-    with pytest.raises(wb.errors.UsageError, match=r"is singular\. Choose another"):
+    with pytest.raises(
+        wb.errors.UsageError, match=r"is singular with this bias\. Choose"
+    ):
         getattr(fft, name)(HANKEL, 0.3, 0.0, 0.0, -1.0 if name == "fht" else 1.0)
+
+
+@pytest.mark.parametrize(("name", "sign"), [("fht", 1), ("ifht", -1)])
+def test_hankel_transforms_at_a_zero_of_the_factors(name: str, sign: int) -> None:
+    """The constant part of the signal is lost, which is no singularity."""
+    own, theirs = getattr(fft, name), getattr(scipy.fft, name)
+    for order, bias in ((0.0, 1.0), (0.0, 3.0), (2.0, 5.0), (0.3, 1.3)):
+        truth = theirs(HANKEL, 0.3, order, 0.1, sign * bias)
+        tolerance = 1e-12 * np.max(np.abs(truth))
+        value = own(HANKEL, 0.3, order, 0.1, sign * bias)
+        np.testing.assert_allclose(value, truth, rtol=0, atol=tolerance)
+    found = wb.jacobian(lambda b: own(HANKEL, 0.3, 0.0, 0.1, b))(1.0 * sign)
+    near, far = (
+        theirs(HANKEL, 0.3, 0.0, 0.1, sign + h)
+        - theirs(HANKEL, 0.3, 0.0, 0.1, sign - h)
+        for h in (1e-4, 2e-4)
+    )
+    np.testing.assert_allclose(found, (8 * near - far) / 12e-4, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["fht", "ifht"])
+def test_hankel_transforms_of_other_dtypes(name: str) -> None:
+    for dtype in (np.float16, np.float32, np.int64, bool):
+        for bias in (0.0, 0.4):
+            settings = HANKEL.astype(dtype), 0.3, 1.2, 0.1, bias
+            value = getattr(fft, name)(*settings)
+            truth = getattr(scipy.fft, name)(*settings)
+            assert value.dtype == truth.dtype
+            np.testing.assert_allclose(value, truth, rtol=2e-5)
+    single = HANKEL.astype(np.float32)
+    slope = wb.grad(lambda x: np.sum(getattr(fft, name)(x, 0.3, 1.2)))(single)
+    assert slope.dtype == np.float32

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.tensor import admit, value_of
+from workbench.core.tensor import Tensor, admit, value_of
 from workbench.core.types import Array, ArrayLike
 from workbench.errors import UsageError
 from workbench.ops import fft as transforms
@@ -33,7 +33,7 @@ from workbench.ops.define import dtype_of, list_positions, shape_of
 from workbench.ops.fft import SWAPPED, resize_axes
 from workbench.ops.filters import trigonometric
 from workbench.ops.lengths import defer_functions
-from workbench.ops.shaping import normal_axes, normal_axis
+from workbench.ops.shaping import distinct_axes, normal_axes, normal_axis
 from workbench.ops.special.define import F
 
 __all__ = [
@@ -100,9 +100,10 @@ def _make_transform(name: str) -> Callable[..., Any]:
 
 
 def _make_transform_nd(
-    name: str, axes: int | Sequence[int] | None
+    name: str, axes: int | Sequence[int] | None, kind: str = ""
 ) -> Callable[..., Any]:
-    transform = getattr(transforms, name)
+    """Make a transform along axes; ``kind`` is NumPy's name, if it is another."""
+    transform = getattr(transforms, kind or name)
 
     def compute(
         x: ArrayLike,
@@ -119,9 +120,26 @@ def _make_transform_nd(
             axes = (axes,)
         if s is not None:
             s = (s,) if isinstance(s, int) else tuple(s)
+        if axes is not None:
+            _check_axes(name, axes, s, len(shape_of(x)))
         return transform(x, s, axes, norm)
 
     return _name_function(compute, name)
+
+
+def _check_axes(name: str, axes: Any, s: Any, rank: int) -> None:
+    """Refuse what NumPy takes and SciPy does not: repeated axes, lengths left over."""
+    if s is not None and len(s) != len(axes):
+        raise ValueError(
+            f"{name}{blame.user_line()}: s={s} has {len(s)} lengths for {len(axes)}"
+            " axes. Give one for each."
+        )
+    distinct_axes(axes, rank)
+    if not axes and name.lstrip("i")[0] in "rh":
+        raise ValueError(
+            f"{name}(..., axes=()){blame.user_line()}: a real transform needs an axis."
+            " Leave axes out."
+        )
 
 
 def _name_function(compute: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -136,10 +154,9 @@ def _name_function(compute: Callable[..., Any], name: str) -> Callable[..., Any]
 def _make_hermitian_nd(name: str) -> Callable[..., Any]:
     """Make a transform of a signal that is Hermitian in time, or its inverse."""
     axes = (-2, -1) if name.endswith("2") else None
-    inner = _make_transform_nd(
-        ("rfft" if name.startswith("i") else "irfft") + name[-1], axes
-    )
     is_inverse = name.startswith("i")
+    kind = ("rfft" if is_inverse else "irfft") + name[-1]
+    inner = _make_transform_nd(name, axes, kind)
 
     def compute(
         x: ArrayLike,
@@ -189,36 +206,49 @@ def _find_hankel_factors(
     count = shape_of(x)[-1]
     high, low = (mu + 1 + bias) / 2, (mu + 1 - bias) / 2
     k: Any = list_positions(count // 2 + 1, like=x)
-    y = k * (math.pi / (count * dln))
+    is_first, is_last = np.equal(k, 0), np.equal(2 * k, count)  # which are real
+    y = np.where(is_first, 1, k) * (math.pi / (count * dln))
     above, below = F.loggamma(high + 1j * y), F.loggamma(low + 1j * y)
     size = np.exp(np.real(above) - np.real(below) + LOG_2 * bias)
     angle = np.imag(above) + np.imag(below) + 2 * y * (LOG_2 - offset)
-    known = value_of(size[0])
-    if known is not None and not 0 < known < math.inf:
+    first = 2.0**bias * F.poch(low, bias)
+    known = value_of(first)
+    if known is not None and np.isinf(known):
         raise UsageError(
-            f"{name}{blame.user_line()}: the transform of order {mu} with bias {bias}"
-            " is singular. Choose another bias."
+            f"{name}{blame.user_line()}: the transform of order {mu} is singular with"
+            " this bias. Choose another bias."
         )
-    is_last = np.equal(2 * k, count)  # which is real
-    return size * np.cos(angle) + 1j * np.where(is_last, 0, size * np.sin(angle))
+    turn = np.cos(angle)
+    if name == "ifht":
+        turn = np.where(is_last, 1 / turn, turn)
+    real = np.where(is_first, first, size * turn)
+    return real + 1j * np.where(is_first | is_last, 0, size * np.sin(angle))
 
 
 def _transform_hankel(
     name: str, a: ArrayLike, dln: Any, mu: Any, offset: Any, bias: Any
 ) -> Any:
-    sign = -1 if name == "ifht" else 1
     x: Any = admit(a)
-    x = x if hasattr(x, "shape") else np.asarray(x)
-    x = x.astype(float) if dtype_of(x).kind != "f" else x
+    x = _widen(x if hasattr(x, "shape") else np.asarray(x))
+    kind = dtype_of(x).kind
+    if kind == "c":
+        raise TypeError(
+            f"{name}{blame.user_line()} takes real entries. Transform np.real(x) and"
+            " np.imag(x)."
+        )
+    x = x.astype(float) if kind != "f" else x
     count = shape_of(x)[-1]
-    factors = _find_hankel_factors(name, x, dln, mu, offset, bias)
+    has_bias = isinstance(bias, Tensor) or bias != 0
     inner: Any = (list_positions(count, like=x) - (count - 1) / 2) * dln
     outer: Any = inner + offset
-    if sign < 0:
-        inner, outer = outer, inner
-    spectrum: Any = rfft(x * np.exp(-sign * bias * inner))
-    spectrum = spectrum * factors if sign > 0 else spectrum / np.conjugate(factors)
-    return np.flip(irfft(spectrum, count), -1) * np.exp(-sign * bias * outer)
+    if name == "ifht":  # the factors of the negative bias are its conjugate inverses
+        inner, outer, bias = outer, inner, -bias
+    factors = _find_hankel_factors(name, x, dln, mu, offset, bias)
+    spectrum: Any = rfft(x * np.exp(-bias * inner) if has_bias else x)
+    made = np.flip(irfft(spectrum * factors, count), -1)
+    if not has_bias:
+        return made.astype(dtype_of(x))  # as SciPy
+    return made * np.exp(-bias * outer)
 
 
 def fht(
@@ -233,6 +263,8 @@ def fht(
     ------
     UsageError
         If the transform is singular: where SciPy warns.
+    TypeError
+        If entries are complex.
     """
     return _transform_hankel("fht", a, dln, mu, offset, bias)
 

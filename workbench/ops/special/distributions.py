@@ -178,7 +178,9 @@ TINY = 0.01
 
 def _has_tiny(shape: Array) -> bool:
     """Return whether a shape may be tiny: of values that are not known yet it may."""
-    return not isinstance(shape, ON_HOST) or bool(np.min(shape, initial=1) < TINY)
+    if not isinstance(shape, ON_HOST):
+        return True
+    return bool(np.min(shape, initial=1) < TINY)  # host array: as the type says
 
 
 def _step_digamma(a: Array, b: Array) -> Array:
