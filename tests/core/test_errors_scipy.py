@@ -184,7 +184,7 @@ SOLVERS: dict[str, tuple[Callable[[Any], Any], str]] = {
             np.linspace(0, 1, 5),
             np.zeros((2, 5)),
         ).y[0, 2],
-        "wb.custom_root",
+        "workbench.scipy.integrate.solve_bvp",
     ),
     "LinearOperator": (
         lambda a: scipy.sparse.linalg.cg(

@@ -116,6 +116,14 @@ def _find_largest(
     return np.max(windows, tuple(range(2 + rank, 2 + 2 * rank)))
 
 
+def _count_entries(
+    n: Any, dtype: Any, size: int, step: int, pair: tuple[int, int], gap: int
+) -> Any:
+    """Return how many entries of an axis of length ``n`` each window holds."""
+    line = _pad(np.ones((1, 1, n), dtype), (pair,))  # host array: of no value
+    return np.sum(_view_windows(line, (size,), (step,), (gap,)), -1)
+
+
 def _average(
     x: Any,
     *,
@@ -130,8 +138,12 @@ def _average(
     windows = _view_windows(_pad(x, padding), size, stride, dilation)
     if counts_padding or not _adds(padding):
         return np.mean(windows, axes)
-    present = np.ones((1, 1, *shape_of(x)[2:]), dtype_of(x))  # host array: of no value
-    counts = np.sum(_view_windows(_pad(present, padding), size, stride, dilation), axes)
+    counts: Any = 1.0
+    for i, setting in enumerate(zip(size, stride, padding, dilation, strict=True)):
+        entries = _count_entries(shape_of(x)[i + 2], dtype_of(x), *setting)
+        counts = counts * np.reshape(
+            entries, (1, 1, *(1,) * i, -1, *(1,) * (rank - 1 - i))
+        )
     return np.sum(windows, axes) / counts
 
 
