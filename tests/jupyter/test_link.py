@@ -363,7 +363,7 @@ def test_a_loop_is_not_held_up_by_a_costly_picture(
     page = Page(session, is_running=lambda: running)
     page.hello()
     page.take()
-    monkeypatch.setattr(link.time, "thread_time", lambda: 0.036 * next(spent))
+    monkeypatch.setattr(link, "thread_clock", lambda: 0.036 * next(spent))
 
     def train(seconds: int) -> list[dict[str, Any]]:
         for k in range(100 * seconds):
@@ -412,7 +412,7 @@ def test_a_loop_counts_by_what_it_has_of_the_processor(
     page.wait(12)  # the first follows at once
     page.take()
     spent = iter(range(10**6))
-    monkeypatch.setattr(link.time, "thread_time", lambda: 0.040 * next(spent))
+    monkeypatch.setattr(link, "thread_clock", lambda: 0.040 * next(spent))
     for k in range(3300):
         session.run(w=np.array([0.5, k / 1000]))
         page.wait(0.01)
@@ -431,7 +431,7 @@ def test_a_loop_on_a_busy_machine_needs_few_timers(
     page.wait(12)
     page.acknowledge()
     spent, timers = iter(range(10**6)), 0
-    monkeypatch.setattr(link.time, "thread_time", lambda: 0.040 * next(spent))
+    monkeypatch.setattr(link, "thread_clock", lambda: 0.040 * next(spent))
     later = page.link._pacer._later
 
     def count(seconds: float, call: Callable[[], None]) -> object:
