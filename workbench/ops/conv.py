@@ -578,10 +578,9 @@ def _all_hold_entries(
     if not isinstance(n, int):
         return max(pair) <= (size - 1) * gap
     count = (n + low + high - (size - 1) * gap - 1) // step + 1
-    places = step * np.arange(count)[:, None] - low + gap * np.arange(size)
-    return bool(
-        np.all(np.any((places >= 0) & (places < n), 1))
-    )  # host array: of places
+    windows = step * np.arange(count)[:, None] - low  # host array: of places
+    places = windows + gap * np.arange(size)  # host array: of places
+    return bool(np.all(np.any((places >= 0) & (places < n), 1)))
 
 
 def _read_pool(
