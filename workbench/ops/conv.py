@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, dims
+from workbench.core.op import Reading
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Array, Shape
 from workbench.errors import DtypeError, ShapeError, UnknownLengthError
@@ -108,6 +109,21 @@ def _convolve(
     return np.reshape(y, (front, outputs, *shape_of(y)[3:]))
 
 
+def _convolve_parts(x: Any, w: Any, *, groups: int, **settings: Any) -> Any:
+    """Convolve each group by itself: a pattern then sees that groups do not meet."""
+    channels, outputs = shape_of(w)[1], shape_of(w)[0] // groups
+    parts = [
+        _convolve(
+            x[:, k * channels : (k + 1) * channels],
+            w[k * outputs : (k + 1) * outputs],
+            groups=1,
+            **settings,
+        )
+        for k in range(groups)
+    ]
+    return parts[0] if groups == 1 else np.concatenate(parts, 1)
+
+
 def _find_largest(
     x: Any, *, size: Numbers, stride: Numbers, padding: Pads, dilation: Numbers
 ) -> Any:
@@ -195,6 +211,7 @@ def conv(x, w, stride, padding, dilation, spacing, groups):
     return np.moveaxis(np.concatenate(products, -1), -1, 1)
 ''',
     rule="g with w turned round   windows of x with g",
+    pattern=Reading(_convolve_parts, is_same=True),
     contracts=True,
     sums=True,
 )  # fmt: skip

@@ -36,6 +36,9 @@ LOOSER = {
     "linalg.inv upper", "linalg.solve diagonal", "rotation euler", "rotation matrix",
     "map_coordinates constant", "rotate", "zoom",
     "hilbert", "resample", "resample_poly", "welch", "stft",
+    # A filter's entry times a zero that was added.
+    "conv strides and groups", "conv strides of two axes", "conv_transpose plain",
+    "conv_transpose strides and groups", "conv_transpose two axes",
     # Which piece a point is in, and how a slope is limited, depend on values.
     "PchipInterpolator {}", "Akima1DInterpolator {'extrapolate': True}",
     "Akima1DInterpolator {'method': 'makima', 'extrapolate': True}", "BSpline",
