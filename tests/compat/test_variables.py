@@ -246,8 +246,23 @@ def test_what_is_not_known_says_so() -> None:
         theano.sparse.csr_matrix("s")
     with pytest.raises(UsageError, match=r"Use a sparse array .* \(S @ x\)"):
         theano.sparse.as_sparse_variable(T.dmatrix("m"))
-    with pytest.raises(UsageError, match="filter_dilation"):
-        T.nnet.conv2d(T.tensor4(), T.tensor4(), filter_dilation=(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("mode", "width"), [("valid", 0), ("half", 2), ("full", 4), ((1, 3), None)]
+)
+def test_filters_are_laid_with_gaps(mode: Any, width: int | None) -> None:
+    import scipy.signal
+
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(1, 1, 9, 8)), rng.normal(size=(1, 1, 3, 3))
+    y = T.nnet.conv2d(T.dtensor4("x"), w, border_mode=mode, filter_dilation=(2, 2))
+    found = theano.function(theano.gof.inputs([y])[:1], y)(x)
+    spread = np.zeros((5, 5))
+    spread[::2, ::2] = w[0, 0]
+    pads = [(n, n) for n in ((width, width) if width is not None else mode)]
+    expected = scipy.signal.convolve2d(np.pad(x[0, 0], pads), spread, "valid")
+    np.testing.assert_allclose(found[0, 0], expected, rtol=1e-12)
 
 
 def test_sparse_constants() -> None:

@@ -200,7 +200,7 @@ def test_without_a_finite_curvature_the_plane_is_drawn_at_random() -> None:
         session = wb.Session(wb.trace(lambda x: np.sum(np.sqrt(x)))(np.arange(3.0)))
         found = compute_landscape(session, points=3)
         assert found.names == ("a random direction", "another one")
-        with pytest.raises(UsageError, match="it has no eigenvalues"):
+        with pytest.raises(UsageError, match="not finite"):
             compute_landscape(session, directions="curvature", points=3)
 
 

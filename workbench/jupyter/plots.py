@@ -26,9 +26,9 @@ from workbench.session.derivative import (
     make_derivative,
     make_second_derivative,
 )
-from workbench.session.landscape import compute_landscape, is_count
+from workbench.session.landscape import compute_landscape
 from workbench.session.matrix import Matrix
-from workbench.session.nodes import Node, to_list
+from workbench.session.nodes import Node, is_integer, to_list
 
 if TYPE_CHECKING:
     from workbench.jupyter.figure import Figure, Plot
@@ -483,7 +483,7 @@ def spectrum(session: Session, wrt: Wrt = None, *, count: int | None = None) -> 
     >>> [trace.name for trace in spectrum(session).data]
     ['positive', 'negative']
     """
-    if count is not None and not (is_count(count) and count > 0):
+    if count is not None and not (is_integer(count) and count > 0):
         raise UsageError(
             f"wb.plots.spectrum(count={count!r}): give the number of eigenvalues, a"
             " positive integer, or None for all."
@@ -538,11 +538,9 @@ def landscape(
     >>> figure.data[0].z.shape, float(figure.data[0].customdata[2, 2])
     ((5, 5), 5.0)
     """
-    check_session(session, "landscape")
-    made = landscape_plot(
-        session, wrt, directions=directions, reach=reach, points=points
+    return _draw(
+        "landscape", session, wrt=wrt, directions=directions, reach=reach, points=points
     )
-    return made.figure
 
 
 def singular(session: Session, of: Node | None = None, wrt: Wrt = None) -> Figure:

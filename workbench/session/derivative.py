@@ -359,6 +359,14 @@ class SecondDerivative(Matrix):
             return reason
         return f"the gradient by {by} does not depend on {by}: it is constant"
 
+    def _refuse_complex(self) -> None:
+        if self.dtype.kind == "c":
+            raise UsageError(
+                f"{self.title} is complex: it is symmetric, not Hermitian, and its"
+                " eigenvalues do not describe curvature. Differentiate by the real and"
+                " the imaginary part, or look at it as a heat map."
+            )
+
     def eigenvalues(self, progress: Any = None) -> tuple[Any, float]:
         """Return the symmetric part's eigenvalues, smallest first, and the asymmetry.
 
@@ -370,12 +378,7 @@ class SecondDerivative(Matrix):
         UsageError
             If the matrix is complex, or too large, or an entry is not finite.
         """
-        if self.dtype.kind == "c":
-            raise UsageError(
-                f"{self.title} is complex: it is symmetric, not Hermitian, and its"
-                " eigenvalues do not describe curvature. Differentiate by the real and"
-                " the imaginary part, or look at it as a heat map."
-            )
+        self._refuse_complex()
         found = self.compute_decomposable(progress).astype(np.float64)
         largest = float(np.max(np.abs(found), initial=0.0))
         asymmetry = float(np.max(np.abs(found - found.T), initial=0.0))
@@ -411,12 +414,7 @@ class SecondDerivative(Matrix):
         CheckStopped
             If ``progress`` stops it.
         """
-        if self.dtype.kind == "c":
-            raise UsageError(
-                f"{self.title} is complex: it is symmetric, not Hermitian, and its"
-                " eigenvalues do not describe curvature. Differentiate by the real and"
-                " the imaginary part, or look at it as a heat map."
-            )
+        self._refuse_complex()
         from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
         done = 0
@@ -441,9 +439,9 @@ class SecondDerivative(Matrix):
             return found.astype(np.float64)
 
         size = self.rows
-        if size <= count + 1 or size <= SMALL_MATRIX:
-            rows = np.array([multiply(e) for e in np.eye(size)]).reshape(size, size)
-            values, columns = np.linalg.eigh((rows + rows.T) / 2)
+        if size <= max(count + 1, SMALL_MATRIX):
+            found = self.compute_decomposable(progress).astype(np.float64)
+            values, columns = np.linalg.eigh((found + found.T) / 2)
         else:
             start = np.random.default_rng(0).standard_normal(size)
             if not np.any(multiply(start)):  # the method needs something to turn

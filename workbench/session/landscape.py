@@ -19,7 +19,7 @@ from workbench.core.graph import Graph
 from workbench.core.walk import is_leaf
 from workbench.errors import UsageError, WorkbenchError
 from workbench.session.derivative import Endpoints, make_second_derivative
-from workbench.session.nodes import Node
+from workbench.session.nodes import Node, is_integer, read_number
 
 if TYPE_CHECKING:
     from workbench.session.session import Session
@@ -81,7 +81,7 @@ def compute_landscape(
 
     See `plots.landscape`, which draws it, for the arguments and the errors.
     """
-    if not (is_count(points) and 2 <= points <= MOST_POINTS):
+    if not (is_integer(points) and 2 <= points <= MOST_POINTS):
         raise UsageError(
             f"wb.plots.landscape(points={points!r}): give the number of points along a"
             f" side, 2 to {MOST_POINTS}."
@@ -110,11 +110,6 @@ def compute_landscape(
     return Landscape(names, *axes, values, path, kept.steps, share)
 
 
-def is_count(x: object) -> bool:
-    """Return whether a value is an integer, NumPy's too; a flag is none."""
-    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
-
-
 def _check_inputs(ends: Endpoints) -> None:
     """Refuse what no plane goes through: computed nodes, complex ones."""
     for node, label in zip(ends.sources, ends.labels, strict=True):
@@ -130,8 +125,8 @@ def _check_inputs(ends: Endpoints) -> None:
             )
     if ends.output.dtype.kind == "c":
         raise UsageError(
-            f"a landscape shows a real output, and {ends.label} is complex. Set the"
-            " output to its absolute value, session.set_output(...)."
+            f"a landscape shows a real output, and {ends.label} is complex. Make a"
+            " session of a real one: wb.Session(graph, output=...)."
         )
 
 
@@ -309,15 +304,14 @@ def _make_axes(
 ) -> tuple[Array, Array]:
     """Return the places along both directions: around the path, and the centre."""
     if reach is not None:
-        if not (
-            isinstance(reach, (int, float, np.number)) and 0 < float(reach) < FARTHEST
-        ):
+        side = read_number(reach)
+        if side is None or not 0 < side < FARTHEST:
             raise UsageError(
                 f"wb.plots.landscape(reach={reach!r}): give the distance to show to"
                 " each side, a number above 0."
             )
-        side = np.linspace(-float(reach), float(reach), points)
-        return side, side
+        places = np.linspace(-side, side, points)
+        return places, places
     whole = np.concatenate([path, np.zeros((1, 2))])
     low, high = whole.min(0), whole.max(0)
     extent = float(np.max(high - low))

@@ -359,6 +359,11 @@ def check_one_array(
     )
 
 
+def is_integer(x: object) -> bool:
+    """Return whether a value is an integer, NumPy's too; a flag is none."""
+    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
+
+
 def read_number(x: object) -> float | None:
     """Return a real number of Python or NumPy as a float; None for anything else.
 
@@ -397,7 +402,7 @@ def read_real_entries(value: Any, label: str, index: int) -> Any:
             " cannot be changed by hand. Run the session with another one."
         )
     array = np.array(value)
-    if isinstance(index, bool) or not isinstance(index, (int, np.integer)):
+    if not is_integer(index):
         hint = f": write np.ravel_multi_index((i, j), {array.shape})"
         raise UsageError(
             f"an entry of {label} is named by its place in the flat array, an integer"

@@ -1,4 +1,4 @@
-"""`theano.tensor.nnet.conv2d`: filters slid over images, as windows and one product."""
+"""`theano.tensor.nnet.conv2d`: Theano's habits of `workbench.conv`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from workbench.compat.theano.types import as_tensor_variable
 from workbench.core.shared import Shared
 from workbench.core.types import Array
 from workbench.errors import ShapeError, UsageError
+from workbench.ops.conv import conv
 
 __all__ = ["conv2d"]
 
@@ -38,15 +39,15 @@ def conv2d(
         ``"valid"``, ``"full"``, ``"half"``, or how many zeros to put around.
     subsample
         Every how many places the filters are laid.
+    filter_dilation
+        The distance of entries of a filter.
     filter_flip
         Turn the filters round, as a convolution does; else it is a correlation.
     """
     x: Any = as_tensor_variable(input)
-    w = as_tensor_variable(filters)
+    w: Any = as_tensor_variable(filters)
     if x.ndim != 4 or w.ndim != 4:
         raise ShapeError(f"conv2d: images and filters have 4 axes: {x.ndim}, {w.ndim}.")
-    if tuple(filter_dilation) != (1, 1):
-        raise UsageError("conv2d(filter_dilation=...) is not known; it is (1, 1).")
     known = w.state.shape if isinstance(w, Shared) else w.shape
     sizes = [n if filter_shape is None else filter_shape[i] for i, n in
              enumerate(known)][2:]  # fmt: skip
@@ -56,16 +57,15 @@ def conv2d(
             "conv2d: the rows and columns of the filters are not known. Give"
             " filter_shape=(out, in, rows, columns)."
         )
-    rows, columns = map(int, sizes)
-    around = _count_zeros(border_mode, rows, columns)
-    if any(around):
-        x = np.pad(x, ((0, 0), (0, 0), (around[0],) * 2, (around[1],) * 2))
-    windows = np.lib.stride_tricks.sliding_window_view(x, (rows, columns), axis=(2, 3))
-    if tuple(subsample) != (1, 1):
-        windows = windows[:, :, :: int(subsample[0]), :: int(subsample[1])]
+    size = tuple(map(int, sizes))
+    gaps = tuple(map(int, filter_dilation))
+    reach = [(n - 1) * gap + 1 for n, gap in zip(size, gaps, strict=True)]
     if filter_flip:
         w = w[:, :, ::-1, ::-1]
-    return lift(np.einsum("bcijkl,ockl->boij", windows, w))
+    w = np.reshape(w, (*w.shape[:2], *size))
+    around = _count_zeros(border_mode, *reach)
+    steps = tuple(map(int, subsample))
+    return lift(conv(x, w, stride=steps, padding=around, dilation=gaps))
 
 
 def _count_zeros(mode: Any, rows: int, columns: int) -> tuple[int, int]:
