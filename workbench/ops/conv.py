@@ -133,10 +133,10 @@ def _find_largest(
 
 
 def _count_entries(
-    n: Any, dtype: Any, size: int, step: int, pair: tuple[int, int], gap: int
+    x: Any, axis: int, size: int, step: int, pair: tuple[int, int], gap: int
 ) -> Any:
-    """Return how many entries of an axis of length ``n`` each window holds."""
-    line = _pad(np.ones((1, 1, n), dtype), (pair,))  # host array: of no value
+    """Return how many entries of ``x`` each window along an axis holds."""
+    line = _pad(np.ones_like(x, shape=(1, 1, shape_of(x)[axis])), (pair,))
     return np.sum(_view_windows(line, (size,), (step,), (gap,)), -1)
 
 
@@ -156,7 +156,7 @@ def _average(
         return np.mean(windows, axes)
     counts: Any = 1.0
     for i, setting in enumerate(zip(size, stride, padding, dilation, strict=True)):
-        entries = _count_entries(shape_of(x)[i + 2], dtype_of(x), *setting)
+        entries = _count_entries(x, i + 2, *setting)
         counts = counts * np.reshape(
             entries, (1, 1, *(1,) * i, -1, *(1,) * (rank - 1 - i))
         )
@@ -267,8 +267,8 @@ def conv(
 
     Returns
     -------
-    Shape ``(N, O, *T)`` with ``T = (S + before + after - (K - 1) * dilation - 1) //
-    stride + 1``, of the common dtype.
+    Shape ``(N, O, *T)``, of the common dtype, where ``T`` is
+    ``(S + before + after - (K - 1) * dilation - 1) // stride + 1``.
 
     Raises
     ------
@@ -332,8 +332,8 @@ def conv_transpose(
 
     Returns
     -------
-    Shape ``(N, O, *T)`` with ``T = (S - 1) * stride + (K - 1) * dilation + 1 - before -
-    after + output_padding``.
+    Shape ``(N, O, *T)``, where ``T`` is
+    ``(S - 1) * stride + (K - 1) * dilation + 1 - before - after + output_padding``.
 
     Raises
     ------

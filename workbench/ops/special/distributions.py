@@ -596,12 +596,12 @@ def _integrate_denominators(
 def noncentral_f_density(m: Array, n: Array, nc: Array, x: Array) -> Array:
     """Return the density of the noncentral F distribution."""
     is_many = n > MANY
-    a, b, whole = 0.5 * m, np.where(is_many, 1, 0.5 * n), m * x + n
+    a, b, whole = 0.5 * m, where(is_many, 1, 0.5 * n), m * x + n
     share, rest = m * x / whole, n / whole
     power = F.xlogy(a - 1, share) + F.xlogy(b + 1, rest) - F.betaln(a, b)
     mixture = F.hyp1f1(-b, a, -0.5 * nc * share)
     few = np.exp(power - 0.5 * nc * rest) * mixture
-    many = _integrate_denominators(np.where(is_many, n, MANY), m, nc, m * x / n, 1)
+    many = _integrate_denominators(where(is_many, n, MANY), m, nc, m * x / n, 1)
     return m / n * np.where(is_many, many[0], few)
 
 
@@ -609,13 +609,13 @@ def noncentral_f_density(m: Array, n: Array, nc: Array, x: Array) -> Array:
 def noncentral_f_by_nc(m: Array, n: Array, nc: Array, x: Array) -> Array:
     """Return the derivative of ncfdtr by the noncentrality, with the sign turned."""
     is_many = n > MANY
-    a, b, whole = 0.5 * m, np.where(is_many, 1, 0.5 * n), m * x + n
+    a, b, whole = 0.5 * m, where(is_many, 1, 0.5 * n), m * x + n
     share, rest = m * x / whole, n / whole
     power = F.xlogy(a, share) + F.xlogy(b, rest) - F.betaln(a, b)
     mixture = F.hyp1f1(1 - b, a + 1, -0.5 * nc * share)
     few = 0.5 / a * np.exp(power - 0.5 * nc * rest) * mixture
     c = m * x / n
-    many = _integrate_denominators(np.where(is_many, n, MANY), m + 2, nc, c, 0)
+    many = _integrate_denominators(where(is_many, n, MANY), m + 2, nc, c, 0)
     return np.where(is_many, many[0], few)
 
 
