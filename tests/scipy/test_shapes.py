@@ -17,6 +17,8 @@ import pytest
 import scipy.special as sp
 
 import workbench as wb
+from workbench.errors import NotDifferentiableError
+from workbench.scipy import stats
 
 HALF = mp.mpf(1) / 2
 #: Lower and upper tails, down to where probabilities underflow.
@@ -310,3 +312,122 @@ def test_ends_of_inverses_do_not_move() -> None:
         found = wb.grad(lambda a, f=f: np.sum(f(a)))(2.0)
         np.testing.assert_allclose(found, inner(f), rtol=1e-7)
     assert wb.grad(sp.fdtr)(2.0, 3.0, np.inf) == 0
+
+
+# Noncentral families: means over Poisson's distribution, summed by mpmath
+
+
+def mean_of_poisson(rate: Any, f: Callable[[int], Any]) -> Any:
+    count = int(rate + 14 * mp.sqrt(rate) + 60)
+    return sum(mp.exp(-rate) * rate**k / mp.factorial(k) * f(k) for k in range(count))
+
+
+def noncentral_chi(x: Any, df: Any, nc: Any) -> Any:
+    return mean_of_poisson(
+        mp.mpf(nc) / 2, lambda k: lower_gamma(mp.mpf(df) / 2 + k, mp.mpf(x) / 2)
+    )
+
+
+def noncentral_f(m: Any, n: Any, nc: Any, x: Any) -> Any:
+    m, n = mp.mpf(m), mp.mpf(n)
+    y = m * x / (m * x + n)
+    return mean_of_poisson(mp.mpf(nc) / 2, lambda k: lower_beta(m / 2 + k, n / 2, y))
+
+
+def noncentral_t(df: Any, nc: Any, t: Any) -> Any:
+    """Return the distribution function: Johnson, Kotz, Balakrishnan, (31.16)."""
+    df, nc, t = mp.mpf(df), mp.mpf(nc), mp.mpf(t)
+    if t < 0:
+        return 1 - noncentral_t(df, -nc, -t)
+    y, rate = t * t / (df + t * t), nc * nc / 2
+    even = mean_of_poisson(rate, lambda k: lower_beta(k + HALF, df / 2, y))
+    odd = mean_of_poisson(
+        rate,
+        lambda k: mp.factorial(k) / mp.gamma(k + 3 * HALF)
+        * lower_beta(k + 1, df / 2, y),
+    )  # fmt: skip
+    return mp.erfc(nc / mp.sqrt(2)) / 2 + (even + nc / mp.sqrt(2) * odd) / 2
+
+
+@pytest.mark.parametrize(
+    ("df", "nc", "x"),
+    [(3.0, 1.0, 2.0), (2.5, 4.0, 0.1), (2.5, 4.0, 40.0), (0.5, 0.5, 1.0),
+     (100.0, 40.0, 90.0), (60.0, 3.0, 160.0), (5.0, 90.0, 20.0)],
+)  # fmt: skip
+def test_noncentral_chi_square_by_degrees(df: float, nc: float, x: float) -> None:
+    """Also far out, where the upper tail of the family has the digits."""
+    lower = lambda n: noncentral_chi(x, n, nc)  # noqa: E731
+    check(lambda n: sp.chndtr(x, n, nc), lower, df, 1e-11, 1e-10)
+    upper = lambda n: 1 - noncentral_chi(x, n, nc)  # noqa: E731
+    with mp.workdps(60):
+        assert abs(stats.ncx2.sf(x, df, nc) / upper(mp.mpf(df)) - 1) < 1e-12
+    if float(sp.chndtr(x, df, nc)) > 0.9:
+        check(lambda n: stats.ncx2.sf(x, n, nc), upper, df, 1e-11, 1e-10)
+    density = lambda n: mp.diff(lambda x: noncentral_chi(x, n, nc), x)  # noqa: E731
+    with mp.workdps(60):
+        slope = mp.diff(lambda n: mp.log(density(n)), mp.mpf(df))
+    found = wb.grad(lambda n: stats.ncx2.logpdf(x, n, nc))(df)
+    assert abs(float(found) / slope - 1) < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "nc", "x"),
+    [(3.0, 5.5, 1.0, 0.7), (3.0, 5.5, 6.0, 0.1), (3.0, 5.5, 6.0, 20.0),
+     (10.0, 60.0, 12.0, 0.3), (2.0, 1.5, 80.0, 2.0)],
+)  # fmt: skip
+def test_noncentral_f_by_degrees(m: float, n: float, nc: float, x: float) -> None:
+    check(lambda m: sp.ncfdtr(m, n, nc, x), lambda m: noncentral_f(m, n, nc, x),
+          m, 1e-11, 1e-10)  # fmt: skip
+    check(lambda n: sp.ncfdtr(m, n, nc, x), lambda n: noncentral_f(m, n, nc, x),
+          n, 1e-11, 1e-10)  # fmt: skip
+    with mp.workdps(60):
+        upper = 1 - noncentral_f(m, n, nc, mp.mpf(x))
+        assert abs(stats.ncf.sf(x, m, n, nc) / upper - 1) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("df", "nc", "t"),
+    [(1.0, 0.5, 0.3), (1.0, 2.0, -4.0), (3.0, -2.0, 5.0), (10.0, 3.0, 1.0),
+     (0.4, 1.0, 2.0), (5.0, 6.0, 2.0), (40.0, 1.0, -3.0), (6.0, 0.0, 1.5)],
+)  # fmt: skip
+def test_noncentral_t_by_each_parameter(df: float, nc: float, t: float) -> None:
+    by_df = lambda n: noncentral_t(n, nc, t)  # noqa: E731
+    check(lambda n: sp.nctdtr(n, nc, t), by_df, df, 1e-11, 1e-10)
+    by_t = lambda t: noncentral_t(df, nc, t)  # noqa: E731
+    check(lambda t: sp.nctdtr(df, nc, t), by_t, t, 1e-12, 1e-11)
+    if nc:
+        by_nc = lambda nc: noncentral_t(df, nc, t)  # noqa: E731
+        check(lambda nc: sp.nctdtr(df, nc, t), by_nc, nc, 1e-12, 1e-11)
+    density, _ = differentiate(by_t, t)
+    assert abs(float(stats.nct.logpdf(t, df, nc)) - mp.log(density)) < 1e-11
+
+
+@pytest.mark.parametrize("p", [0.02, 0.3, 0.9])
+def test_inverses_of_noncentral_families_by_all_parameters(p: float) -> None:
+    """By the forward functions, whose slopes are tested above."""
+    df, nc = 4.5, 1.7
+    for inverse, forward in (
+        (sp.chndtrix, lambda x, *shapes: sp.chndtr(x, *shapes)),
+        (lambda p, n, nc: sp.ncfdtri(n, 5.5, nc, p),
+         lambda x, n, nc: sp.ncfdtr(n, 5.5, nc, x)),
+        (lambda p, n, nc: sp.ncfdtri(5.5, n, nc, p),
+         lambda x, n, nc: sp.ncfdtr(5.5, n, nc, x)),
+        (lambda p, n, nc: sp.nctdtrit(n, nc, p),
+         lambda x, n, nc: sp.nctdtr(n, nc, x)),
+    ):  # fmt: skip
+        x = inverse(p, df, nc)
+        by_x, *others = wb.grad(forward, (0, 1, 2))(x, df, nc)
+        made = wb.grad(inverse, (0, 1, 2))(p, df, nc)
+        wanted = [1 / by_x, *(-y / by_x for y in others)]
+        np.testing.assert_allclose(made, wanted, rtol=1e-7)
+
+
+def test_noncentralities_that_the_sums_do_not_reach() -> None:
+    for f in (
+        lambda n: sp.chndtr(300.0, n, 300.0),
+        lambda n: sp.ncfdtr(n, 5.5, 300.0, 20.0),
+        lambda n: sp.chndtr(1e5, n, 200.0),
+    ):
+        with pytest.raises(NotDifferentiableError, match="sum of 256 terms"):
+            wb.grad(f)(4.5)
+    assert 0 < wb.grad(lambda x: sp.chndtr(x, 4.5, 300.0))(300.0)

@@ -31,6 +31,9 @@ SHAPES: dict[str, list[tuple[float, ...]]] = {
     "lognorm": [(0.3,), (1.7,)],
     "chi2": [(0.5,), (2.0,), (7.5,)],
     "f": [(2.0, 3.0), (5.5, 9.5)],
+    "nct": [(0.7, 1.5), (3.5, -0.8), (9.0, 0.0)],
+    "ncx2": [(2.5, 1.0), (3.5, 6.0)],
+    "ncf": [(3.0, 5.0, 0.5), (5.5, 9.5, 4.0)],
     "pareto": [(0.8,), (1.5,), (3.5,)],
     "weibull_min": [(0.6,), (1.0,), (2.5,)],
     "gumbel_r": [()],
@@ -64,6 +67,9 @@ LEVELS = np.array([-0.1, 0.0, 1e-9, 0.03, 0.4, 0.5, 0.6, 0.97, 1 - 1e-9, 1.0, 1.
 #: Where SciPy has fewer digits (f), or where both lose them to a difference.
 ROUGH = {
     ("f", "isf"): 1e-7,
+    ("ncx2", "ppf"): 1e-7,
+    ("ncx2", "isf"): 1e-7,
+    ("ncf", "isf"): 1e-6,
     ("halfnorm", "ppf"): 1e-8,
     ("truncnorm", "isf"): 1e-8,
     ("truncnorm", "var"): 1e-9,

@@ -168,21 +168,26 @@ for _name in "gdtr gdtrc".split():
     row(_name, getattr(sp, _name), positive(2, 3), between(1, 3, 3), positive(3))
 row("gdtrix", sp.gdtrix, positive(3), between(1, 3, 3), between(0.2, 0.8, 3))
 row("gdtria", sp.gdtria, between(0.2, 0.8, 3), between(1, 3, 3), positive(3))
-row(
-    "chndtrix",
-    lambda p, nc: sp.chndtrix(p, 2.5, nc),
-    between(0.2, 0.8, 2, 3),
-    positive(3),
-)
+row("chndtr", sp.chndtr, positive(2, 3), between(1.5, 4, 3), positive(3))
+_draws = between(0.2, 0.8, 2, 3), between(1.5, 4, 3), positive(3)
+row("chndtrix", sp.chndtrix, *_draws)
+row("chndtridf", sp.chndtridf, between(3, 4, 3), between(0.3, 0.5, 2, 3), positive(3))
 row("chndtrinc", lambda x: sp.chndtrinc(12 + x, 2.5, 0.2 + x / 40), positive(3))
-row("ncfdtr", lambda nc, x: sp.ncfdtr(3.0, 5.5, nc, x), positive(2, 3), positive(3))
+_draws = between(2, 4, 3), between(5, 7, 3), positive(3)
+row("ncfdtr", sp.ncfdtr, *_draws, positive(2, 3))
+row("ncfdtri", sp.ncfdtri, *_draws, between(0.2, 0.8, 2, 3))
+row("nctdtr", sp.nctdtr, between(2, 6, 3), apart(3), apart(2, 3))
+row("nctdtrit", sp.nctdtrit, between(2, 6, 3), apart(3), between(0.2, 0.8, 2, 3))
+row("nctdtridf", sp.nctdtridf, between(0.05, 0.1, 3), between(-0.5, 0.5, 2, 3),
+    between(-2.6, -2, 3))  # fmt: skip
 row(
-    "ncfdtri",
-    lambda nc, p: sp.ncfdtri(3.0, 5.5, nc, p),
-    positive(3),
+    "nctdtrinc",
+    sp.nctdtrinc,
+    between(2, 6, 3),
     between(0.2, 0.8, 2, 3),
-)
-row("chndtr", lambda x, nc: sp.chndtr(x, 2.5, nc), positive(2, 3), positive(3))
+    apart(3),
+    order=1,
+)  # SciPy has but seven digits of some
 row("nrdtrimn", sp.nrdtrimn, between(0.2, 0.8, 3), positive(3), apart(3))
 row("nrdtrisd", sp.nrdtrisd, apart(3), between(0.6, 0.9, 3), between(2, 3, 3))
 

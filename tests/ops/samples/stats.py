@@ -32,6 +32,12 @@ FAMILIES: dict[str, tuple[Draw, _Shapes]] = {
     "gamma": (between(0.5, 2, 2, 3), (between(1, 3, 3),)),
     "chi2": (between(0.5, 2, 3), (between(1, 3, 3),)),
     "f": (between(0.5, 2, 3), (between(1, 3, 3), between(5, 7, 3))),
+    "nct": (apart(2, 3), (between(2.5, 6, 3), apart(3))),
+    "ncx2": (between(0.5, 2, 3), (between(1.5, 3, 3), between(0.5, 2, 3))),
+    "ncf": (
+        between(0.5, 2, 3),
+        (between(1.5, 3, 3), between(5, 7, 3), between(0.5, 2, 3)),
+    ),
     "lognorm": (between(0.6, 2, 3), (between(0.5, 1, 3),)),
     "pareto": (between(4, 5, 3), (between(1.5, 3, 3),)),  # its mean ends at 1
     "weibull_min": (between(0.6, 2, 3), (between(1, 3, 3),)),

@@ -12,6 +12,7 @@ from workbench.ops.special import (
     gammas,
     hypergeometric,
     logistic,
+    noncentral,
     shapes,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "gammas",
     "hypergeometric",
     "logistic",
+    "noncentral",
     "shapes",
 ]

@@ -244,7 +244,6 @@ def series(x: Array, *coefficients: float) -> Array:
 
 _PARAMETER = "it is solved for a shape parameter, by which no derivative is closed"
 _VALUES = "characteristic values have no closed derivative by their parameters"
-_NONCENTRAL = "no derivative of this noncentral distribution is closed in SciPy"
 
 for _names, _why in (
     (
@@ -258,10 +257,7 @@ for _names, _why in (
         " pro_rad2 pro_rad2_cv",
         _VALUES,
     ),
-    (
-        "chndtridf ncfdtridfd ncfdtridfn ncfdtrinc nctdtr nctdtridf nctdtrinc nctdtrit",
-        _NONCENTRAL,
-    ),
+    ("ncfdtridfd ncfdtridfn ncfdtrinc", _PARAMETER),
     ("smirnov smirnovi", "its density has no closed form in SciPy"),
     (
         "besselpoly",

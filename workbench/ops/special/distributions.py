@@ -13,10 +13,8 @@ import numpy as np
 
 from workbench.core.tensor import ON_HOST
 from workbench.core.types import Array
-from workbench.ops.define import convert_like, shape_of
-from workbench.ops.elementwise import stop_gradient
 from workbench.ops.special.define import F, helper, series, special, where
-from workbench.ops.special.shapes import betainc_by_shape, choose_tail, split_large
+from workbench.ops.special.shapes import betainc_by_shape, choose_tail
 
 
 def are_plain(*arrays: Any) -> bool:
@@ -169,72 +167,6 @@ special(
 )
 
 
-def _log_noncentral_density(x: Array, df: Array, nc: Any) -> Array:
-    """Return the log of the noncentral chi-square density.
-
-    It is that of a Bessel function I (Johnson, Kotz, Balakrishnan, 29.4). Of a large
-    order by DLMF 10.41.3, where the terms that grow have cancelled; else by 0F1, which
-    is regular at nc = 0; and where 0F1 overflows, by the scaled Bessel function.
-    """
-    order = 0.5 * df - 1
-    is_large = (order > 100) & (x > 0)
-    is_far = np.logical_not(is_large) & (nc * x > 1e4)
-    is_near = np.logical_not(is_large | is_far)
-
-    a, c = np.where(is_near, x, 1), np.where(is_near, nc, 0)
-    half = np.where(is_near, 0.5 * df, 1)
-    near = F.xlogy(half - 1, 0.5 * a) - F.gammaln(half) - 0.5 * (a + c)
-    near = near + np.log(F.hyp0f1(half, 0.25 * c * a))
-
-    a, c = np.where(is_far, x, 1), np.where(is_far, nc, 1)
-    v = np.where(is_far, order, 0)
-    gap = np.sqrt(a) - np.sqrt(c)
-    far = 0.5 * v * np.log(a / c) - 0.5 * gap * gap + np.log(F.ive(v, np.sqrt(a * c)))
-
-    a, c = np.where(is_large, x, 1), np.where(is_large, nc, 0)
-    v = np.where(is_large, order, 100)
-    root = np.sqrt(1 + a * c / (v * v))
-    middle = v * (1 + root)
-    away = (a - middle) / middle
-    p = 1 / root
-    q = p * p
-    u1 = p * series(q, 3, -5) / 24
-    u2 = q * series(q, 81, -462, 385) / 1152
-    u3 = p * q * series(q, 30375, -369603, 765765, -425425) / 414720
-    u4 = series(q, 4465125, -94121676, 349922430, -446185740, 185910725)
-    u4 = q * q * u4 / 39813120
-    large = v * (np.log1p(away) - away) - 0.5 * c * away * away
-    large = large - 0.5 * np.log(2 * math.pi * v * root)
-    large = large + np.log1p(series(1 / v, 0, u1, u2, u3, u4))
-    return np.where(is_large, large, np.where(is_far, far, near)) - math.log(2)
-
-
-@helper
-def noncentral_density(x: Array, df: Array, nc: Any) -> Array:
-    """Return the noncentral chi-square density."""
-    return np.exp(_log_noncentral_density(x, df, nc))
-
-
-special(
-    "chndtr",
-    "noncentral_density(x0, x1, x2)",
-    None,
-    "-noncentral_density(x0, x1 + 2, x2)",
-)
-special(
-    "chndtrix",
-    "g / noncentral_density(y, x1, x2)",
-    None,
-    "g * divide_slope("
-    "noncentral_density(y, x1 + 2, x2), noncentral_density(y, x1, x2))",
-)
-special(
-    "chndtrinc",
-    "g * noncentral_density(x0, x1, y) / noncentral_density(x0, x1 + 2, y)",
-    None,
-    "-g / noncentral_density(x0, x1 + 2, y)",
-)
-
 # Poisson: pdtr(k, m) = gammaincc(k + 1, m)
 
 special("pdtr", "0", "-gamma_density(floor(x0) + 1, x1)")
@@ -311,89 +243,6 @@ special(
         for first in (True, False)
     ),
     "g / f_density(x0, x1, y)",
-)
-
-
-# The noncentral F distribution: Johnson, Kotz, Balakrishnan (30.47), with Kummer's
-# transformation (DLMF 13.2.39); for many degrees of freedom of the denominator, where
-# its terms overflow, as the mean over the denominator
-
-#: Degrees of freedom of the denominator that are many.
-MANY = 40
-
-#: Points of the trapezoid rule in standard deviations: a normal density is 0 beyond.
-STEP = 0.6
-DEVIATIONS = STEP * np.arange(-20, 21)  # host array: constants
-
-
-@split_large
-def _integrate_denominators(
-    n: Array, k: Array, nc: Array, c: Array, power: Any
-) -> Array:
-    """Return the mean of t**power times the noncentral density at c t, t chi-square.
-
-    ``n`` are the degrees of freedom of t, ``k`` those of the noncentral density. In
-    the logarithm of t, the integrand is about normal: its middle and deviation are
-    those for the bound of Amos (1974) of the quotient of Bessel functions.
-    """
-    a = 0.5 * k
-    g = n + 2 * power + k - 2 - a
-    scale = 1 + c
-    b = 2 * g * scale + nc * c
-    spread = 4 * g * scale * nc * c + (nc * c) ** 2 + (2 * a * scale) ** 2
-    middle = (b + np.sqrt(spread)) / (2 * scale * scale)
-    root = np.sqrt(a * a + nc * c * middle)
-    width = 1 / np.sqrt(0.5 * g + 0.25 * (root + a * a / root))
-    points = convert_like(DEVIATIONS, middle)
-    points = np.reshape(points, (-1, *(1,) * len(shape_of(middle))))
-    t = stop_gradient(middle * np.exp(width * points))
-    weight = stop_gradient(width) * STEP
-    density = _log_noncentral_density(t, n, 0) + _log_noncentral_density(c * t, k, nc)
-    total = np.sum(t * np.exp(density + power * np.log(t)), 0, keepdims=True)
-    return weight * total
-
-
-@helper
-def noncentral_f_density(m: Array, n: Array, nc: Array, x: Array) -> Array:
-    """Return the density of the noncentral F distribution."""
-    is_many = n > MANY
-    a, b, whole = 0.5 * m, where(is_many, 1, 0.5 * n), m * x + n
-    share, rest = m * x / whole, n / whole
-    power = F.xlogy(a - 1, share) + F.xlogy(b + 1, rest) - F.betaln(a, b)
-    mixture = F.hyp1f1(-b, a, -0.5 * nc * share)
-    few = np.exp(power - 0.5 * nc * rest) * mixture
-    many = _integrate_denominators(where(is_many, n, MANY), m, nc, m * x / n, 1)
-    return m / n * np.where(is_many, many[0], few)
-
-
-@helper
-def noncentral_f_by_nc(m: Array, n: Array, nc: Array, x: Array) -> Array:
-    """Return the derivative of ncfdtr by the noncentrality, with the sign turned."""
-    is_many = n > MANY
-    a, b, whole = 0.5 * m, where(is_many, 1, 0.5 * n), m * x + n
-    share, rest = m * x / whole, n / whole
-    power = F.xlogy(a, share) + F.xlogy(b, rest) - F.betaln(a, b)
-    mixture = F.hyp1f1(1 - b, a + 1, -0.5 * nc * share)
-    few = 0.5 / a * np.exp(power - 0.5 * nc * rest) * mixture
-    c = m * x / n
-    many = _integrate_denominators(where(is_many, n, MANY), m + 2, nc, c, 0)
-    return np.where(is_many, many[0], few)
-
-
-special(
-    "ncfdtr",
-    None,
-    None,
-    "-noncentral_f_by_nc(x0, x1, x2, x3)",
-    "noncentral_f_density(x0, x1, x2, x3)",
-)
-special(
-    "ncfdtri",
-    None,
-    None,
-    "g * divide_slope("
-    "noncentral_f_by_nc(x0, x1, x2, y), noncentral_f_density(x0, x1, x2, y))",
-    "g / noncentral_f_density(x0, x1, x2, y)",
 )
 
 

@@ -19,6 +19,13 @@ from workbench.ops.define import convert_like, dtype_of
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.special.define import series
 from workbench.ops.special.distributions import log_t_density
+from workbench.ops.special.noncentral import (
+    chi_square_tail,
+    f_tail,
+    log_noncentral_density,
+    log_noncentral_t_density,
+    noncentral_f_density,
+)
 from workbench.ops.special.shapes import FALL, NODES, WEIGHTS
 from workbench.scipy.stats.family import (
     INF,
@@ -99,6 +106,36 @@ t = Continuous(
         np.nan,
     ),
     entropy=_t_entropy,
+)
+
+
+def _nct_mean(n: Array, nc: Array) -> Array:
+    half = 0.5 * np.where(np.greater(n, 1), n, 2)
+    ratio = np.exp(F.gammaln(half - 0.5) - F.gammaln(half)) * np.sqrt(half)
+    return np.where(np.greater(n, 1), nc * ratio, np.nan)
+
+
+def _nct_var(n: Array, nc: Array) -> Array:
+    known = np.greater(n, 2)
+    rest = mask_one(known, n - 2)
+    square = np.square(_nct_mean(mask_one(known, n), nc))
+    return np.where(known, n * (1 + nc * nc) / rest - square, np.nan)
+
+
+# The upper tail is the lower one of the distribution turned around
+nct = Continuous(
+    "nct",
+    "df nc",
+    valid=lambda n, nc: np.greater(n, 0) & np.isfinite(nc),
+    typical=(3.0, 0.0),
+    inner=lambda n, nc: 0.0 * n,
+    logpdf=lambda z, n, nc: log_noncentral_t_density(n, nc, z),
+    cdf=lambda z, n, nc: F.nctdtr(n, nc, z),
+    sf=lambda z, n, nc: F.nctdtr(n, -nc, -z),
+    ppf=lambda q, n, nc: F.nctdtrit(n, nc, q),
+    isf=lambda q, n, nc: -F.nctdtrit(n, -nc, q),
+    mean=_nct_mean,
+    var=_nct_var,
 )
 
 
@@ -442,6 +479,21 @@ chi2 = Continuous(
 )
 
 
+ncx2 = Continuous(
+    "ncx2",
+    "df nc",
+    support=POSITIVE,
+    valid=lambda n, nc: np.greater(n, 0) & np.greater_equal(nc, 0),
+    logpdf=log_noncentral_density,
+    cdf=lambda z, n, nc: F.chndtr(z, n, nc),
+    sf=chi_square_tail,
+    ppf=lambda q, n, nc: F.chndtrix(q, n, nc),
+    isf=lambda q, n, nc: F.chndtrix(1 - q, n, nc),  # SciPy has no inverse of its tail
+    mean=lambda n, nc: n + nc,
+    var=lambda n, nc: 2 * n + 4 * nc,
+)
+
+
 def _f_quantile(w: Array, m: Array, n: Array) -> Array:
     """Return the quantile, from that of the beta law of the second degrees."""
     return n * (1 - w) / (m * w)
@@ -475,6 +527,32 @@ f = Continuous(
         + 0.5 * (m + n) * F.psi(0.5 * (m + n))
     ),
 )  # fmt: skip
+
+
+def _ncf_var(m: Array, n: Array, nc: Array) -> Array:
+    known = np.greater(n, 4)
+    k = np.where(known, n, 6) - 2
+    total = np.square(m + nc) + (m + 2 * nc) * k
+    return mask_inf(known, 2 * np.square(n / m) * total / (k * k * (k - 2)))
+
+
+ncf = Continuous(
+    "ncf",
+    "dfn dfd nc",
+    support=POSITIVE,
+    valid=lambda m, n, nc: (
+        np.greater(m, 0) & np.greater(n, 0) & np.greater_equal(nc, 0)
+    ),
+    logpdf=lambda z, m, n, nc: log_of(noncentral_f_density(m, n, nc, z)),
+    cdf=lambda z, m, n, nc: F.ncfdtr(m, n, nc, z),
+    sf=f_tail,
+    ppf=lambda q, m, n, nc: F.ncfdtri(m, n, nc, q),
+    isf=lambda q, m, n, nc: F.ncfdtri(m, n, nc, 1 - q),
+    mean=lambda m, n, nc: mask_inf(
+        np.greater(n, 2), n * (m + nc) / (m * mask_one(np.greater(n, 2), n - 2))
+    ),
+    var=_ncf_var,
+)
 
 
 def _log_lognormal(z: Array, s: Array) -> Array:
