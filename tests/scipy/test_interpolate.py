@@ -13,6 +13,7 @@ import pytest
 import scipy.interpolate as truth
 
 import workbench as wb
+from tests.gpu.stand_in import to_device, to_host, use_stand_in
 from workbench.errors import UsageError
 from workbench.scipy import interpolate
 
@@ -333,3 +334,33 @@ def test_arguments_are_those_of_scipy(name: str) -> None:
     assert [(p.name, p.kind) for p in own.values()] == [
         (p.name, p.kind) for p in theirs.values()
     ]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        interpolate.PchipInterpolator,
+        interpolate.Akima1DInterpolator,
+        interpolate.interp1d,
+        pytest.param(interpolate.CubicSpline, id="CubicSpline"),
+        pytest.param(interpolate.make_interp_spline, id="make_interp_spline"),
+        lambda x, y: interpolate.RegularGridInterpolator((x,), y),
+        lambda x, y: lambda q: interpolate.RBFInterpolator(x[:, None], y)(q[:, None]),
+        lambda x, y: lambda q: interpolate.griddata(x, y, q),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*is computed on the CPU")
+def test_tables_on_a_device(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all arrays there; a table that stays behind is an error that says so."""
+    use_stand_in(monkeypatch)
+    x, q = np.linspace(0, 3, 7), np.linspace(0.1, 2.9, 5)
+    y = np.sin(x)
+
+    def total(q: Any, x: Any) -> Any:
+        return lambda y: np.sum(make(x, y)(q))
+
+    wanted = wb.grad(total(q, x))(y)
+    here = to_device(q), to_device(x)
+    np.testing.assert_allclose(to_host(wb.grad(total(*here))(to_device(y))), wanted)
+    with pytest.raises(UsageError, match="nothing moves in silence"):
+        wb.grad(lambda q: np.sum(interpolate.CubicSpline(x, y)(q)))(here[0])

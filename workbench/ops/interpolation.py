@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
 from workbench.core.tensor import apply
 from workbench.core.types import Array, Spec
+from workbench.errors import UsageError
 from workbench.ops.define import composite, dtype_of, shape_of
 from workbench.ops.linalg.systems import banded
 from workbench.ops.taking import take
@@ -36,6 +38,8 @@ def spread(x: Array, rank: int) -> Array:
 
 
 def _find_interval(x: Array, q: Array, *, margin: int) -> Array:
+    if mixed := blame.describe_places((x, q)):
+        raise UsageError(f"a table and its query{blame.user_line()}: {mixed}")
     last = shape_of(x)[0] - 2 - margin
     return np.clip(np.searchsorted(x, q, "right") - 1, margin, last)
 

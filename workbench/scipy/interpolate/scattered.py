@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.tensor import admit
-from workbench.core.types import Array, ArrayLike
+from workbench.core.types import Array, ArrayLike, is_weak
 from workbench.errors import UsageError
 from workbench.ops.define import require_value, shape_of
 from workbench.ops.interpolation import spread
@@ -68,6 +68,11 @@ KERNELS: dict[str, tuple[Callable[[Any], Any], int]] = {
 }
 #: Those that a length scale changes by a factor alone.
 SCALE_FREE = ("linear", "thin_plate_spline", "cubic", "quintic")
+
+
+def _admit_setting(x: Any) -> Any:
+    """Return a setting as a float array; a number fits arrays of every library."""
+    return float(x) if is_weak(x) else admit_floats(x)
 
 
 class RBFInterpolator:
@@ -135,7 +140,8 @@ class RBFInterpolator:
                 f"{name}{blame.user_line()}: points of shape {shape_of(self.y)} and"
                 f" values of shape {shape_of(self.d)}; they must be (n, d) and (n, ...)"
             )
-        self.kernel, self.smoothing = kernel, smoothing
+        self.kernel = kernel
+        self.smoothing = _admit_setting(smoothing)
         if epsilon is None:
             if kernel not in SCALE_FREE:
                 raise ValueError(
@@ -143,7 +149,7 @@ class RBFInterpolator:
                     f" be specified if `kernel` is not one of {set(SCALE_FREE)}"
                 )
             epsilon = 1.0
-        self.epsilon = admit_floats(epsilon)
+        self.epsilon = _admit_setting(epsilon)
         least = KERNELS[kernel][1]
         self.degree = max(least, 0) if degree is None else int(degree)
         if self.degree < -1:
@@ -195,12 +201,12 @@ class RBFInterpolator:
         # The polynomial is one of moved and scaled points: for good digits alone.
         self._shift = (high + low) / 2
         self._scale = np.where(np.equal(size, 0), 1, size)
-        smoothing = np.broadcast_to(admit_floats(self.smoothing), (count,))
+        smoothing = self.smoothing + np.zeros_like(self.y, shape=(count,))
         matrix = self._evaluate_kernel(self.y, self.y) + np.diag(smoothing)
         right = np.reshape(self.d, (count, -1))
         if self.powers:
             side = self._evaluate_powers((self.y - self._shift) / self._scale)
-            corner = np.zeros((len(self.powers), len(self.powers)))
+            corner = np.zeros_like(side, shape=(len(self.powers), len(self.powers)))
             matrix = np.concatenate(
                 [
                     np.concatenate([matrix, side], axis=1),

@@ -10,7 +10,7 @@ from workbench.core import blame
 from workbench.core.tensor import apply, value_of
 from workbench.core.types import Array, ArrayLike
 from workbench.errors import UsageError
-from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.define import convert_like, dtype_of, shape_of
 from workbench.ops.interpolation import (
     BSPLINE,
     basis_values,
@@ -455,8 +455,9 @@ def _solve_collocation(t: Any, k: int, rows: list[tuple[Any, int, Any]]) -> Arra
         return np.linalg.solve(matrix, right)
     # In banded storage: the entry of row i and column j stands at (k + i - j, j).
     block = np.concatenate(blocks)
-    row = np.arange(count)[:, None] + np.zeros((1, k + 1), int)
-    column = np.concatenate(places)[:, None] - k + np.arange(k + 1)
+    place = np.concatenate(places)[:, None]
+    column = place - k + convert_like(np.arange(k + 1), place)
+    row = convert_like(np.arange(count)[:, None], place) + 0 * column
     reach = max(1, int(np.max(np.abs(row - column))))
     storage: Any = np.zeros_like(block, shape=(2 * reach + 1, count))
     storage = at(storage)[reach + row - column, column].set(block)
