@@ -747,7 +747,8 @@ def run_loop(step: Step, operands: Sequence[Any], values: Values) -> Sequence[An
         state, row = made[: len(state)], made[len(state) :]
         rows.append(row)
         going, i = bool(value_of(np.reshape(go, ()))), i + 1
-    return [*state, *map(np.stack, zip(*rows, strict=True))]
+    stacks = len(body.outputs) - 1 - len(state)
+    return [*state, *_stack_rows(rows, stacks)]
 
 
 def _never_ends_early(body: Program) -> bool:
@@ -789,13 +790,20 @@ def run_scan(step: Step, operands: Sequence[Any], values: Values) -> Sequence[An
             stepped = call(*[x[i] for x in sequences], *state)
             state = stepped[:split]
             rows.append(stepped[split:])
-        made = [*state, *map(np.stack, zip(*rows, strict=True))]
+        made = [*state, *_stack_rows(rows, stacks)]
     out_axes = settings.get("scan_output_axes", (0,) * stacks)
     out_ways = settings.get("scan_output_directions", (0,) * stacks)
     for i, (axis, way) in enumerate(zip(out_axes, out_ways, strict=True), split):
         y = np.flip(made[i], 0) if way else made[i]
         made[i] = np.moveaxis(y, 0, axis)
     return made
+
+
+def _stack_rows(rows: Sequence[Sequence[Any]], stacks: int) -> list[Any]:
+    """Return what each step gave, stacked; without a step, arrays of no rows."""
+    if not rows:
+        return [np.zeros((0,), np.float32)] * stacks
+    return [np.stack(column) for column in zip(*rows, strict=True)]
 
 
 def _scan_steps(
