@@ -207,7 +207,7 @@ def _spread_largest(
         for i, (n, s, k) in enumerate(zip(x.shape[2:], gaps, kernel_shape, strict=True))
     ]
     shape = check_count((*x.shape[:2], *space))
-    whole = np.zeros_like(x, shape=math.prod(shape))
+    whole = np.zeros_like(x, shape=(math.prod(shape),))
     flat = at(whole)[np.reshape(places, -1)].set(np.reshape(x, -1))
     y = np.reshape(flat, shape)
     if output_shape is None:
@@ -853,7 +853,7 @@ def _sample_grid(
     lengths = [index(n) for n in x.shape[2:]]
     shape = (x.shape[0], x.shape[1], *grid.shape[1:-1])
     if 0 in shape:
-        return np.zeros_like(x, shape=shape)
+        return np.zeros(shape, x.dtype)
     ends = [(0.0, n - 1.0) if align_corners else (-0.5, n - 0.5) for n in lengths]
     places = []
     for axis, n in enumerate(lengths):
