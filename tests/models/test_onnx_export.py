@@ -36,7 +36,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x: np.exp(x - wb.logsumexp(x, axis=1, keepdims=True)),
         (X,),
     ),
-    "branch by entries": (lambda x: np.where(x > 0, np.log1p(x), np.expm1(x)), (X,)),
+    "branch by entries": (
+        lambda x: np.where(x > 0, np.log1p(np.abs(x)), np.expm1(x)),
+        (X,),
+    ),
     "indices": (lambda x: x[1:3, ::-1] * x[np.array([0, 0]), :2].sum(), (X,)),
     "embedding": (lambda x: np.take(x, np.argsort(x[:, 0]), 0) * X, (X,)),
     "statistics": (lambda x: (x - x.mean(0)) / np.sqrt(x.var(0) + 0.1), (X,)),
@@ -157,7 +160,8 @@ def test_unknown_lengths_are_named() -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_samples_are_written_right_or_refused() -> None:
     """Whatever can be written means the same; the rest names op and line."""
-    right, refused, wrong = 0, 0, []
+    right, wrong = 0, []
+    refused: list[str] = []
     for sample in SAMPLES[::7]:
         args = [np.asarray(x) for x in sample.arguments(np.random.default_rng(0))]
         if "f" not in sample.kinds or any(x.dtype.kind != "f" for x in args):
@@ -171,8 +175,7 @@ def test_samples_are_written_right_or_refused() -> None:
         try:
             made = models.to_onnx(graph)
         except ModelError as error:
-            refused += 1
-            assert re.match(r"to_onnx: \w+ .*\(at .*\): ", str(error)), error
+            refused.append(str(error))
             continue
         f, weights = models.from_onnx(made)
         got, want = f(weights, *args), graph.run(args)
@@ -184,4 +187,6 @@ def test_samples_are_written_right_or_refused() -> None:
         else:
             wrong.append(sample.name)
     assert not wrong
-    assert right >= 80, (right, refused)
+    place = re.compile(r"to_onnx: \w+ .*\(at .*\): ")
+    assert not [text for text in refused if not place.match(text)]
+    assert right >= 80, (right, len(refused))

@@ -378,20 +378,22 @@ class Writer:
         clock = make_leaf_like(types.Spec((), np.dtype(np.int64)))
         entries.append((self.make_name("step"), clock))
         body, described = self.write_inner(held.body, names, [*state, *entries])
-        clocks = self.constant(np.arange(held.steps))
-        way = int(held.reverse)
-        stacks = len(described) - held.carries
+        sequences = [*values[n:m], self.constant(np.arange(held.steps))]
+        back = {0: Slice(None, None, -1)}
+        if held.reverse:
+            sequences = [_write_slices(self, name, back) for name in sequences]
         outputs = [self.make_name("loop") for _ in described]
         self.add_node(
-            "Scan", [*values[m:], *values[n:m], clocks], outputs, body=body,
-            num_scan_inputs=len(entries), scan_input_directions=[way] * len(entries),
-            scan_output_directions=[0] * stacks,
+            "Scan", [*values[m:], *sequences], outputs, body=body,
+            num_scan_inputs=len(sequences),
         )  # fmt: skip
         made = []
         for kind, i in held.results:
             if kind not in ("last", "rows"):
                 raise self.refuse(f"ONNX's loops do not give {kind}")
-            made.append(outputs[i])
+            whole = kind == "rows" and held.reverse
+            # The row of a step stands where the entries that it took do.
+            made.append(_write_slices(self, outputs[i], back) if whole else outputs[i])
         return made if isinstance(types.spec_of(node), tuple) else made[0]
 
     def write_choice(self, held: Choice, node: Tensor) -> Any:

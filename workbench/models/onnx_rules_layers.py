@@ -416,21 +416,21 @@ def _normalize_response(
 # Recurrences
 
 _ACTIVATIONS: dict[str, Callable[[Array, float, float], Array]] = {
-    "affine": lambda x, a, b: a * x + b,
-    "elu": lambda x, a, b: np.where(x > 0, x, a * np.expm1(np.where(x > 0, 0, x))),
-    "hardsigmoid": lambda x, a, b: np.clip(a * x + b, 0, 1),
-    "leakyrelu": lambda x, a, b: np.where(x > 0, x, a * x),
-    "relu": lambda x, a, b: np.where(x > 0, x, 0),
-    "scaledtanh": lambda x, a, b: a * np.tanh(b * x),
-    "sigmoid": lambda x, a, b: scipy.special.expit(x),
-    "softplus": lambda x, a, b: np.logaddexp(x, 0),
-    "softsign": lambda x, a, b: x / (1 + np.abs(x)),
-    "tanh": lambda x, a, b: np.tanh(x),
-    "thresholdedrelu": lambda x, a, b: np.where(x > a, x, 0),
+    "Affine": lambda x, a, b: a * x + b,
+    "Elu": lambda x, a, b: np.where(x > 0, x, a * np.expm1(np.where(x > 0, 0, x))),
+    "HardSigmoid": lambda x, a, b: np.clip(a * x + b, 0, 1),
+    "LeakyRelu": lambda x, a, b: np.where(x > 0, x, a * x),
+    "Relu": lambda x, a, b: np.where(x > 0, x, 0),
+    "ScaledTanh": lambda x, a, b: a * np.tanh(b * x),
+    "Sigmoid": lambda x, a, b: scipy.special.expit(x),
+    "Softplus": lambda x, a, b: np.logaddexp(x, 0),
+    "Softsign": lambda x, a, b: x / (1 + np.abs(x)),
+    "Tanh": lambda x, a, b: np.tanh(x),
+    "ThresholdedRelu": lambda x, a, b: np.where(x > a, x, 0),
 }
 _DEFAULTS = {
-    "affine": (1.0, 0.0), "elu": (1.0, 0.0), "hardsigmoid": (0.2, 0.5),
-    "leakyrelu": (0.01, 0.0), "scaledtanh": (1.0, 1.0), "thresholdedrelu": (1.0, 0.0),
+    "Affine": (1.0, 0.0), "Elu": (1.0, 0.0), "HardSigmoid": (0.2, 0.5),
+    "LeakyRelu": (0.01, 0.0), "ScaledTanh": (1.0, 1.0), "ThresholdedRelu": (1.0, 0.0),
 }  # fmt: skip
 
 Cell = Callable[..., tuple[Any, Any]]
@@ -466,10 +466,8 @@ def _run_recurrence(
         start, cell = (s if s is None else np.swapaxes(s, 0, 1) for s in (start, cell))
     direction = settings.get("direction", "forward")
     ways = {"forward": [1], "reverse": [-1], "bidirectional": [1, -1]}[direction]
-    usual = {"LSTM": "sigmoid tanh tanh", "GRU": "sigmoid tanh", "RNN": "tanh"}[kind]
-    names = [
-        s.lower() for s in settings.get("activations") or usual.split() * len(ways)
-    ]
+    usual = {"LSTM": "Sigmoid Tanh Tanh", "GRU": "Sigmoid Tanh", "RNN": "Tanh"}[kind]
+    names = settings.get("activations") or usual.split() * len(ways)
     slopes = list(settings.get("activation_alpha") or ())
     shifts = list(settings.get("activation_beta") or ())
     functions = []
@@ -480,7 +478,7 @@ def _run_recurrence(
         a = slopes.pop(0) if slopes and name in _DEFAULTS else a
         b = (
             shifts.pop(0)
-            if shifts and name in ("affine", "hardsigmoid", "scaledtanh")
+            if shifts and name in ("Affine", "HardSigmoid", "ScaledTanh")
             else b
         )
         functions.append(lambda x, f=_ACTIVATIONS[name], a=a, b=b: f(x, a, b))
