@@ -27,7 +27,7 @@ from workbench.ops.updates import at
 from workbench.overrides.override_blocks import overrides
 
 if TYPE_CHECKING:
-    from workbench import optimize, patterns, plots, rules
+    from workbench import models, optimize, patterns, plots, rules
     from workbench.autodiff.checkpoint import checkpoint
     from workbench.autodiff.expressions import write_chain_rule
     from workbench.autodiff.implicit import (
@@ -129,6 +129,7 @@ __all__ = [
     "matrix",
     "max_pool",
     "mean_pool",
+    "models",
     "named_rule",
     "optimize",
     "override",
@@ -246,6 +247,7 @@ _LATER = {
 #: in `__all__`: ``from workbench import *`` would hide it.
 _MODULES = {
     "gradient": "workbench.gradient",
+    "models": "workbench.models",
     "numpy": "workbench.numpy",
     "optimize": "workbench.optimize",
     "patterns": "workbench.patterns",

@@ -22,6 +22,7 @@ WorkbenchError
 ├── GradientError           (ArithmeticError)  a check found a wrong gradient
 ├── LoopStoppedError        (RuntimeError) a condition of Session.stop_when holds
 ├── SnapshotError           (ValueError)   saved data that cannot be read
+├── ModelError              (ValueError)   a foreign model that cannot be read or made
 ├── RegistrationError       (ValueError)   a gradient that cannot be registered
 ├── KernelError             (RuntimeError) native source that cannot be built
 ├── CompilerError           (RuntimeError) a program that cannot be compiled
@@ -68,6 +69,7 @@ __all__ = [
     "MatrixShapeError",
     "MissingInputError",
     "MissingPackageError",
+    "ModelError",
     "NonScalarOutputError",
     "NotDifferentiableError",
     "NullTypeGradError",
@@ -224,6 +226,10 @@ class LoopStoppedError(WorkbenchError, RuntimeError):
 
 class SnapshotError(WorkbenchError, ValueError):
     """Saved data that is damaged or of a newer schema."""
+
+
+class ModelError(WorkbenchError, ValueError):
+    """A model of another library that cannot be read, or a graph it cannot say."""
 
 
 class RegistrationError(WorkbenchError, ValueError):

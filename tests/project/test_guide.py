@@ -14,7 +14,7 @@ import pytest
 import workbench as wb
 from tests.project import environments
 from tests.project.supported import OWN
-from workbench import distributed, errors, gradient, random
+from workbench import distributed, errors, gradient, models, random
 from workbench.jupyter.cell import PARTS
 from workbench.overrides import expression
 
@@ -110,11 +110,11 @@ GIVEN = {
 def test_every_public_name_has_a_page() -> None:
     modules = (
         wb.rules, wb.plots, wb.patterns, wb.optimize, gradient, random, errors,
-        distributed,
+        distributed, models,
     )  # fmt: skip
     public = {f"workbench.{name}" for name in wb.__all__}
     public -= {"workbench.rules", "workbench.plots", "workbench.patterns"}
-    public -= {"workbench.optimize"}
+    public -= {"workbench.models", "workbench.optimize"}
     for module in modules:
         public |= {f"{module.__name__}.{name}" for name in module.__all__}
     # The toolbox has those of the library.

@@ -1,0 +1,31 @@
+"""Models of other libraries as functions of NumPy, and back.
+
+An importer is an interpreter: it walks a foreign program and calls, for each step, the
+NumPy function that it means. What it gives is a function as any other, of plain arrays
+or Tensors, so that derivatives, pictures, checks, overrides and compiled code need
+nothing of their own. No foreign library is imported before one of the names is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module as _import
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.models.export import to_onnx
+    from workbench.models.onnx import from_onnx
+
+__all__ = ["from_onnx", "to_onnx"]
+
+#: Where each name is, whose module loads when it is first used.
+_LATER = {
+    "from_onnx": "workbench.models.onnx",
+    "to_onnx": "workbench.models.export",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'workbench.models' has no attribute {name!r}")
+    value = globals()[name] = getattr(_import(_LATER[name]), name)
+    return value
