@@ -144,8 +144,11 @@ def jacobian_plot(
         found, rows, columns, _title(found), "Jacobian",
         notes=found.notes, robust=robust, progress=progress,
     )  # fmt: skip
+    made = replace(_tell_overrides(made, found), views=JACOBIAN)
+    if heat.is_vector(rows, columns):
+        return made  # it has no cells to walk
     matrix = heat.describe_matrix(found, rows, columns, "jacobian")
-    return replace(_tell_overrides(made, found), matrix=matrix, views=JACOBIAN)
+    return replace(made, matrix=matrix)
 
 
 def hessian_plot(

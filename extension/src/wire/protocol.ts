@@ -163,6 +163,14 @@ export type IInspectAnswer = { type: 'inspect'; seq: number; request: number;
   code: string | null; value: IDistribution | null; gradient: IDistribution | null;
   true_gradient: IDistribution | null; array: string | null;
   gradient_array: string | null; runs_on?: string; kernels?: IDeviceKernel[] };
+export type ArrayQuantity = 'value' | 'gradient';
+export type IArrayAnswer = { type: 'array'; seq: number; request: number; node: number;
+  quantity: ArrayQuantity; shape: number[]; index: (number | null)[];
+  is_complex: boolean; block: [number, number]; values: (number | null)[][];
+  against: number | null };
+export type IArrayHistoryAnswer = { type: 'array-history'; seq: number; request: number;
+  node: number; quantity: ArrayQuantity; index: (number | null)[]; steps: number[];
+  histograms: IDistribution[] };
 export type INormsAnswer = { type: 'norms'; seq: number; request: number; node: number;
   steps: number[]; values: (number | null)[]; gradients: (number | null)[] };
 export type IRunsAnswer = { type: 'runs'; seq: number; request: number;
@@ -195,14 +203,15 @@ export type IFailureMessage = { type: 'failure'; seq: number; request: number | 
   message: string };
 export type KernelMessage = IPictureMessage | IPieceMessage | IPlotAnswer |
   ISimplifyAnswer | IProgramAnswer | IInsideAnswer | IInspectInsideAnswer |
-  IInspectAnswer | INormsAnswer | IRunsAnswer | ILessonAnswer | IMomentAnswer |
-  IPeersAnswer | IPeerAnswer | ICheckExpressionAnswer | IPreviewAnswer | IEntryAnswer |
-  IProgressMessage | IDoneMessage | IFailureMessage;
+  IInspectAnswer | IArrayAnswer | IArrayHistoryAnswer | INormsAnswer | IRunsAnswer |
+  ILessonAnswer | IMomentAnswer | IPeersAnswer | IPeerAnswer | ICheckExpressionAnswer |
+  IPreviewAnswer | IEntryAnswer | IProgressMessage | IDoneMessage | IFailureMessage;
 export type IHelloEvent = { type: 'event'; seq: number; event: 'hello'; schema: number;
   again?: boolean };
 export type IAckEvent = { type: 'event'; seq: number; event: 'ack'; of: number };
 export type IStopEvent = { type: 'event'; seq: number; request: number; event: 'stop';
   of: number };
+export type ArrayTime = 'first' | 'last';
 export type IPicture = { of: number | null; header: Partial<IHeader>;
   columns: IPatchColumn[] };
 export interface IRequests {
@@ -214,6 +223,10 @@ export interface IRequests {
   'inspect-inside': { asked: { path: IPlace[];
     node: number }; answer: IInspectInsideAnswer };
   inspect: { asked: { node: number }; answer: IInspectAnswer };
+  array: { asked: { node: number; quantity: ArrayQuantity; index: (number | null)[];
+    against?: ArrayTime | null }; answer: IArrayAnswer };
+  'array-history': { asked: { node: number; quantity: ArrayQuantity;
+    index: (number | null)[] }; answer: IArrayHistoryAnswer };
   norms: { asked: { node: number }; answer: INormsAnswer };
   runs: { asked: object; answer: IRunsAnswer };
   lesson: { asked: object; answer: ILessonAnswer };
