@@ -11,7 +11,7 @@ from workbench.checks.progress import Unchecked, describe_unchecked
 from workbench.core import blame
 from workbench.core.blame import format_count
 from workbench.core.pickling import NodeText
-from workbench.core.source import Site
+from workbench.core.sites import Site
 from workbench.core.tensor import Tensor
 
 Severity = Literal["error", "warning", "note"]
