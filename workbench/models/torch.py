@@ -11,8 +11,10 @@ from __future__ import annotations
 import operator
 import re
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,13 +22,13 @@ import numpy as np
 from workbench.control_flow.cond import cond
 from workbench.control_flow.scan import scan
 from workbench.control_flow.while_loop import while_loop
-from workbench.core import source
+from workbench.core import sites, source
 from workbench.core.tensor import Tensor
-from workbench.errors import ShapeError, UsageError, check_packages
+from workbench.errors import ModelError, ShapeError, UsageError, check_packages
+from workbench.models import torch_rules_networks  # noqa: F401 its rows
 from workbench.models.foreign import ForeignStep, Library, Step, has_tensor
 from workbench.models.torch_rules import RULES
-from workbench.models import torch_rules_networks  # noqa: F401 its rows
-from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.define import shape_of
 from workbench.ops.elementwise import stop_gradient
 
 # PyTorch's derivatives of one step
@@ -67,8 +69,7 @@ def differentiate(ys: Sequence[Any], xs: Sequence[Any], gs: Sequence[Any]) -> An
         create_graph=True, allow_unused=True,
     )  # fmt: skip
     return [
-        torch.zeros_like(x) if g is None else g
-        for g, x in zip(found, xs, strict=True)
+        torch.zeros_like(x) if g is None else g for g, x in zip(found, xs, strict=True)
     ]
 
 
@@ -112,7 +113,7 @@ class Torch(Library):
         return forward
 
     def _vary(self, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return inputs of which those of floats take part in derivatives, and these."""
+        """Return inputs, of which those of floats can vary, and these."""
         given = [
             x.detach().requires_grad_() if is_float(x) and not x.requires_grad else x
             for x in arrays
@@ -128,38 +129,37 @@ TORCH = Torch()
 #: The classes of `torch.autograd.Function` that programs call, with the arguments that
 #: are no arrays, by the number that the program holds.
 AUTHORED: list[tuple[Any, tuple[Any, ...]]] = []
-_OPERATOR: list[Any] = []
+#: What stands for an array among those arguments.
+ARRAY = object()
 
 
 def call_authored(xs: Sequence[Any], number: int) -> list[Any]:
     """Call an author's function on its arrays; return its outputs as a list."""
     function, template = AUTHORED[number]
     given = iter(xs)
-    made = function.apply(*(next(given) if x is _OPERATOR else x for x in template))
+    made = function.apply(*(next(given) if x is ARRAY else x for x in template))
     return list(made) if isinstance(made, tuple) else [made]
 
 
+@cache
 def authored_operator() -> Any:
-    """Return the op that stands for such a call in a program: PyTorch sees no inside."""
+    """Return the op that stands for such a call in a program."""
     import torch
 
-    if not _OPERATOR:
+    def compute(xs: Sequence[Any], number: int) -> list[Any]:
+        return [y.clone() for y in call_authored(xs, number)]
 
-        def compute(xs: Sequence[Any], number: int) -> list[Any]:
-            return [y.clone() for y in call_authored(xs, number)]
-
-        made = torch.library.custom_op(
-            "workbench::autograd_function", compute, mutates_args=(),
-            schema="(Tensor[] xs, int number) -> Tensor[]",
-        )  # fmt: skip
-        made.register_fake(compute)
-        _OPERATOR.append(made)
-    return _OPERATOR[0]
+    made = torch.library.custom_op(
+        "workbench::autograd_function", compute, mutates_args=(),
+        schema="(Tensor[] xs, int number) -> Tensor[]",
+    )  # fmt: skip
+    made.register_fake(compute)
+    return made
 
 
 @contextmanager
 def keep_authored() -> Iterator[None]:
-    """Let programs keep calls of `torch.autograd.Function`, whose rules export drops."""
+    """Let programs keep calls of autograd functions, whose rules export drops."""
     import torch
 
     stand_in = authored_operator()
@@ -171,7 +171,7 @@ def keep_authored() -> Iterator[None]:
         xs = [x for x in args if isinstance(x, torch.Tensor)]
         if inside or not xs or kwargs or cls.__module__.startswith("torch."):
             return original.__get__(None, cls)(*args, **kwargs)
-        template = [_OPERATOR if isinstance(x, torch.Tensor) else x for x in args]
+        template = [ARRAY if isinstance(x, torch.Tensor) else x for x in args]
         AUTHORED.append((cls, tuple(template)))
         inside = True
         try:
@@ -180,11 +180,11 @@ def keep_authored() -> Iterator[None]:
             inside = False
         return made[0] if len(made) == 1 else tuple(made)
 
-    torch.autograd.Function.apply = classmethod(apply)  # type: ignore[assignment]
+    torch.autograd.Function.apply = classmethod(apply)
     try:
         yield
     finally:
-        torch.autograd.Function.apply = original  # type: ignore[assignment]
+        torch.autograd.Function.apply = original
 
 
 # The user's line and his module behind a step
@@ -219,9 +219,7 @@ class TorchProgram:
         signature = exported.graph_signature
         #: What each input of the program is: kind, and name or number.
         self.inputs = [(s.kind.name, s.target) for s in signature.input_specs]
-        self.is_output = [
-            s.kind.name == "USER_OUTPUT" for s in signature.output_specs
-        ]
+        self.is_output = [s.kind.name == "USER_OUTPUT" for s in signature.output_specs]
         nodes = [n for n in exported.graph.nodes if n.op == "placeholder"]
         self.specs = [
             n.meta.get("val")
@@ -306,7 +304,7 @@ class TorchProgram:
         if name == "scan":
             step, first, sequences, fixed = args
             return self.compute_scan(step, first, sequences, fixed)
-        raise UsageError(
+        raise ModelError(
             f"models.from_torch: the model runs {name}, which has no counterpart here."
             " Write that part with plain operations, or with torch.cond, while_loop"
             " or scan."
@@ -391,7 +389,7 @@ def call_foreign(
         own = target._schema.name.startswith("workbench::")
         name = target._schema.name.split("::")[1].strip("_")
         if own:
-            name = AUTHORED[rest[-1]][0].__name__
+            name = AUTHORED[flat[-1]][0].__name__
         step = steps[key, at] = ForeignStep(TORCH, name, compute)
     made = step(*[flat[i] for i in at])
     returns = target._schema.returns
@@ -408,8 +406,10 @@ def decompose(exported: Any) -> Any:
 
     detach = torch.ops.aten.detach.default
     for module in exported.graph_module.modules():
-        graph = getattr(module, "graph", None)
-        for node in [] if graph is None else list(graph.nodes):
+        if not isinstance(module, torch.fx.GraphModule):
+            continue
+        graph = module.graph
+        for node in list(graph.nodes):
             # A block of torch.no_grad, whose steps become steps like all others.
             if "wrap_with_set_grad_enabled" in str(node.target) and not node.args[0]:
                 for output in list(node.users):
@@ -440,7 +440,7 @@ def describe_refusal(error: BaseException) -> str:
     reason = str(error).strip().split("\n\n")[0].strip() or type(error).__name__
     line = ""
     if frames and frames[-1].line is not None:
-        at, number = source.display_name(frames[-1].filename), frames[-1].lineno
+        at, number = sites.display_name(frames[-1].filename), frames[-1].lineno
         line = f" at {at}:{number}  {frames[-1].line}"
     return f"{line}: {type(error).__name__}: {reason}"
 
@@ -483,7 +483,7 @@ def from_torch(
     ------
     MissingPackageError
         If PyTorch is not installed; it says how to install it.
-    UsageError
+    ModelError
         If ``torch.export`` refuses the module, with PyTorch's reason and the line.
 
     Examples
@@ -508,32 +508,39 @@ def from_torch(
     given = tree_map(to_torch, tuple(args))
     named = tree_map(to_torch, dict(kwargs or {}))
     try:
-        with keep_authored():
+        with keep_authored(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of PyTorch about PyTorch's own code
             exported = torch.export.export(
                 module, given, named, dynamic_shapes=dynamic_shapes, strict=False
             )
             program = TorchProgram(decompose(exported))
     except Exception as error:
-        raise UsageError(
+        raise ModelError(
             "models.from_torch: torch.export cannot export this"
-            f" {type(module).__name__}{describe_refusal(error)} Change that line so that"
-            " it works on arrays alone, or open the part of the model that can be."
+            f" {type(module).__name__}{describe_refusal(error)} Change that line so"
+            " that it works on arrays alone, or open the part of the model that can be."
         ) from error
-    everything = dict(module.named_parameters(remove_duplicate=False))
-    parameters = {
-        name: to_numpy(everything[name])
-        for kind, name in program.inputs
-        if kind == "PARAMETER"
+    # Parameters that layers share have one name, the first.
+    first = {id(p): name for name, p in reversed([*module.named_parameters()])}
+    alias = {
+        name: first[id(p)]
+        for name, p in module.named_parameters(remove_duplicate=False)
     }
+    program.inputs = [
+        (kind, alias[name] if kind == "PARAMETER" else name)
+        for kind, name in program.inputs
+    ]
+    own = dict(module.named_parameters())
+    used = {name for kind, name in program.inputs if kind == "PARAMETER"}
+    parameters = {name: to_numpy(p) for name, p in own.items() if name in used}
     held = {name: to_numpy(x) for name, x in program.exported.constants.items()}
     held |= {
-        name: to_numpy(x)
-        for name, x in module.named_buffers(remove_duplicate=False)
+        name: to_numpy(x) for name, x in module.named_buffers(remove_duplicate=False)
     }
 
     def call(parameters: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> Any:
         """Return what the module computes."""
-        missing = [n for k, n in program.inputs if k == "PARAMETER" and n not in parameters]
+        missing = sorted(used - parameters.keys())
         if missing:
             raise UsageError(
                 f"{name}{describe_missing(missing)}. Its first argument is the dict of"

@@ -17,7 +17,6 @@ import numpy as np
 import scipy.special
 
 from workbench.core.tensor import Tensor
-from workbench.core.types import Array
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.updates import at
@@ -289,12 +288,16 @@ def _reduce(
     return f(cast(x, dtype), axis=find_axes(dim, rank_of(x)), keepdims=keepdim)
 
 
-for _name, _f in {
-    "amax": np.max, "amin": np.min, "any": np.any, "all": np.all, "mean": np.mean,
-}.items():  # fmt: skip
-    RULES[_name] = partial(_reduce, _f)
-RULES["max"] = RULES["amax"]  # of all entries: equal ones share the slope
-RULES["min"] = RULES["amin"]
+def _enter_reductions() -> None:
+    reductions: dict[str, Rule] = {
+        "amax": np.max, "amin": np.min, "any": np.any, "all": np.all, "mean": np.mean,
+        "max": np.max, "min": np.min,
+    }  # fmt: skip
+    for name, f in reductions.items():
+        RULES[name] = partial(_reduce, f)  # equal entries share the slope
+
+
+_enter_reductions()
 
 
 @row("sum")
@@ -417,9 +420,7 @@ def _unsqueeze(x: Any, dim: int) -> Any:
 @row("squeeze")
 def _squeeze(x: Any, dim: Any = None) -> Any:
     shape = shape_of(x)
-    return np.squeeze(
-        x, tuple(d for d in find_axes(dim, len(shape)) if shape[d] == 1)
-    )
+    return np.squeeze(x, tuple(d for d in find_axes(dim, len(shape)) if shape[d] == 1))
 
 
 @row("expand")
@@ -692,14 +693,19 @@ def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
     return y if bias is None else y + bias
 
 
-def swap_last(x: Any) -> Array:
+def swap_last(x: Any) -> Any:
     """Return matrices transposed."""
     return np.swapaxes(x, -1, -2)
 
 
+def symmetrize(x: Any) -> Any:
+    """Return the Hermitian part: gradients are shared by both triangles."""
+    return (x + np.conjugate(swap_last(x))) * 0.5
+
+
 @row("linalg_cholesky_ex")
 def _cholesky(x: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
-    y = np.linalg.cholesky(x)
+    y = np.linalg.cholesky(symmetrize(x))
     return [np.conjugate(swap_last(y)) if upper else y, None]
 
 
@@ -728,36 +734,35 @@ def _solve(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> 
 
 
 @row("_linalg_eigh")
-def _eigh(x: Any, lower: str = "L", compute_v: bool = True) -> Any:
+def _eigh(x: Any, lower: Any = "L", compute_v: bool = True) -> Any:
     if not compute_v:
-        return [np.linalg.eigvalsh(x, lower), None]
-    return list(np.linalg.eigh(x, lower))
+        return [np.linalg.eigvalsh(symmetrize(x), lower), None]
+    return list(np.linalg.eigh(symmetrize(x), lower))
 
 
 # Fourier transforms
 
 
-def _norm_factor(shape: Any, dims: Sequence[int], normalization: int) -> float:
-    n = math.prod(shape[d] for d in dims)
-    return {0: 1.0, 1: n**-0.5, 2: 1.0 / n}[normalization]
+def _norm_factor(n: int, normalization: int) -> float:
+    """Return what a transform of so many entries is multiplied with."""
+    return (1.0, n**-0.5, 1.0 / n)[normalization]
 
 
 @row("_fft_r2c")
 def _fft_of_real(x: Any, dim: Sequence[int], normalization: int, onesided: bool) -> Any:
     f = np.fft.rfftn if onesided else np.fft.fftn
-    factor = _norm_factor(shape_of(x), dim, normalization)
-    return _scaled(f(x, axes=tuple(dim)), factor)
+    n = math.prod(shape_of(x)[d] for d in dim)
+    return _scaled(f(x, axes=tuple(dim)), _norm_factor(n, normalization))
 
 
 @row("_fft_c2c")
 def _fft_of_complex(
     x: Any, dim: Sequence[int], normalization: int, forward: bool
 ) -> Any:
-    shape = shape_of(x)
-    factor = _norm_factor(shape, dim, normalization)
+    n = math.prod(shape_of(x)[d] for d in dim)
+    factor = _norm_factor(n, normalization)
     if forward:
         return _scaled(np.fft.fftn(x, axes=tuple(dim)), factor)
-    n = math.prod(shape[d] for d in dim)
     return _scaled(np.fft.ifftn(x, axes=tuple(dim)), factor * n)
 
 
@@ -765,7 +770,7 @@ def _fft_of_complex(
 def _fft_to_real(x: Any, dim: Sequence[int], normalization: int, last: int) -> Any:
     lengths = [*(shape_of(x)[d] for d in dim[:-1]), last]
     n = math.prod(lengths)
-    factor = {0: 1.0, 1: n**-0.5, 2: 1.0 / n}[normalization]
+    factor = _norm_factor(n, normalization)
     return _scaled(np.fft.irfftn(x, lengths, tuple(dim)), factor * n)
 
 

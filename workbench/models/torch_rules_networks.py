@@ -353,7 +353,7 @@ def _attend(
     scores = np.matmul(q, swap_last(k)) * (scale or 1 / math.sqrt(shape_of(q)[-1]))
     if is_causal:
         mask = np.tril(np.ones(shape_of(scores)[-2:], bool))
-    if mask is not None and dtype_of(mask) == bool:
+    if mask is not None and dtype_of(mask).kind == "b":
         scores = np.where(mask, scores, -np.inf)
     elif mask is not None:
         scores = scores + mask
