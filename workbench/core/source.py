@@ -444,3 +444,42 @@ class pin_line:
     def __exit__(self, *error: object) -> None:
         if self.token is not None:
             CONTEXT.reset(self.token)
+
+
+class at_site:
+    """Put every op of the block on a line of another program, and into its scope.
+
+    Parameters
+    ----------
+    place
+        A code object and the offset of an instruction; None for the line of the nearest
+        frame of the user. `code_at_line` makes one where only the line is known.
+    scope
+        A path that is added to that of the block's surroundings; "" adds nothing.
+    """
+
+    __slots__ = ("outer", "path", "place")
+
+    outer: Context | None
+
+    def __init__(self, place: tuple[CodeType, int] | None, scope: str = "") -> None:
+        self.place = place
+        self.path = scope
+
+    def __enter__(self) -> None:
+        self.outer = CONTEXT.get()
+        around = current_context() or Context()
+        path = "/".join(filter(None, [around.scope, self.path])) or None
+        place = self.place or (around.code and (around.code, around.lasti))
+        code, lasti = place or caller(2)
+        CONTEXT.set(Context(path, code, lasti, around.helper))
+
+    def __exit__(self, *error: object) -> None:
+        CONTEXT.set(self.outer)
+
+
+@cache
+def code_at_line(filename: str, line: int) -> tuple[CodeType, int]:
+    """Return a code object and an offset that stand at a line of a file."""
+    # After the instruction that each code object begins with.
+    return compile("pass", filename, "exec").replace(co_firstlineno=line), 2
