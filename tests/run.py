@@ -252,7 +252,7 @@ def python(reports: Path) -> Count:
 #: What the long tests have besides: the other places where the picture is live, CuPy,
 #: which says without a GPU what it has, and the libraries whose models are opened.
 #: Their tests skip without them.
-EXTRAS = ("hosts", "gpu", "onnx")
+EXTRAS = ("hosts", "gpu", "jax", "onnx")
 
 
 def install_extras() -> None:

@@ -57,7 +57,7 @@ KNOWN: dict[str, tuple[int, str]] = {
     "workbench/control_flow/lowering.py": (2, "parts of a text"),
     "workbench/core/blame.py": (1, "an input is called one"),
     "workbench/core/operators.py": (20, "what NumPy calls Python's operators"),
-    "workbench/core/source.py": (2, "the same, by their signs"),
+    "workbench/core/sites.py": (2, "the same, by their signs"),
     "workbench/overrides/allowed_ops.py": (1, "its text is a setting of a rule"),
     "workbench/overrides/shipped/fisher.py": (1, "which side the weight is on"),
     "workbench/overrides/shipped/safe.py": (8, "for which ops each rule is written"),

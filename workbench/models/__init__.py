@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.models.export import to_onnx
+    from workbench.models.jax import from_jax
     from workbench.models.onnx import from_onnx
+    from workbench.models.torch import from_torch
 
-__all__ = ["from_onnx", "to_onnx"]
+__all__ = ["from_jax", "from_onnx", "from_torch", "to_onnx"]
 
 #: Where each name is, whose module loads when it is first used.
 _LATER = {
+    "from_jax": "workbench.models.jax",
     "from_onnx": "workbench.models.onnx",
+    "from_torch": "workbench.models.torch",
     "to_onnx": "workbench.models.export",
 }
 
