@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from workbench.autodiff.sparse.evaluation import SparseDerivative
     from workbench.autodiff.sparse.pattern import SparsityPattern
     from workbench.autodiff.sparse.sparsity import sparsity
-    from workbench.autodiff.vmap import vmap
+    from workbench.autodiff.vmap import per_example_grad, vmap
     from workbench.backends.cupy.devices import to_cpu, to_gpu
     from workbench.backends.cupy.listing import plan_kernels
     from workbench.checks.doctor.diagnose import diagnose
@@ -136,6 +136,7 @@ __all__ = [
     "overrides",
     "pattern",
     "patterns",
+    "per_example_grad",
     "plan_kernels",
     "plots",
     "register_gradient",
@@ -216,6 +217,7 @@ _LATER = {
     "named_rule": "workbench.overrides.named",
     "override": "workbench.overrides.override",
     "pattern": "workbench.overrides.patterns",
+    "per_example_grad": "workbench.autodiff.vmap",
     "plan_kernels": "workbench.backends.cupy.listing",
     "register_gradient": "workbench.custom.registry",
     "rewrite_rule": "workbench.rewrite.check",

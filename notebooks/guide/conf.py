@@ -103,7 +103,7 @@ def skip_member(
 
 
 #: Pages with a button, and the notebook that it opens in the reader's browser.
-RUN_HERE = {root_doc: "01-first-gradient"}
+RUN_HERE = {root_doc: "00-five-minutes"}
 RUN_HERE |= {one.stem: one.stem for one in list_tutorials()}
 
 
