@@ -60,6 +60,38 @@ def test_labels_that_stand_side_by_side_have_room() -> None:
 # Heat maps
 
 
+@pytest.mark.parametrize("is_column", [True, False])
+def test_a_row_or_a_column_is_a_line(is_column: bool, rng: np.random.Generator) -> None:
+    """A 40 × 1 matrix has no column of cells that is one wide."""
+    A = rng.normal(size=(40, 1) if is_column else (1, 40))
+    plot = plots.jacobian_plot(linear(A))
+    (line,) = plot.figure.data
+    assert line.type == "scatter"
+    assert_allclose(line.y, A.ravel(), rtol=1e-12)
+    assert len({*line.x}) == 40
+    assert line.x[3].endswith("[3]")
+    assert ("/ ∂ %{x}" in line.hovertemplate) != is_column
+    assert plot.matrix is None
+    assert f"{A.shape[0]} × {A.shape[1]}" in plot.note
+    text_of(plot)
+    # A part of it is a heat map, to be walked and zoomed.
+    window = ((0, 20), (0, 1)) if is_column else ((0, 1), (0, 20))
+    assert plots.jacobian_plot(linear(A), window=window).matrix is not None
+    assert plots.jacobian_plot(linear(A[:8, :8])).figure.data[0].type == "heatmap"
+
+
+def test_a_line_has_a_cross_where_it_is_not_finite() -> None:
+    A = np.linspace(-1.0, 1.0, 20)[:, None]
+    A[3], A[7] = np.nan, np.inf
+    with np.errstate(all="ignore"):
+        plot = plots.jacobian_plot(linear(A))
+    line, crosses = plot.figure.data
+    assert np.flatnonzero(~np.isfinite(line.y)).tolist() == [3, 7]
+    assert [*crosses.x] == [line.x[3], line.x[7]]
+    assert "2 entries are not finite" in plot.note
+    text_of(plot)
+
+
 def test_a_window_is_that_part_of_the_whole(rng: np.random.Generator) -> None:
     A = rng.normal(size=(300, 450))
     session = linear(A)
@@ -236,7 +268,7 @@ def test_a_spectrum_is_sorted_signed_and_has_a_condition_number() -> None:
     assert "condition number infinite (singular up to rounding)" in plot.note
     assert plot.figure.layout.yaxis.type == "log"
     assert plot.matrix is None
-    assert plot.views == ("hessian", "spectrum", "landscape", "sparsity")
+    assert plot.views == plots.HESSIAN
     text_of(plot)
 
 
@@ -341,7 +373,7 @@ def test_a_pattern_without_a_node_is_that_of_the_hessian() -> None:
     session = make_session(lambda x, y: np.sum(x * x) + y * y, np.ones(3), 1.0)
     plot = plots.sparsity_plot(session)
     assert_array_equal(~np.isnan(plot.figure.data[0].z), np.eye(4, dtype=bool))
-    assert plot.views == ("hessian", "spectrum", "landscape", "sparsity")
+    assert plot.views == plots.HESSIAN
     assert "diagonal" in plot.note
     part = plots.sparsity_plot(session, window=((3, 4), (0, 4)))
     assert part.figure.data[0].z.shape == (1, 4)

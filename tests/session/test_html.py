@@ -85,8 +85,8 @@ def test_without_a_path_the_text_is_returned() -> None:
 
 
 def test_the_page_stays_small() -> None:
-    # The goal is 300 kB; it is 150 kB, and must not grow unnoticed.
-    assert html.PAGE.stat().st_size <= 170_000
+    # The goal is 300 kB; it is 173 kB, and must not grow unnoticed.
+    assert html.PAGE.stat().st_size <= 174_000
 
 
 def test_labels_are_text_in_the_file() -> None:

@@ -24,11 +24,13 @@ from workbench.session.applied_override import AppliedOverride
 from workbench.session.profile import SessionProfile
 from workbench.session.wire import (
     Picture,
+    encode_array,
     encode_entry,
     encode_moments,
     encode_picture,
     encode_preview,
     gather_details,
+    list_array_history,
     list_norms,
     list_peers,
     list_rewrites,
@@ -41,6 +43,11 @@ from workbench.session.wire import (
 )
 from workbench.session.wire.protocol import fields
 from workbench.session.wire.protocol.messages import (
+    ArrayData,
+    ArrayHistoryData,
+    ArrayIndex,
+    ArrayQuantity,
+    ArrayTime,
     DetailBody,
     EntryData,
     ExpressionData,
@@ -211,6 +218,30 @@ def inspect_inside(session: Session, path: Path, node: int) -> DetailBody:
 def inspect_node(session: Session, node: int) -> DetailBody:
     """Return the details of a node."""
     return gather_details(session, node)
+
+
+@question("array")
+def draw_array(
+    session: Session,
+    node: fields.Node,
+    quantity: ArrayQuantity,
+    index: ArrayIndex,
+    against: ArrayTime | None = None,
+) -> ArrayData:
+    """Return a part of a node's value or gradient in cells, or its change."""
+    return encode_array(session, node, quantity, index, against)
+
+
+@job("array-history", title="A histogram over the runs")
+def draw_array_history(
+    session: Session,
+    node: fields.Node,
+    quantity: ArrayQuantity,
+    index: ArrayIndex,
+    progress: Progress,
+) -> ArrayHistoryData:
+    """Return histograms of a part of an array at kept runs, which run again."""
+    return list_array_history(session, node, quantity, index, progress)
 
 
 @question("norms")

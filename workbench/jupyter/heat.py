@@ -13,7 +13,7 @@ from workbench.autodiff.linear_map import Span
 from workbench.checks.progress import Progress
 from workbench.core.blame import shorten
 from workbench.core.formatting import format_share
-from workbench.jupyter.figure import BAD, Figure, Plot, escape_text, make_layout
+from workbench.jupyter.figure import BAD, GRID, Figure, Plot, escape_text, make_layout
 from workbench.session.derivative import Derivative, SecondDerivative
 from workbench.session.matrix import Matrix, Part, PooledView, find_cell_starts
 
@@ -23,6 +23,8 @@ from workbench.session.matrix import Matrix, Part, PooledView, find_cell_starts
 MOST_CELLS = 200
 #: About the width of a letter and the height of a line of the small type.
 LETTER, LINE = 6.4, 15
+#: What an entry of each matrix is; of others the names of its row and column.
+ENTRIES = {"Jacobian": "∂ %{y} / ∂ %{x}", "Hessian": "∂² / ∂ %{y} ∂ %{x}"}
 #: About the size of the axes on a narrow page.
 WIDTH, HEIGHT = 560, 320
 
@@ -252,6 +254,15 @@ def _format_span(what: str, span: tuple[int, int]) -> str:
     return f"{what} {first:,}" if first == last else f"{what}s {first:,} to {last:,}"
 
 
+def is_vector(rows: Axis, columns: Axis) -> bool:
+    """Return whether a matrix is drawn as a line: one row or column, entry by entry.
+
+    A short one is a heat map with its numbers, a long one a heat map to zoom into.
+    """
+    short, long = sorted((rows.size, columns.size))
+    return short == 1 and max(LEGIBLE) < long == max(rows.cells, columns.cells)
+
+
 def plot_heat_map(
     matrix: Matrix,
     rows: Axis,
@@ -263,10 +274,10 @@ def plot_heat_map(
     robust: bool = False,
     progress: Progress | None = None,
 ) -> Plot:
-    """Return a matrix as a heat map around zero.
+    """Return a matrix as a heat map around zero, one row or column of it as a line.
 
-    ``what`` is its name, "Jacobian" or "Hessian". With ``robust`` the colours cover the
-    smallest 98 % of the cells, and the others have the last colour.
+    ``what`` is its name, "Jacobian", "Hessian" or another. With ``robust`` the colours
+    cover the smallest 98 % of the cells, and the others have the last colour.
     """
     pooled = matrix.pool(
         rows.window, columns.window, (rows.block, columns.block), progress
@@ -286,14 +297,14 @@ def plot_heat_map(
     if pooled.zeros:
         said.append(f"{format_share(pooled.zeros / pooled.size)} zeros")
     finite = np.isfinite(shown)
+    robust = robust and not is_vector(rows, columns)  # a line has no colours
     limit, beyond = _choose_limit(np.abs(shown[finite]), robust)
     if beyond:
         said.append(
             f"colours end at {limit:.3g}: {beyond:,}"
             f" {'cell is' if beyond == 1 else 'cells are'} beyond"
         )
-    second = what == "Hessian"
-    entry = "∂² / ∂ %{y} ∂ %{x}" if second else "∂ %{y} / ∂ %{x}"
+    entry = ENTRIES.get(what, "%{y}, %{x}")
     heat = go.Heatmap(
         z=np.where(finite, shown, np.nan),
         x=[escape_text(text) for text in columns.labels],
@@ -345,11 +356,64 @@ def plot_heat_map(
         if zero and not any(zero in text for text in notes):
             said.append(f"zero everywhere: {zero}")
     note = "; ".join(said)
+    if is_vector(rows, columns):
+        figure = _draw_line(heat, title, note, rows, columns)
+        return Plot(title, note, figure, zero=zero)
     layout = make_matrix_layout(title, note, rows, columns)
     if max(rows.cells, columns.cells) <= SQUARE:
         layout["yaxis"] |= {"scaleanchor": "x", "constrain": "domain"}
         layout["xaxis"] |= {"constrain": "domain"}
     return Plot(title, note, Figure(data=traces, layout=layout), zero=zero)
+
+
+def _draw_line(heat: Any, title: str, note: str, rows: Axis, columns: Axis) -> Figure:
+    """Return the cells of a heat map with one row or column as a line.
+
+    Entries that are not finite have a cross at zero.
+    """
+    is_column = columns.cells == 1
+    along, labels = (rows, heat.y) if is_column else (columns, heat.x)
+    numbers = np.ravel(heat.z)
+    bad = np.flatnonzero(~np.isfinite(numbers))
+    entry = heat.hovertemplate.split("<br>")[0]
+    own, other = ("y", "x") if is_column else ("x", "y")
+    (fixed,) = getattr(heat, other)
+    entry = entry.replace(f"%{{{own}}}", "%{x}").replace(f"%{{{other}}}", fixed)
+    line = go.Scatter(
+        x=labels,
+        y=numbers,
+        mode="lines+markers",
+        marker={"size": 4},
+        line={"color": DIVERGING[-2][1], "width": 1.5},
+        hovertemplate=f"{entry}<br>%{{y:.8~g}}<extra></extra>",
+        name=heat.name,
+    )
+    crosses = go.Scatter(
+        x=[labels[k] for k in bad],
+        y=np.zeros(len(bad)),
+        mode="markers",
+        marker={"symbol": "x", "color": BAD, "size": 8},
+        hovertemplate=f"{entry}<br>not finite<extra></extra>",
+        name="not finite",
+    )
+    layout = make_layout(title, note) | {"showlegend": False}
+    layout["xaxis"] = along.make_settings(WIDTH, across=True)
+    # All places in their order, also where there is no finite entry.
+    layout["xaxis"] |= {"categoryorder": "array", "categoryarray": labels}
+    layout["yaxis"] = {"gridcolor": GRID, "zerolinecolor": BORDER, "automargin": True}
+    layout["shapes"] = [
+        {
+            "type": "line",
+            "x0": edge - 0.5,
+            "x1": edge - 0.5,
+            "y0": 0,
+            "y1": 1,
+            "yref": "paper",
+            "line": {"color": BORDER, "width": 1},
+        }
+        for edge in along.find_edges()[1:-1]
+    ]
+    return Figure(data=[line, *([crosses] if len(bad) else [])], layout=layout)
 
 
 def make_matrix_layout(

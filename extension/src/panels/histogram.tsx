@@ -14,17 +14,15 @@ export interface IHistogramProps {
   bins?: number;
 }
 
-const WIDTH = 160;
-const HEIGHT = 40;
+export const WIDTH = 160;
+export const HEIGHT = 40;
 
 /** The distribution of an array. */
 export function Histogram(props: IHistogramProps): JSX.Element {
   const { look, bins = Infinity } = props;
   const shown = joinBins(props.shown, bins);
   const all = props.behind ? [joinBins(props.behind, bins), shown] : [shown];
-  const low = Math.min(...all.map(one => one.low));
-  const high = Math.max(...all.map(one => one.high));
-  const tallest = Math.max(...all.flatMap(one => one.counts.map(density(one))), 1e-300);
+  const { low, high, tallest } = commonScale(all);
   return (
     <div className="workbench-Histogram" role="img" aria-label={histogramSentence(shown)}>
       <svg
@@ -35,7 +33,7 @@ export function Histogram(props: IHistogramProps): JSX.Element {
         {all.map(one => (
           <path
             key={one === shown ? look : 'behind'}
-            d={bars(one, low, high, tallest)}
+            d={drawBars(one, low, high, tallest)}
             className={`workbench-mod-${one === shown ? look : 'behind'}`}
           />
         ))}
@@ -52,6 +50,21 @@ export function Histogram(props: IHistogramProps): JSX.Element {
       </div>
     </div>
   );
+}
+
+/** The axis that several histograms have together, and the height of the highest bar. */
+export function commonScale(all: readonly IDistribution[]): {
+  low: number;
+  high: number;
+  tallest: number;
+} {
+  // An array without a finite entry has no place on the axis.
+  const placed = all.filter(({ counts }) => counts.length > 0);
+  return {
+    low: Math.min(...(placed.length > 0 ? placed : all).map(one => one.low)),
+    high: Math.max(...(placed.length > 0 ? placed : all).map(one => one.high)),
+    tallest: Math.max(...all.flatMap(one => one.counts.map(density(one))), 1e-300)
+  };
 }
 
 /** The same with neighbouring bins put together, until there are so few. */
@@ -109,7 +122,32 @@ function density(one: IDistribution): (count: number) => number {
   return count => Math.sqrt(width > 0 ? count / width : count);
 }
 
-function bars(one: IDistribution, low: number, high: number, tallest: number): string {
+/** The outline of a histogram in a box of `WIDTH` by `HEIGHT`, from low to high. */
+export function drawOutline(
+  one: IDistribution,
+  low: number,
+  high: number,
+  tallest: number
+): string {
+  const { counts } = one;
+  const xOf = (value: number): string =>
+    roundText(high > low ? ((value - low) / (high - low)) * WIDTH : WIDTH / 2);
+  const height = density(one);
+  const tops = counts.map((count, bin) => {
+    const middle = one.low + ((bin + 0.5) / counts.length) * (one.high - one.low);
+    return `L${xOf(middle)} ${roundText(HEIGHT - (height(count) / tallest) * (HEIGHT - 1))}`;
+  });
+  const [left, right] = [xOf(one.low), xOf(one.high)];
+  return tops.length === 0 ? '' : `M${left} ${HEIGHT}${tops.join('')}L${right} ${HEIGHT}`;
+}
+
+/** The path of the bars of a histogram. */
+function drawBars(
+  one: IDistribution,
+  low: number,
+  high: number,
+  tallest: number
+): string {
   const span = high - low;
   const scale = (value: number): number =>
     span > 0 ? ((value - low) / span) * WIDTH : WIDTH / 2;
@@ -140,7 +178,7 @@ function roundText(value: number): string {
   return value.toFixed(2);
 }
 
-function histogramSentence(one: IDistribution): string {
+export function histogramSentence(one: IDistribution): string {
   const bad = one.nan + one.inf;
   const more = bad > 0 ? `, ${formatCount(bad)} not finite` : '';
   return `${formatCount(one.size)} entries, ${rangeText(one)}${more}`;

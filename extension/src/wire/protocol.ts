@@ -26,17 +26,26 @@ export const PLOTS = {
     views: ['jacobian', 'singular', 'sparsity'],
     needs: ['of', 'wrt', 'window', 'robust', 'overrides', 'progress'] },
   hessian: { title: 'Hessian', view: 'Hessian',
-    views: ['hessian', 'spectrum', 'landscape', 'sparsity'],
+    views: ['hessian', 'gauss_newton', 'fisher', 'spectrum', 'landscape', 'spread', 'sparsity'],
     needs: ['wrt', 'window', 'robust', 'overrides', 'progress'] },
+  gauss_newton: { title: 'Hessian', view: 'Gauss-Newton',
+    views: ['hessian', 'gauss_newton', 'fisher', 'spectrum', 'landscape', 'spread', 'sparsity'],
+    needs: ['of', 'wrt', 'window', 'robust', 'progress'] },
+  fisher: { title: 'Hessian', view: 'Fisher',
+    views: ['hessian', 'gauss_newton', 'fisher', 'spectrum', 'landscape', 'spread', 'sparsity'],
+    needs: ['of', 'wrt', 'window', 'robust', 'progress'] },
   singular: { title: 'Jacobian', view: 'singular values',
     views: ['jacobian', 'singular', 'sparsity'],
     needs: ['of', 'wrt', 'progress', 'overrides'] },
   spectrum: { title: 'Hessian', view: 'eigenvalues',
-    views: ['hessian', 'spectrum', 'landscape', 'sparsity'],
+    views: ['hessian', 'gauss_newton', 'fisher', 'spectrum', 'landscape', 'spread', 'sparsity'],
     needs: ['wrt', 'progress', 'overrides', 'count'] },
   landscape: { title: 'Hessian', view: 'landscape',
-    views: ['hessian', 'spectrum', 'landscape', 'sparsity'],
+    views: ['hessian', 'gauss_newton', 'fisher', 'spectrum', 'landscape', 'spread', 'sparsity'],
     needs: ['wrt', 'progress', 'directions', 'reach', 'points'] },
+  spread: { title: 'Hessian', view: 'examples',
+    views: ['hessian', 'gauss_newton', 'fisher', 'spectrum', 'landscape', 'spread', 'sparsity'],
+    needs: ['of', 'wrt', 'progress', 'overrides'] },
   sparsity: { title: 'Sparsity', view: 'sparsity', views: [],
     needs: ['of', 'wrt', 'window', 'progress', 'overrides'] },
   check: { title: 'Gradient check', view: 'errors', views: ['check'], needs: ['wrt'] },
@@ -117,8 +126,8 @@ export type IPictureMessage = { of: number | null; header: Partial<IHeader>;
 export type IPieceMessage = { type: 'piece'; seq: number; first: number; start: number;
   sizes: number[] };
 export type IFigure = { data: unknown[]; layout: Record<string, unknown> };
-export type PlotKind = 'jacobian' | 'hessian' | 'singular' | 'spectrum' | 'landscape' |
-  'sparsity' | 'check' | 'steps';
+export type PlotKind = 'jacobian' | 'hessian' | 'gauss_newton' | 'fisher' | 'singular' |
+  'spectrum' | 'landscape' | 'spread' | 'sparsity' | 'check' | 'steps';
 export type IWindow = { rows: [number, number]; columns: [number, number] };
 export type IMatrix = { kind: PlotKind; of: number; wrt: number[]; path: number[];
   mode: 'forward' | 'reverse' | ''; rows: number; columns: number; window: IWindow;
@@ -154,6 +163,14 @@ export type IInspectAnswer = { type: 'inspect'; seq: number; request: number;
   code: string | null; value: IDistribution | null; gradient: IDistribution | null;
   true_gradient: IDistribution | null; array: string | null;
   gradient_array: string | null; runs_on?: string; kernels?: IDeviceKernel[] };
+export type ArrayQuantity = 'value' | 'gradient';
+export type IArrayAnswer = { type: 'array'; seq: number; request: number; node: number;
+  quantity: ArrayQuantity; shape: number[]; index: (number | null)[];
+  is_complex: boolean; block: [number, number]; values: (number | null)[][];
+  against: number | null };
+export type IArrayHistoryAnswer = { type: 'array-history'; seq: number; request: number;
+  node: number; quantity: ArrayQuantity; index: (number | null)[]; steps: number[];
+  histograms: IDistribution[] };
 export type INormsAnswer = { type: 'norms'; seq: number; request: number; node: number;
   steps: number[]; values: (number | null)[]; gradients: (number | null)[] };
 export type IRunsAnswer = { type: 'runs'; seq: number; request: number;
@@ -186,14 +203,15 @@ export type IFailureMessage = { type: 'failure'; seq: number; request: number | 
   message: string };
 export type KernelMessage = IPictureMessage | IPieceMessage | IPlotAnswer |
   ISimplifyAnswer | IProgramAnswer | IInsideAnswer | IInspectInsideAnswer |
-  IInspectAnswer | INormsAnswer | IRunsAnswer | ILessonAnswer | IMomentAnswer |
-  IPeersAnswer | IPeerAnswer | ICheckExpressionAnswer | IPreviewAnswer | IEntryAnswer |
-  IProgressMessage | IDoneMessage | IFailureMessage;
+  IInspectAnswer | IArrayAnswer | IArrayHistoryAnswer | INormsAnswer | IRunsAnswer |
+  ILessonAnswer | IMomentAnswer | IPeersAnswer | IPeerAnswer | ICheckExpressionAnswer |
+  IPreviewAnswer | IEntryAnswer | IProgressMessage | IDoneMessage | IFailureMessage;
 export type IHelloEvent = { type: 'event'; seq: number; event: 'hello'; schema: number;
   again?: boolean };
 export type IAckEvent = { type: 'event'; seq: number; event: 'ack'; of: number };
 export type IStopEvent = { type: 'event'; seq: number; request: number; event: 'stop';
   of: number };
+export type ArrayTime = 'first' | 'last';
 export type IPicture = { of: number | null; header: Partial<IHeader>;
   columns: IPatchColumn[] };
 export interface IRequests {
@@ -205,6 +223,10 @@ export interface IRequests {
   'inspect-inside': { asked: { path: IPlace[];
     node: number }; answer: IInspectInsideAnswer };
   inspect: { asked: { node: number }; answer: IInspectAnswer };
+  array: { asked: { node: number; quantity: ArrayQuantity; index: (number | null)[];
+    against?: ArrayTime | null }; answer: IArrayAnswer };
+  'array-history': { asked: { node: number; quantity: ArrayQuantity;
+    index: (number | null)[] }; answer: IArrayHistoryAnswer };
   norms: { asked: { node: number }; answer: INormsAnswer };
   runs: { asked: object; answer: IRunsAnswer };
   lesson: { asked: object; answer: ILessonAnswer };

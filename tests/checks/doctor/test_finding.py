@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 import workbench as wb
 from tests.checks.doctor.listing import PAGE, put_into_page
@@ -75,3 +78,24 @@ def texts(value: ast.expr) -> Iterator[str]:
         yield from texts(value.orelse)
     elif isinstance(value, ast.Constant) and isinstance(value.value, str):
         yield value.value
+
+
+def test_printed_findings_break_between_words_and_leave_code_whole() -> None:
+    def norm_of_what_has_a_long_name(
+        positions_of_all_particles: np.ndarray[Any, Any],
+    ) -> Any:
+        return np.sqrt(np.sum((positions_of_all_particles - 1.0) ** 2)) * np.sum(
+            positions_of_all_particles
+        )
+
+    found = wb.diagnose(norm_of_what_has_a_long_name, np.ones(3))
+    text = repr(found)
+    rows = text.splitlines()
+    codes = {f"       {one.fix.code}" for one in found if one.fix is not None}
+    assert codes
+    assert max(len(row) for row in rows if row not in codes) <= 80
+    assert codes <= set(rows)
+    # Nothing is lost: the words are those of the findings.
+    for one in found:
+        assert " ".join(one.evidence.split()) in " ".join(text.split())
+        assert " ".join(one.cause.split()) in " ".join(text.split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from html import escape
@@ -11,8 +12,11 @@ from workbench.checks.progress import Unchecked, describe_unchecked
 from workbench.core import blame
 from workbench.core.blame import format_count
 from workbench.core.pickling import NodeText
-from workbench.core.source import Site
+from workbench.core.sites import Site
 from workbench.core.tensor import Tensor
+
+#: The characters of a line of printed findings, beside the number of each.
+WIDTH = 77
 
 Severity = Literal["error", "warning", "note"]
 Sweep = Literal["forward", "backward"]
@@ -136,13 +140,13 @@ class Finding:
 
     def __str__(self) -> str:
         rows = [
-            f"{self.severity}: {self.title}{self.place}",
-            f"  {self.evidence}",
-            f"  {self.cause}",
+            wrap_text(f"{self.severity}: {self.title}{self.place}", after="  "),
+            wrap_text(self.evidence, "  "),
+            wrap_text(self.cause, "  "),
         ]
         if self.fix is not None:
-            rows.append(f"  Fix: {self.fix.text}:")
-            rows.append(f"    {self.fix.code}")
+            rows.append(wrap_text(f"Fix: {self.fix.text}:", "  ", "    "))
+            rows.append(f"    {self.fix.code}")  # as it is to be copied
         return "\n".join(rows)
 
     def __repr__(self) -> str:
@@ -202,8 +206,8 @@ class Findings(Sequence[Finding]):
     def __repr__(self) -> str:
         early = self._format_end()
         if not self.found:
-            return f"{self.of}: nothing to report.{early}"
-        head = f"{self.of}: {count_severities(self.found)}.{early}"
+            return wrap_text(f"{self.of}: nothing to report.{early}")
+        head = wrap_text(f"{self.of}: {count_severities(self.found)}.{early}")
         rows = [
             f"{i}  {text}".replace("\n", "\n   ")
             for i, text in enumerate(map(str, self.found))
@@ -226,6 +230,37 @@ class Findings(Sequence[Finding]):
             f"{head}<table><thead><tr>{titles}</tr></thead>"
             f"<tbody>{rows}</tbody></table>"
         )
+
+
+def wrap_text(text: str, first: str = "", after: str | None = None) -> str:
+    """Return a text in lines of up to `WIDTH` characters, broken between words.
+
+    Parameters
+    ----------
+    text
+        Its own line breaks stay.
+    first, after
+        What the first line begins with, and the others; without ``after`` the same.
+
+    Examples
+    --------
+    >>> print(wrap_text("as many words as there are " * 4, "  "))
+      as many words as there are as many words as there are as many words as there
+      are as many words as there are
+    """
+    after = first if after is None else after
+    rows: list[str] = []
+    for line in text.rstrip().split("\n"):
+        wrapped = textwrap.wrap(
+            line,
+            WIDTH,
+            initial_indent=after if rows else first,
+            subsequent_indent=after,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        rows += wrapped or [""]
+    return "\n".join(rows)
 
 
 def count_severities(found: Sequence[Finding]) -> str:

@@ -3,11 +3,12 @@
 `protocol/` is the Python side of the wire's types. `columns.py` writes a session as
 a header and flat buffers, `header.py` what the header says of overrides, checks and
 findings. `notebook.py` puts that into a notebook and reads it back, with
-suspicion. `detail.py` answers questions
-about one node, `inner_program.py` about the program in it, `timeline.py` and
-`moments.py` about past runs, `rewriting.py` about how the derivative is simplified.
+suspicion. `detail.py` answers questions about one node, `array_part.py` draws its
+arrays, `inner_program.py` tells of the program in it, `timeline.py` and `moments.py`
+of past runs, `rewriting.py` of how the derivative is simplified.
 """
 
+from workbench.session.wire.array_part import encode_array, list_array_history
 from workbench.session.wire.columns import (
     Picture,
     Snapshot,
@@ -39,12 +40,14 @@ __all__ = [
     "SCHEMA",
     "Picture",
     "Snapshot",
+    "encode_array",
     "encode_entry",
     "encode_moments",
     "encode_picture",
     "encode_preview",
     "find_changes",
     "gather_details",
+    "list_array_history",
     "list_norms",
     "list_peers",
     "list_rewrites",

@@ -11,6 +11,7 @@ import { OverrideList } from '../overrides/overrides';
 import { RuleForm } from '../overrides/rule';
 import { Part } from '../part';
 import { NormsOverRuns } from '../runs/norms';
+import { ArrayPicture } from './array';
 import { EntrySlider } from './entry';
 import { NodeDetail, NodeNumbers, NodeSummary } from './node';
 import { DerivativeMenu } from './pair';
@@ -33,6 +34,7 @@ export class Inspector extends Box {
     const parts = [
       this._summary,
       new EntrySlider(host),
+      new ArrayPicture(host),
       new NormsOverRuns(host),
       new NodeVerdict(host),
       this._form,

@@ -16,8 +16,8 @@ MIME_TYPE = "application/vnd.workbench.graph+json"
 MOST_NODES, MOST_EDGES, MOST_STRINGS = 1_000_000, 4_000_000, 1_000_000
 #: The longest text, the longest one that a program may need, and what a page may ask.
 MOST_CHARACTERS, MOST_CODE, MOST_TEXT = 20_000, 100_000, 2000
-#: The most rules that a page may switch off.
-MOST_RULES = 1000
+#: The most rules that a page may switch off, and axes of an array, as NumPy has it.
+MOST_RULES, MOST_AXES = 1000, 64
 #: The most runs that a saved picture holds, and the most characters of their norms.
 MOST_MOMENTS, MOST_MOMENT_BYTES = 200, 2**16
 

@@ -155,6 +155,47 @@ class EntryData(TypedDict):
     largest: float
 
 
+ArrayQuantity = Annotated[
+    Literal["value", "gradient"], fields.Meta(title="ArrayQuantity")
+]
+#: The kept run that an array is compared with: before the one that is shown.
+ArrayTime = Annotated[Literal["first", "last"], fields.Meta(title="ArrayTime")]
+#: An index along each of the first axes of an array; None for all of an axis.
+ArrayIndex = Annotated[
+    list[fields.Count | None], fields.Meta(maxItems=fields.MOST_AXES)
+]
+
+
+class ArrayData(TypedDict):
+    """A part of an array in few cells; or its change since another run."""
+
+    node: fields.Node
+    quantity: ArrayQuantity
+    #: The shape of the whole array, and the part that is shown.
+    shape: Annotated[list[fields.Count], fields.Meta(maxItems=fields.MOST_AXES)]
+    index: ArrayIndex
+    #: Whether the cells are the magnitudes of complex numbers.
+    is_complex: bool
+    #: How many entries a cell stands for, each way: of a matrix it is the one of
+    #: largest magnitude. Of a long line the first row has the lowest of each block, and
+    #: the second one the highest.
+    block: fields.Span
+    #: Rows of cells; None where one is not finite.
+    values: list[list[float | None]]
+    #: The run that was subtracted; None if none was.
+    against: fields.Count | None
+
+
+class ArrayHistoryData(TypedDict):
+    """Histograms of a part of an array at some runs, the oldest first."""
+
+    node: fields.Node
+    quantity: ArrayQuantity
+    index: ArrayIndex
+    steps: list[fields.Count]
+    histograms: list[Distribution]
+
+
 class NormsData(TypedDict):
     """The norms of a node over the runs; None where there is none."""
 
