@@ -297,6 +297,7 @@ WORDS: dict[Status, str] = {
 OUTCOMES: dict[Outcome, str] = {"wrong": "WRONG", "changed": "changed", "right": "ok"}
 #: Of the first word of a line.
 WIDTH = 4
+#: Of a bar beside the word: no colour of letters is read on light and dark pages.
 COLOURS = {
     "WRONG": "#d32f2f",
     "kink": "#ef8f00",
@@ -703,9 +704,9 @@ class Report:
         rows = []
         for row in str(self).splitlines()[2:]:
             word, _, rest = row.partition(" ")
-            colour = COLOURS.get(word, "inherit")
+            colour = COLOURS.get(word, "transparent")
             rows.append(
-                f'<tr><td style="color: {colour}">{escape(word)}</td>'
+                f'<tr><td style="border-left: 4px solid {colour}">{escape(word)}</td>'
                 f'<td style="text-align: left">{escape(rest.strip())}</td></tr>'
             )
         return f"<p>{escape(self.summary())}</p><table>{''.join(rows)}</table>"

@@ -273,7 +273,7 @@ def count_severities(found: Sequence[Finding]) -> str:
     return ", ".join(words)
 
 
-#: Colours that are read on light and dark pages, beside the word itself.
+#: Of a bar beside the word: no colour of letters is read on light and dark pages.
 _COLOURS = {"error": "#d1453b", "warning": "#b7791f", "note": "#5b7083"}
 
 
@@ -285,7 +285,8 @@ def _format_row(i: int, one: Finding) -> str:
     style = "text-align:left;vertical-align:top"
     cells = (
         str(i),
-        f'<b style="color:{_COLOURS[one.severity]}">{one.severity}</b>',
+        f'<b style="border-left:4px solid {_COLOURS[one.severity]};padding-left:4px">'
+        f"{one.severity}</b>",
         f"{escape(one.title)}{place}<br>{escape(one.evidence)}",
         escape(one.cause),
         fix,
