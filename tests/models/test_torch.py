@@ -223,6 +223,36 @@ def test_nests_stay_nests() -> None:
     np.testing.assert_allclose(made["all"][0], [3.0, 3.0])
 
 
+# The way back
+
+
+def test_overrides_come_back_with_double_backward() -> None:
+    def f(w: Any, x: Any) -> Any:
+        return {"y": np.sum(np.tanh(x @ w) ** 2)}
+
+    w, x = torch.randn(4, requires_grad=True), torch.randn(5, 4)
+    clip = wb.override("tanh", "clip(d, -0.1, 0.1)")
+    models.as_torch_function(f, [clip])(w, x)["y"].backward()
+    start = w.detach().numpy()
+    by_torch, own = w.grad.numpy(), lambda w: f(w, x.numpy())["y"]
+    np.testing.assert_allclose(
+        by_torch, wb.grad(own, overrides=[clip])(start), rtol=1e-14
+    )
+    assert not np.allclose(by_torch, wb.grad(own)(start))
+    plain = models.as_torch_function(f)
+    assert torch.autograd.gradgradcheck(lambda w: plain(w, x)["y"], (w,))
+    twice = torch.autograd.functional.hessian(lambda w: plain(w, x)["y"], w)
+    np.testing.assert_allclose(twice.numpy(), wb.hessian(own)(start), rtol=1e-12)
+
+
+def test_complex_gradients_come_back_conjugate() -> None:
+    z = torch.randn(3, dtype=torch.complex128, requires_grad=True)
+    g = models.as_torch_function(lambda z: np.sum(np.abs(z * z) ** 2))
+    (found,) = torch.autograd.grad(g(z), z)
+    (wanted,) = torch.autograd.grad(((z * z).abs() ** 2).sum(), z)
+    np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-12)
+
+
 # Refusals
 
 

@@ -13,14 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.models.export import to_onnx
-    from workbench.models.jax import from_jax
+    from workbench.models.jax import as_jax_function, from_jax
     from workbench.models.onnx import from_onnx
-    from workbench.models.torch import from_torch
+    from workbench.models.torch import as_torch_function, from_torch
 
-__all__ = ["from_jax", "from_onnx", "from_torch", "to_onnx"]
+__all__ = [
+    "as_jax_function",
+    "as_torch_function",
+    "from_jax",
+    "from_onnx",
+    "from_torch",
+    "to_onnx",
+]
 
 #: Where each name is, whose module loads when it is first used.
 _LATER = {
+    "as_jax_function": "workbench.models.jax",
+    "as_torch_function": "workbench.models.torch",
     "from_jax": "workbench.models.jax",
     "from_onnx": "workbench.models.onnx",
     "from_torch": "workbench.models.torch",

@@ -14,11 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.jacobian import vjp
 from workbench.control_flow.cond import cond
 from workbench.control_flow.scan import scan
 from workbench.control_flow.while_loop import while_loop
 from workbench.core import source
 from workbench.core.tensor import Tensor
+from workbench.core.trace import record
+from workbench.core.types import Spec
 from workbench.custom.functions import custom_vjp
 from workbench.errors import UsageError, check_packages
 from workbench.models.foreign import ForeignStep, Library, Step, has_tensor
@@ -494,3 +497,121 @@ def cast_leaf(x: Any, dtype: Any) -> Any:
     if not isinstance(x, Tensor):
         return np.asarray(x, dtype)
     return x if dtype_of(x) == dtype else x.astype(dtype)
+
+
+# The way back
+
+
+def as_jax_function(
+    f: Callable[..., Any], overrides: Sequence[Any] = ()
+) -> Callable[..., Any]:
+    """Return a NumPy function as one of JAX, whose derivatives are Workbench's.
+
+    Parameters
+    ----------
+    f
+        A function of arrays, nested as JAX takes them: NumPy code, or what `from_jax`
+        returned.
+    overrides
+        Overrides that hold in its derivatives, as for :func:`workbench.grad`.
+
+    Returns
+    -------
+    A function of JAX's arrays, under ``jit`` too, where JAX calls it back on the CPU.
+    It has derivatives in reverse mode, of any order.
+
+    Raises
+    ------
+    MissingPackageError
+        If JAX is not installed; it says how to install it.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench import models
+    >>> clipped = wb.override("tanh", "clip(d, -0.1, 0.1)")
+    >>> g = models.as_jax_function(np.tanh, [clipped])  # doctest: +SKIP
+    >>> jax.jit(jax.grad(g))(1.0)  # doctest: +SKIP
+    """
+    check_packages("models.as_jax_function", "jax", "jax")
+    import jax
+
+    held = list(overrides)
+
+    def call(*args: Any) -> Any:
+        """Return what the NumPy function computes, as JAX's arrays."""
+        leaves, nest = jax.tree.flatten(args)
+        out: list[Any] = []
+
+        def flat(*xs: Any) -> tuple[Any, ...]:
+            ys, tree = jax.tree.flatten(f(*jax.tree.unflatten(nest, xs)))
+            out[:] = [tree]
+            return tuple(ys)
+
+        outs = apply_numpy(flat, held)(*leaves)
+        return jax.tree.unflatten(out[0], outs)
+
+    call.__name__ = getattr(f, "__name__", "call")
+    return call
+
+
+def apply_numpy(
+    f: Callable[..., tuple[Any, ...]], overrides: list[Any]
+) -> Callable[..., tuple[Any, ...]]:
+    """Return a function of arrays to a tuple of them as a step of JAX's programs."""
+    import jax
+
+    def infer(xs: Sequence[Any]) -> Any:
+        """Return what comes out: by a trace, which computes nothing."""
+        specs = [
+            jax.ShapeDtypeStruct(
+                np.shape(x), jax.dtypes.canonicalize_dtype(jax.numpy.result_type(x))
+            )
+            for x in xs
+        ]
+        given = [Spec(s.shape, s.dtype) for s in specs]
+        return tuple(
+            jax.ShapeDtypeStruct(
+                shape_of(y), jax.dtypes.canonicalize_dtype(dtype_of(y))
+            )
+            for y in record(lambda leaves: f(*leaves), given).outputs
+        )
+
+    def compute(*xs: Any) -> tuple[Any, ...]:
+        outs = infer(xs)
+
+        def run(*arrays: Any) -> tuple[Any, ...]:
+            made = f(*map(np.asarray, arrays))
+            return tuple(
+                np.asarray(y, spec.dtype) for y, spec in zip(made, outs, strict=True)
+            )
+
+        return tuple(jax.pure_callback(run, outs, *xs, vmap_method="sequential"))
+
+    def forward(*xs: Any) -> Any:
+        return call(*xs), xs
+
+    def backward(xs: Any, gs: Any) -> Any:
+        floats = [i for i, x in enumerate(xs) if is_float(jax.numpy.asarray(x))]
+        kept = [g for g in gs if is_float(g)]
+
+        # A function again, so that this derivative has derivatives.
+        def pull(*arrays: Any) -> tuple[Any, ...]:
+            inputs, given = arrays[: len(xs)], arrays[len(xs) :]
+
+            def vary(*varied: Any) -> tuple[Any, ...]:
+                full = list(inputs)
+                for i, x in zip(floats, varied, strict=True):
+                    full[i] = x
+                return tuple(y for y in f(*full) if dtype_of(y).kind in "fc")
+
+            varied = [inputs[i] for i in floats]
+            back = vjp(vary, *varied, overrides=overrides)[1]
+            return tuple(back(tuple(given)))
+
+        made = iter(apply_numpy(pull, [])(*xs, *kept))
+        return tuple(next(made) if i in floats else None for i in range(len(xs)))
+
+    call = jax.custom_vjp(compute)
+    call.defvjp(forward, backward)
+    return call

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.jacobian import vjp
 from workbench.control_flow.cond import cond
 from workbench.control_flow.scan import scan
 from workbench.control_flow.while_loop import while_loop
@@ -28,7 +29,7 @@ from workbench.errors import ModelError, ShapeError, UsageError, check_packages
 from workbench.models import torch_rules_networks  # noqa: F401 its rows
 from workbench.models.foreign import ForeignStep, Library, Step, has_tensor
 from workbench.models.torch_rules import RULES
-from workbench.ops.define import shape_of
+from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
 
 # PyTorch's derivatives of one step
@@ -586,3 +587,108 @@ def check_shapes(name: str, leaves: Sequence[Any], specs: Sequence[Any]) -> None
                 f" torch.export made is of {tuple(wanted)}. Give models.from_torch an"
                 " example of that shape, or dynamic_shapes= for lengths that change."
             )
+
+
+# The way back
+
+
+def as_torch_function(
+    f: Callable[..., Any], overrides: Sequence[Any] = ()
+) -> Callable[..., Any]:
+    """Return a NumPy function as one of PyTorch, whose derivatives are Workbench's.
+
+    Parameters
+    ----------
+    f
+        A function of arrays that returns an array or a tuple of them: NumPy code, or
+        what `from_torch` returned, with its parameters bound or not.
+    overrides
+        Overrides that hold in its derivatives, as for :func:`workbench.grad`.
+
+    Returns
+    -------
+    A function of PyTorch's arrays, nested as ``f`` takes them, on the CPU. It can be
+    differentiated twice and more; `torch.compile` calls it without looking inside.
+
+    Raises
+    ------
+    MissingPackageError
+        If PyTorch is not installed; it says how to install it.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench import models
+    >>> clipped = wb.override("tanh", "clip(d, -0.1, 0.1)")
+    >>> g = models.as_torch_function(np.tanh, [clipped])  # doctest: +SKIP
+    >>> g(torch.ones(3, requires_grad=True)).sum().backward()  # doctest: +SKIP
+    """
+    check_packages("models.as_torch_function", "torch", "torch")
+    import torch
+
+    held = list(overrides)
+
+    def call(*args: Any) -> Any:
+        """Return what the NumPy function computes, as PyTorch's arrays."""
+        leaves, nest = torch.utils._pytree.tree_flatten(args)
+        at = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
+        out: list[Any] = []
+
+        def flat(*xs: Any) -> tuple[Any, ...]:
+            full = list(leaves)
+            for i, x in zip(at, xs, strict=True):
+                full[i] = x
+            made = f(*torch.utils._pytree.tree_unflatten(full, nest))
+            ys, tree = torch.utils._pytree.tree_flatten(made)
+            out[:] = [tree]
+            return tuple(ys)
+
+        outs = apply_numpy(flat, held)(*[leaves[i] for i in at])
+        return torch.utils._pytree.tree_unflatten(list(outs), out[0])
+
+    call.__name__ = getattr(f, "__name__", "call")
+    return torch.compiler.disable(call)
+
+
+def apply_numpy(
+    f: Callable[..., tuple[Any, ...]], overrides: list[Any]
+) -> Callable[..., tuple[Any, ...]]:
+    """Return a function of arrays to a tuple of them as an op of PyTorch's graphs."""
+    import torch
+
+    class Apply(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, *xs: Any) -> Any:
+            ctx.save_for_backward(*xs)
+            return tuple(torch.from_numpy(np.array(y)) for y in f(*map(to_numpy, xs)))
+
+        @staticmethod
+        def backward(ctx: Any, *gs: Any) -> Any:
+            xs = ctx.saved_tensors
+            floats = [i for i, x in enumerate(xs) if is_float(x)]
+
+            # A function again, so that this derivative has derivatives.
+            def pull(*arrays: Any) -> tuple[Any, ...]:
+                inputs, given = arrays[: len(xs)], arrays[len(xs) :]
+
+                def vary(*varied: Any) -> tuple[Any, ...]:
+                    full = list(inputs)
+                    for i, x in zip(floats, varied, strict=True):
+                        full[i] = x
+                    return tuple(y for y in f(*full) if dtype_of(y).kind in "fc")
+
+                varied = [inputs[i] for i in floats]
+                back = vjp(vary, *varied, overrides=overrides)[1]
+                # PyTorch's gradient of a complex number is the conjugate of ours.
+                kept = [np.conjugate(g) for g in given]
+                made = back(tuple(kept))
+                return tuple(np.conjugate(g) for g in made)
+
+            made = iter(apply_numpy(pull, [])(*xs, *[g for g in gs if is_float(g)]))
+            return tuple(next(made) if is_float(x) else None for x in xs)
+
+    def call(*xs: Any) -> tuple[Any, ...]:
+        made: tuple[Any, ...] = Apply.apply(*xs)
+        return made
+
+    return call
