@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache
@@ -833,12 +833,3 @@ def _scan_steps(
 
 #: The ops with programs inside.
 CONTROL = {"If": run_if, "Loop": run_loop, "Scan": run_scan}
-
-
-def iterate_steps(program: Program) -> Iterator[Step]:
-    """Yield the steps of a program, those inside its steps included."""
-    for step in program.steps:
-        yield step
-        for inner in step.settings.values():
-            if isinstance(inner, Program):
-                yield from iterate_steps(inner)
