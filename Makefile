@@ -10,7 +10,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-TUTORIAL := notebooks/01-first-gradient.ipynb
+TUTORIAL := notebooks/00-five-minutes.ipynb
 PAGE := .venv/share/jupyter/labextensions/autodiff-workbench
 SETTINGS := .venv/share/jupyter/lab/settings
 # What the installed package is made of: the page's sources, not what they become.

@@ -249,9 +249,10 @@ def python(reports: Path) -> Count:
     return pytest(reports, "not long", limit=3000)
 
 
-#: What the long tests have besides: the other places where the picture is live, and
-#: CuPy, which says without a GPU what it has. Their tests skip without them.
-EXTRAS = ("hosts", "gpu")
+#: What the long tests have besides: the other places where the picture is live, CuPy,
+#: which says without a GPU what it has, and the libraries whose models are opened.
+#: Their tests skip without them.
+EXTRAS = ("hosts", "gpu", "jax", "onnx")
 
 
 def install_extras() -> None:

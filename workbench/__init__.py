@@ -27,7 +27,7 @@ from workbench.ops.updates import at
 from workbench.overrides.override_blocks import overrides
 
 if TYPE_CHECKING:
-    from workbench import optimize, patterns, plots, rules
+    from workbench import models, optimize, patterns, plots, rules
     from workbench.autodiff.checkpoint import checkpoint
     from workbench.autodiff.expressions import write_chain_rule
     from workbench.autodiff.implicit import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from workbench.autodiff.sparse.evaluation import SparseDerivative
     from workbench.autodiff.sparse.pattern import SparsityPattern
     from workbench.autodiff.sparse.sparsity import sparsity
-    from workbench.autodiff.vmap import vmap
+    from workbench.autodiff.vmap import per_example_grad, vmap
     from workbench.backends.cupy.devices import to_cpu, to_gpu
     from workbench.backends.cupy.listing import plan_kernels
     from workbench.checks.doctor.diagnose import diagnose
@@ -129,12 +129,14 @@ __all__ = [
     "matrix",
     "max_pool",
     "mean_pool",
+    "models",
     "named_rule",
     "optimize",
     "override",
     "overrides",
     "pattern",
     "patterns",
+    "per_example_grad",
     "plan_kernels",
     "plots",
     "register_gradient",
@@ -166,11 +168,12 @@ __all__ = [
     "write_chain_rule",
 ]
 
-if not (_find_spec("plotly") and _find_spec("ipywidgets")):
-    # ``from workbench import *`` and ``help(workbench)`` leave out what needs the extra
-    # ``jupyter``; by its name it says so.
-    __all__.remove("plots")
+# ``from workbench import *`` and ``help(workbench)`` leave out what needs the extra
+# ``jupyter``; by its name it says so.
+if not _find_spec("ipywidgets"):
     __all__.remove("show")
+if not (_find_spec("plotly") and _find_spec("ipywidgets")):
+    __all__.remove("plots")
 
 #: Names whose modules load when they are first used.
 _LATER = {
@@ -215,6 +218,7 @@ _LATER = {
     "named_rule": "workbench.overrides.named",
     "override": "workbench.overrides.override",
     "pattern": "workbench.overrides.patterns",
+    "per_example_grad": "workbench.autodiff.vmap",
     "plan_kernels": "workbench.backends.cupy.listing",
     "register_gradient": "workbench.custom.registry",
     "rewrite_rule": "workbench.rewrite.check",
@@ -244,6 +248,7 @@ _LATER = {
 #: in `__all__`: ``from workbench import *`` would hide it.
 _MODULES = {
     "gradient": "workbench.gradient",
+    "models": "workbench.models",
     "numpy": "workbench.numpy",
     "optimize": "workbench.optimize",
     "patterns": "workbench.patterns",

@@ -22,6 +22,7 @@ WorkbenchError
 ├── GradientError           (ArithmeticError)  a check found a wrong gradient
 ├── LoopStoppedError        (RuntimeError) a condition of Session.stop_when holds
 ├── SnapshotError           (ValueError)   saved data that cannot be read
+├── ModelError              (ValueError)   a foreign model that cannot be read or made
 ├── RegistrationError       (ValueError)   a gradient that cannot be registered
 ├── KernelError             (RuntimeError) native source that cannot be built
 ├── CompilerError           (RuntimeError) a program that cannot be compiled
@@ -68,6 +69,7 @@ __all__ = [
     "MatrixShapeError",
     "MissingInputError",
     "MissingPackageError",
+    "ModelError",
     "NonScalarOutputError",
     "NotDifferentiableError",
     "NullTypeGradError",
@@ -226,6 +228,10 @@ class SnapshotError(WorkbenchError, ValueError):
     """Saved data that is damaged or of a newer schema."""
 
 
+class ModelError(WorkbenchError, ValueError):
+    """A model of another library that cannot be read, or a graph it cannot say."""
+
+
 class RegistrationError(WorkbenchError, ValueError):
     """A gradient cannot be registered: the op is unknown, or has one already."""
 
@@ -301,10 +307,12 @@ def check_packages(owner: str, extra: str, *names: str) -> None:
     """
     missing = [name for name in names if find_spec(name) is None]
     if missing:
+        # A browser has no shell: the command stands in a cell.
+        sign = "%" if sys.platform == "emscripten" else ""
         raise MissingPackageError(
             f"{owner} needs {' and '.join(missing)}, which"
             f" {'is' if len(missing) == 1 else 'are'} not installed. Run"
-            f" pip install 'autodiff-workbench[{extra}]'."
+            f" {sign}pip install 'autodiff-workbench[{extra}]'."
         )
 
 

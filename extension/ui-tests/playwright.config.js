@@ -31,6 +31,8 @@ process.env.LOGNAME ??= 'tests'; // JupyterLab asks who it is; the user may have
 
 export default defineConfig({
   testDir: 'tests',
+  // `training.py` makes a picture that moves of the frames that this file takes.
+  testMatch: process.env.WORKBENCH_FRAMES ? '*.frames.ts' : '*.spec.ts',
   workers: 1,
   ...LANES[process.env.WORKBENCH_TEST_LANE],
   // What passes only then is told as flaky.

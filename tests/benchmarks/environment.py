@@ -22,7 +22,7 @@ def list_installs() -> list[list[str]]:
     """Return what pip is to install, in this order; first what Workbench needs."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needs = [*project["dependencies"]]
-    for extra in ("compiled", "distributed"):
+    for extra in ("compiled", "distributed", "jupyter"):
         needs += project["optional-dependencies"][extra]
     lines = [line.strip() for line in PEERS.read_text().splitlines()]
     return [needs] + [x.split() for x in lines if x and not x.startswith("#")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -134,9 +135,77 @@ def test_the_renderer_is_sent_when_it_is_asked_for(session: Session) -> None:
 def test_its_output_is_a_view_and_a_picture(session: Session) -> None:
     pytest.importorskip("anywidget")
     shown = display.SessionOutput(session, widget="anywidget")
-    bundle = shown._make_bundle(session)
+    bundle, metadata = shown._make_bundle(session)
+    assert metadata == {}
     assert MIME_TYPE not in bundle
     assert {"image/svg+xml", "text/plain"} <= bundle.keys()
     view = bundle["application/vnd.jupyter.widget-view+json"]
     assert view["model_id"] == hosts.get_widget(session, "anywidget").model_id
     display.close_picture(session)
+
+
+# What VS Code and Colab document of widgets, which no test can start
+
+
+def test_colab_is_told_where_its_manager_of_widgets_is(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Colab draws widgets of others where the output names the manager."""
+    anywidget = pytest.importorskip("anywidget")
+    anywidget._util.enable_custom_widget_manager_once.cache_clear()
+    asked: list[str] = []
+    address = "https://ssl.gstatic.com/colaboratory-static/widgets/colab-cdn-widget"
+    output: Any = ModuleType("google.colab.output")
+    output.enable_custom_widget_manager = lambda: asked.append("manager")
+    output._widgets = SimpleNamespace(_installed_url=address)
+    monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
+    monkeypatch.setitem(sys.modules, "google.colab.output", output)
+    shown = display.SessionOutput(session)
+    bundle, metadata = shown._make_bundle(session)
+    view = "application/vnd.jupyter.widget-view+json"
+    assert view in bundle
+    assert metadata[view]["colab"]["custom_widget_manager"]["url"] == address
+    assert asked == ["manager"]
+    display.close_picture(session)
+    anywidget._util.enable_custom_widget_manager_once.cache_clear()
+
+
+def list_addresses(code: str) -> set[str]:
+    return set(re.findall(r"\bhttps?://[\w.-]+", code))
+
+
+def test_its_code_is_a_module_that_asks_no_other_machine() -> None:
+    """VS Code and Colab load one ES module: no require.js, and nothing besides."""
+    pytest.importorskip("anywidget")
+    from workbench.jupyter.anyfront import LOADER
+
+    renderer = read_renderer()
+    assert "export default { render };" in LOADER
+    assert re.search(r"export\s*\{[^}]*\bmount\b[^}]*\}", renderer)
+    for code in (LOADER, renderer):
+        assert not re.search(r"\b(?:require|requirejs)\s*\(\s*\[?[\"']", code)
+        # Of require.js only what a library asks whether it is there.
+        rest = code.replace("define.amd?define(", "")
+        assert not re.search(r"(?<![.\w])define\s*\(\s*[\[\"']", rest)
+        # Modules of other files or machines: a webview has neither.
+        assert not re.search(r"\bimport\s*\(\s*[\"']|\bfrom\s*[\"'](?:\.|/|http)", code)
+        assert not re.search(r"\b(?:importScripts|XMLHttpRequest|EventSource)\b", code)
+    # Names of formats, which nobody loads.
+    assert list_addresses(LOADER) == set()
+    assert list_addresses(renderer) <= {"http://www.w3.org"}
+
+
+def test_what_it_sends_is_json_and_binary_buffers(session: Session) -> None:
+    """A comm of the Jupyter protocol carries JSON and buffers, in any host."""
+    pytest.importorskip("anywidget")
+    shown = hosts.get_widget(session, "anywidget")
+    sent: list[tuple[Any, Any]] = []
+    shown.send = lambda content, buffers=None: sent.append((content, buffers))
+    hello = {"type": "event", "seq": 1, "event": "hello", "schema": 1}
+    shown._handle_custom_msg(hello, [])
+    assert sent
+    for content, buffers in sent:
+        json.dumps(content, allow_nan=False)
+        assert all(memoryview(one).nbytes > 0 for one in buffers or ())
+    assert any(buffers for _, buffers in sent)
+    hosts.close_widget(session)

@@ -49,15 +49,16 @@ class Handle:
     def __init__(self) -> None:
         self.updates: list[dict[str, Any]] = []
 
-    def update(self, data: dict[str, Any], raw: bool) -> None:
+    def update(self, data: dict[str, Any], raw: bool, metadata: Any) -> None:
         assert raw
+        assert metadata == {}
         self.updates.append(data)
 
 
 @pytest.fixture
 def handle(monkeypatch: pytest.MonkeyPatch) -> Handle:
     made = Handle()
-    monkeypatch.setattr(display, "publish", lambda data, keep: made)
+    monkeypatch.setattr(display, "publish", lambda data, keep, metadata: made)
     return made
 
 

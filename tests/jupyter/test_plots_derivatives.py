@@ -268,7 +268,7 @@ def test_a_spectrum_is_sorted_signed_and_has_a_condition_number() -> None:
     assert "condition number infinite (singular up to rounding)" in plot.note
     assert plot.figure.layout.yaxis.type == "log"
     assert plot.matrix is None
-    assert plot.views == ("hessian", "spectrum", "landscape", "sparsity")
+    assert plot.views == plots.HESSIAN
     text_of(plot)
 
 
@@ -373,7 +373,7 @@ def test_a_pattern_without_a_node_is_that_of_the_hessian() -> None:
     session = make_session(lambda x, y: np.sum(x * x) + y * y, np.ones(3), 1.0)
     plot = plots.sparsity_plot(session)
     assert_array_equal(~np.isnan(plot.figure.data[0].z), np.eye(4, dtype=bool))
-    assert plot.views == ("hessian", "spectrum", "landscape", "sparsity")
+    assert plot.views == plots.HESSIAN
     assert "diagonal" in plot.note
     part = plots.sparsity_plot(session, window=((3, 4), (0, 4)))
     assert part.figure.data[0].z.shape == (1, 4)

@@ -27,6 +27,7 @@ from tests.core.filling import PROGRAMS, draw_program
 from tests.core.test_filling import assert_close, differences, total
 from workbench.errors import GradientLostError, TraceError
 from workbench.numpy import namespaces, swap
+from workbench.numpy.reach import find_reach
 
 #: NumPy's own, under names that nothing is swapped for.
 REAL: dict[str, Any] = {"module": np, "zeros": np.zeros, "asarray": np.asarray}
@@ -835,3 +836,34 @@ def test_functions_from_one_line_follow_the_names_that_it_reads() -> None:
         assert wb.grad(space["make"]())(1.0) == 3.0
     space["helper"] = np.negative
     assert wb.grad(space["make"]())(1.0) == -1.0
+
+
+class First:
+    def run(self, x: Any) -> Any:
+        return np.sin(x)
+
+
+class Second:
+    __slots__ = ("__weakref__", "scale")
+
+    def __init__(self) -> None:
+        self.scale = First()
+
+    def run(self, x: Any) -> Any:
+        return self.scale.run(x) * 2
+
+
+def test_what_a_function_reaches_is_found_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Names of classes are views made anew; their ids must not tell them apart."""
+    second = Second()
+
+    def f(x: Any) -> Any:
+        return second.run(x) + First().run(x)
+
+    reach = find_reach(f)
+    assert all(find_reach(f) is reach for _ in range(5))
+    second.scale = First()  # another object: it is looked at anew
+    monkeypatch.setattr(First, "run", lambda self, x: np.cos(x))
+    assert find_reach(f) is not reach

@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from tests.project import environments
 
 BINDER = environments.ROOT / "binder"
-TUTORIAL = "notebooks/01-first-gradient.ipynb"
+TUTORIAL = "notebooks/00-five-minutes.ipynb"
 
 
 def test_the_pins_are_those_of_the_package() -> None:

@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: `rules` are faces of `overrides`.
 ROOMS = (
     "errors core ops random rewrite autodiff backends overrides patterns rules custom"
-    " control_flow symbolic checks gradient optimize session distributed scipy numpy"
-    " compat jupyter plots"
+    " control_flow models symbolic checks gradient optimize session distributed scipy"
+    " numpy compat jupyter plots"
 ).split()
 FLOORS = {room: floor for floor, room in enumerate(ROOMS)}
 TOP = len(ROOMS)  # workbench/__init__.py

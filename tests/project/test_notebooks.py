@@ -20,11 +20,11 @@ from tests.project.executed import (
 )
 from workbench.session.wire import MIME_TYPE, read_saved
 
-#: The first one in every run; the others, and what they say, in the long one.
+#: The first two in every run; the others, and what they say, in the long one.
 each_tutorial = pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, id=path.stem, marks=[pytest.mark.long] if i else [])
+        pytest.param(path, id=path.stem, marks=[pytest.mark.long] if i > 1 else [])
         for i, path in enumerate(NOTEBOOKS)
     ],
 )

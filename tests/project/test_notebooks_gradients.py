@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from typing import Any
 
@@ -223,11 +224,21 @@ def test_G2_any_derivative_is_drawn(bad: Executed) -> None:
     told = bad.printed("drawn = pairs()")
     assert "(100, 30, 4)" in told
     assert "0 throughout: [50]" in told
-    assert len(bad.data(PLOTLY)) == 5
+    assert len(bad.data(PLOTLY)) == 8
     across = bad.printed("tanhs = ").splitlines()
     most = [float(line.split()[-1]) for line in across]
     assert most == sorted(most, reverse=True)
     assert most[-1] < 0.01 < most[0] <= 1
+
+
+def test_I5_gauss_newton_has_no_eigenvalue_below_zero(bad: Executed) -> None:
+    (output,) = bad.cell("wb.plots.gauss_newton(net)").outputs
+    z = output.data[PLOTLY]["data"][0]["z"]
+    found = np.frombuffer(base64.b64decode(z["bdata"]), z["dtype"]).reshape(186, 186)
+    values = np.linalg.eigvalsh(found)
+    assert values[0] > -1e-12 * values[-1]
+    hessian = bad.cell('wb.plots.spectrum(net, ["V", "u"])').outputs[0].data[PLOTLY]
+    assert "negative" in [trace["name"] for trace in hessian["data"]]
 
 
 def test_G3_one_fault_each(bad: Executed) -> None:

@@ -23,11 +23,14 @@ import pytest
 from workbench.core.op import Op
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Rooms of rows and rules, and faces that answer names of NumPy, SciPy and Theano.
+#: Rooms of rows and rules, and faces that answer names of NumPy, SciPy, Theano, ONNX,
+#: PyTorch and JAX.
 FACES = (
     "workbench/ops/", "workbench/numpy/", "workbench/scipy/", "workbench/random/",
     "workbench/compat/", "workbench/jupyter/", "workbench/__init__.py",
     "workbench/rules.py", "workbench/patterns.py", "workbench/gradient/__init__.py",
+    "workbench/models/onnx_rules", "workbench/models/torch_rules",
+    "workbench/models/jax_rules",
 )  # fmt: skip
 #: Names of ops that are mostly something else: modes, settings, parts of arrays.
 WORDS = frozenset(
@@ -57,7 +60,7 @@ KNOWN: dict[str, tuple[int, str]] = {
     "workbench/control_flow/lowering.py": (2, "parts of a text"),
     "workbench/core/blame.py": (1, "an input is called one"),
     "workbench/core/operators.py": (20, "what NumPy calls Python's operators"),
-    "workbench/core/source.py": (2, "the same, by their signs"),
+    "workbench/core/sites.py": (2, "the same, by their signs"),
     "workbench/overrides/allowed_ops.py": (1, "its text is a setting of a rule"),
     "workbench/overrides/shipped/fisher.py": (1, "which side the weight is on"),
     "workbench/overrides/shipped/safe.py": (8, "for which ops each rule is written"),

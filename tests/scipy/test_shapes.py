@@ -225,17 +225,75 @@ def test_ends_of_the_domain_are_flat() -> None:
     assert np.isnan(wb.grad(lambda a: sp.gammainc(a, np.nan))(1.0))
 
 
-def test_large_arrays_in_parts_and_single_precision() -> None:
+def tile(*numbers: Any) -> list[Any]:
+    """Return arrays of numbers side by side, long enough for recurrences."""
+    return [np.tile(x, 400) for x in np.broadcast_arrays(*numbers)]
+
+
+#: Lower and upper tails: the series, Legendre's fraction, and the integral.
+MANY_TAILS = np.array([1e-100, 1e-9, 0.05, 0.4, 0.7, 0.985, 0.9905])
+
+
+@pytest.mark.parametrize("a", [0.02, 0.7, 2.0, 7.5, 28.0, 400.0])
+def test_incomplete_gamma_of_many_numbers(a: float) -> None:
+    """Of many numbers series and fractions give what integrals give of a few."""
+    for f, inverse, truth in (
+        (sp.gammainc, sp.gammaincinv, lower_gamma),
+        (sp.gammaincc, sp.gammainccinv, upper_gamma),
+    ):
+        x = inverse(a, MANY_TAILS)
+        x = x[x > 1e-280]
+        a_, x_ = tile(a, x)
+        found = wb.grad(lambda a, f=f, x=x_: np.sum(f(a, x)))(a_)[: len(x)]
+        for y, point in zip(found, x, strict=True):
+            slope, _ = differentiate(lambda a, x=point, f=truth: f(a, mp.mpf(x)), a)
+            assert abs(float(y) / slope - 1) < 3e-12
+
+
+@pytest.mark.parametrize("a", [0.03, 0.5, 3.0, 60.0, 900.0])
+@pytest.mark.parametrize("b", [0.5, 7.0, 20.5])
+def test_incomplete_beta_of_many_numbers(a: float, b: float) -> None:
+    x = sp.betaincinv(a, b, MANY_TAILS[1:])
+    x = x[(x > 1e-280) & (x < 1)]
+    a_, b_, x_ = tile(a, b, x)
+    found = wb.grad(lambda a, b: np.sum(sp.betainc(a, b, x_)), (0, 1))(a_, b_)
+    for k, point in enumerate(map(float, x)):
+        at = mp.mpf(point)
+        by_a = differentiate(lambda a, x=at: lower_beta(a, mp.mpf(b), x), a)[0]
+        by_b = differentiate(lambda b, x=at: lower_beta(mp.mpf(a), b, x), b)[0]
+        assert abs(float(found[0][k]) / by_a - 1) < 1e-11
+        assert abs(float(found[1][k]) / by_b - 1) < 1e-11
+
+
+@pytest.mark.parametrize("df", [0.6, 4.0, 150.0])
+def test_student_of_many_numbers(df: float) -> None:
+    t = np.array([-30.0, -2.0, -0.1, 1e-3, 0.7, 3.0, 9.0])
+    many, t_ = tile(df, t)
+    found = wb.grad(lambda n: np.sum(sp.stdtr(n, t_)))(many)[: len(t)]
+    for y, at in zip(found, map(float, t), strict=True):
+        x = mp.mpf(at)
+        tail = lambda n, x=x: lower_beta(n / 2, HALF, n / (n + x * x)) / 2  # noqa: E731
+        slope = -np.sign(at) * differentiate(tail, df)[0]
+        assert abs(float(y) / slope - 1) < 1e-11
+
+
+def test_arrays_that_broadcast_and_single_precision() -> None:
     rng = np.random.default_rng(0)
     a, x = rng.uniform(0.5, 9, (30, 41)), rng.uniform(0.1, 9, 41)
     f = lambda a: np.sum(sp.gammainc(a, x))  # noqa: E731
     whole = wb.grad(f)(a)
     assert whole.shape == a.shape
-    row = wb.grad(f)(a[3:4])
-    np.testing.assert_allclose(whole[3:4], row, rtol=1e-13)
+    for i, j in ((3, 5), (29, 40)):
+        slope, _ = differentiate(lambda a, j=j: lower_gamma(a, mp.mpf(x[j])), a[i, j])
+        assert abs(whole[i, j] / slope - 1) < 1e-12
     single = wb.grad(lambda a: np.sum(sp.gammainc(a, x.astype("f"))))(a.astype("f"))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, whole, rtol=1e-4)
+    some = a.copy()
+    some[2, :3] = np.nan, np.inf, -1.0
+    found = wb.grad(f)(some)
+    np.testing.assert_array_equal(np.isnan(found[2, :3]), [True, False, True])
+    np.testing.assert_allclose(found[3:], whole[3:], rtol=1e-12)
 
 
 def test_ends_of_inverses_do_not_move() -> None:

@@ -103,15 +103,7 @@ class RecordedCall:
         self.f, self.args, self.kwargs = f, args, kwargs
         #: Whether the function returns a pair, whose second is only kept; and that.
         self.has_aux, self.aux = has_aux, None
-        self.places: list[int | str]
-        place = 0 if argnums is None else argnums
-        if type(place) is int and argnames is None and 0 <= place < len(args):
-            self.single, self.places = True, [place]
-        else:
-            self.single, self.places = chosen_arguments(
-                f, argnums, argnames, args, kwargs, name
-            )
-        names = self._choose_leaves(name, bool(allow_int))
+        names = self._choose_leaves(argnums, argnames, name, bool(allow_int))
         cure = "" if allow_int is None else ", or allow_int=True to leave it out"
         for i, x in enumerate(self.values):
             if not is_float(x):
@@ -145,13 +137,23 @@ class RecordedCall:
         if holomorphic:
             check_complex_outputs(self.outputs, name)
 
-    def _choose_leaves(self, name: str, allow_int: bool) -> ArgumentNames:
+    def _choose_leaves(
+        self, argnums: Argnums, argnames: Argnames, name: str, allow_int: bool
+    ) -> ArgumentNames:
         """Separate the differentiated arguments; return the names of their leaves."""
+        self.places: list[int | str]
+        place = 0 if argnums is None else argnums
+        if type(place) is int and argnames is None and 0 <= place < len(self.args):
+            self.single, self.places = True, [place]
+        else:
+            self.single, self.places = chosen_arguments(
+                self.f, argnums, argnames, self.args, self.kwargs, name
+            )
         chosen = []
-        for place in self.places:
-            x = self.args[place] if isinstance(place, int) else self.kwargs[place]
+        for at in self.places:
+            x = self.args[at] if isinstance(at, int) else self.kwargs[at]
             if x is None:  # which is a nest without leaves to `tree`
-                check_float(x, f"argument {place!r}", name)
+                check_float(x, f"argument {at!r}", name)
             chosen.append(x)
         self.flat, self.tree = tree.flatten(chosen[0] if self.single else tuple(chosen))
         self.values = self.flat

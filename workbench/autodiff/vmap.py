@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.batch import example_spec, run_batch
-from workbench.autodiff.grad import ensure_owned, record_argument
+from workbench.autodiff.grad import ensure_owned, grad, record_argument
 from workbench.core import sharing, tree, types
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.tensor import Tensor
@@ -104,6 +104,67 @@ def vmap(f: Function, in_axes: object = 0, out_axes: object = 0) -> Function:
         return recording.tree(ensure_owned(results, shared))
 
     return batched
+
+
+def per_example_grad(
+    f: Function, argnums: int | Sequence[int] = 0, in_axes: object = None
+) -> Function:
+    """Return a function that gives the gradient of each example of a batch.
+
+    It is ``vmap(grad(f))`` with the axes that this mostly needs: `wb.plots.spread`
+    draws such gradients of a session.
+
+    Parameters
+    ----------
+    f
+        The loss of **one** example: a function that returns one number.
+    argnums
+        Which arguments to differentiate by, one or several: the parameters.
+    in_axes
+        The axis of each argument that counts the examples, as for `vmap`. By default
+        the first one of all arguments but those of ``argnums``, which are shared.
+
+    Returns
+    -------
+    A function of the parameters and a batch of examples; its result is shaped as that
+    of `grad`, with an axis of the examples in front.
+
+    Raises
+    ------
+    UsageError
+        If every argument is differentiated by and ``in_axes`` is not given: nothing
+        would count the examples.
+    ShapeError, TraceError
+        As for `vmap`.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> loss = lambda w, x, t: (x @ w - t) ** 2
+    >>> X, t = np.array([[1.0, 0.0], [1.0, 2.0]]), np.array([1.0, 0.0])
+    >>> wb.per_example_grad(loss)(np.ones(2), X, t)
+    array([[ 0.,  0.],
+           [ 6., 12.]])
+    """
+    check_function(f, "per_example_grad")
+    gradient = grad(f, argnums)
+    shared = {argnums} if isinstance(argnums, int) else {*argnums}
+
+    @wraps(f)
+    def differentiated(*args: Any, **kwargs: Any) -> Any:
+        axes = in_axes
+        if axes is None:
+            places = {i % len(args) if args else i for i in shared}
+            axes = tuple(None if i in places else 0 for i in range(len(args)))
+            if all(axis is None for axis in axes):
+                raise UsageError(
+                    "per_example_grad: no argument counts the examples, since f is"
+                    " differentiated by all of them. Pass the examples as arguments of"
+                    " their own, or say where they are: in_axes=0."
+                )
+        return vmap(gradient, axes)(*args, **kwargs)
+
+    return differentiated
 
 
 # Which axis of which array counts the examples of a batch, checked.

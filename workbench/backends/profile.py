@@ -37,7 +37,7 @@ from workbench.core.blame import shorten
 from workbench.core.formatting import format_bytes, format_seconds
 from workbench.core.pickling import NodeText
 from workbench.core.schedule import compute_node
-from workbench.core.source import Site
+from workbench.core.sites import Site
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec, spec_of
 from workbench.errors import CompilerError

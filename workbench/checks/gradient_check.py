@@ -33,7 +33,7 @@ from workbench.checks.report import (
     make_identity_overrides,
 )
 from workbench.checks.statistics import relative_change
-from workbench.core import source, tree, walk
+from workbench.core import sites, tree, walk
 from workbench.core.arguments import check_arguments
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import ArgumentNames, check_function, is_float, record
@@ -599,5 +599,5 @@ def draw_seed() -> int:
 def _describe_function(f: Callable[..., Any]) -> str:
     """Return a function's name and line, for messages."""
     name = getattr(f, "__name__", type(f).__name__)
-    site = source.decode(getattr(inspect.unwrap(f), "__code__", None), 0)
+    site = sites.decode(getattr(inspect.unwrap(f), "__code__", None), 0)
     return str(name) if site is None else f"{name} ({site.place})"

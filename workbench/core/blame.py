@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import source, traces, types
+from workbench.core import sites, source, traces, types
 from workbench.core.formatting import format_bytes
 from workbench.core.op import Op
 from workbench.errors import (
@@ -322,7 +322,7 @@ def shorten(text: str, most: int = 60, tail: int = 0) -> str:
 
 def user_line() -> str:
     """Return the user's line that runs now, quoted for an error."""
-    return quote_site(source.decode(*source.caller()))
+    return quote_site(sites.decode(*source.caller()))
 
 
 def describe(x: Any) -> str:
@@ -343,7 +343,7 @@ def describe_operands(operands: Iterable[Any]) -> str:
     )
 
 
-def quote_site(site: source.Site | None) -> str:
+def quote_site(site: sites.Site | None) -> str:
     """Return a place, quoted for an error: ``" (at [3]:1: h = np.tanh(x))"``."""
     return "" if site is None else f" (at {site.place}: {site.text})"
 
@@ -404,11 +404,11 @@ _DRAW = re.compile(
 
 def _find_random_draw() -> tuple[str, str] | None:
     """Return the random draw on the user's line and its replacement, or None."""
-    site = source.decode(*source.caller())
+    site = sites.decode(*source.caller())
     if site is None:
         return None
     # Without the text, as under `python -c`, the names are in the code.
-    names = () if site.text else source.dotted_call_name(*source.caller())
+    names = () if site.text else sites.dotted_call_name(*source.caller())
     if names and "random" not in names[-2:]:
         names = ("rng", names[-1])
     found = _DRAW.search(f"{'.'.join(names)}(" if names else site.text)
@@ -422,7 +422,7 @@ def _find_random_draw() -> tuple[str, str] | None:
 
 def _math_call(home: str = "np") -> str:
     """Return the call of `math` on the user's line, with ``home`` for its module."""
-    site = source.decode(*source.caller())
+    site = sites.decode(*source.caller())
     found = None if site is None else re.search(r"\bmath\.(\w+)\(", site.text)
     name = found[1] if found is not None and hasattr(np, found[1]) else "sin"
     return f"{home}.{name}(x)"
@@ -474,7 +474,7 @@ def lost_gradient_error(
             f" setting beside a plain array a, write {made_by_numpy}(wnp.asarray(a),"
             " ...), with import workbench.numpy as wnp."
         )
-    if source.is_assignment(*source.caller()):  # of an entry that compiled code makes
+    if sites.is_assignment(*source.caller()):  # of an entry that compiled code makes
         return explain_store(user_line(), _outer_frame())
     drawing = _find_random_draw() if what.startswith("np.asarray") else None
     if drawing is not None:
@@ -552,7 +552,7 @@ def refuse_in_place() -> None:
     NumPy calls its function with ``out=`` for that, as the user may have done: which
     of them it is shows in the code that runs, and in nothing else.
     """
-    found = source.find_in_place_operator()
+    found = sites.find_in_place_operator()
     if found is None:
         return
     operator, text = found
@@ -734,7 +734,7 @@ def explain_refusal(
         return error
     if type(error) in (IndexError, np.exceptions.AxisError):
         return locate_error(
-            error, op.name, args, {}, quote_site(source.decode(code, lasti))
+            error, op.name, args, {}, quote_site(sites.decode(code, lasti))
         )
     if not isinstance(error, (ValueError, TypeError)):
         return error
@@ -755,7 +755,7 @@ def explain_refusal(
         cure = "Convert the operands to one numeric dtype with .astype."
     if op.custom:
         cure = op.cure  # only the op's own code knows the cause
-    place = quote_site(source.decode(code, lasti))
+    place = quote_site(sites.decode(code, lasti))
     if isinstance(error, TypeError) and (mixed := describe_places(args)):
         return UsageError(f"{op.name}({operands}){place}: {mixed}")
     lead = describe_mismatch(op, args) if kind is ShapeError else ""

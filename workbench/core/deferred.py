@@ -20,7 +20,6 @@ import numpy as np
 
 from workbench.core import dims, hooks, source
 from workbench.core.dims import Atom, Dim, Length, dim_of_atom
-from workbench.core.infer import infer_spec
 from workbench.core.op import OPS, Op
 from workbench.core.types import Params, Spec, Specs
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
@@ -183,13 +182,13 @@ def defer_op(
     op: Op,
     inputs: tuple[Any, ...],
     params: Params,
+    spec: Specs,
     kind: Callable[..., Any],
     code: CodeType | None,
     lasti: int,
     context: source.Context | None,
 ) -> Any:
-    """Return the Tensor of an op with settings that hold unknown lengths."""
-    spec = infer_spec(op, inputs, params)
+    """Return the Tensor of an op whose settings hold unknown lengths."""
     operands, settings = place_lengths(inputs, params)
     args = tuple([getattr(x, "_value", x) for x in operands])
     node = kind(op, operands, args, settings, None, code, lasti, context)

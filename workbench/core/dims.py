@@ -20,7 +20,7 @@ from typing import Any, TypeGuard, Union
 
 import numpy as np
 
-from workbench.core import source
+from workbench.core import sites, source
 from workbench.core.op import OPERANDS
 from workbench.errors import UnknownLengthError
 
@@ -693,7 +693,7 @@ _LIKE = {"zeros": "np.zeros_like(x, shape=...)", "empty": "np.empty_like(x, shap
 
 def unknown_length_error(what: str, length: Dim) -> UnknownLengthError:
     """Return the error for a length that is not known yet, with the cure."""
-    site = source.decode(*source.caller())
+    site = sites.decode(*source.caller())
     where = "" if site is None else f" (at {site.place}: {site.text})"
     text = "" if site is None else site.text
     maker = None if "broadcast_to(" in text else _MAKER.search(text)

@@ -1,9 +1,9 @@
 """A program as a still picture: cards in rows, between them the ways of the data.
 
 The values run down, and so do the gradients that are nodes of the program; a gradient
-that is a number beside its card flows up, wider and warmer where it is larger. A graph
-makes its cards here; a session makes them in `jupyter`, with its numbers. Such a
-picture is what a graph returns for its ``repr``, so it stands in the room of `Graph`.
+that is a number beside its card flows up, wider and warmer where it is larger. The
+cards of a graph are made by `listing`, those of a session, with its numbers, by
+`jupyter`. A graph returns such a picture for its ``repr``, so it stands in its room.
 It is light or dark as the reader's system is. Names are text, never markup.
 """
 
@@ -17,7 +17,6 @@ from itertools import pairwise, repeat
 from typing import NamedTuple
 
 from workbench.core.blame import format_count, shorten
-from workbench.core.listing import Drawable, NodeText, describe_nodes
 
 #: A picture of more cards is folded; if that does not suffice, it is told in words. It
 #: would be taller than a reader scrolls, and heavier than the notebook that keeps it.
@@ -113,38 +112,6 @@ class Card(NamedTuple):
     frame: str = ""
     #: The severity of what has been found there.
     mark: str = ""
-
-
-def draw_graph(graph: Drawable) -> str:
-    """Return a graph as SVG that needs nothing besides itself."""
-    outputs = ", ".join(graph.label(y) for y in graph.outputs)
-    count = format_count(len(graph), "node")
-    return draw_cards(
-        [_make_card(one) for one in describe_nodes(graph)],
-        f"{count}, to {outputs}" if outputs else count,
-        words=[
-            "print(graph) lists them; graph.dot() is for programs that draw large"
-            " graphs."
-        ],
-    )
-
-
-def _make_card(one: NodeText) -> Card:
-    named = one.node.name is not None
-    told = f"{one.label} = {one.definition}  {one.spec}"
-    kind = "gradient" if one.backward else "op" if one.op else "leaf"
-    origin = one.node.origin
-    home = one.node if origin is None else origin.forward
-    scope = (home.scope or "").partition("/")[0]
-    return Card(
-        one.label if named else "",
-        one.op or one.definition,
-        one.brief,
-        one.reads,
-        "override" if one.overridden else kind,
-        f"{told}\n{one.origin}" if one.origin else told,
-        f"∂ {scope}" if scope and one.backward else scope,
-    )
 
 
 def draw_cards(

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import hooks, source
+from workbench.core import hooks, sites, source
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 
@@ -170,7 +170,7 @@ def _warn_once(what: str, frame: FrameType | None, warned: Warned | None) -> Non
     part = "the gradient of " if in_sweep else ""
     name = None if op is None else op.name
     if name is None and frame is not None:
-        name = source.function_at(frame.f_code, frame.f_lasti)
+        name = sites.function_at(frame.f_code, frame.f_lasti)
     names: dict[str, Any] = {} if frame is None else frame.f_globals
     file, line = place
     warnings.warn_explicit(

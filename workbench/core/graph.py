@@ -304,7 +304,7 @@ class Graph:
         >>> picture.startswith("<svg"), "float64[]" in picture
         (True, True)
         """
-        from workbench.core.drawing import draw_graph
+        from workbench.core.listing import draw_graph
 
         return draw_graph(self)
 

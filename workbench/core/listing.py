@@ -1,4 +1,4 @@
-"""A graph as text and in DOT, and what both say of each node.
+"""A graph as text, in DOT and as a picture, and what they say of each node.
 
 A node of a gradient is told with the forward node that it comes from. Names are text
 wherever they stand, never markup.
@@ -12,8 +12,9 @@ from itertools import count
 from typing import Any, NamedTuple, Protocol
 
 from workbench.core import types
-from workbench.core.blame import shorten
+from workbench.core.blame import format_count, shorten
 from workbench.core.dims import Compound, atoms_of
+from workbench.core.drawing import Card, draw_cards
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor
 from workbench.core.types import Specs
@@ -284,3 +285,38 @@ def quote_dot(text: str) -> str:
         _CONTROL.sub("\N{REPLACEMENT CHARACTER}", line) for line in text.split("\n")
     ]
     return '"' + "\\n".join(lines) + '"'
+
+
+# As a picture
+
+
+def draw_graph(graph: Drawable) -> str:
+    """Return a graph as SVG that needs nothing besides itself."""
+    outputs = ", ".join(graph.label(y) for y in graph.outputs)
+    count = format_count(len(graph), "node")
+    return draw_cards(
+        [_make_card(one) for one in describe_nodes(graph)],
+        f"{count}, to {outputs}" if outputs else count,
+        words=[
+            "print(graph) lists them; graph.dot() is for programs that draw large"
+            " graphs."
+        ],
+    )
+
+
+def _make_card(one: NodeText) -> Card:
+    named = one.node.name is not None
+    told = f"{one.label} = {one.definition}  {one.spec}"
+    kind = "gradient" if one.backward else "op" if one.op else "leaf"
+    origin = one.node.origin
+    home = one.node if origin is None else origin.forward
+    scope = (home.scope or "").partition("/")[0]
+    return Card(
+        one.label if named else "",
+        one.op or one.definition,
+        one.brief,
+        one.reads,
+        "override" if one.overridden else kind,
+        f"{told}\n{one.origin}" if one.origin else told,
+        f"∂ {scope}" if scope and one.backward else scope,
+    )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from workbench.core import blame, hooks, source, traces, types
+from workbench.core import blame, hooks, sites, traces, types
 from workbench.core.op import ATTRIBUTES, FUNCTIONS, CopyParams, Op
 from workbench.errors import DtypeError, TraceError
 
@@ -318,7 +318,7 @@ class Conversions:
         @property
         def dtype(self) -> np.dtype[Any]: ...  # noqa: D102 stands in tensor.py
         @property
-        def site(self) -> source.Site | None: ...  # noqa: D102 stands in tensor.py
+        def site(self) -> sites.Site | None: ...  # noqa: D102 stands in tensor.py
         def __getitem__(self, index: object) -> Any: ...
         def __add__(self, other: object) -> Any: ...
         def __radd__(self, other: object) -> Any: ...

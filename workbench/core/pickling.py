@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from workbench.core import dims, source, types, walk
+from workbench.core import dims, sites, source, types, walk
 from workbench.core.dims import Length, dim_of_atom
 from workbench.core.op import OPS, Op
 from workbench.core.tensor import (
@@ -95,7 +95,7 @@ class NodeForm(NamedTuple):
     params: dict[str, Any]
     spec: Any
     name: str | None
-    site: source.Site | None
+    site: sites.Site | None
     scope: str | None
     is_masked: bool
     arity: int
@@ -144,7 +144,7 @@ class _GraphPacker:
         self.notes: list[tuple[int, Any]] = []
         self._of_form: dict[Any, int] = {}
         self._of_constant: dict[Any, int] = {}
-        self._sites: dict[Any, source.Site | None] = {}
+        self._sites: dict[Any, sites.Site | None] = {}
 
     def refer(self, x: Any) -> int:
         """Return the place of a node, or the negative number of a constant."""
@@ -170,7 +170,7 @@ class _GraphPacker:
         origin = node.origin
         spec = types.spec_of(node)
         has_dim = dims.has_dim(spec if isinstance(spec, tuple) else spec.shape)
-        line = source.instruction_of(node)
+        line = sites.instruction_of(node)
         params = None if is_leaf or not node.params else node.params
         rule = origin and (origin.rule, origin.overridden)
         key = (
@@ -181,7 +181,7 @@ class _GraphPacker:
         if form is None:
             form = self._of_form[key] = len(self.forms)
             if line not in self._sites:
-                self._sites[line] = source.decode(*line)
+                self._sites[line] = sites.decode(*line)
             self.forms.append(
                 NodeForm(
                     None if is_leaf else node.op,
@@ -303,7 +303,7 @@ def _build_node(
 ) -> Tensor:
     kind = MaskedTensor if form.is_masked else Tensor
     args = tuple([None if isinstance(x, Tensor) else x for x in inputs])
-    code: Any = form.site  # `source.decode` hands it on
+    code: Any = form.site  # `sites.decode` hands it on
     op = form.op or IDENTITY
     node = kind(op, inputs, args, form.params, None, code, -1, context)
     node.spec = form.spec

@@ -1,27 +1,21 @@
-"""The user's line and scope behind each Tensor, and the blocks in force.
+"""The user's frame and scope behind each Tensor, and the blocks in force.
 
-A Tensor keeps only its code object and instruction offset; they are decoded here on
-request, so tracing pays nothing for lines that are never read.
+What a frame's instruction says (its line, what it calls) is read in `sites`.
 """
 
 from __future__ import annotations
 
-import linecache
 import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
-from dis import get_instructions
 from functools import cache
 from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR, CO_ITERABLE_COROUTINE
-from itertools import count, islice
+from itertools import count
 from opcode import opmap
 from types import CodeType, FrameType
 from typing import Any, ClassVar, NamedTuple, TypeVar
-
-from workbench.core import hooks
 
 # Blocks: what a ``with`` statement holds, for those who are inside it.
 #
@@ -185,24 +179,6 @@ def pop_left_block(
 
 
 # Lines and scopes
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """One place in the user's code.
-
-    ``place`` reads ``"[3]:1"`` for line 1 of cell 3 and ``"net.py:20"`` for a
-    file; ``text`` is that line without its indentation.
-    """
-
-    filename: str
-    line: int
-    column: int
-    text: str
-    place: str
-
-    def __str__(self) -> str:
-        return f"{self.place}  {self.text}" if self.text else self.place
 
 
 class Context(NamedTuple):
@@ -448,99 +424,6 @@ def count_frames() -> int:
     return level
 
 
-def is_assignment(code: CodeType, lasti: int) -> bool:
-    """Return whether an instruction is an assignment to entries: ``x[i] = v``."""
-    return 0 <= lasti < len(code.co_code) and (
-        code.co_code[lasti] == opmap["STORE_SUBSCR"]
-    )
-
-
-def find_in_place_operator() -> tuple[str, str] | None:
-    """Return the operator that the user's line is at, ``"+="``, and the statement.
-
-    None for anything else; where the text was not kept the statement is empty.
-    """
-    code, lasti = caller()
-    step = next((x for x in get_instructions(code) if x.offset == lasti), None)
-    if step is None or step.opname != "BINARY_OP" or not step.argrepr.endswith("="):
-        return None
-    line, last, start, end = step.positions or (None,) * 4
-    if line is None or last is None or start is None or end is None:
-        return step.argrepr, ""
-    lines = [
-        linecache.getline(code.co_filename, i).encode() for i in range(line, last + 1)
-    ]
-    lines[-1] = lines[-1][:end]  # columns count bytes
-    lines[0] = lines[0][start:]
-    return step.argrepr, b"".join(lines).decode(errors="replace")
-
-
-def dotted_call_name(code: CodeType | Site, lasti: int) -> tuple[str, ...]:
-    """Return the parts of the dotted name that an instruction calls.
-
-    They start where the call does: those of its arguments start later.
-    """
-    if not isinstance(code, CodeType):
-        return ()
-    before = [step for step in get_instructions(code) if step.offset <= lasti]
-    starts = [step.positions and step.positions[::2] for step in before]
-    return tuple(
-        step.argval
-        for step, start in zip(before, starts, strict=True)
-        if start == starts[-1]
-        and step.opname in ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD")
-    )
-
-
-#: What NumPy calls Python's operators.
-OPERATORS = {
-    "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power",
-    "//": "floor_divide", "%": "remainder", "@": "matmul",
-}  # fmt: skip
-
-
-def function_at(code: CodeType | Site, lasti: int) -> str | None:
-    """Return the function or the operator that an instruction calls, by NumPy's name.
-
-    None where that does not show.
-    """
-    if not isinstance(code, CodeType):
-        return None
-    step = next((x for x in get_instructions(code) if x.offset == lasti), None)
-    if step is not None and step.opname == "BINARY_OP":
-        return OPERATORS.get(step.argrepr.removesuffix("="))
-    names = dotted_call_name(code, lasti) if step is not None else ()
-    return names[-1] if names else None
-
-
-def instruction_of(node: Any) -> tuple[CodeType | None, int]:
-    """Return the code of a node's origin, and the instruction there."""
-    context = node.context
-    if context is not None and context.code is not None:
-        return context.code, context.lasti
-    return node.code, node.lasti
-
-
-def decode(code: CodeType | Site | None, lasti: int) -> Site | None:
-    """Return the line, column and text behind a code object and offset."""
-    if code is None:
-        return None
-    if isinstance(code, Site):  # of a program that was made in another process
-        return code
-    position = next(islice(code.co_positions(), max(lasti, 0) // 2, None), None)
-    line = (position[0] if position else None) or code.co_firstlineno
-    column = (position[2] if position else None) or 0
-    filename = code.co_filename
-    text = linecache.getline(filename, line).strip()
-    return Site(filename, line, column, text, f"{display_name(filename)}:{line}")
-
-
-def display_name(filename: str) -> str:
-    """Return how a file or cell is called: ``"net.py"``, or ``"[3]"`` for a cell."""
-    cell = hooks.source(filename) if hooks.source.is_set else None
-    return cell or os.path.basename(filename)
-
-
 class pin_line:
     """Puts every op of the block on the line of the nearest frame of the user."""
 
@@ -561,3 +444,42 @@ class pin_line:
     def __exit__(self, *error: object) -> None:
         if self.token is not None:
             CONTEXT.reset(self.token)
+
+
+class at_site:
+    """Put every op of the block on a line of another program, and into its scope.
+
+    Parameters
+    ----------
+    place
+        A code object and the offset of an instruction; None for the line of the nearest
+        frame of the user. `code_at_line` makes one where only the line is known.
+    scope
+        A path that is added to that of the block's surroundings; "" adds nothing.
+    """
+
+    __slots__ = ("outer", "path", "place")
+
+    outer: Context | None
+
+    def __init__(self, place: tuple[CodeType, int] | None, scope: str = "") -> None:
+        self.place = place
+        self.path = scope
+
+    def __enter__(self) -> None:
+        self.outer = CONTEXT.get()
+        around = current_context() or Context()
+        path = "/".join(filter(None, [around.scope, self.path])) or None
+        place = self.place or (around.code and (around.code, around.lasti))
+        code, lasti = place or caller(2)
+        CONTEXT.set(Context(path, code, lasti, around.helper))
+
+    def __exit__(self, *error: object) -> None:
+        CONTEXT.set(self.outer)
+
+
+@cache
+def code_at_line(filename: str, line: int) -> tuple[CodeType, int]:
+    """Return a code object and an offset that stand at a line of a file."""
+    # After the instruction that each code object begins with.
+    return compile("pass", filename, "exec").replace(co_firstlineno=line), 2

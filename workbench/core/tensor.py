@@ -26,6 +26,7 @@ from workbench.core import (
     dims,
     hooks,
     residuals,
+    sites,
     source,
     traces,
     types,
@@ -237,9 +238,9 @@ class Tensor(ArrayMethods, Conversions):
         return self.context.scope if self.context is not None else None
 
     @property
-    def site(self) -> source.Site | None:
+    def site(self) -> sites.Site | None:
         """The user's line that made the Tensor, or None."""
-        return source.decode(*source.instruction_of(self))
+        return sites.decode(*sites.instruction_of(self))
 
     # What NumPy asks
 
@@ -600,7 +601,8 @@ def _apply_later(
     """Apply an op with settings that hold unknown lengths."""
     if type(params) is LengthParams:  # those of a node: its lengths may be known here
         return apply(op, *measure_lengths(inputs, params))
-    return deferred.defer_op(op, inputs, params, kind, *place)
+    spec = infer_spec(op, inputs, params)
+    return deferred.defer_op(op, inputs, params, spec, kind, *place)
 
 
 #: How many views a Tensor notes before it looks which of them are still there.

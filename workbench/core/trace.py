@@ -14,7 +14,7 @@ from typing import Any, Union
 import numpy as np
 
 from workbench import errors
-from workbench.core import blame, hooks, residuals, source, traces, tree, types
+from workbench.core import blame, hooks, residuals, sites, source, traces, tree, types
 from workbench.core.blame import find_library_call, find_numpy_call, suggest_replacement
 from workbench.core.dims import Dim, Length, Size, atoms_of, dim_of_atom
 from workbench.core.float_warnings import NamedWarnings
@@ -94,17 +94,17 @@ def _is_conversion(error: BaseException) -> bool:
     if step is None:
         return False
     code, lasti = step.tb_frame.f_code, step.tb_lasti
-    if source.is_assignment(code, lasti):
+    if sites.is_assignment(code, lasti):
         return False
-    site = source.decode(code, lasti)
+    site = sites.decode(code, lasti)
     asks = site is not None and CONVERSIONS.search(site.text)
-    return bool(asks) or source.function_at(code, lasti) in ("astype", "fromiter")
+    return bool(asks) or sites.function_at(code, lasti) in ("astype", "fromiter")
 
 
-def find_error_site(error: BaseException) -> source.Site | None:
+def find_error_site(error: BaseException) -> sites.Site | None:
     """Return the user's own line in a traceback, the innermost one."""
     found = _find_error_step(error)
-    return found and source.decode(found.tb_frame.f_code, found.tb_lasti)
+    return found and sites.decode(found.tb_frame.f_code, found.tb_lasti)
 
 
 def explain_error(error: Exception, locked: bool) -> Exception | None:

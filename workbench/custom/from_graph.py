@@ -15,7 +15,7 @@ from weakref import ref
 
 from workbench.autodiff.call import Call
 from workbench.autodiff.steps import Rules, find_connections
-from workbench.core import source
+from workbench.core import sites, source
 from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import MaskedTensor, apply
@@ -307,7 +307,7 @@ def rebuild_op(graph: Graph, single: bool, given: dict[str, Any]) -> OpFromGraph
 
 def _find_place() -> tuple[str, int] | None:
     """Return the user's line, where the op is made."""
-    site = source.decode(*source.caller())
+    site = sites.decode(*source.caller())
     return None if site is None else (site.filename, site.line)
 
 

@@ -131,15 +131,17 @@ def cut_loss(
         cuts, levels, joins = try_at(trace_at)
     weights, nest = find_weights(f, rows, settings, "reduce='exact'")
     wrt = [others.index(i) for i in weights]
-    rounds = []
     small = {n: transplant(trace_at(n), whole) for n in rows.lengths}
     overrides = settings["overrides"]
+    rounds = []
     for level in range(1, max(levels, default=0) + 1):
         which = [i for i, other in enumerate(levels) if other == level]
-        forward, backward = {}, {}
-        for n in rows.lengths:
-            there, back = make_round(small[n], cuts, which, wrt, len(others), overrides)
-            forward[n], backward[n] = pack(there), pack(back)
+        made = {
+            n: make_round(small[n], cuts, which, wrt, len(others), overrides)
+            for n in rows.lengths
+        }
+        forward = {n: pack(there) for n, (there, _) in made.items()}
+        backward = {n: pack(back) for n, (_, back) in made.items()}
         count, known = len(others), which[0]
         rest = [(True, k) for k in range(len(rows.places))]
         earlier = [(False, k) for k in range(count + known)]
@@ -154,12 +156,21 @@ def cut_loss(
         )
     nodes = [whole.interior[i] for i in cuts]
     specs = [types.spec_of(x) for x in nodes]
-    inputs = whole.inputs[: len(others)]
-    run = Graph([*inputs, *nodes], whole.outputs).run
+    last = Graph([*whole.inputs[: len(others)], *nodes], whole.outputs)
+    graph = trace_rest(last, len(others), wrt, overrides)
+    return CutLoss(rounds, graph, wrt, specs, others, nest)
+
+
+def trace_rest(graph: Graph, count: int, wrt: Sequence[int], overrides: Any) -> Graph:
+    """Return what is left of a loss behind its cuts, with its cotangents.
+
+    The inputs of ``graph`` are ``count`` arguments, and the values at the cuts.
+    """
+    run = graph.run
 
     def rest_and_slopes(*given: Any) -> Any:
         """Return the loss and its cotangents at the weights and at the cuts."""
-        slots = [*wrt, *range(len(others), len(given))]
+        slots = [*wrt, *range(count, len(given))]
         slots = [
             i for i in slots if types.is_differentiable(types.spec_of(given[i]).dtype)
         ]
@@ -170,11 +181,10 @@ def cut_loss(
         found = dict(zip(slots, pulled(np.ones_like(value)), strict=True))
         return [
             value,
-            *[found.get(i, 0.0) for i in [*wrt, *range(len(others), len(given))]],
+            *[found.get(i, 0.0) for i in [*wrt, *range(count, len(given))]],
         ]
 
-    graph = trace(rest_and_slopes)(*[types.spec_of(x) for x in inputs], *specs)
-    return CutLoss(rounds, graph, wrt, specs, others, nest)
+    return trace(rest_and_slopes)(*[types.spec_of(x) for x in graph.inputs])
 
 
 def fill(given: Sequence[Any], slots: Sequence[int], new: Sequence[Any]) -> list[Any]:

@@ -18,6 +18,7 @@ from workbench.jupyter.widget import LinkedWidget
 from workbench.session import Session
 from workbench.session.html import read_renderer
 
+VIEW = "application/vnd.jupyter.widget-view+json"
 #: What the loader sends to be given the renderer.
 REQUEST = "renderer"
 
@@ -68,11 +69,11 @@ class AnyGraphWidget(LinkedWidget, AnyWidget):
         self._esm = LOADER % {"version": version, "request": REQUEST}
         super().__init__(session, key=uuid4().hex, **settings)
 
-    @property
-    def view_data(self) -> dict[str, Any]:
-        """The data in an output that makes anywidget draw the graph."""
-        view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
-        return {"application/vnd.jupyter.widget-view+json": view}
+    def make_view(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what makes anywidget draw the graph; Colab needs the metadata."""
+        made: Any = self._repr_mimebundle_()
+        data, metadata = made
+        return {VIEW: data[VIEW]}, metadata
 
     def _handle_custom_msg(self, content: Any, buffers: Any) -> None:
         if isinstance(content, dict) and content.get("type") == REQUEST:

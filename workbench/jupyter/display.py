@@ -50,12 +50,18 @@ CALM = 1.0
 # The output of a cell.
 
 
-def publish(bundle: dict[str, Any], *, keep: bool = False) -> Any:
+def publish(
+    bundle: dict[str, Any],
+    *,
+    keep: bool = False,
+    metadata: dict[str, Any] | None = None,
+) -> Any:
     """Show data in the cell's output; with ``keep`` return a handle for updates."""
     from IPython import display
 
     show: Any = display.display
-    return show(bundle, raw=True, display_id=True) if keep else show(bundle, raw=True)
+    more: dict[str, Any] = {"display_id": True} if keep else {}
+    return show(bundle, raw=True, metadata=metadata, **more)
 
 
 def current_shell() -> Any:
@@ -121,7 +127,8 @@ class SessionOutput:
         self._clock = clock
         self._later = later
         self._changed: float | None = None
-        self._handle = publish(self._make_bundle(session), keep=True)
+        bundle, metadata = self._make_bundle(session)
+        self._handle = publish(bundle, keep=True, metadata=metadata)
         self._end = session.subscribe(_make_notifier(weakref.ref(self)))
         refresh_after_cells()
 
@@ -148,14 +155,15 @@ class SessionOutput:
         if self._changed is None or session is None or self._widget.comm is None:
             return
         self._changed = None
-        self._handle.update(self._make_bundle(session), raw=True)
+        bundle, metadata = self._make_bundle(session)
+        self._handle.update(bundle, raw=True, metadata=metadata)
 
-    def _make_bundle(self, session: Session) -> dict[str, Any]:
+    def _make_bundle(self, session: Session) -> tuple[dict[str, Any], dict[str, Any]]:
         bundle = make_bundle(session, self._widget.model_id)
-        view = self._widget.view_data
+        view, metadata = self._widget.make_view()
         if view:
             del bundle[MIME_TYPE]  # for the extension alone, which would draw it first
-        return view | bundle
+        return view | bundle, metadata
 
     def close(self) -> None:
         """Stop refreshing; the output stays unchanged."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core import source, types, walk
+from workbench.core import sites, source, types, walk
 from workbench.core import tensor as tensors
 from workbench.core.graph import Graph
 from workbench.core.memory import purify, resolve
@@ -139,7 +139,7 @@ def _describe(error: BaseException, filename: str) -> str:
     line = None
     for frame, number in _iterate_lines(error):
         line = number if frame.f_code.co_filename == filename else line
-    place = "" if line is None else f" (at {source.display_name(filename)}:{line})"
+    place = "" if line is None else f" (at {sites.display_name(filename)}:{line})"
     return text + place
 
 

@@ -23,6 +23,8 @@ from workbench.session.matrix import Matrix, Part, PooledView, find_cell_starts
 MOST_CELLS = 200
 #: About the width of a letter and the height of a line of the small type.
 LETTER, LINE = 6.4, 15
+#: What an entry of each matrix is; of others the names of its row and column.
+ENTRIES = {"Jacobian": "∂ %{y} / ∂ %{x}", "Hessian": "∂² / ∂ %{y} ∂ %{x}"}
 #: About the size of the axes on a narrow page.
 WIDTH, HEIGHT = 560, 320
 
@@ -274,8 +276,8 @@ def plot_heat_map(
 ) -> Plot:
     """Return a matrix as a heat map around zero, one row or column of it as a line.
 
-    ``what`` is its name, "Jacobian" or "Hessian". With ``robust`` the colours cover the
-    smallest 98 % of the cells, and the others have the last colour.
+    ``what`` is its name, "Jacobian", "Hessian" or another. With ``robust`` the colours
+    cover the smallest 98 % of the cells, and the others have the last colour.
     """
     pooled = matrix.pool(
         rows.window, columns.window, (rows.block, columns.block), progress
@@ -302,8 +304,7 @@ def plot_heat_map(
             f"colours end at {limit:.3g}: {beyond:,}"
             f" {'cell is' if beyond == 1 else 'cells are'} beyond"
         )
-    second = what == "Hessian"
-    entry = "∂² / ∂ %{y} ∂ %{x}" if second else "∂ %{y} / ∂ %{x}"
+    entry = ENTRIES.get(what, "%{y}, %{x}")
     heat = go.Heatmap(
         z=np.where(finite, shown, np.nan),
         x=[escape_text(text) for text in columns.labels],

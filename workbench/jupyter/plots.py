@@ -1,4 +1,4 @@
-"""Plotly figures of a session: Jacobians, Hessians, gradient checks.
+"""Plotly figures of a session: Jacobians, Hessians, curvature, gradient checks.
 
 Each function returns a `plotly.graph_objects.Figure`; a notebook or a page draws
 it. Large matrices are pooled: a cell of the figure shows the entry of largest
@@ -18,8 +18,15 @@ from workbench.autodiff.sparse.colouring import Colouring
 from workbench.autodiff.sparse.pattern import SparsityPattern
 from workbench.core import walk
 from workbench.core.arguments import check_graph
-from workbench.errors import UsageError
+from workbench.errors import UsageError, check_packages
 from workbench.session import Session
+from workbench.session.curvature import (
+    Curvature,
+    make_example_derivative,
+    make_fisher,
+    make_gauss_newton,
+    measure_spread,
+)
 from workbench.session.derivative import (
     Derivative,
     SecondDerivative,
@@ -45,7 +52,9 @@ Progress = Callable[[int, int], object] | None
 
 #: The plots of the same nodes as a Jacobian, or a Hessian.
 JACOBIAN = ("jacobian", "singular", "sparsity")
-HESSIAN = ("hessian", "spectrum", "landscape", "sparsity")
+HESSIAN = (
+    "hessian", "gauss_newton", "fisher", "spectrum", "landscape", "spread", "sparsity",
+)  # fmt: skip
 
 #: The most derivatives that are kept, so that a zoom need not record them again.
 MOST_KEPT = 4
@@ -152,21 +161,97 @@ def hessian_plot(
     progress: Progress = None,
 ) -> Plot:
     """See `plots.hessian`."""
+    found = _get_hessian(session, wrt, overrides)
+    return _plot_square(found, "hessian", _title(found), window, robust, progress)
+
+
+def gauss_newton_plot(
+    session: Session,
+    of: Node | None = None,
+    wrt: Wrt = None,
+    window: Window = None,
+    *,
+    robust: bool = False,
+    progress: Progress = None,
+) -> Plot:
+    """See `plots.gauss_newton`."""
+    found = _get_curvature(session, "gauss_newton", make_gauss_newton, of, wrt)
+    title = f"{found.title}, through {found.middle}"
+    return _plot_square(found, "gauss_newton", title, window, robust, progress)
+
+
+def fisher_plot(
+    session: Session,
+    of: Node | None = None,
+    wrt: Wrt = None,
+    window: Window = None,
+    *,
+    robust: bool = False,
+    progress: Progress = None,
+) -> Plot:
+    """See `plots.fisher`."""
+    found = _get_curvature(session, "fisher", make_fisher, of, wrt)
+    title = f"{found.title}, of the examples in {found.middle}"
+    return _plot_square(found, "fisher", title, window, robust, progress)
+
+
+def _get_curvature(
+    session: Session,
+    kind: str,
+    make: Callable[..., Curvature],
+    of: Node | None,
+    wrt: Wrt,
+) -> Curvature:
+    by = _find_ids(session, wrt)
+    middle = None if of is None else session.nodes.find(of)
+    found: Curvature = _reuse(
+        session, (kind, middle, *by), lambda: make(session._state, middle, by)
+    )
+    return found
+
+
+def _plot_square(
+    found: SecondDerivative,
+    kind: str,
+    title: str,
+    window: Window,
+    robust: bool,
+    progress: Progress,
+) -> Plot:
+    """Return the heat map of a matrix of the same nodes on both sides."""
     from workbench.jupyter import heat
 
-    found = _get_hessian(session, wrt, overrides)
     rows, columns = heat.make_axes(found, window)
+    what = PLOTS[kind].view
     made = heat.plot_heat_map(
-        found, rows, columns, _title(found), "Hessian",
-        robust=robust, progress=progress,
-    )  # fmt: skip
+        found, rows, columns, title, what, robust=robust, progress=progress
+    )
+    matrix = heat.describe_matrix(found, rows, columns, kind)
     if rows.cells == columns.cells:  # a square looks like one
         made.figure.update_layout(
             xaxis={"constrain": "domain"},
             yaxis={"scaleanchor": "x", "constrain": "domain"},
         )
-    matrix = heat.describe_matrix(found, rows, columns, "hessian")
     return replace(_tell_overrides(made, found), matrix=matrix, views=HESSIAN)
+
+
+def spread_plot(
+    session: Session,
+    of: Node | None = None,
+    wrt: Wrt = None,
+    progress: Progress = None,
+    *,
+    overrides: bool = True,
+) -> Plot:
+    """See `plots.spread`."""
+    from workbench.jupyter.spread import plot_spread
+
+    by = _find_ids(session, wrt)
+    found = make_example_derivative(
+        session._state, of, by, overrides=overrides, name="spread"
+    )
+    made = plot_spread(measure_spread(found, progress), found)
+    return replace(_tell_overrides(made, found), views=HESSIAN)
 
 
 def spectrum_plot(
@@ -251,6 +336,7 @@ def sparsity_plot(
 
 def pattern_plot(found: SparsityPattern | Colouring, window: Window = None) -> Plot:
     """Return the figure of a pattern, or of a colouring and its pattern."""
+    check_packages("wb.plots", "jupyter", "plotly")
     from workbench.jupyter import heat
     from workbench.jupyter.sparsity import GivenPattern, plot_sparsity
 
@@ -321,6 +407,7 @@ class PlotKind:
 
     def draw(self, session: Session, **given: Any) -> Plot:
         """Return the plot, made from those of the given values that are needed."""
+        check_packages("wb.plots", "jupyter", "plotly")
         return self.make(session, **{k: x for k, x in given.items() if k in self.needs})
 
 
@@ -330,9 +417,12 @@ PLOTS = {
     for kind in (
         PlotKind("jacobian", jacobian_plot, "Jacobian", "Jacobian", JACOBIAN),
         PlotKind("hessian", hessian_plot, "Hessian", "Hessian", HESSIAN),
+        PlotKind("gauss_newton", gauss_newton_plot, "Hessian", "Gauss-Newton", HESSIAN),
+        PlotKind("fisher", fisher_plot, "Hessian", "Fisher", HESSIAN),
         PlotKind("singular", singular_plot, "Jacobian", "singular values", JACOBIAN),
         PlotKind("spectrum", spectrum_plot, "Hessian", "eigenvalues", HESSIAN),
         PlotKind("landscape", landscape_plot, "Hessian", "landscape", HESSIAN),
+        PlotKind("spread", spread_plot, "Hessian", "examples", HESSIAN),
         PlotKind("sparsity", sparsity_plot, "Sparsity", "sparsity", ()),
         PlotKind("check", check_plot, "Gradient check", "errors", ("check",)),
         PlotKind("steps", steps_plot, "Step sizes", "step sizes", ("steps",)),
@@ -348,6 +438,7 @@ def _draw(name: str, session: Session, **given: Any) -> Figure:
 
 def plot_derivative(found: Derivative, window: Window) -> Figure:
     """Return the heat map of a given derivative."""
+    check_packages("wb.plots", "jupyter", "plotly")
     from workbench.jupyter import heat
 
     rows, columns = heat.make_axes(found, window)
@@ -451,6 +542,130 @@ def hessian(
     return _draw(
         "hessian", session, wrt=wrt, window=window, robust=robust, overrides=overrides
     )
+
+
+def gauss_newton(
+    session: Session,
+    of: Node | None = None,
+    wrt: Wrt = None,
+    *,
+    window: Window = None,
+    robust: bool = False,
+) -> Figure:
+    """Return the Gauss-Newton matrix of the output, all blocks, as a heat map.
+
+    ``Jᵀ H J``, where J is the Jacobian of an array in the middle of the program and H
+    the Hessian of the output by it: the Hessian without the curvature of what comes
+    before that array, with no negative eigenvalue where the loss is convex in it
+    (Schraudolph, *Fast curvature matrix-vector products*, 2002). It is that of the
+    true derivatives, without overrides; `wb.gnvp` multiplies it with a vector.
+
+    Parameters
+    ----------
+    session
+        The program.
+    of
+        The array in the middle: what a network predicts. By default the first one
+        that all paths from the inputs go through.
+    wrt
+        One or several nodes; by default the session's ``wrt``.
+    window, robust
+        As for `jacobian`.
+
+    Raises
+    ------
+    DisconnectedInputError
+        If no path leads from ``wrt`` to ``of``.
+    UsageError
+        If no array is on all paths and none is given; as for `hessian`.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum((x**2) ** 2))(np.ones(2)))
+    >>> gauss_newton(session).data[0].z.tolist()  # of x**2; the Hessian is 12 * x**2
+    [[8.0, 0.0], [0.0, 8.0]]
+    """
+    return _draw("gauss_newton", session, of=of, wrt=wrt, window=window, robust=robust)
+
+
+def fisher(
+    session: Session,
+    of: Node | None = None,
+    wrt: Wrt = None,
+    *,
+    window: Window = None,
+    robust: bool = False,
+) -> Figure:
+    """Return the empirical Fisher matrix as a heat map.
+
+    The mean over the examples of ``g gᵀ``, with g the gradient of one example's loss
+    (Kunstner et al., *Limitations of the empirical Fisher approximation for natural
+    gradient descent*, 2019, equation 3): that of the true derivatives, without
+    overrides.
+
+    Parameters
+    ----------
+    session
+        The program.
+    of
+        The array whose first axis counts the examples: their losses; of an example
+        with several entries their sum. By default the last array that all paths from
+        the inputs go through, as ``e**2`` in ``np.mean(e**2)``.
+    wrt, window, robust
+        As for `gauss_newton`.
+
+    Raises
+    ------
+    DisconnectedInputError
+        If no path leads from ``wrt`` to ``of``.
+    UsageError
+        If ``of`` is one number, or none is given and no array is on all paths.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> X = np.array([[1.0, 0.0], [1.0, 2.0]])
+    >>> session = wb.Session(wb.trace(lambda w: np.mean(X @ w))(np.ones(2)))
+    >>> fisher(session).data[0].z.tolist()  # X.T @ X / 2
+    [[1.0, 1.0], [1.0, 2.0]]
+    """
+    return _draw("fisher", session, of=of, wrt=wrt, window=window, robust=robust)
+
+
+def spread(session: Session, of: Node | None = None, wrt: Wrt = None) -> Figure:
+    """Return each example's gradient: its norm, and how it agrees with the mean.
+
+    A point is an example: to the right of it the norm of its gradient, upwards the
+    cosine of the angle to the mean gradient; below 0 it pulls against the others. The
+    note has the noise scale, the batch size at which noise and gradient are alike
+    (McCandlish et al., *An empirical model of large-batch training*, 2018).
+    `wb.per_example_grad` returns the gradients of a function as arrays.
+
+    Parameters
+    ----------
+    session
+        The program; its overrides are applied.
+    of, wrt
+        As for `fisher`.
+
+    Raises
+    ------
+    DisconnectedInputError
+        If no path leads from ``wrt`` to ``of``.
+    UsageError
+        If ``of`` is one number or complex, or none is given and no array is on all
+        paths.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> X = np.array([[3.0, 4.0], [0.0, 1.0]])
+    >>> session = wb.Session(wb.trace(lambda w: np.mean(X @ w))(np.ones(2)))
+    >>> spread(session).data[0].x.tolist()
+    [5.0, 1.0]
+    """
+    return _draw("spread", session, of=of, wrt=wrt)
 
 
 def spectrum(session: Session, wrt: Wrt = None, *, count: int | None = None) -> Figure:

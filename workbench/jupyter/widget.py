@@ -67,10 +67,9 @@ class LinkedWidget(DOMWidget):  # type: ignore[misc]
         """Accept only the part of the state that the page owns."""
         super().set_state({k: v for k, v in sync_data.items() if k == "layout"})
 
-    @property
-    def view_data(self) -> dict[str, Any]:
-        """The data in an output, beside the saved picture, that draws the widget."""
-        return {}
+    def make_view(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what draws the widget in an output, and the metadata of that."""
+        return {}, {}
 
     def close(self) -> None:
         """Close the line to the page; the saved picture stays."""

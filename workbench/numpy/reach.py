@@ -320,7 +320,7 @@ class Reach:
         self._of_defaults: dict[int, ref[FunctionType]] = {}
         self.stores = self.uses_scipy = self._lists = self._reads = False
         self.asking: dict[int, frozenset[str]] = {}
-        #: What was looked at, by the id of what holds it.
+        #: What was looked at, by the id of what has the names.
         self._looks: dict[int, _Look] = {}
         self._seen: set[int] = set()
         self._attributes: set[str] = set()
@@ -374,11 +374,12 @@ class Reach:
         return [function for function in found if function is not None]
 
     def _look_up(self, owner: Any, name: str) -> None:
-        names = _names_of(owner)
-        look = self._looks.get(id(names))
+        # The names of a class are another view at each call: its id says nothing.
+        key = id(owner.__globals__ if type(owner) is FunctionType else owner)
+        look = self._looks.get(key)
         if look is None:
-            look = self._looks[id(names)] = _Look(owner)
-        value = names.get(name)
+            look = self._looks[key] = _Look(owner)
+        value = _names_of(owner).get(name)
         if look.note(name, value):
             self._values.append(value)
 
@@ -386,7 +387,7 @@ class Reach:
         """Note an owner of attributes, and follow the attributes that code has read."""
         names = _names_of(owner)
         self._holders.append(owner)
-        look = self._looks[id(names)] = _Look(owner)
+        look = self._looks[id(owner)] = _Look(owner)
         if not isinstance(owner, ModuleType):
             look.length = len(names)
         for name in list(names):

@@ -300,7 +300,7 @@ def conv(
         )
     pads = _read_padding("conv", padding, shape_of(w)[2:], gaps)
     _check_windows("conv", shape_of(x)[2:], shape_of(w)[2:], pads, gaps)
-    return _apply_conv(x, w, steps, pads, gaps, (1,) * rank, groups)
+    return apply_conv(x, w, steps, pads, gaps, (1,) * rank, groups)
 
 
 def conv_transpose(
@@ -385,7 +385,7 @@ def conv_transpose(
     filters = np.reshape(
         np.swapaxes(parts, 1, 2), (groups * own, inputs // groups, *size)
     )
-    return _apply_conv(x, filters, (1,) * rank, pads, gaps, steps, groups)
+    return apply_conv(x, filters, (1,) * rank, pads, gaps, steps, groups)
 
 
 def max_pool(
@@ -477,7 +477,7 @@ def mean_pool(
 # What they are given
 
 
-def _apply_conv(
+def apply_conv(
     x: Array,
     w: Array,
     stride: Numbers,
@@ -486,6 +486,7 @@ def _apply_conv(
     spacing: Numbers,
     groups: int,
 ) -> Array:
+    """Return `conv` with zeros between the entries of ``x`` too, ``spacing`` apart."""
     params = {
         "stride": stride, "padding": padding, "dilation": dilation,
         "spacing": spacing, "groups": groups,

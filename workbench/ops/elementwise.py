@@ -400,10 +400,10 @@ def _where_push(
     return np.where(inputs[0], 0 if a is None else a, 0 if b is None else b)
 
 
-_where = elementwise("where", np.where, selects=True)
-_where.pull, _where.push = _where_pull, _where_push
-_where.rule = "g where the condition holds   g where it does not"
-_where.reads, _where.joins = (0,), 1
+WHERE = elementwise("where", np.where, selects=True)
+WHERE.pull, WHERE.push = _where_pull, _where_push
+WHERE.rule = "g where the condition holds   g where it does not"
+WHERE.reads, WHERE.joins = (0,), 1
 
 
 @implements(np.where)
@@ -428,7 +428,7 @@ def where(
             "either both or neither of x and y should be given. Write np.where(c, x,"
             " 0.0) for 0 elsewhere"
         )
-    return apply(_where, (condition, x, y))
+    return apply(WHERE, (condition, x, y))
 
 
 def mul0(a: Array, b: Array) -> Array:

@@ -25,11 +25,13 @@ from workbench.core.types import Array, Batched, Spec
 from workbench.errors import TraceError
 from workbench.ops.define import dtype_of, linear, list_positions, op, shape_of
 
+_INTEGER = Spec((), np.dtype(int), True)
+
 LENGTH = op(
     "length",
     lambda *, n: operator.index(n),
-    infer=lambda *, n: Spec((), np.dtype(int), True),
-    lengths=lambda *, n: Spec((), np.dtype(int), True),
+    infer=lambda *, n: _INTEGER,
+    lengths=lambda *, n: _INTEGER,
     rule="a length has no derivative",
     template="{n}",
 )
@@ -38,7 +40,7 @@ LENGTH = op(
 def _length(n: Dim) -> Tensor:
     """Return a length as an operand: an integer, weak as Python's."""
     place = *source.caller(), source.current_context()
-    made: Tensor = deferred.defer_op(LENGTH, (), {"n": n}, Tensor, *place)
+    made: Tensor = deferred.defer_op(LENGTH, (), {"n": n}, _INTEGER, Tensor, *place)
     return made
 
 

@@ -321,6 +321,15 @@ def _is_small(node: Tensor, whole: Any) -> bool:
 # max and min: entries that tie share evenly
 
 
+def _share_ties(
+    y: Array, x: Array, v: Array, arrays: Sequence[Array], key: Key
+) -> tuple[Any, ...]:
+    """Return which entries of x and v are the limits, and how many at each place."""
+    kept = np.equal(x, y).astype(dtype_of(y))
+    used = np.equal(v, _take_entries(y, arrays, key)).astype(dtype_of(y))
+    return kept, used, _put_entries(ADD, kept, used, arrays, key)
+
+
 def _limit(name: str, ufunc: str) -> Op:
     def compute_into(out: Any, v: Array, *arrays: Any, key: Key) -> Array:
         find_library_ufunc(ufunc, out).at(out, as_index(key, arrays), v)
@@ -343,29 +352,22 @@ def _limit(name: str, ufunc: str) -> Op:
         out[places] = getattr(np, ufunc)(out[places], best)
         return np.reshape(out, x.shape)
 
-    def shares(
-        y: Array, x: Array, v: Array, arrays: Sequence[Array], key: Key
-    ) -> tuple[Any, ...]:
-        kept = np.equal(x, y).astype(dtype_of(y))
-        used = np.equal(v, _take_entries(y, arrays, key)).astype(dtype_of(y))
-        return kept, used, _put_entries(ADD, kept, used, arrays, key)
-
     def pull_array(
         g: Array, y: Array, x: Array, v: Array, *arrays: Any, key: Key
     ) -> Array:
-        kept, _, ties = shares(y, x, v, arrays, key)
+        kept, _, ties = _share_ties(y, x, v, arrays, key)
         return g / ties * kept
 
     def pull_values(
         g: Array, y: Array, x: Array, v: Array, *arrays: Any, key: Key
     ) -> Array:
-        _, used, ties = shares(y, x, v, arrays, key)
+        _, used, ties = _share_ties(y, x, v, arrays, key)
         return sum_to(_take_entries(g / ties, arrays, key) * used, shape_of(v))
 
     def push(
         tangents: tuple[Any, ...], y: Array, x: Array, v: Array, *arrays: Any, key: Key
     ) -> Array:
-        kept, used, ties = shares(y, x, v, arrays, key)
+        kept, used, ties = _share_ties(y, x, v, arrays, key)
         moved = 0 * kept if tangents[0] is None else tangents[0] * kept
         if tangents[1] is not None:
             moved = _put_entries(ADD, moved, tangents[1] * used, arrays, key)

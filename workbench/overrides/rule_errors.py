@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from workbench.core import blame, source
+from workbench.core import blame, sites
 from workbench.core.blame import format_count
 from workbench.errors import UsageError, WorkbenchError
 from workbench.overrides.expression import Expression
@@ -54,7 +54,7 @@ def name_of_rule(rule: object) -> str:
 def describe_rule(rule: object) -> str:
     """Return a rule and its place, quoted for an error."""
     code = getattr(getattr(rule, "__func__", rule), "__code__", None)
-    return f"{name_of_rule(rule)}{blame.quote_site(source.decode(code, 0))}"
+    return f"{name_of_rule(rule)}{blame.quote_site(sites.decode(code, 0))}"
 
 
 def name_parameters(letter: str, count: int) -> str:

@@ -16,12 +16,11 @@ from workbench.core.blame import suggest
 from workbench.core.op import CALLS, UFUNCS
 from workbench.core.refusals import REFUSED
 from workbench.core.tensor import admit, value_of
-from workbench.core.types import Array, ArrayLike, Axis
-from workbench.ops.define import dtype_of
-from workbench.ops.elementwise import stop_gradient
+from workbench.core.types import Array, ArrayLike
 from workbench.ops.lengths import defer_functions
-from workbench.ops.reductions import logsumexp, wide_dtype
+from workbench.ops.reductions import logsumexp
 from workbench.ops.special import define as _define
+from workbench.ops.special.logistic import log_softmax, softmax
 
 __all__ = [
     "comb",
@@ -90,53 +89,6 @@ def __dir__() -> list[str]:
 
 
 # Exponentials that are summed
-
-
-def _shift_peak(x: ArrayLike, axis: Axis) -> Array:
-    x = admit(x)
-    largest = stop_gradient(np.max(x, axis=axis, keepdims=True))
-    return x - np.where(np.isfinite(largest), largest, 0)
-
-
-def softmax(x: ArrayLike, axis: Axis = None) -> Array:
-    """Return ``exp(x) / sum(exp(x))`` without overflow, as `scipy.special.softmax`.
-
-    Parameters
-    ----------
-    x
-        An array or Tensor of any shape.
-    axis
-        The axis, or tuple of axes, that the sum runs over; all by default.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> softmax(np.array([1000.0, 1000.0]))
-    array([0.5, 0.5])
-    """
-    powers = np.exp(_shift_peak(x, axis))
-    total = np.sum(powers, axis=axis, keepdims=True, dtype=wide_dtype(powers))
-    return (powers / total).astype(dtype_of(powers))
-
-
-def log_softmax(x: ArrayLike, axis: Axis = None) -> Array:
-    """Return ``log(softmax(x))`` with all its digits, as `scipy.special.log_softmax`.
-
-    Parameters
-    ----------
-    x
-        An array or Tensor of any shape.
-    axis
-        The axis, or tuple of axes, that the sum runs over; all by default.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> log_softmax(np.array([1000.0, 0.0]))
-    array([    0., -1000.])
-    """
-    moved = _shift_peak(x, axis)
-    return moved - logsumexp(moved, axis=axis, keepdims=True)
 
 
 def softplus(x: ArrayLike) -> Array:

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from workbench.checks.statistics import is_on_device
-from workbench.core import blame, source, types
+from workbench.core import blame, sites, types
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, read_argument, value_of
 from workbench.core.walk import is_leaf
@@ -278,9 +278,9 @@ def find_places(
     written: dict[tuple[str, int], dict[PlaceKey, None]] = {}
     named: dict[str, dict[PlaceKey, None]] = {}
     for i, node in enumerate(nodes):
-        origin = source.instruction_of(node)
+        origin = sites.instruction_of(node)
         if origin not in known:
-            site = source.decode(*origin)
+            site = sites.decode(*origin)
             known[origin] = -1 if site is None else site.line
         # The label of a node without a name ends with its number.
         lines.append((node.name or labels[i].rpartition(" ")[0], known[origin]))

@@ -12,7 +12,7 @@ import numpy as np
 from workbench import errors
 from workbench.autodiff.higher_order import is_draw
 from workbench.autodiff.steps import with_inner_nodes
-from workbench.core import blame, source, types, walk
+from workbench.core import blame, sites, source, types, walk
 from workbench.core.float_warnings import Warned
 from workbench.core.graph import Graph
 from workbench.core.schedule import Schedule, compute_node
@@ -209,7 +209,7 @@ def _is_equal(new: Any, old: Any) -> bool:
 def _describe_change(made: Decision, new: Any) -> str:
     """Return the error text for a decision that would change."""
     again = "Run the cell again with these values (elsewhere wb.trace)"
-    place = blame.quote_site(source.decode(made.code, made.lasti))
+    place = blame.quote_site(sites.decode(made.code, made.lasti))
     call = SPELLINGS.get(made.kind, f"{made.kind}(x)")
     if made.kind not in DECISIVE:
         return (

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core import source
+from workbench.core import sites, source
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.walk import is_leaf
@@ -348,10 +348,10 @@ def find_unrolled(nodes: Sequence[Tensor]) -> Unrolled:
     groups: dict[str | None, list[int]] = {}
     signatures = np.full(len(nodes), -1)
     for i, node in enumerate(nodes):
-        site = node.op, *source.instruction_of(node)
+        site = node.op, *sites.instruction_of(node)
         number = known.get(site)
         if number is None:
-            place = source.decode(*site[1:])
+            place = sites.decode(*site[1:])
             line = -1 if place is None else place.line
             number = numbers.setdefault((*site[:2], line), len(lines))
             known[site] = number

@@ -341,29 +341,13 @@ def check_value(value: Any, x: Tensor, position: int | None = None) -> Any:
     if isinstance(value, Tensor):
         value = _defer_symbol(value, spec, name)
     if plain:
-        if isinstance(value, (Real, Decimal)) and not types.is_weak(value):
-            value = float(value)  # a fraction
-        try:
-            value = np.asarray(value)
-        except ValueError as error:
-            raise ShapeError(
-                f"the input {name} is given a nest of uneven lengths: {error} It"
-                f" takes {spec}."
-            ) from error
+        value = _as_array(value, spec, name)
     if value.dtype.kind not in "biufc" and spec.dtype.kind in "biufc":
         raise DtypeError(
             f"the input {name} is given {_describe_argument(given)}, which is not an"
             f" array of numbers. It takes {spec}."
         )
-    if not matches_lengths(value.shape, spec.shape):
-        want, have = len(spec.shape), len(value.shape)
-        axes = f"{want} {'axis' if want == 1 else 'axes'}"
-        why = f"it has {axes}, not {have}" if want != have else "the lengths differ"
-        raise ShapeError(
-            f"the input {name} takes {spec}, and is given an array of shape"
-            f" {tuple(value.shape)}: {why}. Declare it with another shape=, None for a"
-            " length that may be any, or reshape what is given."
-        )
+    _check_shape(value, spec, name)
     if value.dtype == spec.dtype:
         return value if value.shape or not plain else value[()]
     if not np.can_cast(value.dtype, spec.dtype, "same_kind" if plain else "safe"):
@@ -385,3 +369,29 @@ def check_value(value: Any, x: Tensor, position: int | None = None) -> Any:
             " out of its range."
         )
     return made if made.shape or not plain else made[()]
+
+
+def _as_array(value: Any, spec: Spec, name: str) -> Any:
+    """Return Python's numbers, in lists or not, as an array."""
+    if isinstance(value, (Real, Decimal)) and not types.is_weak(value):
+        value = float(value)  # a fraction
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ShapeError(
+            f"the input {name} is given a nest of uneven lengths: {error} It"
+            f" takes {spec}."
+        ) from error
+
+
+def _check_shape(value: Any, spec: Spec, name: str) -> None:
+    if matches_lengths(value.shape, spec.shape):
+        return
+    want, have = len(spec.shape), len(value.shape)
+    axes = f"{want} {'axis' if want == 1 else 'axes'}"
+    why = f"it has {axes}, not {have}" if want != have else "the lengths differ"
+    raise ShapeError(
+        f"the input {name} takes {spec}, and is given an array of shape"
+        f" {tuple(value.shape)}: {why}. Declare it with another shape=, None for a"
+        " length that may be any, or reshape what is given."
+    )

@@ -26,17 +26,26 @@ export const PLOTS = {
     views: ['jacobian', 'singular', 'sparsity'],
     needs: ['of', 'wrt', 'window', 'robust', 'overrides', 'progress'] },
   hessian: { title: 'Hessian', view: 'Hessian',
-    views: ['hessian', 'spectrum', 'landscape', 'sparsity'],
+    views: ['hessian', 'gauss_newton', 'fisher', 'spectrum', 'landscape', 'spread', 'sparsity'],
     needs: ['wrt', 'window', 'robust', 'overrides', 'progress'] },
+  gauss_newton: { title: 'Hessian', view: 'Gauss-Newton',
+    views: ['hessian', 'gauss_newton', 'fisher', 'spectrum', 'landscape', 'spread', 'sparsity'],
+    needs: ['of', 'wrt', 'window', 'robust', 'progress'] },
+  fisher: { title: 'Hessian', view: 'Fisher',
+    views: ['hessian', 'gauss_newton', 'fisher', 'spectrum', 'landscape', 'spread', 'sparsity'],
+    needs: ['of', 'wrt', 'window', 'robust', 'progress'] },
   singular: { title: 'Jacobian', view: 'singular values',
     views: ['jacobian', 'singular', 'sparsity'],
     needs: ['of', 'wrt', 'progress', 'overrides'] },
   spectrum: { title: 'Hessian', view: 'eigenvalues',
-    views: ['hessian', 'spectrum', 'landscape', 'sparsity'],
+    views: ['hessian', 'gauss_newton', 'fisher', 'spectrum', 'landscape', 'spread', 'sparsity'],
     needs: ['wrt', 'progress', 'overrides', 'count'] },
   landscape: { title: 'Hessian', view: 'landscape',
-    views: ['hessian', 'spectrum', 'landscape', 'sparsity'],
+    views: ['hessian', 'gauss_newton', 'fisher', 'spectrum', 'landscape', 'spread', 'sparsity'],
     needs: ['wrt', 'progress', 'directions', 'reach', 'points'] },
+  spread: { title: 'Hessian', view: 'examples',
+    views: ['hessian', 'gauss_newton', 'fisher', 'spectrum', 'landscape', 'spread', 'sparsity'],
+    needs: ['of', 'wrt', 'progress', 'overrides'] },
   sparsity: { title: 'Sparsity', view: 'sparsity', views: [],
     needs: ['of', 'wrt', 'window', 'progress', 'overrides'] },
   check: { title: 'Gradient check', view: 'errors', views: ['check'], needs: ['wrt'] },
@@ -117,8 +126,8 @@ export type IPictureMessage = { of: number | null; header: Partial<IHeader>;
 export type IPieceMessage = { type: 'piece'; seq: number; first: number; start: number;
   sizes: number[] };
 export type IFigure = { data: unknown[]; layout: Record<string, unknown> };
-export type PlotKind = 'jacobian' | 'hessian' | 'singular' | 'spectrum' | 'landscape' |
-  'sparsity' | 'check' | 'steps';
+export type PlotKind = 'jacobian' | 'hessian' | 'gauss_newton' | 'fisher' | 'singular' |
+  'spectrum' | 'landscape' | 'spread' | 'sparsity' | 'check' | 'steps';
 export type IWindow = { rows: [number, number]; columns: [number, number] };
 export type IMatrix = { kind: PlotKind; of: number; wrt: number[]; path: number[];
   mode: 'forward' | 'reverse' | ''; rows: number; columns: number; window: IWindow;

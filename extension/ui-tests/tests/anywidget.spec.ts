@@ -25,6 +25,11 @@ function savedPicture(): ISaved {
 /** A host with the least that anywidget gives: a model, an element, a module. */
 const HOST = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Host</title>
 <body style="color: #eee; background: #202020"><main id="one"></main><main id="two"></main>
+<script>
+// Some hosts have require.js: no part of the renderer may be taken for a module of it.
+window.define = () => { throw new Error('define of require.js is called'); };
+window.define.amd = {};
+</script>
 <script type="module">
 import { mount } from './renderer.js';
 const heard = new Set();

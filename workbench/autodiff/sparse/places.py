@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core.blame import format_count
-from workbench.core.source import Site
+from workbench.core.sites import Site
 
 #: The index arrays of a pattern: int32 where that is enough, else int64.
 Indices = npt.NDArray[np.signedinteger[Any]]

@@ -22,7 +22,7 @@ from workbench.checks.doctor.finding import Finding
 from workbench.checks.isolated_node import loop_of, to_host
 from workbench.checks.progress import Progress, ProgressMeter, tick
 from workbench.checks.statistics import norm
-from workbench.core import source, types, walk
+from workbench.core import sites, types, walk
 from workbench.core.schedule import compute_node
 from workbench.core.tensor import IDENTITY, Tensor, make_leaf, value_of
 from workbench.ops.define import flatten_parts
@@ -132,7 +132,7 @@ class Case:
         found: dict[tuple[Any, int], set[str]] = {}
         for node in self.nodes:
             if node.code is not None and node.inputs:
-                here = source.instruction_of(node)
+                here = sites.instruction_of(node)
                 found.setdefault(here, set()).add(node.op.name)
         return found
 
@@ -231,16 +231,16 @@ class Case:
         package = spelling.find_package(node)
         if package is not None:
             return package
-        made = self.ops_of_call.get(source.instruction_of(node), ())
+        made = self.ops_of_call.get(sites.instruction_of(node), ())
         return spelling.find_outer_call(node) if len(made) > 1 else None
 
     def is_inner_step(self, node: Tensor) -> bool:
         """Return whether a node is a step of a library's function, not its result."""
         if self.find_library_call(node) is None:
             return False
-        here = source.instruction_of(node)
+        here = sites.instruction_of(node)
         return spelling.find_package(node) is not None or any(
-            source.instruction_of(x) == here for x in self.readers.get(node.serial, ())
+            sites.instruction_of(x) == here for x in self.readers.get(node.serial, ())
         )
 
 

@@ -39,7 +39,7 @@ from workbench.checks.doctor.singular import ENTRIES
 from workbench.checks.doctor.spelling import LEFT_OUT
 from workbench.checks.isolated_node import to_host
 from workbench.checks.progress import BUDGET, Progress, ProgressMeter
-from workbench.core import source, tree, types
+from workbench.core import sites, source, tree, types
 from workbench.core.arguments import check_arguments
 from workbench.core.blame import shorten
 from workbench.core.tensor import Tensor, apply, value_of
@@ -554,7 +554,7 @@ def _find_computed(
     return made or None
 
 
-def _find_failed_op(error: BaseException) -> tuple[Tensor | None, source.Site | None]:
+def _find_failed_op(error: BaseException) -> tuple[Tensor | None, sites.Site | None]:
     """Return the op that raised, as a node without value, and the user's line.
 
     None for the op if the user's own code raised.
@@ -574,7 +574,7 @@ def _find_failed_op(error: BaseException) -> tuple[Tensor | None, source.Site | 
                 types.spec_of(args[0]) if args else types.Spec((), np.dtype(float))
             )
         trace = trace.tb_next
-    return failed, source.decode(*line)
+    return failed, sites.decode(*line)
 
 
 def _diagnose_failure(

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from workbench.checks.doctor import spelling
 from workbench.checks.doctor.case import Case
 from workbench.checks.doctor.finding import Edit, Fix
-from workbench.core import source
+from workbench.core import sites
 from workbench.core.spelling import add_brackets, fill_names, least_binding, parse_code
 from workbench.core.tensor import Tensor
 
@@ -70,7 +70,7 @@ def edit_operand(node: Tensor, k: int, code: str) -> Edit | None:
     found = _find_expression(node)
     if found is None:
         return None
-    made_by, _ = source.instruction_of(node)
+    made_by, _ = sites.instruction_of(node)
     places = spelling.list_operands(found.place, made_by, spelling.Spelling.of(node.op))
     count = len(node.inputs)
     if k >= min(len(places), count):
@@ -155,7 +155,7 @@ def _list_names(tree: ast.AST | None) -> set[str]:
 
 
 def _find_expression(node: Tensor) -> _Expression | None:
-    code, lasti = source.instruction_of(node)
+    code, lasti = sites.instruction_of(node)
     position = spelling.find_position(code, lasti)
     if code is None or position is None:
         return None
@@ -178,10 +178,10 @@ def _is_whole(case: Case, node: Tensor, place: ast.expr) -> bool:
         unary = "x" if isinstance(place, ast.UnaryOp) else ""
         symbol = OPERATORS.get(type(place.op))
         return symbol is not None and node.op.traits.symbol == symbol + unary
-    made_by = source.instruction_of(node)
+    made_by = sites.instruction_of(node)
     readers = case.readers.get(node.serial, ())
     return not isinstance(node._value, tuple) and all(
-        source.instruction_of(reader) != made_by for reader in readers
+        sites.instruction_of(reader) != made_by for reader in readers
     )
 
 
@@ -198,8 +198,8 @@ def _means_the_same(
     if not names:
         return True
     quoted = _find_expression(reader)
-    code, _ = source.instruction_of(node)
-    if quoted is None or source.instruction_of(reader)[0] is not code:
+    code, _ = sites.instruction_of(node)
+    if quoted is None or sites.instruction_of(reader)[0] is not code:
         return False
     if not names <= _list_names(quoted.place):
         return False  # what it is called elsewhere
@@ -286,7 +286,7 @@ def _replace(found: _Expression, code: str, names: set[str]) -> Edit | None:
     if ast.dump(made) != ast.dump(swapped):
         return None
     return Edit(
-        source.display_name(found.file),
+        sites.display_name(found.file),
         place.lineno,
         tuple(line.rstrip("\r\n") for line in before),
         tuple(line.rstrip("\r\n") for line in after),
@@ -321,7 +321,7 @@ def join_edits(node: Tensor, edits: Iterable[Edit]) -> Edit | None:
 
     None where two different ones change the same characters.
     """
-    code, _ = source.instruction_of(node)
+    code, _ = sites.instruction_of(node)
     if code is None:
         return None
     # A line that runs several times has the same change each time.

@@ -12,7 +12,7 @@ from workbench.checks.progress import Unchecked, describe_unchecked
 from workbench.core import blame
 from workbench.core.blame import format_count
 from workbench.core.pickling import NodeText
-from workbench.core.source import Site
+from workbench.core.sites import Site
 from workbench.core.tensor import Tensor
 
 #: The characters of a line of printed findings, beside the number of each.

@@ -15,7 +15,7 @@ from itertools import islice
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
-from workbench.core import source, spelling
+from workbench.core import sites, spelling
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 
@@ -46,7 +46,7 @@ def quote_operand(node: Tensor, k: int = 0) -> str:
     found = None
     if not node.op.repeats:
         found = _parse_operand(
-            *source.instruction_of(node), k, Spelling.of(node.op), len(node.inputs)
+            *sites.instruction_of(node), k, Spelling.of(node.op), len(node.inputs)
         )
     named = isinstance(x, Tensor) and x.name is not None and x.name.isidentifier()
     # In a function the same value may have another name.
@@ -72,7 +72,7 @@ def find_package(node: Tensor) -> str | None:
 
 def find_outer_call(node: Tensor) -> str | None:
     """Return the function that was called to make a node, unless that of its op."""
-    return _find_outer_call(*source.instruction_of(node), Spelling.of(node.op))
+    return _find_outer_call(*sites.instruction_of(node), Spelling.of(node.op))
 
 
 @lru_cache(maxsize=1024)
@@ -123,8 +123,8 @@ def _quote_nested(node: Tensor, x: Tensor) -> str | None:
     """
     if x.code is None or x.code is not node.code or not x.inputs:
         return None
-    outer = find_position(*source.instruction_of(node))
-    inner = find_position(*source.instruction_of(x))
+    outer = find_position(*sites.instruction_of(node))
+    inner = find_position(*sites.instruction_of(x))
     if outer is None or inner is None or inner == outer:
         return None
     starts = outer[0], outer[2], inner[0], inner[2]
@@ -154,7 +154,7 @@ def parenthesize(text: str) -> str:
 
 def quote_subscript(node: Tensor) -> str:
     """Return the user's text of an index: ``"i, t"``; `LEFT_OUT` if unknown."""
-    text = _read_segment(*source.instruction_of(node))
+    text = _read_segment(*sites.instruction_of(node))
     try:
         tree = ast.parse(f"({text})", mode="eval").body if text else None
     except (SyntaxError, ValueError):
@@ -198,7 +198,7 @@ def format_constant(x: Any) -> str:
 
 def quote_line(node: Tensor) -> str:
     """Return the source of the expression that made a node; empty if unknown."""
-    found = _read_segment(*source.instruction_of(node))
+    found = _read_segment(*sites.instruction_of(node))
     return "" if found is None else found
 
 

@@ -30,7 +30,7 @@ from workbench.checks.doctor.spelling import (
     spell,
 )
 from workbench.checks.progress import tick
-from workbench.core import source, types, walk
+from workbench.core import sites, types, walk
 from workbench.core.op import Op
 from workbench.core.schedule import compute_node
 from workbench.core.tensor import Tensor, make_leaf, value_of
@@ -657,11 +657,11 @@ def _offer_scaled_weights(case: Case, nodes: list[Tensor]) -> Fix | None:
     lines: dict[Any, list[Tensor]] = {}
     for node in case.nodes:
         if node.op.traits.contracts:
-            lines.setdefault((node.op, source.instruction_of(node)), []).append(node)
+            lines.setdefault((node.op, sites.instruction_of(node)), []).append(node)
     places = {line: _list_weights(some) for line, some in lines.items()}
     seen: set[Any] = set()
     for node in nodes:
-        line = node.op, source.instruction_of(node)
+        line = node.op, sites.instruction_of(node)
         for k in places.get(line, ()):
             x, text = node.inputs[k], quote_operand(node, k)
             weights = value_of(x)

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from workbench.autodiff.call import pull_through, push_through
-from workbench.core import blame, source, types
+from workbench.core import blame, sites, source, types
 from workbench.core.op import CudaCall
 from workbench.core.tensor import Tensor, admit
 from workbench.core.types import Spec
@@ -285,7 +285,7 @@ def _warn(op: Any, why: Exception) -> None:
     cls = type(op)
     if not cls._warned:
         cls._warned = True
-        site = source.decode(*source.caller())
+        site = sites.decode(*source.caller())
         warnings.warn_explicit(
             f"{op.name} runs by its NumPy fallback: {why}",
             RuntimeWarning,

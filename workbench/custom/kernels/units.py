@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.core import sites
 from workbench.core import source as lines
 from workbench.custom.kernels.signature import Signature
 
@@ -240,7 +241,7 @@ class Home(NamedTuple):
     @classmethod
     def of_caller(cls) -> Home:
         """Return the user's line that runs now."""
-        site = lines.decode(*lines.caller(2))
+        site = sites.decode(*lines.caller(2))
         return cls("", 0) if site is None else cls(site.filename, site.line)
 
 
@@ -261,7 +262,7 @@ class Text(NamedTuple):
         first = self._first()
         if first is None:
             return f"line {line} of the source"
-        return f"{lines.display_name(self.home.filename)}:{first + line - 1}"
+        return f"{sites.display_name(self.home.filename)}:{first + line - 1}"
 
     def where(self) -> str:
         """Return the place of the source, quoted for errors; empty if unknown."""

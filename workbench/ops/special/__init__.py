@@ -12,6 +12,7 @@ from workbench.ops.special import (
     gammas,
     hypergeometric,
     logistic,
+    shapes,
 )
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "gammas",
     "hypergeometric",
     "logistic",
+    "shapes",
 ]

@@ -1,273 +1,27 @@
-"""Incomplete gamma and beta functions, and the distributions that they make.
+"""Distributions: incomplete gamma and beta functions and what is made of them.
 
-By the argument the derivative is the density. By the shapes it is a mean over the
-nearer tail, ``d log P / da = E[d log p / da | tail]``, and so keeps its digits there:
-the integrals of these means decay from the end of the tail on, and a rule of Gauss
-gives them to 12 digits, with all derivatives of their own.
+By the argument the derivative is the density; by the shapes see
+`workbench.ops.special.shapes`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
 
 from workbench.core.tensor import ON_HOST
 from workbench.core.types import Array
-from workbench.ops.define import convert_like, dtype_of, shape_of
+from workbench.ops.define import convert_like, shape_of
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.special.define import F, helper, series, special, where
-
-# Means over a tail
-#
-# Each is a quotient of integrals of exp(-fall(s)) over s > 0, where ``fall`` is convex
-# and rises from 0: s is the distance from the end of the tail, in the logarithm of the
-# variable (gamma) or of its odds (beta).
-
-#: Where ``fall`` is so large, the rest of the integral is not counted.
-FALL = 31.0
-
-_ROOTS, _MASSES = np.polynomial.legendre.leggauss(28)  # host array: constants
-_HALF = (_ROOTS + 1) / 2
-
-#: Squares of the points of Gauss's rule, dense at 0: integrands bend most there.
-NODES = _HALF * _HALF
-
-#: Weights of the mean of a function at the nodes, and of s times it: columns.
-WEIGHTS = np.stack([_HALF * _MASSES, _HALF * NODES * _MASSES], axis=1)
-
-#: So many entries at a time stay in a core's memory with all their nodes.
-_CHUNK = 512
+from workbench.ops.special.shapes import betainc_by_shape, choose_tail, split_large
 
 
-def split_large(integrate: Callable[..., Array]) -> Callable[..., Array]:
-    """Let integrals of arrays that broadcast, in a first axis, be computed in parts."""
-
-    @wraps(integrate)
-    def compute(*arrays: Any) -> Array:
-        if not all(isinstance(x, ON_HOST) for x in arrays):
-            return integrate(*arrays)
-        full = np.broadcast_arrays(*arrays)
-        if full[0].size <= _CHUNK:
-            return integrate(*arrays)
-        flat = [x.reshape(-1) for x in full]
-        parts = [
-            integrate(*[x[i : i + _CHUNK] for x in flat])
-            for i in range(0, flat[0].size, _CHUNK)
-        ]
-        return np.concatenate(parts, axis=1).reshape(-1, *full[0].shape)
-
-    return compute
-
-
-def _spread_nodes(end: Array) -> Array:
-    """Return the nodes of each interval from 0 to an end, along a new first axis."""
-    nodes = np.reshape(convert_like(NODES, end), (-1, *(1,) * len(shape_of(end))))
-    return nodes * end
-
-
-def _weigh(density: Array, columns: slice = slice(None)) -> Array:
-    """Return the means by each column of weights, along the first axis."""
-    return np.tensordot(convert_like(WEIGHTS.T[columns], density), density, 1)
-
-
-def _is_small(size: Array) -> bool:
-    """Return whether rounding errors of 1, so many times, do not count.
-
-    Then exp and log may stand for expm1 and log1p, in a third of the time. Of values
-    that are not known yet they may not.
-    """
-    if not isinstance(size, ON_HOST):
-        return False
-    return bool(np.max(size, initial=0) < 1e4)  # host array: as the type says
-
-
-def _bound_end(slope: Array, bend: Array) -> Array:
-    """Return where ``slope * s + bend * s**2 / (2 + s)`` has fallen, or beyond."""
-    b = FALL - 2 * slope
-    total = slope + bend
-    return (b + np.sqrt(b * b + 8 * FALL * total)) / (2 * total)
-
-
-def _choose_tail(
-    mass: Array, is_own: Array, other: Callable[..., Array], *arguments: Array
-) -> Array:
-    """Return the mass of a tail, of that of either one.
-
-    ``other(*arguments)`` is it too, and stands in where 1 minus the mass loses digits:
-    there alone it is computed.
-    """
-    thin: Any = np.logical_and(np.logical_not(is_own), np.greater(mass, 0.9))
-    tail: Any = np.where(is_own, mass, 1 - mass)
-    if type(thin) is np.ndarray:
-        few: Any = [np.broadcast_to(x, thin.shape)[thin] for x in arguments]
-        if len(few[0]):
-            tail[thin] = other(*few)
-        return tail
-    safe = [np.where(thin, x, 1) for x in arguments[:2]]
-    return np.where(thin, other(*safe, *arguments[2:]), tail)
-
-
-# Incomplete gamma functions: DLMF 8.8.13
-
-
-@split_large
-def _integrate_gamma(c: Array, x: Array, end: Array) -> Array:
-    """Return the means of exp(c s - x expm1(s)), and of s times it, up to the end."""
-    away = _spread_nodes(end)
-    grown = np.exp(away) - 1 if _is_small(x) else np.expm1(away)
-    return _weigh(np.exp(c * away - x * grown))
-
-
-@helper
-def gammainc_by_shape(a: Array, x: Array, mass: Array, *, upper: bool) -> Array:
-    """Return the derivative of gammainc(a, x) by a.
-
-    ``mass`` is gammainc(a, x), or, ``upper``, gammaincc(a, x).
-
-    With DLMF 8.2.1 for t = x exp(s) and D = x**c exp(-x) / gamma(c), right of the
-    median gammaincc(a, x) = D M and c = a; left of it by DLMF 8.8.5 gammainc(a, x) =
-    D (M + 1/x) and c = a + 1, where M is the integral of exp(c s - x expm1(s)) from 0
-    outwards. The logarithms of both are differentiated: DLMF 5.2.2 and 8.8.13.
-    """
-    inside = np.isfinite(x) & (x > 0) & (a > 0) & np.isfinite(a)
-    a, x = np.where(inside, a, 1), np.where(inside, x, 1)
-    left = x < a + 0.5
-    c = np.where(left, a + 1, a)
-    slope = np.abs(x - c)
-    high = 2 * FALL / (slope + np.sqrt(slope * slope + 2 * FALL * x))
-    high = np.minimum(high, np.log1p((FALL + a * high) / x))
-    low = np.minimum((FALL + x) / c, _bound_end(slope, x))
-    end = stop_gradient(np.where(left, low, high))
-    means = _integrate_gamma(c, x, np.where(left, -end, end))
-    whole, first = end * means[0], end * end * means[1]
-    mean = np.where(left, -x * first / (x * whole + 1), first / whole)
-    other = F.gammainc if upper else F.gammaincc
-    tail = _choose_tail(mass, left != upper, other, a, x)
-    y = np.where(left, tail, -tail) * (np.log(x) - F.psi(c) + mean)
-    return np.astype(np.where(inside, y, 0 * mass), dtype_of(mass))
-
-
-# Incomplete beta functions: DLMF 8.17.20
-
-
-def _digamma_gap(a: Array, b: Array, total: Array) -> Array:
-    """Return psi(a + b) - psi(a) with its digits where a is large: DLMF 5.11.2.
-
-    ``total`` is a + b, with its digits where that is small.
-    """
-    large = a > 20
-    p, q = np.where(large, a, 20), np.where(large, b, 1)
-
-    def rest(n: Array) -> Array:
-        u = 1 / (n * n)
-        terms = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
-        return u * series(u, *terms)
-
-    far = np.log1p(q / p) + q / (2 * p * (p + q)) + rest(p) - rest(p + q)
-    p, whole = np.where(large, 1, a), np.where(large, 1, total)
-    return np.where(large, far, F.psi(whole) - F.psi(p))
-
-
-#: Shapes below have slopes of the other shape by series: the rest would cancel.
-TINY = 0.01
-
-
-def _has_tiny(shape: Array) -> bool:
-    """Return whether a shape may be tiny: of values that are not known yet it may."""
-    if not isinstance(shape, ON_HOST):
-        return True
-    return bool(np.min(shape, initial=1) < TINY)  # host array: as the type says
-
-
-def _step_digamma(a: Array, b: Array) -> Array:
-    """Return psi(a + b) - psi(a) of tiny b: DLMF 5.5.2 and Taylor's series."""
-    zetas = [(-1) ** k * F.zeta(k + 0.0, a + 1) for k in range(2, 8)]
-    return b * series(b, *zetas) + b / (a * (a + b))
-
-
-def _spread_beta(
-    rate: Array, total: Array, z: Array, beyond: Array, end: Array
-) -> tuple[Array, Array, Array]:
-    """Return -s, log(1 - z + z exp(-s)) and exp(-fall) at the nodes."""
-    away = _spread_nodes(-end)
-    if _is_small(total):
-        share = np.log(beyond + z * np.exp(away))
-    else:
-        share = np.log1p(z * np.expm1(away))
-    return away, share, np.exp(rate * away - total * share)
-
-
-@split_large
-def _integrate_beta(
-    rate: Array, total: Array, z: Array, beyond: Array, end: Array
-) -> Array:
-    """Return the means of exp(-fall), and of s and log(1 - z + z exp(-s)) times it."""
-    _, share, density = _spread_beta(rate, total, z, beyond, end)
-    return np.concatenate([_weigh(density), _weigh(density * share, slice(1))])
-
-
-@split_large
-def _integrate_log(
-    rate: Array, total: Array, z: Array, beyond: Array, end: Array
-) -> Array:
-    """Return the mean of -log(1 - t) / t times exp(-fall)."""
-    away, share, density = _spread_beta(rate, total, z, beyond, end)
-    t = z * np.exp(away - share)
-    is_low = t < 0.5
-    low = -np.log1p(-np.where(is_low, t, 0))
-    ratio = np.where(is_low, low, share - np.log(beyond)) / t
-    return _weigh(density * ratio, slice(1))
-
-
-@helper
-def betainc_by_shape(
-    a: Array, b: Array, x: Array, rest: Array, mass: Array, *, first: bool, upper: bool
-) -> Array:
-    """Return the derivative of betainc(a, b, x) by a, the ``first``, or by b.
-
-    ``rest`` is 1 - x with its digits, ``mass`` betainc(a, b, x), or, ``upper``,
-    betaincc(a, b, x).
-
-    Of the nearer tail, p, q and z being a, b and x or, for the upper one, b, a and 1 -
-    x, the mass is by DLMF 8.17.18 z**p (1 - z)**q gamma(p + q) / (gamma(p + 1)
-    gamma(q)) times 1 + (p + q) z M, where M is the integral of exp(-fall(s)), fall =
-    (p + 1) s + (p + q + 1) log(1 - z + z exp(-s)); s is the logarithm of the odds of z
-    by those of t in DLMF 8.17.1. Its logarithm is differentiated. Of tiny p the terms
-    by q cancel, and log(1 - t) is integrated itself.
-    """
-    inside = (x > 0) & (rest > 0) & (a > 0) & (b > 0) & np.isfinite(a + b)
-    a, b = np.where(inside, a, 1), np.where(inside, b, 1)
-    x, rest = np.where(inside, x, 0.5), np.where(inside, rest, 0.5)
-    left = x * (a + b + 2) <= a + 1
-    p, q = np.where(left, a, b), np.where(left, b, a)
-    z, beyond = np.where(left, x, rest), np.where(left, rest, x)
-    total = p + q + 1
-    end = np.minimum(
-        (FALL - total * np.log1p(-z)) / (p + 1),
-        _bound_end(p + 1 - total * z, total * z * beyond),
-    )
-    grown = np.expm1(np.minimum((FALL + q * end) / total, 700))
-    end = stop_gradient(np.minimum(end, np.log1p(grown / beyond)))
-    means = _integrate_beta(p + 1, total, z, beyond, end)
-    by_p = left == first
-    whole = end * means[0]
-    inner = end * (np.where(by_p, end * means[1], 0) + means[2])
-    mean = z * (whole - (p + q) * inner) / (1 + (p + q) * z * whole)
-    fixed = _digamma_gap(np.where(by_p, p + 1, q), np.where(by_p, q - 1, p), p + q)
-    slope = np.log(np.where(by_p, z, beyond)) + fixed + mean
-    if _has_tiny(p):
-        is_tiny = np.logical_not(by_p) & (p < TINY)
-        tiny = np.where(is_tiny, p, TINY)
-        mean = end * _integrate_log(p + 1, total, z, beyond, end)[0]
-        mean = -tiny * z * mean / (1 + (p + q) * z * whole)
-        slope = np.where(is_tiny, _step_digamma(q, tiny) + mean, slope)
-    tail = _choose_tail(mass, left != upper, F.betainc, p, q, z)
-    y = np.where(left, tail, -tail) * slope
-    return np.astype(np.where(inside, y, 0 * mass), dtype_of(mass))
+def are_plain(*arrays: Any) -> bool:
+    """Return whether arrays are NumPy's: their rules are not differentiated again."""
+    return all(isinstance(x, ON_HOST) for x in arrays)
 
 
 @helper
@@ -276,6 +30,9 @@ def gamma_density(a: Array, x: Array) -> Array:
 
     Near 0 by the power itself, whose derivatives stay right at 0 where it is whole.
     """
+    if are_plain(a, x):
+        x = np.where(x < 0, np.nan, x)
+        return np.exp(F.xlogy(a - 1, x) - x - F.gammaln(a))
     near = (x < 1) & (a < 100)
     b = np.where(near & (x >= 0), x, np.where(near, np.nan, 1))
     order = np.where(near, a, 1)
@@ -315,19 +72,23 @@ def divide_slope(by_shape: Array, density: Array) -> Array:
 
 
 @helper
-def beta_density(a: Array, b: Array, x: Array) -> Array:
-    """Return the derivative of betainc(a, b, x) by x.
+def beta_density(a: Array, b: Array, x: Array, rest: Any = None) -> Array:
+    """Return the derivative of betainc(a, b, x) by x; ``rest`` is 1 - x.
 
     By the powers themselves, whose derivatives stay right at 0 and 1 where they are
     whole; where these could underflow, by their logarithms.
     """
+    rest = 1 - x if rest is None else rest
     small = (a + b < 100) & np.isfinite(a + b)
-    inside = np.where((x >= 0) & (x <= 1), x, np.nan)
+    inside = (x >= 0) & (rest >= 0)
+    x, rest = np.where(inside, x, np.nan), np.where(inside, rest, np.nan)
+    if are_plain(small, x) and np.all(small):
+        return x ** (a - 1) * rest ** (b - 1) / F.beta(a, b)
     p, q = np.where(small, a, 1), np.where(small, b, 1)
-    z = np.where(small, inside, 0.5)
-    power = z ** (p - 1) * (1 - z) ** (q - 1) / F.beta(p, q)
-    z = np.where(small, 0.5, x)
-    large = np.exp(F.xlogy(a - 1, z) + F.xlog1py(b - 1, -z) - F.betaln(a, b))
+    y, z = np.where(small, x, 0.5), np.where(small, rest, 0.5)
+    power = y ** (p - 1) * z ** (q - 1) / F.beta(p, q)
+    y, z = np.where(small, 0.5, x), np.where(small, 0.5, rest)
+    large = np.exp(F.xlogy(a - 1, y) + F.xlogy(b - 1, z) - F.betaln(a, b))
     return np.where(small, power, large)
 
 
@@ -508,9 +269,9 @@ special("nbdtri", "0", "0", "g / beta_density(x1, floor(x0) + 1, y)")
 @helper
 def f_density(m: Array, n: Array, x: Array) -> Array:
     """Return the density of the F distribution with m and n degrees of freedom."""
-    a, b = 0.5 * m, 0.5 * n
-    power = F.xlogy(a, m) + F.xlogy(b, n) + F.xlogy(a - 1, x)
-    return np.exp(power - (a + b) * np.log(m * x + n) - F.betaln(a, b))
+    whole = m * x + n
+    share = m / whole
+    return share * (n / whole) * beta_density(0.5 * m, 0.5 * n, share * x, n / whole)
 
 
 # By degrees of freedom: x and both degrees count by m x / n alone
@@ -661,35 +422,41 @@ def log_t_density(df: Array, t: Array) -> Array:
 @helper
 def t_density(df: Array, t: Array) -> Array:
     """Return the density of Student's t."""
+    if are_plain(df, t) and np.all(df < 200):
+        half = 0.5 * df
+        constant = F.gamma(half + 0.5) * F.rgamma(half) / np.sqrt(math.pi * df)
+        return constant * np.exp(-(half + 0.5) * np.log1p(t * t / df))
     return np.exp(log_t_density(df, t))
 
 
 @helper
-def stdtr_by_degrees(df: Array, t: Array) -> Array:
-    """Return the derivative of stdtr by the degrees of freedom.
+def stdtr_by_degrees(df: Array, t: Array, mass: Array) -> Array:
+    """Return the derivative of stdtr, which is ``mass``, by the degrees of freedom.
 
     By that of the tail beyond abs(t), betainc(df/2, 1/2, df / (df + t²)) / 2. It falls
     as 1/df², its two parts as 1/df: about df units in the last place are lost.
     """
     inside = np.isfinite(df) & np.isfinite(t)
     df, u = np.where(inside, df, 1), np.where(inside, t, 0)
-    square, mass = u * u, 2 * F.stdtr(df, -np.abs(u))
+    square, far = u * u, np.abs(u)
+    tail = choose_tail(mass, u < 0, lambda df, u: F.stdtr(df, -u), df, far)
     x, rest = df / (df + square), square / (df + square)
-    by_shape = betainc_by_shape(0.5 * df, 0.5, x, rest, mass, first=True, upper=False)
+    shapes = 0.5 * df, 0.5, x, rest
+    by_shape = betainc_by_shape(*shapes, 2 * tail, first=True, upper=False)
     y = -0.25 * np.sign(u) * by_shape - 0.5 * u / df * t_density(df, u)
     return np.where(inside, y, 0)
 
 
-special("stdtr", "stdtr_by_degrees(x0, x1)", "t_density(x0, x1)")
+special("stdtr", "stdtr_by_degrees(x0, x1, y)", "t_density(x0, x1)")
 special(
     "stdtrit",
-    "-g * divide_slope(stdtr_by_degrees(x0, y), t_density(x0, y))",
+    "-g * divide_slope(stdtr_by_degrees(x0, y, x1), t_density(x0, y))",
     "g / t_density(x0, y)",
 )
 special(
     "stdtridf",
-    "g / stdtr_by_degrees(y, x1)",
-    "-g * t_density(y, x1) / stdtr_by_degrees(y, x1)",
+    "g / stdtr_by_degrees(y, x1, x0)",
+    "-g * t_density(y, x1) / stdtr_by_degrees(y, x1, x0)",
 )
 
 # The mean or the deviation of a normal distribution that has a given quantile

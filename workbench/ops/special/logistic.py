@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from workbench.core.op import CALLS, Op, declare
-from workbench.core.tensor import apply
-from workbench.core.types import Array
+from workbench.core.tensor import admit, apply
+from workbench.core.types import Array, ArrayLike, Axis
 from workbench.ops import singular
 from workbench.ops.define import dtype_of
+from workbench.ops.elementwise import stop_gradient
+from workbench.ops.reductions import logsumexp, wide_dtype
 from workbench.ops.special.define import F, helper, series, special, where
 
 # NumPy's own, by SciPy's name: SciPy has no loops for half precision
@@ -234,3 +236,53 @@ def tukey_by_shape(y: Array, shape: Array) -> Array:
 
 
 special("tklmbda", "tukey_density(y, x1)", "tukey_by_shape(y, x1)")
+
+
+# Exponentials that are divided by their sum
+
+
+def _shift_peak(x: ArrayLike, axis: Axis) -> Array:
+    x = admit(x)
+    largest = stop_gradient(np.max(x, axis=axis, keepdims=True))
+    return x - np.where(np.isfinite(largest), largest, 0)
+
+
+def softmax(x: ArrayLike, axis: Axis = None) -> Array:
+    """Return ``exp(x) / sum(exp(x))`` without overflow, as `scipy.special.softmax`.
+
+    Parameters
+    ----------
+    x
+        An array or Tensor of any shape.
+    axis
+        The axis, or tuple of axes, that the sum runs over; all by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> softmax(np.array([1000.0, 1000.0]))
+    array([0.5, 0.5])
+    """
+    powers = np.exp(_shift_peak(x, axis))
+    total = np.sum(powers, axis=axis, keepdims=True, dtype=wide_dtype(powers))
+    return (powers / total).astype(dtype_of(powers))
+
+
+def log_softmax(x: ArrayLike, axis: Axis = None) -> Array:
+    """Return ``log(softmax(x))`` with all its digits, as `scipy.special.log_softmax`.
+
+    Parameters
+    ----------
+    x
+        An array or Tensor of any shape.
+    axis
+        The axis, or tuple of axes, that the sum runs over; all by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> log_softmax(np.array([1000.0, 0.0]))
+    array([    0., -1000.])
+    """
+    moved = _shift_peak(x, axis)
+    return moved - logsumexp(moved, axis=axis, keepdims=True)

@@ -275,16 +275,7 @@ def solve_ivp(
     descending = False
     if t_eval is None or events or dense_output:
         values = [value_of(x) for x in (first, last, y0, *parameters)]
-        if any(x is None for x in values):
-            what = "the times at which the solver stops"
-            if t_eval is not None:
-                what = "events and dense_output"
-            raise UsageError(
-                f"solve_ivp{blame.user_line()}: {what} depend on values, which this"
-                " trace does not have. Give t_eval, and neither of events and"
-                " dense_output."
-            )
-        found = _find_steps(problem, values, recorded)
+        found = _find_steps(problem, values, recorded, t_eval)
         descending = bool(values[1] < values[0])
         if found.status == 1:  # the solver's last step goes on beyond the event
             end = np.float64(found.sol.interpolants[-1].t)
@@ -297,16 +288,7 @@ def solve_ivp(
         last = (min if descending else max)(
             (t[-1] for t in at if len(shape_of(t)) and shape_of(t)[0]), key=value_of
         )
-    times: Any
-    if t_eval is None:
-        times = np.concatenate(
-            [np.reshape(first, 1), found.t[1:-1], np.reshape(last, 1)]
-        )
-    else:
-        times = _convert_times(t_eval)
-        if found is not None and found.status == 1:
-            sign = -1 if descending else 1
-            times = times[sign * value_of(times) <= sign * value_of(last)]
+    times = _choose_times(t_eval, first, last, found, descending)
     wanted = np.concatenate([times, *at]) if at else times
     rows = evaluate(wanted, value_of(wanted) if at else None)
     count = shape_of(times)[0]
@@ -314,17 +296,44 @@ def solve_ivp(
     report |= {"t": times, "y": rows[:count].T}
     if events:
         ends = np.cumsum([count, *(shape_of(t)[0] for t in at)])
-        report["t_events"] = at
-        report["y_events"] = [rows[a:b] for a, b in pairwise(ends)]
+        states = [rows[a:b] for a, b in pairwise(ends)]
+        report |= {"t_events": at, "y_events": states}
     report["sol"] = Solution(evaluate, times, first, last) if dense_output else None
     optimize: Any = import_module("scipy.optimize")
     return optimize.OptimizeResult(report)
 
 
+def _choose_times(
+    t_eval: ArrayLike | None, first: Any, last: Any, found: Any, descending: bool
+) -> Any:
+    """Return the times of a solution that ended at ``last``."""
+    if t_eval is None:
+        return np.concatenate(
+            [np.reshape(first, 1), found.t[1:-1], np.reshape(last, 1)]
+        )
+    times = _convert_times(t_eval)
+    if found is not None and found.status == 1:
+        sign = -1 if descending else 1
+        times = times[sign * value_of(times) <= sign * value_of(last)]
+    return times
+
+
 def _find_steps(
-    problem: RateSystem, values: Sequence[Any], events: Sequence[Event]
+    problem: RateSystem,
+    values: Sequence[Any],
+    events: Sequence[Event],
+    t_eval: ArrayLike | None,
 ) -> Any:
     """Return SciPy's result at known times, state and parameters."""
+    if any(x is None for x in values):
+        what = "the times at which the solver stops"
+        if t_eval is not None:
+            what = "events and dense_output"
+        raise UsageError(
+            f"solve_ivp{blame.user_line()}: {what} depend on values, which this"
+            " trace does not have. Give t_eval, and neither of events and"
+            " dense_output."
+        )
     first, last, y0, *parameters = values
     function = problem.bind(parameters)
     called = [event.bind() for event in events]

@@ -556,7 +556,6 @@ def make_smoothing_spline(
             " validation, which has no derivative. Give lam, such as one that SciPy"
             " finds on plain numbers."
         )
-    shape = shape_of(values)
     weights = np.ones_like(places) if w is None else admit_floats(w)
     if shape_of(weights) != shape_of(places):
         raise ValueError(
@@ -573,10 +572,20 @@ def make_smoothing_spline(
             f"{name}{blame.user_line()}: regularization parameter should be"
             " non-negative"
         )
-    h = np.diff(places)
+    shape = shape_of(values)
+    flat = np.reshape(values, (shape[0], -1))
+    made = _smooth_values(places, flat, 1 / weights, strength)
+    smooth, slopes = (np.reshape(part, shape) for part in made)
+    return PPoly.construct_fast(hermite(places, smooth, slopes), places, True, axis)
+
+
+def _smooth_values(
+    x: Array, y: Array, v: Array, strength: Array
+) -> tuple[Array, Array]:
+    """Return the values and the slopes of smoothing splines; ``v`` are 1 / weights."""
+    h = np.diff(x)
     a, c = 1 / h[:-1], 1 / h[1:]
     b = -(a + c)
-    v = 1 / weights
     # The second derivatives g at inner places: (R + lam Qᵀ W⁻¹ Q) g = Qᵀ y.
     main = (h[:-1] + h[1:]) / 3
     main = main + strength * (a * a * v[:-2] + b * b * v[1:-1] + c * c * v[2:])
@@ -594,22 +603,18 @@ def make_smoothing_spline(
             np.concatenate([far, zero]),
         ]
     )
-    flat = np.reshape(values, (shape[0], -1))
-    secant = np.diff(flat, axis=0) / h[:, None]
+    secant = np.diff(y, axis=0) / h[:, None]
     bend = banded(storage, np.diff(secant, axis=0), 2, 2)
     edge = np.zeros_like(bend[:1])
     bend = np.concatenate([edge, bend, edge])
     turn = np.diff(np.diff(bend, axis=0) / h[:, None], axis=0)
     first = (bend[1:2] - bend[:1]) / h[0]
     last = -(bend[-1:] - bend[-2:-1]) / h[-1]
-    pull = np.concatenate([first, turn, last])
-    smooth = flat - strength * v[:, None] * pull
+    smooth = y - strength * v[:, None] * np.concatenate([first, turn, last])
     secant = np.diff(smooth, axis=0) / h[:, None]
     slope = secant - h[:, None] * (2 * bend[:-1] + bend[1:]) / 6
     end = secant[-1:] + h[-1] * (bend[-2:-1] + 2 * bend[-1:]) / 6
-    slopes = np.reshape(np.concatenate([slope, end]), shape)
-    pieces = hermite(places, np.reshape(smooth, shape), slopes)
-    return PPoly.construct_fast(pieces, places, True, axis)
+    return smooth, np.concatenate([slope, end])
 
 
 # FITPACK's names

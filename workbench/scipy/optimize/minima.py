@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,112 +123,136 @@ def minimize(
 
     start = np.atleast_1d(to_array(x0).astype(float))
     limits = list_limits(constraints)
-    return _minimize("minimize", value, start, bounds, limits, given)
+    return _Minimum("minimize", value, bounds, limits, given).find(start)
 
 
-def _minimize(
-    name: str,
-    value: Function,
-    x0: Array,
-    bounds: Any,
-    limits: list[Limit],
-    given: dict[str, Any],
-) -> Any:
-    """Find a minimum of ``value`` within limits, with the report of SciPy's solver."""
-    results: list[Any] = []
+class _Minimum:
+    """A minimum of ``value`` within bounds and limits, as the root of an equation.
 
-    def constrain(x: Array) -> tuple[Any, Any, Any]:
+    The unknowns are the point; with limits, the point and their weights.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        value: Function,
+        bounds: Any,
+        limits: list[Limit],
+        given: dict[str, Any],
+    ) -> None:
+        self.name, self.value, self.bounds = name, value, bounds
+        self.limits, self.given = limits, given
+        #: What SciPy's solver said last.
+        self.found: Any = {}
+
+    def find(self, start: Array) -> Any:
+        """Find the minimum, with the report of SciPy's solver."""
+        unknowns: Any = start
+        if self.limits:
+            count = shape_of(self.constrain(start)[0])
+            unknowns = start, np.zeros(count)  # host array: where the solver starts
+        made = implicit(
+            self.equation, unknowns, self.solve, None, self.name, beside=self.describe
+        )
+        x = self.point(made)
+        report = {**self.found, "x": x, "fun": self.value(x)}
+        return load_scipy().OptimizeResult(report)
+
+    def point(self, unknowns: Any) -> Any:
+        """Return the point among the unknowns."""
+        return unknowns[0] if self.limits else unknowns
+
+    def constrain(self, x: Array) -> tuple[Any, Any, Any]:
         """Return the values of all constraints, the lowest and the highest allowed."""
         columns: list[list[Any]] = [[], [], []]
-        for f, *ends in limits:
+        for f, *ends in self.limits:
             y = to_vector(f(x))
             for column, part in zip(columns, (y, *ends), strict=True):
                 column.append(np.broadcast_to(to_array(part) * 1.0, y.shape))
         c, low, high = (np.concatenate(column) for column in columns)
         return c, low, high
 
-    def equation(unknowns: Any) -> Any:
-        if not limits:
-            slope, x = grad(value)(unknowns), unknowns
+    def equation(self, unknowns: Any) -> Any:
+        """Return what is 0 at the minimum."""
+        x = self.point(unknowns)
+        if not self.limits:
+            slope = grad(self.value)(x)
         else:
-            x, weights = unknowns
-            slope = grad(lambda x: value(x) - weights @ constrain(x)[0])(x)
-        if bounds is not None:
-            slope = clip_step(x, slope, find_bounds(bounds, x))
-        if not limits:
+            weights = unknowns[1]
+            slope = grad(lambda x: self.value(x) - weights @ self.constrain(x)[0])(x)
+        if self.bounds is not None:
+            slope = clip_step(x, slope, find_bounds(self.bounds, x))
+        if not self.limits:
             return slope
-        c, low, high = constrain(x)
+        c, low, high = self.constrain(x)
         return slope, c - np.clip(c - weights, low, high)
 
-    def describe(unknowns: Any) -> Any:
+    def describe(self, unknowns: Any) -> Any:
         """Return what the solver needs to know at a point."""
-        x = unknowns[0] if limits else unknowns
-        known = [value(x), grad(value)(x)]
-        if bounds is not None:
-            known += find_bounds(bounds, x)
-        if limits:
-            known += [jacobian(lambda x: constrain(x)[0])(x), *constrain(x)]
+        x = self.point(unknowns)
+        known = [self.value(x), grad(self.value)(x)]
+        if self.bounds is not None:
+            known += find_bounds(self.bounds, x)
+        if self.limits:
+            slopes = jacobian(lambda x: self.constrain(x)[0])(x)
+            known += [slopes, *self.constrain(x)]
         return tuple(known)
 
-    def solve(both: Function, start: Any) -> Any:
-        zeros = start[1] if limits else None
+    def solve(self, both: Function, start: Any) -> Any:
+        """Find the unknowns by SciPy's solver, and check that they are a minimum."""
+        zeros = start[1] if self.limits else None
         last: list[Any] = [None, None]
 
         def look(x: Any) -> Any:
             if last[0] is None or not np.array_equal(last[0], x):
-                last[:] = [x.copy(), both((x, zeros) if limits else x)[1]]
+                last[:] = [x.copy(), both((x, zeros) if self.limits else x)[1]]
             return last[1]
+
+        x = self._call_solver(look, self.point(start))
+        _, slope, *rest = look(x)
+        solution: Any = x
+        size = find_largest([x, self.point(start)]) or 1.0
+        weights: Array = np.zeros(0)  # host array: SciPy's own
+        if self.limits:
+            weights = find_weights(slope, x, size, rest)
+            solution = x, weights
+        step = find_newton_step(both, solution)[: x.size]
+        if not find_largest(step) <= EXACT * size:
+            check_convergence(self.name, self.found)
+        check_minimum(self.name, step, size, both(solution)[0], "tol")
+
+        def slope_at(x: Any) -> Any:
+            """Return the slope of the Lagrangian."""
+            known = both((x, weights) if self.limits else x)[1]
+            return known[1] - weights @ known[-4] if self.limits else known[1]
+
+        reach = 2 * find_largest(step) + NEAR * size
+        if self.limits:
+            ends, rows = rest[-3:], rest[-4]
+            check_limits(
+                self.name, "constraint", ends, rows, weights, x, slope_at, reach
+            )
+        if self.bounds is not None:
+            check_bounds(self.name, x, rest[:2], slope_at, reach)
+        return solution
+
+    def _call_solver(self, look: Function, x: Array) -> Array:
+        more = dict(self.given)
+        if self.bounds is not None:
+            more["bounds"] = load_scipy().Bounds(*look(x)[2:4])
+        if self.limits:
+            more["constraints"] = load_scipy().NonlinearConstraint(
+                lambda x: look(x)[-3], *look(x)[-2:], jac=lambda x: look(x)[-4]
+            )
 
         def objective(x: Array) -> tuple[float, Any]:
             y, slope, *_ = look(x)
             return float(y), slope
 
-        x = start[0] if limits else start
-        more = dict(given)
-        if bounds is not None:
-            more["bounds"] = load_scipy().Bounds(*look(x)[2:4])
-        if limits:
-            more["constraints"] = load_scipy().NonlinearConstraint(
-                lambda x: look(x)[-3], *look(x)[-2:], jac=lambda x: look(x)[-4]
-            )
-        found = blame.call_solver(
-            name, lambda: load_scipy().minimize(objective, x, jac=True, **more)
+        self.found = blame.call_solver(
+            self.name, lambda: load_scipy().minimize(objective, x, jac=True, **more)
         )
-        results[:] = [found]
-        x = np.array(found.x)  # host array: SciPy's own
-        _, slope, *rest = look(x)
-        solution: Any = x
-        size = find_largest([x, start[0] if limits else start]) or 1.0
-        weights: Array = np.zeros(0)  # host array: SciPy's own
-        if limits:
-            weights = find_weights(slope, x, size, rest)
-            solution = x, weights
-        step = find_newton_step(both, solution)[: x.size]
-        if not find_largest(step) <= EXACT * size:
-            check_convergence(name, found)
-        check_minimum(name, step, size, both(solution)[0], "tol")
-
-        def slope_at(x: Any) -> Any:
-            """Return the slope of the Lagrangian."""
-            known = both((x, weights) if limits else x)[1]
-            return known[1] - weights @ known[-4] if limits else known[1]
-
-        reach = 2 * find_largest(step) + NEAR * size
-        if limits:
-            limited, rows = rest[-3:], rest[-4]
-            check_limits(name, "constraint", limited, rows, weights, x, slope_at, reach)
-        if bounds is not None:
-            check_bounds(name, x, rest[:2], slope_at, reach)
-        return solution
-
-    unknowns: Any = x0
-    if limits:
-        count = shape_of(constrain(x0)[0])
-        unknowns = x0, np.zeros(count)  # host array: where the solver starts
-    made = implicit(equation, unknowns, solve, None, name, beside=describe)
-    x = made[0] if limits else made
-    report = {**(results[0] if results else {}), "x": x, "fun": value(x)}
-    return load_scipy().OptimizeResult(report)
+        return np.array(self.found.x)  # host array: SciPy's own
 
 
 def minimize_scalar(
@@ -258,62 +282,87 @@ def minimize_scalar(
     given = {"bracket": bracket, "method": method, "tol": tol, "options": options}
     if not traces.has_open_trace():
         return load_scipy().minimize_scalar(fun, args=args, bounds=bounds, **given)
-    name = "minimize_scalar"
-    results: list[Any] = []
     ends: Any = None if bounds is None else [admit(b) * 1.0 for b in bounds]
 
     def value(x: ArrayLike) -> Array:
         return np.reshape(fun(x, *args), ())
-
-    def equation(x: Any) -> Any:
-        slope = grad(value)(x)
-        return slope if ends is None else clip_step(x, slope, ends)
-
-    def solve(both: Function, x: ArrayLike) -> Any:
-        plain = None if ends is None else [float(b) for b in both(x)[1][2:]]
-        found = blame.call_solver(
-            name,
-            lambda: load_scipy().minimize_scalar(
-                lambda x: float(both(np.float64(x))[1][0]), bounds=plain, **given
-            ),
-        )
-        results[:] = [check_convergence(name, found)]
-
-        def slope_at(x: float) -> float:
-            return float(both(np.float64(x))[1][1])
-
-        made = None
-        if plain is not None:
-            # Inside of an interval the search comes near to its ends, not to them.
-            reach = 1e-4 * (plain[1] - plain[0])
-            for end, outwards in zip(plain, (1, -1), strict=True):
-                if abs(found.x - end) < reach and outwards * slope_at(end) >= 0:
-                    made = np.float64(end)
-        if made is None:
-            made = np.float64(polish_root(slope_at, float(found.x)))
-        first, *_, last = plain or bracket or (0, 1)
-        size = max(abs(made), CLOSE * abs(last - first))
-        step = find_newton_step(both, made)
-        check_minimum(name, step, size, slope_at(made), "tol")
-        if plain is not None:
-            check_bounds(
-                name, np.reshape(made, 1), plain,
-                lambda x: np.reshape(both(np.reshape(x, ()))[1][1], 1),
-                2 * find_largest(step) + NEAR * size,
-            )  # fmt: skip
-        return made
-
-    def describe(x: Any) -> Any:
-        return value(x), grad(value)(x), *(ends or ())
 
     start = np.float64(1.0)
     if ends is not None:
         start = np.float64(np.mean([require_number(b) for b in ends]))
     elif bracket is not None:
         start = np.float64(bracket[0])
-    x = implicit(equation, start, solve, None, name, beside=describe)
-    report = {**(results[0] if results else {}), "x": x, "fun": value(x)}
-    return load_scipy().OptimizeResult(report)
+    return _ScalarMinimum(value, ends, given).find(start)
+
+
+class _ScalarMinimum:
+    """A minimum in one number, maybe between two ends, as the root of an equation."""
+
+    name = "minimize_scalar"
+
+    def __init__(self, value: Function, ends: Any, given: dict[str, Any]) -> None:
+        self.value, self.ends, self.given = value, ends, given
+        #: What SciPy's solver said last.
+        self.found: Any = {}
+
+    def find(self, start: Any) -> Any:
+        """Find the minimum, with the report of SciPy's solver."""
+        x = implicit(
+            self.equation, start, self.solve, None, self.name, beside=self.describe
+        )
+        report = {**self.found, "x": x, "fun": self.value(x)}
+        return load_scipy().OptimizeResult(report)
+
+    def equation(self, x: Any) -> Any:
+        """Return what is 0 at the minimum."""
+        slope = grad(self.value)(x)
+        return slope if self.ends is None else clip_step(x, slope, self.ends)
+
+    def describe(self, x: Any) -> Any:
+        """Return what the solver needs to know at a point."""
+        return self.value(x), grad(self.value)(x), *(self.ends or ())
+
+    def solve(self, both: Function, x: ArrayLike) -> Any:
+        """Find the minimum by SciPy's solver, and check that it is one."""
+        plain = None if self.ends is None else [float(b) for b in both(x)[1][2:]]
+        found = blame.call_solver(
+            self.name,
+            lambda: load_scipy().minimize_scalar(
+                lambda x: float(both(np.float64(x))[1][0]), bounds=plain, **self.given
+            ),
+        )
+        self.found = check_convergence(self.name, found)
+
+        def slope_at(x: float) -> float:
+            return float(both(np.float64(x))[1][1])
+
+        made = _find_end(float(found.x), plain, slope_at) if plain else None
+        if made is None:
+            made = np.float64(polish_root(slope_at, float(found.x)))
+        first, *_, last = plain or self.given["bracket"] or (0, 1)
+        size = max(abs(made), CLOSE * abs(last - first))
+        step = find_newton_step(both, made)
+        check_minimum(self.name, step, size, slope_at(made), "tol")
+        if plain is not None:
+            check_bounds(
+                self.name, np.reshape(made, 1), plain,
+                lambda x: np.reshape(both(np.reshape(x, ()))[1][1], 1),
+                2 * find_largest(step) + NEAR * size,
+            )  # fmt: skip
+        return made
+
+
+def _find_end(
+    x: float, ends: Sequence[float], slope_at: Callable[[float], float]
+) -> Any:
+    """Return the end at which a minimum lies that was found near; else None."""
+    # Inside of an interval the search comes near to its ends, not to them.
+    reach = 1e-4 * (ends[1] - ends[0])
+    made = None
+    for end, outwards in zip(ends, (1, -1), strict=True):
+        if abs(x - end) < reach and outwards * slope_at(end) >= 0:
+            made = np.float64(end)
+    return made
 
 
 #: The losses of `least_squares`, functions of squared residuals.
@@ -395,58 +444,83 @@ def least_squares(
         return load_scipy().least_squares(
             fun, x0, jac, args=args, kwargs=kwargs or {}, **more
         )
-    name = "least_squares"
     if loss not in LOSSES:
         raise UsageError(
-            f"{name}(..., loss={loss!r}){blame.user_line()} is not known inside a"
-            f" derivative. There are {', '.join(LOSSES)}."
+            f"least_squares(..., loss={loss!r}){blame.user_line()} is not known inside"
+            f" a derivative. There are {', '.join(LOSSES)}."
         )
-    refuse_settings(name, settings, "callback")
-    results: list[Any] = []
+    refuse_settings("least_squares", settings, "callback")
 
     def residuals(x: ArrayLike) -> Array:
         return to_vector(fun(x, *args, **(kwargs or {})))
 
-    def cost(x: ArrayLike) -> Array:
-        squares = np.square(residuals(x) / f_scale)
-        return 0.5 * f_scale**2 * np.sum(LOSSES[loss](squares))
+    start = np.atleast_1d(to_array(x0).astype(float))
+    return _LeastSquares(residuals, bounds, more).find(start)
 
-    def find_ends(x: Array) -> tuple[Any, Any]:
+
+class _LeastSquares:
+    """The least sum of squared residuals, as the root of an equation."""
+
+    name = "least_squares"
+
+    def __init__(
+        self, residuals: Function, bounds: Any, settings: dict[str, Any]
+    ) -> None:
+        self.residuals, self.bounds, self.settings = residuals, bounds, settings
+        #: What SciPy's solver said last.
+        self.found: Any = {}
+
+    def find(self, start: Array) -> Any:
+        """Find the least sum, with the report of SciPy's solver."""
+        x = implicit(
+            self.equation, start, self.solve, None, self.name, beside=self.describe
+        )
+        report = {"x": x, "fun": self.residuals(x), "cost": self.cost(x)}
+        return load_scipy().OptimizeResult({**self.found, **report})
+
+    def cost(self, x: ArrayLike) -> Array:
+        """Return half the sum of the losses."""
+        margin = self.settings["f_scale"]
+        squares = np.square(self.residuals(x) / margin)
+        return 0.5 * margin**2 * np.sum(LOSSES[self.settings["loss"]](squares))
+
+    def find_ends(self, x: Array) -> tuple[Any, Any]:
+        """Return the lower and the upper bound of each unknown."""
+        bounds = self.bounds
         ends = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
         low, high = (np.broadcast_to(to_array(b) * 1.0, x.shape) for b in ends)
         return low, high
 
-    def equation(x: Any) -> Any:
-        slope = grad(cost)(x)
-        return slope if bounds is None else clip_step(x, slope, find_ends(x))
+    def equation(self, x: Any) -> Any:
+        """Return what is 0 at the minimum."""
+        slope = grad(self.cost)(x)
+        return slope if self.bounds is None else clip_step(x, slope, self.find_ends(x))
 
-    def describe(x: Any) -> Any:
-        ends = () if bounds is None else find_ends(x)
-        margin = admit(f_scale) * 1.0
-        return residuals(x), jacobian(residuals)(x), grad(cost)(x), margin, *ends
+    def describe(self, x: Any) -> Any:
+        """Return what the solver needs to know at a point."""
+        ends = () if self.bounds is None else self.find_ends(x)
+        margin = admit(self.settings["f_scale"]) * 1.0
+        slopes = jacobian(self.residuals)(x), grad(self.cost)(x)
+        return self.residuals(x), *slopes, margin, *ends
 
-    def solve(both: Function, x: Any) -> Any:
+    def solve(self, both: Function, x: Any) -> Any:
+        """Find the minimum by SciPy's solver, and check that it is one."""
         _, _, _, margin, *ends = both(x)[1]
-        more["f_scale"] = float(margin)
+        more = {**self.settings, "f_scale": float(margin)}
         if ends:
             more["bounds"] = ends
         found = blame.call_solver(
-            name,
+            self.name,
             lambda: load_scipy().least_squares(
                 lambda x: both(x)[1][0], x, lambda x: both(x)[1][1], **more
             ),
         )
-        results[:] = [check_convergence(name, found)]
+        self.found = check_convergence(self.name, found)
         rest = both(found.x)[0]
         size = find_largest([found.x, x]) or 1.0
         step = find_newton_step(both, found.x)
-        check_minimum(name, step, size, rest, "ftol, xtol and gtol")
+        check_minimum(self.name, step, size, rest, "ftol, xtol and gtol")
         if ends:
             reach = 2 * find_largest(step) + NEAR * size
-            check_bounds(name, found.x, ends, lambda x: both(x)[1][2], reach)
+            check_bounds(self.name, found.x, ends, lambda x: both(x)[1][2], reach)
         return found.x
-
-    start = np.atleast_1d(to_array(x0).astype(float))
-    x = implicit(equation, start, solve, None, name, beside=describe)
-    report = {"x": x, "fun": residuals(x), "cost": cost(x)}
-    return load_scipy().OptimizeResult({**(results[0] if results else {}), **report})

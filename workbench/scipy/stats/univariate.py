@@ -18,7 +18,8 @@ from workbench.core.types import Array, ArrayLike
 from workbench.ops.define import convert_like, dtype_of
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.special.define import series
-from workbench.ops.special.distributions import FALL, NODES, WEIGHTS, log_t_density
+from workbench.ops.special.distributions import log_t_density
+from workbench.ops.special.shapes import FALL, NODES, WEIGHTS
 from workbench.scipy.stats.family import (
     INF,
     Continuous,

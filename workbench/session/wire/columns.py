@@ -17,7 +17,7 @@ import numpy as np
 
 from workbench.checks import statistics
 from workbench.checks.statistics import is_on_device
-from workbench.core import hooks, source, walk
+from workbench.core import hooks, sites, walk
 from workbench.core.blame import format_count
 from workbench.core.graph import Graph
 from workbench.core.schema import clean_text
@@ -436,7 +436,7 @@ def describe_structure(
     rows: dict[str, list[int]] = {
         name: [] for name in "kind op name dtype shape scope place source line".split()
     }
-    sites: dict[tuple[Any, int], tuple[int, int, int]] = {}
+    places: dict[tuple[Any, int], tuple[int, int, int]] = {}
     types: dict[Any, tuple[int, int]] = {}
     edges, saved_starts, saved = [], [0], []
     add = [rows[name].append for name in rows]
@@ -454,7 +454,7 @@ def describe_structure(
         maker = node
         while (origin := maker.origin) is not None:
             maker = origin.forward
-        place = (-1, -1, -1) if leaf else find_site(maker, sites, string)
+        place = (-1, -1, -1) if leaf else find_site(maker, places, string)
         row = (kind, op, name, *types[kind_of_value], scope, *place)
         for append, entry in zip(add, row, strict=True):
             append(entry)
@@ -506,22 +506,22 @@ def format_type(dtype: Any, shape: Any) -> tuple[str, str]:
 
 
 def find_site(
-    node: Tensor, sites: dict[tuple[Any, int], tuple[int, int, int]], string: Strings
+    node: Tensor, places: dict[tuple[Any, int], tuple[int, int, int]], string: Strings
 ) -> tuple[int, int, int]:
     """Return the place where a node was made, the text of its line and its number."""
     context = node.context
     key = (node.code, node.lasti)
     if context is not None and context.code is not None:
         key = (context.code, context.lasti)
-    if key not in sites:
-        site = source.decode(*key)
+    if key not in places:
+        site = sites.decode(*key)
         if site is None:
-            sites[key] = (-1, -1, -1)
+            places[key] = (-1, -1, -1)
         else:
             in_cell = site.place.startswith("[")
             line = site.line if in_cell else -1
-            sites[key] = (string(site.place), string(site.text), line)
-    return sites[key]
+            places[key] = (string(site.place), string(site.text), line)
+    return places[key]
 
 
 def list_read_nodes(node: Tensor, i: int, forward: Values) -> list[int]:

@@ -12,7 +12,7 @@ from workbench.autodiff import steps
 from workbench.backends import numpy as backend
 from workbench.checks import statistics
 from workbench.checks.statistics import is_on_device
-from workbench.core import blame, source, types, walk
+from workbench.core import blame, sites, types, walk
 from workbench.core.graph import Graph
 from workbench.core.schema import clean_text
 from workbench.core.tensor import Tensor, make_leaf
@@ -278,7 +278,7 @@ def _list_user_code(maker: Any) -> Iterator[tuple[str, str]]:
         ):
             continue
         code = getattr(getattr(function, "__func__", function), "__code__", None)
-        site = source.decode(code, 0)
+        site = sites.decode(code, 0)
         if site is not None and not site.filename.startswith(_OWN):
             yield "value" if name == "f" else name, blame.quote_site(site).strip(" ()")
     texts = getattr(maker, "_texts", None)

@@ -118,7 +118,7 @@ export class Drawer extends Box {
     const check = answer.title.toLowerCase().includes('check');
     const kind = answer.matrix?.kind ?? (check ? 'check' : 'jacobian');
     const { of = null, wrt = [] } = answer.matrix ?? {};
-    const second = kind === 'hessian';
+    const second = familyOf(kind, of) === 'hessian';
     const plot = new Plot(key, familyOf(kind, of), kind, second ? null : of, wrt);
     plot.receive(answer, this._host.state.graph);
     this._plots.set(key, plot);

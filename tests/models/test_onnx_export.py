@@ -1,0 +1,192 @@
+"""Graphs as ONNX models, out and in again, and as ONNX's reference runs them."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.models.onnx_programs import HAS_ONNX, NEEDS_ONNX
+from tests.ops.samples import SAMPLES
+from workbench import models
+from workbench.errors import ModelError, UsageError
+
+if HAS_ONNX:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.reference import ReferenceEvaluator
+
+pytestmark = NEEDS_ONNX
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(4, 3))
+W = RNG.normal(size=(3, 3))
+IMAGE = RNG.normal(size=(2, 3, 6, 6))
+FILTER = RNG.normal(size=(4, 3, 3, 3))
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "layer": (lambda x, w: np.tanh(x @ w + w[0]) ** 2, (X, W)),
+    "softmax": (
+        lambda x: np.exp(x - wb.logsumexp(x, axis=1, keepdims=True)),
+        (X,),
+    ),
+    "branch by entries": (
+        lambda x: np.where(x > 0, np.log1p(np.abs(x)), np.expm1(x)),
+        (X,),
+    ),
+    "indices": (lambda x: x[1:3, ::-1] * x[np.array([0, 0]), :2].sum(), (X,)),
+    "embedding": (lambda x: np.take(x, np.argsort(x[:, 0]), 0) * X, (X,)),
+    "statistics": (lambda x: (x - x.mean(0)) / np.sqrt(x.var(0) + 0.1), (X,)),
+    "joins": (lambda x, w: np.concatenate([x, w]) * np.stack([x[0], w[0]])[0], (X, W)),
+    "einsum": (lambda x, w: np.einsum("ij,kj->ik", x, w), (X, W)),
+    "running sum": (lambda x: np.cumsum(np.flip(x, 1), 1) ** 2, (X,)),
+    "convolution": (
+        lambda x, w: wb.max_pool(wb.conv(x, w, padding=1, stride=1), 2),
+        (IMAGE, FILTER),
+    ),
+    "mean pool": (lambda x: wb.mean_pool(x, 3, stride=2, padding=1) ** 2, (IMAGE,)),
+    "loop": (
+        lambda x, w: wb.scan(lambda r, h: np.tanh(w @ h + r), [x], initial=x[0]),
+        (X, W),
+    ),
+}
+
+
+def gradient(f: Callable[..., Any], count: int) -> Callable[..., Any]:
+    def loss(*xs: Any) -> Any:
+        return np.sum(f(*xs) * np.cos(np.arange(f(*xs).size)).reshape(f(*xs).shape))
+
+    return wb.grad(loss, tuple(range(count)))
+
+
+@pytest.mark.parametrize("kind", ["value", "gradient"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_goes_out_and_in(name: str, kind: str) -> None:
+    f, args = PROGRAMS[name]
+    f = f if kind == "value" else gradient(f, len(args))
+    graph = wb.trace(f)(*args)
+    want = graph.run(args)
+    made = models.to_onnx(graph)
+    again, weights = models.from_onnx(made)
+    feed = {f"x{i}": x for i, x in enumerate(args)}
+    reference = ReferenceEvaluator(made).run(None, feed)
+    for got in (again(weights, *args), reference):
+        for y, right in zip(got, want, strict=True):
+            np.testing.assert_allclose(y, right, rtol=1e-11, atol=1e-12)
+            assert y.dtype == np.asarray(right).dtype
+
+
+def test_a_gradient_of_what_came_back_is_the_gradient() -> None:
+    f, args = PROGRAMS["layer"]
+    again, weights = models.from_onnx(models.to_onnx(wb.trace(f)(*args)))
+    slope = wb.grad(lambda x: np.sum(again(weights, x, W)[0]))(X)
+    d = RNG.normal(size=X.shape)
+    want = np.sum(np.imag(np.tanh((X + 1e-30j * d) @ W + W[0]) ** 2)) / 1e-30
+    np.testing.assert_allclose(np.sum(slope * d), want, rtol=1e-12)
+
+
+def test_overrides_are_in_what_is_written() -> None:
+    def loss(x: Any) -> Any:
+        return np.sum(np.tanh(x))
+
+    cut = wb.override("tanh", "clip(d, -0.1, 0.1)")
+    graph = wb.trace(wb.grad(loss, overrides=[cut]))(X)
+    f, weights = models.from_onnx(models.to_onnx(graph))
+    want = np.clip(1 - np.tanh(X) ** 2, -0.1, 0.1)
+    np.testing.assert_allclose(f(weights, X)[0], want, rtol=1e-13)
+
+
+def test_a_branch_on_symbols_stays_a_branch() -> None:
+    x = wb.scalar("x")
+    y = wb.cond(x > 0, np.sin, lambda x: x * x, x)
+    made = models.to_onnx(wb.Graph([x], [y, wb.grad(y, x)]))
+    assert [n.op_type for n in made.graph.node].count("If") == 2
+    for at, want in ((2.0, [np.sin(2), np.cos(2)]), (-3.0, [9.0, -6.0])):
+        got = ReferenceEvaluator(made).run(None, {"x0": np.array(at)})
+        np.testing.assert_allclose(got, want)
+
+
+def test_a_loop_stays_a_loop_and_its_gradient_too() -> None:
+    f, args = PROGRAMS["loop"]
+    made = models.to_onnx(wb.trace(gradient(f, 2))(*args))
+    assert [n.op_type for n in made.graph.node].count("Scan") == 2
+
+
+def test_a_file_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "slope.onnx"
+    models.to_onnx(wb.trace(wb.grad(lambda x: np.sum(x**3)))(X), path, opset=18)
+    f, weights = models.from_onnx(path)
+    np.testing.assert_allclose(f(weights, X)[0], 3 * X**2)
+
+
+def test_single_precision_stays_single() -> None:
+    x = X.astype(np.float32)
+    graph = wb.trace(lambda x: 2 * np.log1p(x * x) + 1)(x)
+    f, weights = models.from_onnx(models.to_onnx(graph))
+    (y,) = f(weights, x)
+    assert y.dtype == np.float32
+    np.testing.assert_allclose(y, 2 * np.log1p(x * x) + 1, rtol=1e-6)
+
+
+def test_what_onnx_cannot_say_is_named_with_its_line() -> None:
+    graph = wb.trace(lambda a: np.linalg.svd(a)[1])(W)
+    told = r"to_onnx: svd .*\(at test_onnx_export\.py:\d+: .*ONNX has no op for it"
+    with pytest.raises(ModelError, match=told):
+        models.to_onnx(graph)
+    graph = wb.trace(lambda a: np.abs(a + 1j))(W)
+    with pytest.raises(ModelError, match="do not compute with complex128"):
+        models.to_onnx(graph)
+
+
+def test_versions_that_are_not_written() -> None:
+    graph = wb.trace(np.sin)(X)
+    for opset in (17, 999):
+        with pytest.raises(UsageError, match=f"opset={opset} is not written. Give a"):
+            models.to_onnx(graph, opset=opset)
+
+
+def test_unknown_lengths_are_named() -> None:
+    x = wb.tensor("x", shape=(None, 3))
+    with pytest.raises(ModelError, match="a length is not known"):
+        models.to_onnx(wb.Graph([x], [np.reshape(x, -1)]))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_samples_are_written_right_or_refused() -> None:
+    """Whatever can be written means the same; the rest names op and line."""
+    right, wrong = 0, []
+    refused: list[str] = []
+    for sample in SAMPLES[::7]:
+        args = [np.asarray(x) for x in sample.arguments(np.random.default_rng(0))]
+        if "f" not in sample.kinds or any(x.dtype.kind != "f" for x in args):
+            continue
+        try:
+            graph = wb.trace(wb.grad(lambda *xs, f=sample.f: np.sum(f(*xs))))(*args)
+        except wb.errors.WorkbenchError:
+            continue  # a result that is no float
+        if len(graph.inputs) != len(args):
+            continue
+        try:
+            made = models.to_onnx(graph)
+        except ModelError as error:
+            refused.append(str(error))
+            continue
+        f, weights = models.from_onnx(made)
+        got, want = f(weights, *args), graph.run(args)
+        if all(
+            np.allclose(y, z, 1e-9, 1e-11, equal_nan=True)
+            for y, z in zip(got, want, strict=True)
+        ):
+            right += 1
+        else:
+            wrong.append(sample.name)
+    assert not wrong
+    place = re.compile(r"to_onnx: \w+ .*\(at .*\): ")
+    assert not [text for text in refused if not place.match(text)]
+    assert right >= 80, (right, len(refused))

@@ -1,0 +1,694 @@
+"""PyTorch models as functions of NumPy, and NumPy functions in PyTorch.
+
+`torch.export` gives a module as a program of ATen's ops; each is computed by the NumPy
+function it means (`torch_rules.py`, `torch_rules_networks.py`), so that Tensors record
+and arrays compute. What has no row PyTorch computes, as one node whose derivatives are
+its own (`foreign.py`).
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from workbench.autodiff.jacobian import vjp
+from workbench.control_flow.cond import cond
+from workbench.control_flow.scan import scan
+from workbench.control_flow.while_loop import while_loop
+from workbench.core import sites, source
+from workbench.core.tensor import Tensor
+from workbench.errors import ModelError, ShapeError, UsageError, check_packages
+from workbench.models import torch_rules_networks  # noqa: F401 its rows
+from workbench.models.foreign import ForeignStep, Library, Step, has_tensor
+from workbench.models.torch_rules import RULES
+from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.elementwise import stop_gradient
+
+# PyTorch's derivatives of one step
+
+
+def is_float(x: Any) -> bool:
+    """Return whether an array of PyTorch's can have a derivative."""
+    return bool(x.is_floating_point() or x.is_complex())
+
+
+def to_torch(x: Any) -> Any:
+    """Return a copy of an array as PyTorch's; anything else as it is."""
+    import torch
+
+    if isinstance(x, (np.ndarray, np.generic)):
+        return torch.from_numpy(np.array(x))
+    return x
+
+
+def to_numpy(x: Any) -> Any:
+    """Return PyTorch's array as NumPy's; anything else as it is."""
+    import torch
+
+    if isinstance(x, torch.Tensor):
+        return x.detach().resolve_conj().resolve_neg().numpy()
+    return x
+
+
+def differentiate(ys: Sequence[Any], xs: Sequence[Any], gs: Sequence[Any]) -> Any:
+    """Return PyTorch's gradients, zeros where there is no way; can be derived again."""
+    import torch
+
+    pairs = [(y, g) for y, g in zip(ys, gs, strict=True) if y.requires_grad]
+    if not pairs:
+        return [torch.zeros_like(x) for x in xs]
+    found = torch.autograd.grad(
+        [y for y, _ in pairs], xs, [g for _, g in pairs],
+        create_graph=True, allow_unused=True,
+    )  # fmt: skip
+    return [
+        torch.zeros_like(x) if g is None else g for g, x in zip(found, xs, strict=True)
+    ]
+
+
+class Torch(Library):
+    """PyTorch, which runs and derives steps."""
+
+    name = "torch"
+
+    def run(self, step: Step, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """Return what the step computes, as NumPy arrays."""
+        return tuple(map(to_numpy, step(*map(to_torch, arrays))))
+
+    def pull(self, step: Step, count: int) -> Step:
+        """Return the step of inputs and cotangents to the gradients of floats."""
+        import torch
+
+        def back(*arrays: Any) -> tuple[Any, ...]:
+            with torch.enable_grad():
+                given, floats = self._vary(arrays[:count])
+                ys = [y for y in step(*given) if is_float(y)]
+                # PyTorch's gradient of a complex number is the conjugate of ours.
+                gs = [g.conj() for g in arrays[count:]]
+                made = differentiate(ys, floats, gs)
+            return tuple(g.conj().resolve_conj() for g in made)
+
+        return back
+
+    def push(self, step: Step, count: int) -> Step:
+        """Return the step of inputs and tangents of floats to tangents of floats."""
+        import torch
+
+        def forward(*arrays: Any) -> tuple[Any, ...]:
+            with torch.enable_grad():
+                given, floats = self._vary(arrays[:count])
+                ys = [y for y in step(*given) if is_float(y)]
+                # The gradient is linear in the cotangents: its own is the tangent.
+                gs = [torch.zeros_like(y).requires_grad_() for y in ys]
+                back = differentiate(ys, floats, gs)
+                return tuple(differentiate(back, gs, arrays[count:]))
+
+        return forward
+
+    def _vary(self, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Return inputs, of which those of floats can vary, and these."""
+        given = [
+            x.detach().requires_grad_() if is_float(x) and not x.requires_grad else x
+            for x in arrays
+        ]
+        return given, [x for x in given if is_float(x)]
+
+
+TORCH = Torch()
+
+
+# The functions of an author with a rule of his own
+
+#: The classes of `torch.autograd.Function` that programs call, with the arguments that
+#: are no arrays, by the number that the program holds.
+AUTHORED: list[tuple[Any, tuple[Any, ...]]] = []
+#: What stands for an array among those arguments.
+ARRAY = object()
+
+
+def call_authored(xs: Sequence[Any], number: int) -> list[Any]:
+    """Call an author's function on its arrays; return its outputs as a list."""
+    function, template = AUTHORED[number]
+    given = iter(xs)
+    made = function.apply(*(next(given) if x is ARRAY else x for x in template))
+    return list(made) if isinstance(made, tuple) else [made]
+
+
+@cache
+def authored_operator() -> Any:
+    """Return the op that stands for such a call in a program."""
+    import torch
+
+    def compute(xs: Sequence[Any], number: int) -> list[Any]:
+        return [y.clone() for y in call_authored(xs, number)]
+
+    made = torch.library.custom_op(
+        "workbench::autograd_function", compute, mutates_args=(),
+        schema="(Tensor[] xs, int number) -> Tensor[]",
+    )  # fmt: skip
+    made.register_fake(compute)
+    return made
+
+
+@contextmanager
+def keep_authored() -> Iterator[None]:
+    """Let programs keep calls of autograd functions, whose rules export drops."""
+    import torch
+
+    stand_in = authored_operator()
+    original = torch.autograd.Function.__dict__["apply"]
+    inside = False
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal inside
+        xs = [x for x in args if isinstance(x, torch.Tensor)]
+        if inside or not xs or kwargs or cls.__module__.startswith("torch."):
+            return original.__get__(None, cls)(*args, **kwargs)
+        template = [ARRAY if isinstance(x, torch.Tensor) else x for x in args]
+        AUTHORED.append((cls, tuple(template)))
+        inside = True
+        try:
+            made = stand_in(xs, len(AUTHORED) - 1)
+        finally:
+            inside = False
+        return made[0] if len(made) == 1 else tuple(made)
+
+    torch.autograd.Function.apply = classmethod(apply)
+    try:
+        yield
+    finally:
+        torch.autograd.Function.apply = original
+
+
+# The user's line and his module behind a step
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+def find_line(trace: str | None) -> tuple[Any, int] | None:
+    """Return the innermost line of the user's in PyTorch's account of a stack."""
+    for filename, line in reversed(_FRAME.findall(trace or "")):
+        if not source.is_installed(filename) and not filename.startswith("<"):
+            return source.code_at_line(filename, int(line))
+    return None
+
+
+def find_scope(stack: Mapping[str, tuple[str, Any]] | None) -> str:
+    """Return the path of the module that a step belongs to, with slashes."""
+    paths = [path for path, _ in (stack or {}).values()]
+    path = re.sub(r"^L\['self'\]\.?|^self\.?", "", paths[-1]) if paths else ""
+    return re.sub(r"[^\w]+", "/", path).strip("/")
+
+
+# The program
+
+
+class TorchProgram:
+    """An exported program, which runs on arrays and on Tensors."""
+
+    def __init__(self, exported: Any) -> None:
+        self.exported = exported
+        self.foreign: dict[tuple[Any, tuple[int, ...]], ForeignStep] = {}
+        signature = exported.graph_signature
+        #: What each input of the program is: kind, and name or number.
+        self.inputs = [(s.kind.name, s.target) for s in signature.input_specs]
+        self.is_output = [s.kind.name == "USER_OUTPUT" for s in signature.output_specs]
+        nodes = [n for n in exported.graph.nodes if n.op == "placeholder"]
+        self.specs = [
+            n.meta.get("val")
+            for n, (kind, _) in zip(nodes, self.inputs, strict=True)
+            if kind == "USER_INPUT"
+        ]
+
+    def run(
+        self, parameters: Mapping[str, Any], held: Mapping[str, Any], args: Any
+    ) -> list[Any]:
+        """Return the outputs for the arrays of a call, in the order of the program."""
+        given = iter(args)
+        leaves = []
+        for kind, name in self.inputs:
+            if kind == "USER_INPUT":
+                leaves.append(next(given))
+            elif name in parameters:
+                leaves.append(parameters[name])
+            else:
+                leaves.append(None if name is None else held[name])
+        made = self.interpret(self.exported.graph_module, leaves)
+        return [y for y, kept in zip(made, self.is_output, strict=True) if kept]
+
+    def interpret(self, module: Any, leaves: Sequence[Any]) -> list[Any]:
+        """Return the outputs of a graph of PyTorch's."""
+        import torch
+
+        found: dict[Any, Any] = {}
+        given = iter(leaves)
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                found[node] = next(given)
+            elif node.op == "get_attr":
+                found[node] = to_numpy(operator.attrgetter(node.target)(module))
+            elif node.op == "output":
+                outs = torch.fx.map_arg(node.args[0], found.__getitem__)
+                return list(outs) if isinstance(outs, (tuple, list)) else [outs]
+            else:
+                args = torch.fx.map_arg(node.args, found.__getitem__)
+                kwargs = torch.fx.map_arg(node.kwargs, found.__getitem__)
+                place = find_line(node.meta.get("stack_trace"))
+                scope = find_scope(node.meta.get("nn_module_stack"))
+                with source.at_site(place, scope):
+                    found[node] = self.compute(node, args, kwargs)
+        raise AssertionError("a graph without outputs")
+
+    def compute(self, node: Any, args: Any, kwargs: Any) -> Any:
+        """Return what one step gives."""
+        import torch
+
+        target = node.target
+        if isinstance(target, torch._ops.HigherOrderOperator):
+            return self.compute_higher_order(target.name(), args)
+        if not isinstance(target, torch._ops.OpOverload):
+            return target(*args, **kwargs)  # of Python: lengths, items of a tuple
+        return call_overload(target, args, kwargs, self.foreign, node)
+
+    def compute_higher_order(self, name: str, args: Any) -> Any:
+        """Return what a loop, a choice or a block gives."""
+
+        def function(graph: Any) -> Callable[..., tuple[Any, ...]]:
+            return lambda *leaves: tuple(self.interpret(graph, leaves))
+
+        if name == "with_effects":
+            return [None, None]  # the order of assertions
+        if name == "wrap_with_set_grad_enabled":
+            on, graph, *leaves = args
+            made = self.interpret(graph, leaves)
+            return made if on else [stop_gradient(y) for y in made]
+        if name == "wrap_with_autocast":
+            return self.interpret(args[4], args[5:])
+        if name == "cond":
+            condition, yes, no, leaves = args
+            return cond(condition, function(yes), function(no), *leaves)
+        if name == "while_loop":
+            goes_on, step, state, fixed = args
+            return while_loop(
+                lambda s: self.interpret(goes_on, (*s, *fixed))[0],
+                lambda s: tuple(self.interpret(step, (*s, *fixed))),
+                tuple(state),
+            )
+        if name == "scan":
+            step, first, sequences, fixed = args
+            return self.compute_scan(step, first, sequences, fixed)
+        raise ModelError(
+            f"models.from_torch: the model runs {name}, which has no counterpart here."
+            " Write that part with plain operations, or with torch.cond, while_loop"
+            " or scan."
+        )
+
+    def compute_scan(self, step: Any, first: Any, sequences: Any, fixed: Any) -> Any:
+        """Return the last states and the stacks of a loop along sequences."""
+        count, length = len(first), len(sequences)
+
+        def call(*args: Any) -> list[Any]:
+            entries, state = args[:length], args[length : length + count]
+            return self.interpret(step, (*state, *entries, *args[length + count :]))
+
+        extra = len(self.output_node(step)) - count
+        made = scan(
+            call, list(sequences), initial=[*first, *[None] * extra],
+            non_sequences=list(fixed),
+        )  # fmt: skip
+        made = list(made) if isinstance(made, (list, tuple)) else [made]
+        return [*(y[-1] for y in made[:count]), *made[count:]]
+
+    def output_node(self, graph: Any) -> Sequence[Any]:
+        """Return the outputs of a graph, as its nodes."""
+        (node,) = [n for n in graph.graph.nodes if n.op == "output"]
+        return list(node.args[0])
+
+
+def call_overload(
+    target: Any, args: Any, kwargs: Any, steps: dict[Any, ForeignStep], key: Any = None
+) -> Any:
+    """Return what an op of PyTorch gives: by PyTorch, by its row, or as one node."""
+    import torch
+
+    flat, tree = torch.utils._pytree.tree_flatten((args, kwargs))
+    if not has_tensor(flat):
+        with torch.no_grad():
+            a, k = torch.utils._pytree.tree_unflatten(map(to_torch, flat), tree)
+            return torch.utils._pytree.tree_map(to_numpy, target(*a, **k))
+    space, name = target._schema.name.split("::")
+    if space == "workbench":
+        return call_foreign(target, flat, tree, steps, key)
+    if not target._schema.returns:
+        return None  # an assertion
+    rule = RULES.get(f"{name}.{target._overloadname}") or RULES.get(name)
+    if rule is not None and not asks_for_places(target, key):
+        made = rule(*args, **kwargs)
+        if made is not NotImplemented:
+            return made
+    return call_foreign(target, flat, tree, steps, key)
+
+
+def asks_for_places(target: Any, node: Any) -> bool:
+    """Return whether the places of the largest entries of windows are read."""
+    return (
+        target._schema.name.startswith("aten::max_pool")
+        and node is not None
+        and any(user.args[1] == 1 for user in node.users)
+    )
+
+
+def call_foreign(
+    target: Any, flat: Sequence[Any], tree: Any, steps: dict[Any, ForeignStep], key: Any
+) -> Any:
+    """Return what PyTorch gives, as the outputs of one node."""
+    import torch
+
+    at = tuple(
+        i for i, x in enumerate(flat) if isinstance(x, (Tensor, np.ndarray, np.generic))
+    )
+    step = steps.get((key, at))
+    if step is None:
+        rest = [None if i in at else x for i, x in enumerate(flat)]
+
+        def compute(*arrays: Any) -> tuple[Any, ...]:
+            full = list(rest)
+            for i, x in zip(at, arrays, strict=True):
+                full[i] = x
+            a, k = torch.utils._pytree.tree_unflatten(full, tree)
+            made = call_authored(*a) if own else target(*a, **k)
+            return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+
+        own = target._schema.name.startswith("workbench::")
+        name = target._schema.name.split("::")[1].strip("_")
+        if own:
+            name = AUTHORED[flat[-1]][0].__name__
+        step = steps[key, at] = ForeignStep(TORCH, name, compute)
+    made = step(*[flat[i] for i in at])
+    returns = target._schema.returns
+    several = len(returns) > 1 or isinstance(returns[0].type, torch.ListType)
+    return list(made) if several else made[0]
+
+
+# The export
+
+
+def decompose(exported: Any) -> Any:
+    """Return an exported program in ATen's core ops, with what it cuts off kept so."""
+    import torch
+
+    detach = torch.ops.aten.detach.default
+    for module in exported.graph_module.modules():
+        if not isinstance(module, torch.fx.GraphModule):
+            continue
+        graph = module.graph
+        for node in list(graph.nodes):
+            # A block of torch.no_grad, whose steps become steps like all others.
+            if "wrap_with_set_grad_enabled" in str(node.target) and not node.args[0]:
+                for output in list(node.users):
+                    with graph.inserting_after(output):
+                        cut = graph.call_function(detach, (output,))
+                    cut.meta = dict(output.meta)
+                    output.replace_all_uses_with(
+                        cut, delete_user_cb=lambda user, cut=cut: user is not cut
+                    )
+                module.recompile()
+    table = torch.export.default_decompositions()
+    table.pop(detach, None)
+    return exported.run_decompositions(table)
+
+
+# What users call
+
+
+def describe_refusal(error: BaseException) -> str:
+    """Return the user's line where export failed, and PyTorch's reason."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not source.is_installed(frame.filename)
+        and not frame.filename.startswith("<")
+        and frame.filename != __file__
+    ]
+    reason = str(error).strip().split("\n\n")[0].strip() or type(error).__name__
+    line = ""
+    if frames and frames[-1].line is not None:
+        at, number = sites.display_name(frames[-1].filename), frames[-1].lineno
+        line = f" at {at}:{number}  {frames[-1].line}"
+    return f"{line}: {type(error).__name__}: {reason}"
+
+
+def from_torch(
+    module: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """Return a PyTorch module as a function of NumPy, and its parameters.
+
+    Everything of Workbench works on the function: derivatives, the doctor, checks,
+    overrides, the picture, whose scopes are the module's own and whose lines are those
+    of its code. Rules of a `torch.autograd.Function` are kept, and can be checked.
+
+    Parameters
+    ----------
+    module
+        A ``torch.nn.Module``, in training or in evaluation mode; it stays as it is.
+        In training mode a mask of dropout is drawn once for each trace, by PyTorch's
+        generator, and running statistics are read but never written.
+    args, kwargs
+        Examples of what the module takes: PyTorch's arrays or NumPy's, nested as it
+        takes them. The program is of their shapes and dtypes.
+    dynamic_shapes
+        Lengths that may change, as ``torch.export.export`` takes them.
+
+    Returns
+    -------
+    f
+        ``f(parameters, *args, **kwargs)`` computes what the module does; its results
+        nest as the module's.
+    parameters
+        The module's parameters by their dotted names, as NumPy arrays in the module's
+        own memory: what is written to one is seen by the other.
+
+    Raises
+    ------
+    MissingPackageError
+        If PyTorch is not installed; it says how to install it.
+    ModelError
+        If ``torch.export`` refuses the module, with PyTorch's reason and the line.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench import models
+    >>> import torch  # doctest: +SKIP
+    >>> net = torch.nn.Linear(3, 1)  # doctest: +SKIP
+    >>> f, parameters = models.from_torch(net, (torch.ones(2, 3),))  # doctest: +SKIP
+    >>> loss = lambda p, x: np.sum(f(p, x) ** 2)  # doctest: +SKIP
+    >>> wb.grad(loss)(parameters, np.ones((2, 3), np.float32))  # doctest: +SKIP
+    """
+    check_packages("models.from_torch", "torch", "torch")
+    import torch
+
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(
+            f"models.from_torch: {module!r} is no torch.nn.Module. Put a function into"
+            " the forward of one."
+        )
+    tree_map = torch.utils._pytree.tree_map
+    given = tree_map(to_torch, tuple(args))
+    named = tree_map(to_torch, dict(kwargs or {}))
+    try:
+        with keep_authored(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of PyTorch about PyTorch's own code
+            exported = torch.export.export(
+                module, given, named, dynamic_shapes=dynamic_shapes, strict=False
+            )
+            program = TorchProgram(decompose(exported))
+    except Exception as error:
+        raise ModelError(
+            "models.from_torch: torch.export cannot export this"
+            f" {type(module).__name__}{describe_refusal(error)} Change that line so"
+            " that it works on arrays alone, or open the part of the model that can be."
+        ) from error
+    # Parameters that layers share have one name, the first.
+    first = {id(p): name for name, p in reversed([*module.named_parameters()])}
+    alias = {
+        name: first[id(p)]
+        for name, p in module.named_parameters(remove_duplicate=False)
+    }
+    program.inputs = [
+        (kind, alias[name] if kind == "PARAMETER" else name)
+        for kind, name in program.inputs
+    ]
+    own = dict(module.named_parameters())
+    used = {name for kind, name in program.inputs if kind == "PARAMETER"}
+    parameters = {name: to_numpy(p) for name, p in own.items() if name in used}
+    held = {name: to_numpy(x) for name, x in program.exported.constants.items()}
+    held |= {
+        name: to_numpy(x) for name, x in module.named_buffers(remove_duplicate=False)
+    }
+
+    def call(parameters: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Return what the module computes."""
+        missing = sorted(used - parameters.keys())
+        if missing:
+            raise UsageError(
+                f"{name}{describe_missing(missing)}. Its first argument is the dict of"
+                " parameters that models.from_torch returned."
+            )
+        leaves, _ = torch.utils._pytree.tree_flatten((args, kwargs))
+        leaves = [to_numpy(x) for x in leaves]
+        check_shapes(name, leaves, program.specs)
+        made = program.run(parameters, held, leaves)
+        return torch.utils._pytree.tree_unflatten(
+            made, program.exported.call_spec.out_spec
+        )
+
+    name = call.__name__ = type(module).__name__
+    call.__qualname__ = name
+    return call, parameters
+
+
+def describe_missing(names: Sequence[str]) -> str:
+    """Return which parameters lack."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f" lacks the parameters {', '.join(map(repr, names[:3]))}{more}"
+
+
+def check_shapes(name: str, leaves: Sequence[Any], specs: Sequence[Any]) -> None:
+    """Raise an error if arrays do not fit the program, which is of fixed shapes."""
+    if len(leaves) != len(specs):
+        raise UsageError(
+            f"{name} takes {len(specs)} arrays after its parameters, as in the example"
+            f" that models.from_torch was given, not {len(leaves)}."
+        )
+    for i, (x, spec) in enumerate(zip(leaves, specs, strict=True)):
+        wanted = getattr(spec, "shape", None)
+        if wanted is None:
+            continue
+        have = shape_of(x)
+        if len(have) != len(wanted) or any(
+            isinstance(n, int) and isinstance(m, int) and n != m
+            for n, m in zip(have, wanted, strict=True)
+        ):
+            raise ShapeError(
+                f"{name}: array {i} has shape {tuple(have)}; the program that"
+                f" torch.export made is of {tuple(wanted)}. Give models.from_torch an"
+                " example of that shape, or dynamic_shapes= for lengths that change."
+            )
+
+
+# The way back
+
+
+def as_torch_function(
+    f: Callable[..., Any], overrides: Sequence[Any] = ()
+) -> Callable[..., Any]:
+    """Return a NumPy function as one of PyTorch, whose derivatives are Workbench's.
+
+    Parameters
+    ----------
+    f
+        A function of arrays that returns an array or a tuple of them: NumPy code, or
+        what `from_torch` returned, with its parameters bound or not.
+    overrides
+        Overrides that hold in its derivatives, as for :func:`workbench.grad`.
+
+    Returns
+    -------
+    A function of PyTorch's arrays, nested as ``f`` takes them, on the CPU. It can be
+    differentiated twice and more; `torch.compile` calls it without looking inside.
+
+    Raises
+    ------
+    MissingPackageError
+        If PyTorch is not installed; it says how to install it.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench import models
+    >>> clipped = wb.override("tanh", "clip(d, -0.1, 0.1)")
+    >>> g = models.as_torch_function(np.tanh, [clipped])  # doctest: +SKIP
+    >>> g(torch.ones(3, requires_grad=True)).sum().backward()  # doctest: +SKIP
+    """
+    check_packages("models.as_torch_function", "torch", "torch")
+    import torch
+
+    held = list(overrides)
+
+    def call(*args: Any) -> Any:
+        """Return what the NumPy function computes, as PyTorch's arrays."""
+        leaves, nest = torch.utils._pytree.tree_flatten(args)
+        at = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
+        out: list[Any] = []
+
+        def flat(*xs: Any) -> tuple[Any, ...]:
+            full = list(leaves)
+            for i, x in zip(at, xs, strict=True):
+                full[i] = x
+            made = f(*torch.utils._pytree.tree_unflatten(full, nest))
+            ys, tree = torch.utils._pytree.tree_flatten(made)
+            out[:] = [tree]
+            return tuple(ys)
+
+        outs = apply_numpy(flat, held)(*[leaves[i] for i in at])
+        return torch.utils._pytree.tree_unflatten(list(outs), out[0])
+
+    call.__name__ = getattr(f, "__name__", "call")
+    return torch.compiler.disable(call)
+
+
+def apply_numpy(
+    f: Callable[..., tuple[Any, ...]], overrides: list[Any]
+) -> Callable[..., tuple[Any, ...]]:
+    """Return a function of arrays to a tuple of them as an op of PyTorch's graphs."""
+    import torch
+
+    class Apply(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, *xs: Any) -> Any:
+            ctx.save_for_backward(*xs)
+            return tuple(torch.from_numpy(np.array(y)) for y in f(*map(to_numpy, xs)))
+
+        @staticmethod
+        def backward(ctx: Any, *gs: Any) -> Any:
+            xs = ctx.saved_tensors
+            floats = [i for i, x in enumerate(xs) if is_float(x)]
+
+            # A function again, so that this derivative has derivatives.
+            def pull(*arrays: Any) -> tuple[Any, ...]:
+                inputs, given = arrays[: len(xs)], arrays[len(xs) :]
+
+                def vary(*varied: Any) -> tuple[Any, ...]:
+                    full = list(inputs)
+                    for i, x in zip(floats, varied, strict=True):
+                        full[i] = x
+                    return tuple(y for y in f(*full) if dtype_of(y).kind in "fc")
+
+                varied = [inputs[i] for i in floats]
+                back = vjp(vary, *varied, overrides=overrides)[1]
+                # PyTorch's gradient of a complex number is the conjugate of ours.
+                kept = [np.conjugate(g) for g in given]
+                made = back(tuple(kept))
+                return tuple(np.conjugate(g) for g in made)
+
+            made = iter(apply_numpy(pull, [])(*xs, *[g for g in gs if is_float(g)]))
+            return tuple(next(made) if is_float(x) else None for x in xs)
+
+    def call(*xs: Any) -> tuple[Any, ...]:
+        made: tuple[Any, ...] = Apply.apply(*xs)
+        return made
+
+    return call
