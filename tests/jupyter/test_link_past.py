@@ -16,6 +16,8 @@ from workbench.session.wire.protocol.requests import REQUESTS
 OF_ALL_RUNS = {"moment", "norms", "runs", "run-again", "peers", "peer"}
 #: What is asked of each other question and job.
 ASKED: dict[str, dict[str, Any]] = {
+    "array": {"node": 0, "quantity": "gradient", "index": []},
+    "array-history": {"node": 0, "quantity": "value", "index": []},
     "entry": {"node": 0, "index": 0},
     "inspect": {"node": 2},
     "inspect-inside": {"path": [{"node": 3, "step": 1}], "node": 2},

@@ -176,6 +176,68 @@ test('a scan of 500 steps opens at one of them', async ({ page }) => {
   await graph.screenshot('inside-left');
 });
 
+const SHORT = `%%autodiff loss --name net --wrt W
+hs = wb.scan(lambda x, h, W: np.tanh(W @ h + x), [xs[:40]], [np.zeros(8)], [W])
+loss = np.sum(hs[-1] ** 2)`;
+const TRAIN = `weights = [W]
+for run in range(30): net.run(W=weights[run]); weights.append(weights[run] - 0.05 * net.grads["W"])`;
+
+/** The state after a step of a run, as a loop of plain NumPy has it. */
+const stateOf = (run: number, step: number): string => `
+h = np.zeros(8)
+for t in range(${step} + 1): h = np.tanh(weights[${run} - 1] @ h + xs[t])
+print(h)`;
+
+for (const [theme, width, height] of [
+  ['light', 1400, 900],
+  ['dark', 1000, 700]
+] as const) {
+  test(`a scan of 30 runs is scrubbed inside, ${theme}`, async ({ page }) => {
+    test.setTimeout(150_000);
+    await page.setViewportSize({ width, height });
+    if (theme === 'dark') {
+      await page.theme.setDarkTheme();
+    }
+    const graph = await begin(page, SHORT);
+    expect(await print(page, TRAIN)).toBe('');
+    const runs = graph.panel.locator('.workbench-Runs');
+    await expect(runs.getByRole('status')).toHaveText(/^30 steps · 30 kept, .*B$/);
+    await graph.click(await graph.node('scan'));
+    await graph.button('Look inside').click();
+    const inside = graph.panel.locator('.workbench-Inside');
+    const strip = inside.locator('.workbench-IterationStrip');
+    await strip.getByRole('textbox').fill('17');
+    await strip.getByRole('textbox').press('Enter');
+    await expect(strip.getByRole('status')).toHaveText('step 17 of 40');
+    const search = graph.panel.getByRole('searchbox');
+    await search.fill('tanh');
+    await search.press('Enter');
+    await search.fill('');
+    const pane = graph.panel.getByRole('complementary', { name: 'Node inside' });
+    const numbers = pane.locator('.workbench-NodeNumbers');
+    await expect(numbers).toContainText(await print(page, stateOf(30, 17)));
+    await graph.screenshot(`scan-${theme}-live`);
+
+    // To a run of the past: the same step of the scan, in the numbers of that run.
+    const slider = runs.getByRole('slider', { name: 'Run' });
+    for (const run of [10, 1]) {
+      await slider.fill(String(run - 1));
+      await expect(runs.getByRole('status')).toHaveText(`step ${run} of 30`);
+      await expect(strip.getByRole('status')).toHaveText('step 17 of 40');
+      await expect(numbers).toContainText(await print(page, stateOf(run, 17)));
+      await graph.screenshot(`scan-${theme}-run-${run}`);
+    }
+
+    // And along the scan of that run.
+    await strip.getByRole('textbox').fill('39');
+    await strip.getByRole('textbox').press('Enter');
+    await expect(strip.getByRole('status')).toHaveText('step 39 of 40');
+    await expect(numbers).toContainText(await print(page, stateOf(1, 39)));
+    await runs.getByRole('button', { name: 'Live' }).click();
+    await expect(numbers).toContainText(await print(page, stateOf(30, 39)));
+  });
+}
+
 const NEST = `%%autodiff loss --name net --wrt W
 from functools import reduce
 inner = lambda W, h: reduce(lambda h, x: np.tanh(W @ h + x), xs[:12], h)

@@ -168,6 +168,7 @@ export class Inside extends View implements INodeHost {
     const deeper = path.length !== this._path.length;
     this._path = path;
     if (deeper) {
+      this._selected = null;
       this._latest.drop();
       this._shown = null;
       this.show(null);
@@ -188,6 +189,7 @@ export class Inside extends View implements INodeHost {
       // What was shown is of another run.
       this._at = about.at;
       this._shown = null;
+      this._selected = this.state.selected ?? this._selected;
       this.show(null);
     }
     if (connection !== null) {
@@ -199,6 +201,10 @@ export class Inside extends View implements INodeHost {
   private _take(answer: IInside): void {
     this._shown = answer;
     this.show(answer.graph);
+    if (this._selected !== null && this._selected < answer.graph.count) {
+      this.state.select(this._selected);
+    }
+    this._selected = null;
     this._draw();
     this._onChange();
   }
@@ -212,6 +218,8 @@ export class Inside extends View implements INodeHost {
   private _shown: IInside | null = null;
   /** The past run that was asked about. */
   private _at: number | undefined;
+  /** The node to select again when another run of the same program is there. */
+  private _selected: number | null = null;
   private readonly _latest = new Latest<IInside>({
     take: answer => this._take(answer),
     fail: error => {
