@@ -168,11 +168,12 @@ __all__ = [
     "write_chain_rule",
 ]
 
-if not (_find_spec("plotly") and _find_spec("ipywidgets")):
-    # ``from workbench import *`` and ``help(workbench)`` leave out what needs the extra
-    # ``jupyter``; by its name it says so.
-    __all__.remove("plots")
+# ``from workbench import *`` and ``help(workbench)`` leave out what needs the extra
+# ``jupyter``; by its name it says so.
+if not _find_spec("ipywidgets"):
     __all__.remove("show")
+if not (_find_spec("plotly") and _find_spec("ipywidgets")):
+    __all__.remove("plots")
 
 #: Names whose modules load when they are first used.
 _LATER = {

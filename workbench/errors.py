@@ -307,10 +307,12 @@ def check_packages(owner: str, extra: str, *names: str) -> None:
     """
     missing = [name for name in names if find_spec(name) is None]
     if missing:
+        # A browser has no shell: the command stands in a cell.
+        sign = "%" if sys.platform == "emscripten" else ""
         raise MissingPackageError(
             f"{owner} needs {' and '.join(missing)}, which"
             f" {'is' if len(missing) == 1 else 'are'} not installed. Run"
-            f" pip install 'autodiff-workbench[{extra}]'."
+            f" {sign}pip install 'autodiff-workbench[{extra}]'."
         )
 
 

@@ -62,6 +62,7 @@ toc_object_entries_show_parents = "hide"
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
+nb_execution_excludepatterns = ["*.ipynb"]  # the outputs that are kept in them
 nb_execution_cache_path = str(BUILD / "cache")
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True

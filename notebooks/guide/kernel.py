@@ -1,4 +1,7 @@
-"""Runs first in each kernel of the site: outputs get a form for plain web pages."""
+"""Gives outputs a form for plain web pages: it runs first in each kernel of the site.
+
+`build.py` gives the kept outputs of the tutorials the same form.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,8 @@ def write_script(content: Any) -> str:
     return f'<script type="application/json">{text}</script>'
 
 
-def add_html(message: dict[str, Any]) -> dict[str, Any]:
+def add_html(data: dict[str, Any]) -> None:
     """Put figures and graphs into HTML, for `_static/plots.js` and `pictures.js`."""
-    data = message["content"].get("data", {})
     if PLOTLY in data:
         script = write_script(data.pop(PLOTLY))
         data["text/html"] = f'<div class="plotly-figure">{script}</div>'
@@ -33,7 +35,14 @@ def add_html(message: dict[str, Any]) -> dict[str, Any]:
             f'<div class="workbench-picture"><img alt="{words}"'
             f' src="data:{SVG};base64,{image}">{write_script(data.pop(GRAPH))}</div>'
         )
+
+
+def change_message(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message of a kernel with its output as HTML too."""
+    add_html(message["content"].get("data", {}))
     return message
 
 
-get_ipython().display_pub.register_hook(add_html)
+shell = get_ipython()
+if shell is not None:
+    shell.display_pub.register_hook(change_message)

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,13 @@ ROOT = NOTEBOOKS.parent
 ELSEWHERE = ("09-on-the-gpu", "12-on-a-cluster")
 #: The kernel, which a notebook must name, or JupyterLite asks the reader.
 KERNEL = {"name": "python", "display_name": "Python (Pyodide)", "language": "python"}
-#: What each notebook installs first.
-PACKAGES = "autodiff-workbench[jupyter]"
+#: What each notebook installs first, with what these need: a cell and its picture.
+PACKAGES = ("autodiff-workbench", "opt_einsum")
+#: And without what they need: its other half is in the page already.
+WIDGETS = ("comm", "ipywidgets")
+#: What is installed by a cell of its own, before the first that draws a plot: 10 MB.
+PLOTS = ("narwhals", "plotly")
+DRAWS = re.compile(r"\bplotly\b|\bplots\.|\.plot\(")
 
 
 def list_tutorials() -> list[Path]:
@@ -33,19 +40,41 @@ def list_tutorials() -> list[Path]:
     return [one for one in found if one.stem not in ELSEWHERE]
 
 
-def add_setup(notebook: dict[str, Any], code: str) -> None:
-    """Name the browser's kernel, and put a cell first that installs packages."""
+def add_setup(notebook: dict[str, Any], own: Collection[str] = ()) -> None:
+    """Name the browser's kernel, and put cells in that install packages.
+
+    From the package index, or those of ``own``, which the site serves, and no others.
+    """
     notebook["metadata"]["kernelspec"] = KERNEL
-    cell = {"cell_type": "code", "id": "setup", "metadata": {}, "source": code}
-    notebook["cells"].insert(0, {**cell, "execution_count": None, "outputs": []})
+    cells = notebook["cells"]
+    places = (
+        i
+        for i, cell in enumerate(cells)
+        if cell["cell_type"] == "code" and DRAWS.search("".join(cell["source"]))
+    )
+    first = next(places, None)
+    if first is not None:
+        cells.insert(first, make_cell("plots", write_installation([PLOTS], own)))
+    served = [x for x in (*PACKAGES, *WIDGETS) if x.replace("-", "_") in own]
+    packages = [served] if own else [PACKAGES, WIDGETS]
+    cells.insert(0, make_cell("setup", write_installation(packages, own)))
 
 
-def write_setup(wheels: list[Path]) -> str:
-    """Return the first cell: from the package index, or these wheels and no others."""
-    if not wheels:
-        return f'%pip install -q "{PACKAGES}"'
-    names = sorted({one.name.partition("-")[0] for one in wheels})
-    return f"import piplite\n\nawait piplite.install({names!r}, deps=False)"
+def make_cell(name: str, code: str) -> dict[str, Any]:
+    """Return a cell of code that has not run."""
+    cell = {"cell_type": "code", "id": name, "metadata": {}, "source": code}
+    return {**cell, "execution_count": None, "outputs": []}
+
+
+def write_installation(
+    packages: Iterable[Sequence[str]], own: Collection[str] = ()
+) -> str:
+    """Return code that installs packages; widgets, and our own, bring no others."""
+    lines = ["import piplite", ""]
+    for names in packages:
+        alone = ", deps=False" if own or names is WIDGETS else ""
+        lines.append(f"await piplite.install({[*names]!r}{alone})")
+    return "\n".join(lines)
 
 
 def build_wheel(folder: Path) -> Path:
@@ -66,10 +95,10 @@ def main(out: Path, pyodide: Path | None, folder: Path | None) -> int:
         wheels = sorted(folder.glob("*.whl")) if folder else []
         own = [one for one in wheels if one.name.startswith("autodiff_workbench-")]
         served = wheels if own else [*wheels, build_wheel(Path(made))]
-        setup = write_setup(served if folder else [])
+        names = {one.name.partition("-")[0] for one in served} if folder else ()
         for tutorial in list_tutorials():
             notebook = json.loads(tutorial.read_text("utf-8"))
-            add_setup(notebook, setup)
+            add_setup(notebook, names)
             text = json.dumps(notebook, ensure_ascii=False)
             (contents / tutorial.name).write_text(text, "utf-8")
         shutil.copytree(NOTEBOOKS / "images", contents / "images")

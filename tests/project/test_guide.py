@@ -7,7 +7,9 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from html import unescape
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -188,6 +190,49 @@ LOADED = re.compile(
 LOADED_BY_STYLE = re.compile(r"(?:@import|url\()\s*[\"']?(?:https?:)?//")
 
 
+#: What a page holds as data, and what of the rest leads somewhere, or is led to.
+SCRIPT = re.compile(r"<script\b[^>]*>.*?</script>", re.S)
+LINK = re.compile(r"""\s(?:href|src)=(?:"([^"]*)"|'([^']*)')""")
+NAME = re.compile(r"""\s(?:id|name)=(?:"([^"]*)"|'([^']*)')""")
+
+
+def find_broken_links(site: Path) -> Iterator[str]:
+    """Yield each link of a page to a file or a place that is not in the site."""
+    texts = {
+        page: SCRIPT.sub("", page.read_text("utf-8"))
+        for page in site.rglob("*.html")
+        if "_static" not in page.parts  # the theme's templates
+    }
+    names = {
+        page: {unescape(a or b) for a, b in NAME.findall(text)}
+        for page, text in texts.items()
+    }
+    for page, text in texts.items():
+        for link in {unescape(a or b) for a, b in LINK.findall(text)}:
+            if link.startswith((*ELSEWHERE, "data:", "javascript:")):
+                continue
+            path, _, anchor = unquote(link).partition("#")
+            path = path.partition("?")[0]
+            target = (page.parent / path).resolve() if path else page
+            if not target.exists():
+                yield f"{page.relative_to(site)}: {link} is not a file"
+            elif anchor and anchor not in names.get(target, {anchor}):
+                yield f"{page.relative_to(site)}: {link} is not a place"
+
+
+def test_a_broken_link_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        """<h1 id="here"><a href="#here">a</a><a href='b.html#x?y'>b</a></h1>
+        <script>s = '<a href="nowhere.html">'</script><img src="c.png">
+        <a href="https://d">d</a><a href="b.html?q=1#y">e</a>"""
+    )
+    (tmp_path / "b.html").write_text('<p id="x?y">')
+    assert sorted(find_broken_links(tmp_path.resolve())) == [
+        "a.html: b.html?q=1#y is not a place",
+        "a.html: c.png is not a file",
+    ]
+
+
 @pytest.mark.long
 def test_the_site_is_built_and_asks_no_other_machine(
     wheel: Path, tmp_path: Path, measured: Callable[[str], None]
@@ -217,3 +262,8 @@ def test_the_site_is_built_and_asks_no_other_machine(
         assert not LOADED.search(page.read_text("utf-8")), page
     for style in site.rglob("*.css"):
         assert not LOADED_BY_STYLE.search(style.read_text("utf-8")), style
+    assert not [*find_broken_links(site.resolve())]
+    # The journeys in a browser, which come next, look at it: it is built once.
+    kept = environments.ROOT / "build" / "docs" / "html"
+    shutil.rmtree(kept, ignore_errors=True)
+    shutil.copytree(site, kept)

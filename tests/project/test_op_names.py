@@ -23,11 +23,14 @@ import pytest
 from workbench.core.op import Op
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Rooms of rows and rules, and faces that answer names of NumPy, SciPy and Theano.
+#: Rooms of rows and rules, and faces that answer names of NumPy, SciPy, Theano, ONNX,
+#: PyTorch and JAX.
 FACES = (
     "workbench/ops/", "workbench/numpy/", "workbench/scipy/", "workbench/random/",
     "workbench/compat/", "workbench/jupyter/", "workbench/__init__.py",
     "workbench/rules.py", "workbench/patterns.py", "workbench/gradient/__init__.py",
+    "workbench/models/onnx_rules", "workbench/models/torch_rules",
+    "workbench/models/jax_rules",
 )  # fmt: skip
 #: Names of ops that are mostly something else: modes, settings, parts of arrays.
 WORDS = frozenset(

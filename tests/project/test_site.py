@@ -40,14 +40,44 @@ def test_tutorials_with_a_gpu_or_a_cluster_are_left_out(lite: Any) -> None:
         assert (ROOT / "notebooks" / f"{stem}.ipynb").exists(), stem
 
 
+def make_notebook(*sources: str) -> dict[str, Any]:
+    cells = [{"cell_type": "code", "source": [one]} for one in sources]
+    return {"metadata": {}, "cells": [{"cell_type": "markdown"}, *cells]}
+
+
+def sources_of(notebook: dict[str, Any]) -> list[str]:
+    return ["".join(cell.get("source", "")) for cell in notebook["cells"]]
+
+
 def test_a_notebook_names_its_kernel_and_installs_first(lite: Any) -> None:
-    notebook: dict[str, Any] = {"metadata": {}, "cells": [{"cell_type": "markdown"}]}
-    lite.add_setup(notebook, lite.write_setup([]))
-    first, _ = notebook["cells"]
-    assert first["source"] == '%pip install -q "autodiff-workbench[jupyter]"'
+    notebook = make_notebook("x = 1")
+    lite.add_setup(notebook)
     assert notebook["metadata"]["kernelspec"]["name"] == "python"
-    own = lite.write_setup([Path("b-1.0-py3-none-any.whl"), Path("a-2-py3-x.whl")])
-    assert own.endswith("await piplite.install(['a', 'b'], deps=False)")
+    first, *others = sources_of(notebook)
+    assert first.splitlines() == [
+        "import piplite",
+        "",
+        "await piplite.install(['autodiff-workbench', 'opt_einsum'])",
+        "await piplite.install(['comm', 'ipywidgets'], deps=False)",
+    ]
+    assert others == ["", "x = 1"]
+    notebook = make_notebook("x = 1")
+    lite.add_setup(notebook, ["opt_einsum", "autodiff_workbench", "plotly", "mock"])
+    assert sources_of(notebook)[0].splitlines()[2:] == [
+        "await piplite.install(['autodiff-workbench', 'opt_einsum'], deps=False)"
+    ]
+
+
+def test_plotly_is_installed_where_the_first_plot_stands(lite: Any) -> None:
+    """It has ten megabytes, four times what the first picture needs."""
+    drawn = ("wb.plots.check(model)", "d.plot()", "from plotly import graph_objects")
+    for source in drawn:
+        notebook = make_notebook("h = np.tanh(x)", source, "wb.plots.check(model)")
+        lite.add_setup(notebook)
+        _, _, before, install, draws, _ = sources_of(notebook)
+        assert (before, draws) == ("h = np.tanh(x)", source)
+        assert install.endswith("await piplite.install(['narwhals', 'plotly'])")
+        assert "plotly" not in sources_of(notebook)[0]
 
 
 @pytest.mark.long

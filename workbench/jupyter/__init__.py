@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["show"]
 
-check_packages("workbench.jupyter", "jupyter", "IPython", "ipywidgets", "plotly")
+check_packages("workbench.jupyter", "jupyter", "IPython", "ipywidgets")
 
 
 def show(x: object, widget: Literal["auto", "lab", "anywidget"] = "auto") -> Picture:

@@ -18,7 +18,7 @@ from workbench.autodiff.sparse.colouring import Colouring
 from workbench.autodiff.sparse.pattern import SparsityPattern
 from workbench.core import walk
 from workbench.core.arguments import check_graph
-from workbench.errors import UsageError
+from workbench.errors import UsageError, check_packages
 from workbench.session import Session
 from workbench.session.curvature import (
     Curvature,
@@ -336,6 +336,7 @@ def sparsity_plot(
 
 def pattern_plot(found: SparsityPattern | Colouring, window: Window = None) -> Plot:
     """Return the figure of a pattern, or of a colouring and its pattern."""
+    check_packages("wb.plots", "jupyter", "plotly")
     from workbench.jupyter import heat
     from workbench.jupyter.sparsity import GivenPattern, plot_sparsity
 
@@ -406,6 +407,7 @@ class PlotKind:
 
     def draw(self, session: Session, **given: Any) -> Plot:
         """Return the plot, made from those of the given values that are needed."""
+        check_packages("wb.plots", "jupyter", "plotly")
         return self.make(session, **{k: x for k, x in given.items() if k in self.needs})
 
 
@@ -436,6 +438,7 @@ def _draw(name: str, session: Session, **given: Any) -> Figure:
 
 def plot_derivative(found: Derivative, window: Window) -> Figure:
     """Return the heat map of a given derivative."""
+    check_packages("wb.plots", "jupyter", "plotly")
     from workbench.jupyter import heat
 
     rows, columns = heat.make_axes(found, window)

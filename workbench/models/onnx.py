@@ -36,7 +36,7 @@ from workbench.errors import (
     UsageError,
     check_packages,
 )
-from workbench.models import onnx_rules_layers  # noqa: F401  (enters its rows)
+from workbench.models import onnx_layer_rules  # noqa: F401  (enters its rows)
 from workbench.models.onnx_rules import (
     ROWS,
     RefusedError,

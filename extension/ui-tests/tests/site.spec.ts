@@ -2,14 +2,16 @@
  * The site of `make site`, served as a folder: tutorial 1 runs in the browser alone, and
  * its live picture is changed. It needs a site whose Pyodide can be had without a
  * network: `notebooks/guide/lite.py OUT --pyodide ARCHIVE --wheels FOLDER`, and OUT in
- * WORKBENCH_LITE_SITE. WORKBENCH_SITE is the documentation, build/docs/html of
- * `make docs`.
+ * WORKBENCH_LITE_SITE. The documentation is build/docs/html, of `make docs` or of its
+ * long test, or WORKBENCH_SITE.
  */
 
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
+import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { extname, join, normalize } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import { expect, type Page, test } from '@playwright/test';
@@ -20,10 +22,31 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import { GraphOnPage } from './graph';
 
 const SITE = process.env.WORKBENCH_LITE_SITE;
-const PAGES = process.env.WORKBENCH_SITE;
+const PAGES =
+  process.env.WORKBENCH_SITE ??
+  fileURLToPath(new URL('../../../build/docs/html', import.meta.url));
+const NO_PAGES = 'needs the documentation: `make docs`, or its test among the long ones';
+const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+/** Pages of each kind: front, pictures, tutorials, text, tables, a name, the search. */
+const LOOKED_AT = [
+  'guide/index',
+  'guide/gallery',
+  'guide/tutorials/index',
+  '00-five-minutes',
+  '05-find-the-bad-gradient',
+  '06-how-a-derivative-is-made',
+  'guide/how-to/any-derivative',
+  'guide/how-to/watch-a-training',
+  'guide/reference/rules',
+  'guide/reference/functions',
+  'guide/explanation/where',
+  'api/workbench.grad',
+  'api/workbench.Session-class',
+  'search'
+];
 const NOTEBOOK = '01-first-gradient.ipynb';
-/** Its cells, texts counted, after the one that installs. */
-const [INSTALL, IMPORTS, NETWORK, LAST] = [0, 2, 6, 22];
+/** Its cells, texts and those that install counted. */
+const [INSTALL, IMPORTS, NETWORK, LAST] = [0, 2, 6, 23];
 const TYPES: Record<string, string> = {
   '.css': 'text/css',
   '.html': 'text/html',
@@ -155,6 +178,9 @@ test('tutorial 1 runs in the browser alone, and its picture is live', async ({ p
     const installed = Date.now();
     await waitForCell(page, IMPORTS, 200_000);
     const imported = Date.now();
+    await waitForCell(page, NETWORK, 200_000);
+    const first = sizeOf(sent, /pypi.*whl$/);
+    expect([...sent.keys()].filter(path => path.includes('plotly-'))).toEqual([]);
     await waitForCell(page, LAST, 200_000);
     const ran = Date.now();
     await showCell(page, NETWORK);
@@ -180,7 +206,7 @@ test('tutorial 1 runs in the browser alone, and its picture is live', async ({ p
         `${seconds(opened, installed)}, imports ${seconds(installed, imported)}, ` +
         `the other cells ${seconds(imported, ran)}, override to effect ` +
         `${shown - told} ms; bytes: Pyodide ${sizeOf(sent, /static\/pyodide/)}, wheels ` +
-        `${sizeOf(sent, /pypi.*whl$/)}, of them Workbench ` +
+        `${first} and for plots ${sizeOf(sent, /pypi.*whl$/) - first}, of them Workbench ` +
         `${sizeOf(sent, /autodiff_workbench/)}; its page ` +
         `${sizeOf(sent, /extensions\/autodiff-workbench/)}`
     );
@@ -191,11 +217,8 @@ test('tutorial 1 runs in the browser alone, and its picture is live', async ({ p
 });
 
 test('a picture on a page of the documentation opens live', async ({ page }) => {
-  test.skip(
-    PAGES === undefined,
-    'needs the documentation of `make docs`, in the folder that WORKBENCH_SITE names'
-  );
-  const { server, address, sent } = await serve(PAGES!);
+  test.skip(!existsSync(PAGES), NO_PAGES);
+  const { server, address, sent } = await serve(PAGES);
   try {
     await page.goto(`${address}/01-first-gradient.html`);
     const place = page.locator('.workbench-picture').first();
@@ -208,6 +231,46 @@ test('a picture on a page of the documentation opens live', async ({ page }) => 
       /.*/
     );
     await expect(frame.getByText('saved picture')).toBeVisible();
+  } finally {
+    server.close();
+  }
+});
+
+interface IAxe {
+  run(options: { runOnly: string[] }): Promise<{
+    violations: { id: string; nodes: { html: string }[] }[];
+  }>;
+}
+
+test('axe-core finds nothing on the pages, in the light and in the dark', async ({
+  page
+}) => {
+  test.skip(!existsSync(PAGES), NO_PAGES);
+  test.setTimeout(400_000);
+  const { server, address } = await serve(PAGES);
+  try {
+    const found: string[] = [];
+    for (const name of LOOKED_AT) {
+      for (const theme of ['light', 'dark']) {
+        await page.addInitScript(chosen => {
+          localStorage.setItem('theme', chosen);
+          localStorage.setItem('mode', chosen);
+        }, theme);
+        await page.goto(`${address}/${name}.html`);
+        await expect(page.locator('html')).toHaveAttribute('data-theme', theme);
+        await page.addStyleTag({ content: '* { transition: none !important; }' });
+        await page.addScriptTag({ path: AXE });
+        const breaches = await page.evaluate(async () => {
+          const { axe } = window as unknown as { axe: IAxe };
+          const { violations } = await axe.run({ runOnly: ['wcag2a', 'wcag2aa'] });
+          return violations.flatMap(({ id, nodes }) =>
+            nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`)
+          );
+        });
+        found.push(...breaches.map(text => `${name}, ${theme}: ${text}`));
+      }
+    }
+    expect(found).toEqual([]);
   } finally {
     server.close();
   }
