@@ -15,6 +15,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import scipy.special as sp
+import scipy.stats
 
 import workbench as wb
 from workbench.errors import NotDifferentiableError
@@ -431,3 +432,23 @@ def test_noncentralities_that_the_sums_do_not_reach() -> None:
         with pytest.raises(NotDifferentiableError, match="sum of 256 terms"):
             wb.grad(f)(4.5)
     assert 0 < wb.grad(lambda x: sp.chndtr(x, 4.5, 300.0))(300.0)
+
+
+def test_densities_of_unknown_values_that_the_sums_do_not_reach() -> None:
+    """Before values are known both formulas are written; the value chooses."""
+    x, df, nc = wb.vector("x"), wb.vector("df"), wb.vector("nc")
+    points, five = np.array([390.0, 3.0]), np.full(2, 5.0)
+    far = np.array([400.0, 4.0])
+    for distribution, shapes in (
+        (stats.ncx2, lambda df, nc: (df, nc)),
+        (stats.ncf, lambda df, nc: (df, 9.0, nc)),
+    ):
+        y = distribution.logpdf(x, *shapes(df, nc))
+        known = getattr(scipy.stats, distribution.name).logpdf(
+            points, *shapes(five, far)
+        )
+        f = wb.function([x, df, nc], y)
+        np.testing.assert_allclose(f(points, five, far), known, rtol=1e-10)
+        slope = wb.function([x, df, nc], wb.grad(np.sum(y), df))(points, five, far)
+        assert np.isinf(slope[0])  # it is missing, and says so
+        assert np.isfinite(slope[1])

@@ -8,6 +8,7 @@ a mean over the scale of its denominator.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,21 @@ def _has_sum(degrees: Any, reached: Any) -> bool:
     """
     known = getattr(reached, "_value", reached)
     return isinstance(degrees, Tensor) and (known is None or bool(np.all(known)))
+
+
+def _choose_sum(
+    reached: Any, made: Array, formula: Callable[..., Array], *degrees: Any
+) -> Array:
+    """Return a sum where it reaches, else what a formula gives of the degrees.
+
+    The formula has no slope by the degrees: an infinite one shows that it is missing.
+    """
+    if getattr(reached, "_value", reached) is not None:
+        return made  # all are reached
+    other = formula(*map(stop_gradient, degrees))
+    for x in degrees:
+        other = other + np.sqrt(x - stop_gradient(x))  # 0
+    return np.where(reached, made, other)
 
 
 def _weigh_counts(nc: Array, like: Array) -> Array:
@@ -169,8 +185,15 @@ def log_noncentral_density(x: Array, df: Array, nc: Any) -> Array:
     order by DLMF 10.41.3, where the terms that grow have cancelled; else by 0F1, which
     is regular at nc = 0; and where 0F1 overflows, by the scaled Bessel function.
     """
-    if _has_sum(df, _reaches(_find_peak(0.5 * df, 0.5 * x, nc), nc)):
-        return _log_sum_densities(0.5 * df, 0.5 * x, nc)[0] - math.log(2)
+    reached = _reaches(_find_peak(0.5 * df, 0.5 * x, nc), nc)
+    if _has_sum(df, reached):
+        made = _log_sum_densities(0.5 * df, 0.5 * x, nc)[0] - math.log(2)
+        return _choose_sum(reached, made, lambda df: _log_density(x, df, nc), df)
+    return _log_density(x, df, nc)
+
+
+def _log_density(x: Array, df: Array, nc: Any) -> Array:
+    """Return the log density, without a slope by the degrees of freedom."""
     order = 0.5 * df - 1
     is_large = (order > 100) & (x > 0)
     is_far = np.logical_not(is_large) & (nc * x > 1e4)
@@ -323,7 +346,13 @@ def noncentral_f_density(m: Array, n: Array, nc: Array, x: Array) -> Array:
     reached = _reaches(_find_f_peak(0.5 * m, 0.5 * n, y, nc), nc)
     if _has_sum(m, reached) or _has_sum(n, reached):
         density = np.exp(_log_sum_f_densities(0.5 * m, 0.5 * n, y, rest, nc)[0])
-        return m / n * rest * rest * density
+        made = m / n * rest * rest * density
+        return _choose_sum(reached, made, lambda m, n: _f_density(m, n, nc, x), m, n)
+    return _f_density(m, n, nc, x)
+
+
+def _f_density(m: Array, n: Array, nc: Array, x: Array) -> Array:
+    """Return the density, without slopes by the degrees of freedom."""
     is_many = n > MANY
     a, b, whole = 0.5 * m, where(is_many, 1, 0.5 * n), m * x + n
     share, rest = m * x / whole, n / whole
@@ -341,7 +370,13 @@ def noncentral_f_by_nc(m: Array, n: Array, nc: Array, x: Array) -> Array:
     reached = _reaches(_find_f_peak(0.5 * m, 0.5 * n, y, nc), nc)
     if _has_sum(m, reached) or _has_sum(n, reached):
         sums = _log_sum_f_densities(0.5 * m, 0.5 * n, y, rest, nc)
-        return 0.5 * y * rest * np.exp(sums[1])
+        made = 0.5 * y * rest * np.exp(sums[1])
+        return _choose_sum(reached, made, lambda m, n: _f_by_nc(m, n, nc, x), m, n)
+    return _f_by_nc(m, n, nc, x)
+
+
+def _f_by_nc(m: Array, n: Array, nc: Array, x: Array) -> Array:
+    """Return the derivative by nc, without slopes by the degrees of freedom."""
     is_many = n > MANY
     a, b, whole = 0.5 * m, where(is_many, 1, 0.5 * n), m * x + n
     share, rest = m * x / whole, n / whole
