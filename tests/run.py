@@ -200,7 +200,10 @@ def browser(reports: Path, lane: str = "smoke") -> Count:
         say("no Chromium: browser tests skipped; Debian: apt-get install chromium")
         specs = "\n".join(path.read_text() for path in UI_TESTS.glob("tests/*.spec.ts"))
         titles = re.findall(r"^ *(?:test|lab)\((.*)", specs, re.M)
-        lanes = [re.findall(r"@(smoke|alone|measure)\b", title) or ["long"] for title in titles]
+        lanes = [
+            re.findall(r"@(smoke|alone|measure)\b", title) or ["long"]
+            for title in titles
+        ]
         return Count(skipped=lanes.count([lane]))
     if not install(UI_TESTS):
         return Count(failed=1)
