@@ -209,7 +209,7 @@ def test_keywords_of_examples_are_refused() -> None:
     X, t = np.array([[1.0, 0.0], [1.0, 2.0]]), np.array([1.0, 0.0])
     made = wb.per_example_grad(loss, np.int64(0))(np.ones(2), X, t)
     np.testing.assert_allclose(made, [[0, 0], [6, 12]])
-    with pytest.raises(UsageError, match="t= holds an array.*Pass it by position"):
+    with pytest.raises(UsageError, match=r"t= holds an array.*Pass it by position"):
         wb.per_example_grad(loss)(np.ones(2), X, t=t)
     shared = wb.per_example_grad(loss, in_axes=(None, 0))(np.ones(2), X, t=1.0)
     np.testing.assert_allclose(shared, [[0, 0], [4, 8]])
