@@ -36,7 +36,11 @@ from workbench.errors import (
     UsageError,
     check_packages,
 )
-from workbench.models import onnx_layer_rules  # noqa: F401  (enters its rows)
+from workbench.models import (  # noqa: F401  (enter their rows)
+    onnx_layer_rules,
+    onnx_recurrence_rules,
+    onnx_sampling_rules,
+)
 from workbench.models.onnx_rules import (
     ROWS,
     RefusedError,
