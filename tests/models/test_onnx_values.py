@@ -102,7 +102,7 @@ def test_a_region_beside_an_infinite_entry() -> None:
     x = np.arange(16.0).reshape(1, 1, 4, 4)
     x[0, 0, 3, 3] = INF
     rois = np.array([[0.0, 0.0, 1.0, 1.0]])
-    k = {"output_height": 1, "output_width": 1, "sampling_ratio": 1}
+    k: dict[str, Any] = {"output_height": 1, "output_width": 1, "sampling_ratio": 1}
     k["coordinate_transformation_mode"] = "output_half_pixel"
     # The middle of the region lies at (0.5, 0.5): the mean of 0, 1, 4, 5.
     same(run("RoiAlign", x, rois, np.array([0]), **k)[0, 0], np.array([[2.5]]))
