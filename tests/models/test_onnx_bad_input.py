@@ -230,3 +230,78 @@ def test_the_bytes_of_a_model_are_read_too() -> None:
     whole = model(node("Exp", "x", "y")).SerializeToString()
     np.testing.assert_allclose(run(whole)[0], np.exp(X))
     assert onnx.load_model_from_string(whole).graph.node[0].op_type == "Exp"
+
+
+def test_names_that_are_missing_or_there_twice() -> None:
+    whole = model(node("Add", "x w", "y"), w=np.ones(3))
+    for change, told in (
+        (lambda g: setattr(g.initializer[0], "name", ""), "initialiser has no name"),
+        (lambda g: g.initializer.append(g.initializer[0]), "two initialisers .* 'w'"),
+        (lambda g: g.input.append(g.input[0]), "two inputs have the name 'x'"),
+        (lambda g: setattr(g.input[0], "name", ""), "an input has no name"),
+    ):
+        damaged = onnx.ModelProto()
+        damaged.CopyFrom(whole)
+        change(damaged.graph)
+        with pytest.raises(ModelError, match=told):
+            models.from_onnx(damaged)
+
+
+def test_a_model_without_versions() -> None:
+    whole = model(node("Exp", "x", "y"))
+    del whole.opset_import[:]
+    with pytest.raises(ModelError, match=r"its Exp is of: its opset_import is missing"):
+        models.from_onnx(whole)
+
+
+def test_two_functions_of_one_name() -> None:
+    made = [
+        onnx.helper.make_function(
+            "own", "F", ["x"], ["y"], [node("Neg", "x", "y")], whole_versions()
+        )
+        for _ in range(2)
+    ]
+    both = model(node("F", "x", "y", domain="own"), functions=made)
+    with pytest.raises(ModelError, match="two functions have one domain, name and"):
+        models.from_onnx(both)
+
+
+def whole_versions() -> Any:
+    return [onnx.helper.make_opsetid("", 20)]
+
+
+def test_numbers_and_lists_are_arrays() -> None:
+    f, weights = models.from_onnx(
+        model(node("Mul", "x w", "y"), kinds={"x": "FLOAT"}, w=np.float32(3))
+    )
+    for x in (2, 2.0, [2.0, 1.0], (2, 1), True):
+        (y,) = f(weights, x)
+        np.testing.assert_array_equal(y, np.multiply(x, 3))
+        assert y.dtype == np.float32
+    assert f({"w": 4}, 2.0)[0] == 8
+    for wrong in ("abc", [[1.0], [1.0, 2.0]], object()):
+        told = r"takes 'x' as an array of float32, and this \w+ is none: .* Give an"
+        with pytest.raises(UsageError, match=told):
+            f(weights, wrong)
+
+
+def test_what_a_model_hands_out_is_no_part_of_it() -> None:
+    shared = onnx.numpy_helper.from_array(np.ones(4), "c")
+    f, weights = models.from_onnx(
+        model(
+            node("Constant", "", "c", value=shared),
+            node("Reshape", "c shape", "d"),
+            node("Add", "x d", "y"),
+            node("Identity", "shape", "s"),
+            outputs="y c d s",
+            kinds={"s": "INT64"},
+            shape=np.array([2, 2]),
+        )
+    )
+    for _ in range(2):
+        y, c, d, s = f(weights, np.ones((2, 2)))
+        np.testing.assert_array_equal(y, np.full((2, 2), 2.0))
+        np.testing.assert_array_equal(c, np.ones(4))
+        np.testing.assert_array_equal(s, [2, 2])
+        for array in (y, c, d, s):
+            array[...] = 100

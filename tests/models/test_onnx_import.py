@@ -110,6 +110,46 @@ def test_a_loop_of_no_steps_returns_its_state() -> None:
     assert rows.shape[0] == 0
 
 
+@pytest.mark.parametrize("op", ["Loop", "Scan"])
+def test_without_a_step_the_body_tells_what_the_rows_are(op: str) -> None:
+    nodes = [node("Add", "s s", "s2"), node("Cast", "s2", "o", to=7)]
+    ends = [value("s2", [3]), value("o", [3, None], "INT64")]
+    if op == "Loop":
+        starts = [value("i", [], "INT64"), value("go", [], "BOOL"), value("s", [3])]
+        nodes.append(node("Identity", "go", "on"))
+        inner = body(nodes, starts, [value("on", [], "BOOL"), *ends])
+        made, first = node("Loop", "n . x", "last rows", body=inner), np.array(0)
+    else:
+        inner = body(nodes, [value("s", [3]), value("e", [3])], ends)
+        made = node("Scan", "x n", "last rows", body=inner, num_scan_inputs=1)
+        first = np.zeros((0, 3))
+    f, weights = models.from_onnx(model(made, inputs="x n", outputs="last rows"))
+    last, rows = f(weights, X, first)
+    np.testing.assert_array_equal(last, X)
+    assert (rows.shape, rows.dtype) == ((0, 3, 0), np.int64)
+    slope = wb.grad(lambda x: np.sum(f(weights, x, first)[0] ** 2))(X)
+    np.testing.assert_allclose(slope, 2 * X)
+
+
+def test_functions_of_one_name_are_told_apart_by_overload() -> None:
+    functions, calls = [], []
+    for op in ("Neg", "Abs"):
+        versions = [helper.make_opsetid("", 20)]
+        made = helper.make_function(
+            "own", "F", ["x"], ["y"], [node(op, "x", "y")], versions
+        )
+        call = node("F", "x", op, domain="own")
+        made.overload = call.overload = op.lower()
+        functions.append(made)
+        calls.append(call)
+    f, weights = models.from_onnx(model(*calls, outputs="Neg Abs", functions=functions))
+    negative, size = f(weights, X)
+    np.testing.assert_array_equal(negative, -X)
+    np.testing.assert_array_equal(size, np.abs(X))
+    slope = wb.grad(lambda x: np.sum(f(weights, x)[1]))(X)
+    np.testing.assert_array_equal(slope, np.sign(X))
+
+
 def test_a_loop_that_ends_by_values_follows_them() -> None:
     inner = body(
         [

@@ -27,6 +27,8 @@ pytestmark = [
 OTHER_VALUES = {
     "test_bernoulli": "draws",
     "test_scan_sum": "of version 8",
+    "scales_linear_align_corners": "by the length asked for, not the whole one",
+    "scales_cubic_align_corners": "by the length asked for, not the whole one",
     "test_roialign_mode_max": "the largest of four products, not of samples",
     "test_ai_onnx_ml_tree_ensemble": "steps: no derivative",
 }

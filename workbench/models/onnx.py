@@ -15,11 +15,11 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,11 @@ from workbench.errors import (
     UsageError,
     check_packages,
 )
-from workbench.models import onnx_layer_rules  # noqa: F401  (enters its rows)
+from workbench.models import (  # noqa: F401  (enter their rows)
+    onnx_layer_rules,
+    onnx_recurrence_rules,
+    onnx_sampling_rules,
+)
 from workbench.models.onnx_rules import (
     ROWS,
     RefusedError,
@@ -116,11 +120,34 @@ def from_onnx(
                 f" {blame.shorten(min(missing))!r}, which is not among those given."
                 " Give all that from_onnx returned: {**weights, name: new}."
             )
-        return run_program(
-            program, {**weights, **dict(zip(names, inputs, strict=True))}
-        )
+        given = {**weights, **dict(zip(names, inputs, strict=True))}
+        given = {name: _as_array(program, name, x) for name, x in given.items()}
+        # An array of the model itself is handed out as one to be changed.
+        return [
+            y.copy() if isinstance(y, np.ndarray) and not y.flags.writeable else y
+            for y in run_program(program, given)
+        ]
 
+    kinds = {name: (x.dtype, x.shape) for name, x in weights.items()}
+    program = replace(program, kinds={**program.kinds, **kinds})
     return run_model, weights
+
+
+def _as_array(program: Program, name: str, x: Any) -> Any:
+    """Return a number, or a list where the model wants an array, as an array."""
+    if x is None or hasattr(x, "dtype"):
+        return x
+    dtype, _ = program.kinds.get(name, (None, ()))
+    if isinstance(x, (list, tuple)) and dtype is None:
+        return x  # a sequence
+    try:
+        return np.asarray(x, dtype)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"The model{blame.user_line()} takes {blame.shorten(name)!r} as an array of"
+            f" {dtype or 'numbers'}, and this {type(x).__name__} is none: {error}. Give"
+            " an array."
+        ) from None
 
 
 # What a file says
@@ -168,6 +195,8 @@ class Program:
     initial: frozenset[str]
     #: The names that it reads of the program around it.
     captures: frozenset[str]
+    #: The dtypes and shapes of inputs and outputs that are told; None is any length.
+    kinds: Mapping[str, tuple[Any, tuple[int | None, ...]]]
 
 
 @dataclass(frozen=True)
@@ -175,7 +204,8 @@ class Source:
     """What holds in one file or function: versions of op sets, functions, a folder."""
 
     versions: Mapping[str, int]
-    functions: Mapping[tuple[str, str], Any]
+    #: By domain, name and overload.
+    functions: Mapping[tuple[str, str, str], Any]
     depth: int = 0
 
     def descend(self, versions: Mapping[str, int] | None = None) -> Source:
@@ -201,7 +231,11 @@ def read_model(model: Any) -> tuple[Program, dict[str, Any]]:
     onnx = load_library()
     proto, folder = parse_model(onnx, model)
     versions = read_versions(onnx, proto.opset_import)
-    functions = {(f.domain, f.name): f for f in proto.functions}
+    if proto.ir_version < 3:  # before versions were told
+        versions.setdefault("", 1)
+    functions = {(f.domain, f.name, f.overload): f for f in proto.functions}
+    if len(functions) < len(proto.functions):
+        raise _refuse("two functions have one domain, name and overload")
     arrays = read_initializers(onnx, proto.graph, folder)
     weights = {name: x for name, x in arrays.items() if x.dtype.kind in "fc"}
     source = Source(versions, functions)
@@ -257,10 +291,22 @@ def read_initializers(
     onnx: ModuleType, graph: Any, folder: Path | None
 ) -> dict[str, Any]:
     """Return the arrays of a graph by name."""
-    found = {x.name: read_array(onnx, x, folder) for x in graph.initializer}
+    found = [(x.name, read_array(onnx, x, folder)) for x in graph.initializer]
     for sparse in graph.sparse_initializer:
-        found[sparse.values.name] = read_sparse(onnx, sparse, folder)
-    return found
+        found.append((sparse.values.name, read_sparse(onnx, sparse, folder)))
+    _check_names([name for name, _ in found], "initialiser")
+    return dict(found)
+
+
+def _check_names(names: Sequence[str], what: str) -> None:
+    """Raise an error if a name is empty, which is what is left out, or there twice."""
+    if "" in names:
+        raise _refuse(f"an {what} has no name")
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise _refuse(f"two {what}s have the name {blame.shorten(name)!r}")
+        seen.add(name)
 
 
 def read_array(onnx: ModuleType, tensor: Any, folder: Path | None) -> Any:
@@ -280,6 +326,12 @@ def read_array(onnx: ModuleType, tensor: Any, folder: Path | None) -> Any:
         raise
     except Exception as error:
         raise _refuse(f"the tensor {name!r} is damaged: {error}") from None
+
+
+def _lock(array: Any) -> Any:
+    """Return an array that nobody writes to: it is part of a model."""
+    array.flags.writeable = False
+    return array
 
 
 def read_external(tensor: Any, folder: Path | None) -> bytes:
@@ -337,7 +389,9 @@ def read_graph(
     arrays, weights = given or (read_initializers(onnx, graph, folder), {})
     constants = {name: x for name, x in arrays.items() if name not in weights}
     initial = frozenset(weights)
+    constants = {name: _lock(x) for name, x in constants.items()}
     inputs = tuple(x.name for x in graph.input)
+    _check_names(inputs, "input")
     names = {*initial, *constants, *inputs}
     outputs = tuple(x.name for x in graph.output)
     return read_nodes(
@@ -348,7 +402,21 @@ def read_graph(
         outer,
         folder,
         (constants, initial),
+        dict(filter(None, map(_read_kind, [*graph.input, *graph.output]))),
     )
+
+
+def _read_kind(x: Any) -> tuple[str, tuple[Any, tuple[int | None, ...]]] | None:
+    """Return the name of an array, its dtype and its shape; None of what is none."""
+    told = x.type.tensor_type
+    if not x.type.HasField("tensor_type") or not told.elem_type:
+        return None
+    try:
+        dtype = load_library().helper.tensor_dtype_to_np_dtype(told.elem_type)
+    except (KeyError, TypeError):
+        return None
+    lengths = (n.dim_value if n.HasField("dim_value") else None for n in told.shape.dim)
+    return x.name, (dtype, tuple(lengths))
 
 
 def read_nodes(
@@ -359,6 +427,7 @@ def read_nodes(
     outer: frozenset[str],
     folder: Path | None,
     values: tuple[Values, frozenset[str]],
+    kinds: Mapping[str, Any] = MappingProxyType({}),
 ) -> Program:
     """Return nodes as a program, once each reads only what stands before it."""
     captures: set[str] = set()
@@ -398,7 +467,7 @@ def read_nodes(
             steps[i].last_reads.append(name)
     constants, initial = values
     return Program(
-        inputs, outputs, tuple(steps), constants, initial, frozenset(captures)
+        inputs, outputs, tuple(steps), constants, initial, frozenset(captures), kinds
     )
 
 
@@ -410,6 +479,11 @@ def read_step(
 ) -> Step:
     """Return a node as a step."""
     domain = "" if node.domain in ONNX_DOMAINS else node.domain
+    if not domain and "" not in source.versions:
+        raise _refuse(
+            f"the model does not tell the version of ONNX's ops that its"
+            f" {blame.shorten(node.op_type)} is of: its opset_import is missing"
+        )
     settings = {x.name: read_setting(x, source, names, folder) for x in node.attribute}
     return Step(
         node.op_type, domain, source.versions.get(domain, 1), node.name,
@@ -430,9 +504,9 @@ def read_setting(
     if entry.type == kind.GRAPH:
         return read_graph(entry.g, source.descend(), frozenset().union(*names), folder)
     if entry.type == kind.TENSOR:
-        return read_array(onnx, entry.t, folder)
+        return _lock(read_array(onnx, entry.t, folder))
     if entry.type == kind.SPARSE_TENSOR:
-        return read_sparse(onnx, entry.sparse_tensor, folder)
+        return _lock(read_sparse(onnx, entry.sparse_tensor, folder))
     try:
         value = onnx.helper.get_attribute_value(entry)
     except ValueError as error:
@@ -591,7 +665,8 @@ def _is_plain(x: Any) -> bool:
 def find_definition(step: Step, operands: Sequence[Any]) -> Program | None:
     """Return the definition of a step by other ops: a function, or the op's own."""
     onnx = load_library()
-    function = step.source.functions.get((step.proto.domain, step.op))
+    proto = step.proto
+    function = step.source.functions.get((proto.domain, step.op, proto.overload))
     given = {x.name: x for x in step.proto.attribute}
     if function is not None:
         if "function" not in step.made:
@@ -748,7 +823,7 @@ def run_loop(step: Step, operands: Sequence[Any], values: Values) -> Sequence[An
         rows.append(row)
         going, i = bool(value_of(np.reshape(go, ()))), i + 1
     stacks = len(body.outputs) - 1 - len(state)
-    return [*state, *_stack_rows(rows, stacks)]
+    return [*state, *_stack_rows(rows, body, stacks)]
 
 
 def _never_ends_early(body: Program) -> bool:
@@ -783,14 +858,16 @@ def run_scan(step: Step, operands: Sequence[Any], values: Values) -> Sequence[An
     def call(*entries: Any) -> list[Any]:
         return run_inner(body, [*entries[taken:], *entries[:taken]], values)
 
-    made = _scan_steps(call, sequences, state, stacks)
+    count = sequences[0].shape[0] if sequences else 0
+    empty = isinstance(count, int) and not count
+    made = None if empty else _scan_steps(call, sequences, state, stacks)
     if made is None:
         rows = []
-        for i in range(sequences[0].shape[0]):
+        for i in range(count):
             stepped = call(*[x[i] for x in sequences], *state)
             state = stepped[:split]
             rows.append(stepped[split:])
-        made = [*state, *_stack_rows(rows, stacks)]
+        made = [*state, *_stack_rows(rows, body, stacks)]
     out_axes = settings.get("scan_output_axes", (0,) * stacks)
     out_ways = settings.get("scan_output_directions", (0,) * stacks)
     for i, (axis, way) in enumerate(zip(out_axes, out_ways, strict=True), split):
@@ -799,10 +876,15 @@ def run_scan(step: Step, operands: Sequence[Any], values: Values) -> Sequence[An
     return made
 
 
-def _stack_rows(rows: Sequence[Sequence[Any]], stacks: int) -> list[Any]:
-    """Return what each step gave, stacked; without a step, arrays of no rows."""
+def _stack_rows(rows: Sequence[Sequence[Any]], body: Program, stacks: int) -> list[Any]:
+    """Return what each step gave, stacked; without a step, what the body tells."""
     if not rows:
-        return [np.zeros((0,), np.float32)] * stacks
+        made = []
+        for name in body.outputs[len(body.outputs) - stacks :]:
+            dtype, shape = body.kinds.get(name, (np.float32, ()))
+            lengths = check_count([n or 0 for n in shape])
+            made.append(np.zeros((0, *lengths), dtype))
+        return made
     return [np.stack(column) for column in zip(*rows, strict=True)]
 
 

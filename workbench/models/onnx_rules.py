@@ -124,6 +124,13 @@ def rank_of(x: Any) -> int:
     return len(x.shape)
 
 
+def take_root(total: Array, p: float = 2) -> Array:
+    """Return a root of a sum of powers, whose slope where all are 0 is 0."""
+    zero = total == 0
+    safe: Any = np.where(zero, 1, total)
+    return np.where(zero, 0, np.sqrt(safe) if p == 2 else safe ** (1 / p))
+
+
 # Entry by entry
 
 
@@ -158,7 +165,7 @@ enter_entrywise(
     Min=lambda *xs: reduce(np.minimum, xs),
     Mish=lambda x: x * np.tanh(np.logaddexp(x, 0)),
     PRelu=lambda x, slope: np.where(x > 0, x, slope * x),
-    Relu=lambda x: np.where(x > 0, x, 0),
+    Relu=lambda x: np.where(x <= 0, 0, x),
     Sum=lambda *xs: reduce(np.add, xs),
 )  # fmt: skip
 
@@ -167,7 +174,7 @@ enter_entrywise(
 def _divide(a: Array, b: Array) -> Array:
     if a.dtype.kind in "fc":
         return a / b
-    return np.trunc(a / b).astype(a.dtype)
+    return (a - np.fmod(a, b)) // b  # towards zero, without floats
 
 
 @row("Mod")
@@ -200,7 +207,7 @@ def _leak(x: Array, alpha: float = 0.01) -> Array:
 
 @row("ThresholdedRelu")
 def _pass_above(x: Array, alpha: float = 1.0) -> Array:
-    return np.where(x > alpha, x, 0)
+    return np.where(x <= alpha, 0, x)
 
 
 def _bend(x: Array, alpha: float = 1.0) -> Array:
@@ -247,7 +254,32 @@ def _gelu(x: Array, approximate: str = "none") -> Array:
 
 @row("Shrink")
 def _shrink(x: Array, bias: float = 0.0, lambd: float = 0.5) -> Array:
-    return np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0))
+    y: Any = np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0))
+    return y.astype(x.dtype)
+
+
+@row("DequantizeLinear")
+def _scale_integers(
+    x: Array,
+    scale: Array,
+    zero: Array = None,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> Array:
+    def spread(v: Array) -> Array:
+        if rank_of(v) == 0 or (rank_of(v) == 1 and v.shape[0] == 1):
+            return np.reshape(v, ())
+        if block_size:
+            whole = np.repeat(v, block_size, axis)
+            return np.take(whole, np.arange(index(x.shape[axis])), axis)
+        along = [1] * rank_of(x)
+        along[axis] = -1
+        return np.reshape(v, along)
+
+    whole = x if zero is None else x.astype(np.int64) - spread(zero.astype(np.int64))
+    y = whole.astype(scale.dtype) * spread(scale)
+    return y.astype(_dtype_of_code(output_dtype)) if output_dtype else y
 
 
 @row("Cast")
@@ -297,11 +329,23 @@ def _enter_reduction(name: str, f: Callable[..., Any], empty: float | None) -> N
     ) -> Array:
         over = None if axes is None else read_integers(axes) or None
         if over is None and noop_with_empty_axes:
-            return f(x, axis=(), keepdims=True) if name != "ReduceSum" else x
-        if empty is not None and 0 in x.shape:
+            y = f(x, axis=(), keepdims=True) if name != "ReduceSum" else x
+        elif empty is not None and 0 in x.shape:
             shape = np.sum(x, axis=over, keepdims=bool(keepdims)).shape
-            return np.full(shape, empty, x.dtype)
-        return f(x, axis=over, keepdims=bool(keepdims))
+            y = np.full(shape, _bound_of(x.dtype, empty), x.dtype)
+        else:
+            y = f(x, axis=over, keepdims=bool(keepdims))
+        return y.astype(x.dtype)  # of integers too
+
+
+def _bound_of(dtype: Any, bound: float) -> Any:
+    """Return an infinite number, or the last one that a dtype has on that side."""
+    if dtype.kind == "b":
+        return bound > 0
+    if dtype.kind in "iu":
+        ends = np.iinfo(dtype)
+        return ends.max if bound > 0 else ends.min
+    return bound
 
 
 for _name, _f, _empty in (
@@ -311,7 +355,7 @@ for _name, _f, _empty in (
     ("ReduceMin", np.min, np.inf),
     ("ReduceProd", np.prod, None),
     ("ReduceL1", lambda x, **k: np.sum(np.abs(x), **k), None),
-    ("ReduceL2", lambda x, **k: np.sqrt(np.sum(x * x, **k)), None),
+    ("ReduceL2", lambda x, **k: take_root(np.sum(x * x, **k)), None),
     ("ReduceSumSquare", lambda x, **k: np.sum(x * x, **k), None),
     ("ReduceLogSum", lambda x, **k: np.log(np.sum(x, **k)), None),
     ("ReduceLogSumExp", logsumexp, -np.inf),
@@ -337,10 +381,12 @@ _enter_extreme_place("ArgMin", np.argmin)
 
 def _along_last(f: Callable[..., Any], x: Array, axis: int | None, step: Any) -> Array:
     """Apply a function along an axis; before version 13 over it and all that follow."""
+    if 0 in x.shape:
+        return x
     if step.version >= 13:
         return f(x, -1 if axis is None else axis)
     first = 1 if axis is None else axis % max(rank_of(x), 1)
-    rows = np.reshape(x, (math.prod(x.shape[:first]), -1))
+    rows = np.reshape(x, (math.prod(x.shape[:first]), math.prod(x.shape[first:])))
     return np.reshape(f(rows, 1), x.shape)
 
 
@@ -367,9 +413,8 @@ def _hardmax(x: Array, axis: int | None = None, *, step: Any) -> Array:
 
 @row("LpNormalization")
 def _normalize_length(x: Array, axis: int = -1, p: int = 2) -> Array:
-    size = np.sum(np.abs(x) if p == 1 else x * x, axis=axis, keepdims=True)
-    size = size if p == 1 else np.sqrt(np.where(size > 0, size, 1)) * (size > 0)
-    return np.where(size > 0, x / np.where(size > 0, size, 1), 0)
+    size: Any = take_root(np.sum(np.abs(x) ** p, axis=axis, keepdims=True), p)
+    return np.where(size == 0, 0, x / np.where(size == 0, 1, size))
 
 
 def _enter_running(name: str, f: Callable[..., Any], start: float) -> None:
@@ -381,7 +426,7 @@ def _enter_running(name: str, f: Callable[..., Any], start: float) -> None:
             before = (slice(None),) * (along % rank_of(x))
             first = np.full_like(x[(*before, slice(0, 1))], start)
             x = np.concatenate([first, x[(*before, slice(0, -1))]], along)
-        y = f(x, along)
+        y = f(x, along).astype(x.dtype)
         return np.flip(y, along) if reverse else y
 
 
@@ -393,7 +438,11 @@ _enter_running("CumProd", np.cumprod, 1)
 def _choose_largest(
     x: Array, k: Ints, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> Any:
-    order = np.argsort(-x if largest else x, axis=axis, kind="stable")
+    if largest:  # of equal entries the first comes first, as NaN does
+        turned = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
+        order = x.shape[axis] - 1 - np.flip(turned, axis)
+    else:
+        order = np.argsort(x, axis=axis, kind="stable")
     order = np.take(order, np.arange(read_integers(k)[0]), axis)
     return [np.take_along_axis(x, order, axis), order]
 
@@ -411,7 +460,8 @@ def _multiply_add(
 ) -> Array:
     y = (a.T if transA else a) @ (b.T if transB else b)
     y = y if alpha == 1 else alpha * y
-    return y if c is None else y + (c if beta == 1 else beta * c)
+    y = y if c is None else y + (c if beta == 1 else beta * c)
+    return y.astype(a.dtype)
 
 
 @row("Einsum")
@@ -542,8 +592,8 @@ def _slice(
     for axis, low, high, stride in zip(along, first, last, strides, strict=True):
         if stride < 0:  # what lies before the first entry is the end
             n = index(x.shape[axis])
-            stop = None if high < -n else high
-            key[axis] = slice(min(low, n - 1), stop, stride)
+            start = min(max(low + n * (low < 0), 0), n - 1)
+            key[axis] = slice(start, None if high < -n else high, stride)
         else:
             key[axis] = slice(low, high, stride)
     return x[tuple(key)]
