@@ -11,7 +11,8 @@ from __future__ import annotations
 import ast
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from workbench.core.graph import Graph
 from workbench.core.op import Choice, Op, Repetition
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import make_leaf_like
+from workbench.core.walk import is_leaf
 from workbench.errors import ModelError, UsageError, check_packages
 from workbench.models.onnx import load_library
 from workbench.ops.arranging import FLIP
@@ -55,7 +57,8 @@ UFUNCS: dict[np.ufunc, str] = {
     np.absolute: "Abs", np.add: "Add", np.arccos: "Acos", np.arccosh: "Acosh",
     np.arcsin: "Asin", np.arcsinh: "Asinh", np.arctan: "Atan", np.arctanh: "Atanh",
     np.ceil: "Ceil", np.cos: "Cos", np.cosh: "Cosh", np.divide: "Div",
-    np.equal: "Equal", np.exp: "Exp", np.floor: "Floor", np.greater: "Greater",
+    np.equal: "Equal", np.exp: "Exp", np.floor: "Floor", np.fmod: "Mod",
+    np.greater: "Greater",
     np.greater_equal: "GreaterOrEqual", np.isinf: "IsInf", np.isnan: "IsNaN",
     np.less: "Less", np.less_equal: "LessOrEqual", np.log: "Log",
     np.logical_and: "And", np.logical_not: "Not", np.logical_or: "Or",
@@ -67,23 +70,48 @@ UFUNCS: dict[np.ufunc, str] = {
 }  # fmt: skip
 #: The same of operands that are booleans.
 OF_BOOLEANS = {
-    np.bitwise_and: "And", np.bitwise_or: "Or", np.bitwise_xor: "Xor",
-    np.invert: "Not",
+    np.absolute: "Identity", np.add: "Or", np.bitwise_and: "And",
+    np.bitwise_or: "Or", np.bitwise_xor: "Xor", np.invert: "Not",
+    np.maximum: "Or", np.minimum: "And", np.multiply: "And", np.not_equal: "Xor",
 }  # fmt: skip
+
+
+def _expand_erfc() -> str:
+    """Return a formula of 1 - erf(x) that keeps the digits of a large x.
+
+    The trapezoid rule, of steps of 1/2, for the integral over t of
+    exp(-x² - t²) x / (π (x² + t²)), whose error is below 1e-17 of it; the pole at
+    t = ix adds the last term as long as it lies near.
+    """
+    terms = "".join(
+        f" + {2 * math.exp(-k * k / 4)!r} / (x + {k * k / 4} / x)" for k in range(1, 13)
+    )
+    near = f"where(x < 6, 2 / (exp({4 * math.pi!r} * x) - 1), 0)"
+    far = f"exp(-x * x) * (1 / x{terms}) * {0.5 / math.pi!r} - {near}"
+    return f"where(x < 0.5, 1 - erf(x), {far})"
+
+
 #: What other ufuncs are, in the words of `Op.scalar`.
 FORMULAS: dict[np.ufunc, str] = {
     np.conjugate: "x", np.exp2: "exp(x * 0.6931471805599453)",
     # Both without the digits that a small x would lose (W. Kahan).
     np.expm1: "where(abs(x) < 0.5, where(exp(x) == 1, x,"
     " (exp(x) - 1) * x / log(exp(x))), exp(x) - 1)",
-    np.hypot: "sqrt(x0 * x0 + x1 * x1)",
+    # Of the largest, whose square may be too large or too small.
+    np.hypot: "where(isinf(x0) | isinf(x1), inf,"
+    " where(maximum(abs(x0), abs(x1)) == 0, abs(x0) + abs(x1),"
+    " maximum(abs(x0), abs(x1)) * sqrt(1 + (minimum(abs(x0), abs(x1))"
+    " / maximum(abs(x0), abs(x1))) ** 2)))",
     np.log10: "log(x) * 0.4342944819032518", np.log2: "log(x) * 1.4426950408889634",
     np.log1p: "where(abs(x) < 0.5, where(1 + x == 1, x, log(1 + x) * x / (1 + x - 1)),"
     " log(1 + x))",
-    np.floor_divide: "floor(x0 / x1)", np.not_equal: "logical_not(x0 == x1)",
-    np.positive: "x", np.remainder: "x0 - floor(x0 / x1) * x1",
+    # By the exact remainder: x0 / x1 may be rounded up to a whole number.
+    np.floor_divide: "where(x1 == 0, x0 / x1, rint((x0 - fmod(x0, x1)) / x1"
+    " - where(fmod(x0, x1) * sign(x1) < 0, 1, 0)))",
+    np.positive: "x",
+    np.remainder: "where(fmod(x0, x1) * sign(x1) < 0, fmod(x0, x1) + x1, fmod(x0, x1))",
     np.trunc: "sign(x) * floor(abs(x))",
-    scipy.special.erfc: "1 - erf(x)",
+    scipy.special.erfc: _expand_erfc(),
 }  # fmt: skip
 #: The reductions that combine entries by a ufunc.
 REDUCTIONS = {
@@ -160,7 +188,16 @@ def to_onnx(
     model = onnx.helper.make_model(
         made, opset_imports=versions, ir_version=known, producer_name="workbench"
     )
-    onnx.checker.check_model(model, full_check=True)
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (
+        onnx.checker.ValidationError, onnx.shape_inference.InferenceError
+    ) as error:  # fmt: skip
+        raise ModelError(
+            f"to_onnx{blame.user_line()}: ONNX does not take what was written of the"
+            f" graph: {blame.shorten(str(error), 300)}. Compute in float64, float32 or"
+            " int64, which its ops take."
+        ) from None
     if path is not None:
         onnx.save(model, os.fspath(path))
     return model
@@ -300,6 +337,11 @@ class Writer:
         made: Any = None
         if not node.inputs:
             known = value_of(node)
+            if known is None and is_leaf(node):
+                raise self.refuse(
+                    f"the graph reads {blame.describe(node)}, a symbol that is none of"
+                    " its inputs. Make it an input"
+                )
             return self.constant(op.compute(**node.params) if known is None else known)
         if op in _WRITERS:
             made = _WRITERS[op](self, node)
@@ -412,24 +454,44 @@ class Writer:
     def write_ufunc(self, ufunc: np.ufunc, node: Tensor) -> str | None:
         """Write a ufunc; None if it is neither ONNX's nor has a formula here."""
         dtype = _common_dtype(node.inputs, types.spec_of(node).dtype)
+        made = types.spec_of(node).dtype
+        kind = UFUNCS.get(ufunc)
         if dtype.kind == "b" and ufunc in OF_BOOLEANS:
-            kind: str | None = OF_BOOLEANS[ufunc]
-        else:
-            kind = UFUNCS.get(ufunc)
+            kind = OF_BOOLEANS[ufunc]
+        elif dtype.kind in "iub" and ufunc in (np.floor, np.ceil, np.trunc, np.rint):
+            return self.name_of(node.inputs[0], made)
+        elif dtype.kind in "iu" and ufunc in (np.remainder, np.floor_divide):
+            return self._divide_integers(ufunc, [self.name_of(x, dtype)
+                                                 for x in node.inputs])  # fmt: skip
+        elif ufunc in (np.logical_and, np.logical_not, np.logical_or, np.logical_xor):
+            dtype = np.dtype(bool)
+        elif dtype.kind in "iub" and ufunc in (np.isnan, np.isinf):
+            dtype = np.dtype(np.float64)
+        elif dtype.kind == "b" and made.kind == "b":
+            dtype = np.dtype(np.int32)  # a comparison
+        elif dtype.kind == "b" or (dtype.kind in "iu" and made.kind == "f"):
+            dtype = made
+        names = [self.name_of(x, dtype) for x in node.inputs]
+        if ufunc is np.not_equal and kind is None:
+            return self.add("Not", self.add("Equal", *names))
         if kind is None:
             formula = FORMULAS.get(ufunc)
             return formula and self.write_formula(formula, node)
-        if ufunc in (np.logical_and, np.logical_not, np.logical_or, np.logical_xor):
-            dtype = np.dtype(bool)
-        if ufunc is np.equal and dtype.kind == "b":
-            dtype = np.dtype(np.int32)
-        if ufunc is np.divide and dtype.kind != "f":
-            dtype = types.spec_of(node).dtype
-        return self.add(kind, *(self.name_of(x, dtype) for x in node.inputs))
+        return self.add(kind, *names, **_settings_of(ufunc))
+
+    def _divide_integers(self, ufunc: np.ufunc, names: Sequence[str]) -> str:
+        """Write a quotient rounded down, or its rest, without floats."""
+        a, b = names
+        rest = self.add("Mod", a, b)
+        if ufunc is np.remainder:
+            return rest
+        return self.add("Div", self.add("Sub", a, rest), b)
 
     def write_formula(self, text: str, node: Tensor) -> str | None:
         """Write the formula of one entry; None if ONNX lacks a function in it."""
         dtype = _common_dtype(node.inputs, types.spec_of(node).dtype)
+        if dtype.kind != "f":  # NumPy computes floats of integers
+            dtype = types.spec_of(node).dtype
         if dtype.kind != "f":
             return None
         names = {f"x{i}": self.name_of(x, dtype) for i, x in enumerate(node.inputs)}
@@ -478,7 +540,7 @@ class Writer:
         kind = UFUNCS.get(ufunc) if isinstance(ufunc, np.ufunc) else None
         if kind is None or None in parts:
             return None
-        return self.add(kind, *map(str, parts))
+        return self.add(kind, *map(str, parts), **_settings_of(ufunc))
 
     # By shape and place
 
@@ -519,6 +581,11 @@ class Writer:
         if not axes:
             return name
         return self.add(kind, name, self.integers(axes), keepdims=keep)
+
+
+def _settings_of(ufunc: np.ufunc) -> dict[str, Any]:
+    """Return the settings with which ONNX's op is the ufunc."""
+    return {"fmod": 1} if ufunc is np.fmod else {}
 
 
 def _common_dtype(inputs: Sequence[Any], fallback: Any) -> Any:
@@ -736,14 +803,22 @@ def _write_flip(writer: Writer, node: Tensor) -> str:
     return _write_slices(writer, name, {n % rank: back for n in axes})
 
 
-def _write_slices(writer: Writer, name: str, slices: dict[int, Slice]) -> str:
+def _write_slices(
+    writer: Writer,
+    name: str,
+    slices: dict[int, Slice],
+    lengths: Mapping[int, Any] = MappingProxyType({}),
+) -> str:
     """Write slices of axes, a step of which may go back."""
     if not slices:
         return name
     far = 2**62  # beyond any length: up to the end
     starts, stops, steps = [], [], []
-    for part in slices.values():
-        step = part.step or 1
+    for axis, part in slices.items():
+        step, n = part.step or 1, lengths.get(axis)
+        if isinstance(n, int) and not range(*slice(*part).indices(n)):
+            part = Slice(0, 0, 1)  # ONNX begins at the first entry what lies before it
+            step = 1
         first, last = (0, far) if step > 0 else (-1, -far)
         starts.append(first if part.start is None else part.start)
         stops.append(last if part.stop is None else part.stop)
@@ -762,11 +837,12 @@ def _write_getitem(writer: Writer, node: Tensor) -> str:
         axis = _find_only_array(key)
         if axis is None or len(arrays) > 1:
             raise writer.refuse("an index that is computed is written along one axis")
-        place = writer.name_of(arrays[0], np.int64)
+        place = _name_places(writer, arrays[0])
         return writer.add("Gather", writer.name_of(x), place, axis=axis)
     if not arrays and all(type(part) is Slice for part in key):
         taken = {i: part for i, part in enumerate(key) if part != WHOLE}
-        return _write_slices(writer, writer.name_of(x), taken)
+        lengths = {i: shape[i] for i in taken}
+        return _write_slices(writer, writer.name_of(x), taken, lengths)
     return writer.move(_find_places(writer, key, arrays, shape), writer.name_of(x))
 
 
@@ -794,7 +870,7 @@ def _write_scatter_of_rows(writer: Writer, node: Tensor) -> str:
     key = without_ellipsis(node.params["key"], len(spec.shape))
     if _find_only_array(key) != 0 or len(arrays) > 1:
         raise writer.refuse("an index that is computed is written along the first axis")
-    place = writer.name_of(arrays[0], np.int64)
+    place = _name_places(writer, arrays[0])
     n = spec.shape[0]
     # Places from the end become those from the start.
     length = writer.constant(n, np.int64)
@@ -816,6 +892,16 @@ def _write_set(writer: Writer, node: Tensor) -> str:
     value = writer.name_of(v, spec.dtype)
     value = writer.add("Expand", value, writer.integers(places.shape))
     return _write_update(writer, flat, places, value, spec.shape, "none")
+
+
+def _name_places(writer: Writer, places: Any) -> str:
+    """Return the name of computed places, which a mask is not."""
+    if types.spec_of(places).dtype.kind == "b":
+        raise writer.refuse(
+            "a mask takes a number of entries that depends on values, and the graph's"
+            " lengths are fixed. Write np.where(mask, x, 0)"
+        )
+    return writer.name_of(places, np.int64)
 
 
 def _write_update(
