@@ -9,7 +9,7 @@ import pytest
 
 from workbench import errors, models
 from workbench.errors import MissingPackageError
-from workbench.models import onnx as importer
+from workbench.models import onnx_reader as importer
 
 
 def test_the_room_loads_no_foreign_library() -> None:

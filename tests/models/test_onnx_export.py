@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 import workbench as wb
 from tests.models.onnx_programs import HAS_ONNX, NEEDS_ONNX
@@ -141,6 +142,110 @@ def test_what_onnx_cannot_say_is_named_with_its_line() -> None:
         models.to_onnx(graph)
     graph = wb.trace(lambda a: np.abs(a + 1j))(W)
     with pytest.raises(ModelError, match="do not compute with complex128"):
+        models.to_onnx(graph)
+
+
+def goes_out(f: Callable[..., Any], *args: Any) -> None:
+    """Test a function's model by NumPy, as Workbench and as ONNX run it."""
+    want = np.asarray(f(*args))
+    graph = wb.trace(f)(*[wb.Spec(x.shape, x.dtype) for x in args])
+    made = models.to_onnx(graph)
+    again, weights = models.from_onnx(made)
+    feed = {f"x{i}": x for i, x in enumerate(args)}
+    for got in (again(weights, *args), ReferenceEvaluator(made).run(None, feed)):
+        np.testing.assert_allclose(got[0], want, rtol=1e-13, atol=0)
+        assert got[0].dtype == want.dtype
+
+
+NUMBERS = np.array([5.0, -5.0, 1.0, -0.3, 7.5, 1e300])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("by", [0.1, -0.1, 2.0, np.inf, -np.inf, 0.0, np.nan])
+def test_quotients_and_rests_are_those_of_numpy(by: float) -> None:
+    goes_out(lambda x: x // by, NUMBERS)
+    goes_out(lambda x: x % by, NUMBERS)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_lengths_that_are_huge_or_tiny() -> None:
+    x = np.array([3.0, 1e200, 1e-200, 0.0, np.inf, np.nan])
+    y = np.array([-4.0, 1e200, 1e-200, 0.0, np.nan, 1.0])
+    goes_out(np.hypot, x, y)
+
+
+def test_what_erf_leaves_keeps_its_digits() -> None:
+    x = np.array(
+        [-np.inf, -3.0, 0.0, 0.4, 0.51, 1.0, 2.0, 5.9, 6.1, 10.0, 20.0, np.inf]
+    )
+    made = models.to_onnx(wb.trace(scipy.special.erfc)(x))
+    f, weights = models.from_onnx(made)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(f(weights, x)[0], scipy.special.erfc(x), rtol=2e-13)
+
+
+TRUTHS = np.array([True, True, False, False]), np.array([True, False, True, False])
+TWO = np.array([4, -7, 2, 9]), np.array([3, 2, -5, 9])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [np.add, np.multiply, np.maximum, np.minimum, np.less, np.less_equal, np.greater,
+     np.greater_equal, np.equal, np.not_equal, np.logical_xor, np.bitwise_or,
+     lambda a, b: ~a, lambda a, b: np.abs(a), lambda a, b: a * 2.5,
+     lambda a, b: np.where(a, 1, 2)],
+)  # fmt: skip
+def test_booleans_are_computed_with(f: Callable[..., Any]) -> None:
+    goes_out(f, *TRUTHS)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [np.floor_divide, np.remainder, np.fmod, np.not_equal, np.divide, np.maximum,
+     lambda a, b: np.sqrt(a * a), lambda a, b: np.floor(a), lambda a, b: np.rint(a),
+     lambda a, b: np.isnan(a), lambda a, b: np.isinf(a), lambda a, b: np.log1p(a * a),
+     lambda a, b: np.sin(a.astype(np.int16))],
+)  # fmt: skip
+def test_integers_are_computed_with(f: Callable[..., Any]) -> None:
+    goes_out(f, *TWO)
+
+
+@pytest.mark.parametrize(
+    "key", [(-100, None, -1), (100, None, -2), (None, -100, -1), (3, 1, 1), (1, 1, -1)]
+)
+def test_slices_beyond_the_ends(key: Any) -> None:
+    goes_out(lambda x: x[slice(*key)] * 2, np.arange(3.0))
+
+
+def test_a_mask_is_refused() -> None:
+    x = X[:, 0]
+    programs: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+        (lambda x: x[x > 0], (x,)),
+        (lambda x: np.sum(x[x > 0]), (x,)),
+        (wb.grad(lambda x: np.sum(x[x > 0] ** 2)), (x,)),
+    ]
+    for f, args in programs:
+        told = r"a mask takes a number of entries .* Write np\.where\(mask, x, 0\)"
+        with pytest.raises(ModelError, match=told):
+            models.to_onnx(wb.trace(f)(*args))
+
+
+def test_places_that_are_computed_count_from_either_end() -> None:
+    k = np.array([-1, 0, -1])
+    goes_out(lambda x, k: x[k] * 2, X, k)
+    goes_out(wb.grad(lambda x, k: np.sum(x[k] ** 2)), X, k)
+
+
+def test_a_symbol_that_is_no_input() -> None:
+    x, y = wb.vector("x"), wb.vector("y")
+    graph = wb.Graph([x], [x * y])
+    with pytest.raises(ModelError, match=r"a symbol that is none of its inputs\. Make"):
+        models.to_onnx(graph)
+
+
+def test_what_onnx_does_not_take_is_no_raw_error() -> None:
+    graph = wb.trace(lambda x: -x)(wb.Spec((3,), np.dtype(np.uint8)))
+    with pytest.raises(ModelError, match="ONNX does not take what was written"):
         models.to_onnx(graph)
 
 

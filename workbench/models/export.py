@@ -1,29 +1,23 @@
-"""Graphs as ONNX models: `to_onnx`.
+"""Graphs as ONNX models: `to_onnx`, and the ops that need a writer of their own.
 
-An op is asked what it is: its ufunc, of which `UFUNCS` tells the name in ONNX; the
-formula of one entry in its row; that it hands its operand on; how a reduction combines
-entries; the programs that it holds. A few ops that move entries have a function here,
-entered by `writes`. All others are followed into their bodies, to these.
+All others are written by what they say of themselves: `export_writer`.
 """
 
 from __future__ import annotations
 
-import ast
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy.special
 
 from workbench.core import blame, dims, types
 from workbench.core.graph import Graph
-from workbench.core.op import Choice, Op, Repetition
 from workbench.core.tensor import Tensor, value_of
-from workbench.core.trace import make_leaf_like
 from workbench.errors import ModelError, UsageError, check_packages
-from workbench.models.onnx import load_library
+from workbench.models.export_writer import Writer, writes
+from workbench.models.onnx_reader import load_library
 from workbench.ops.arranging import FLIP
 from workbench.ops.contraction import MATMUL
 from workbench.ops.conv import CONV, MAX_POOL, MEAN_POOL
@@ -49,55 +43,6 @@ from workbench.ops.windows import OVERLAP, WINDOWS
 
 #: The oldest version of ONNX's ops that is written: before it, axes are no operands.
 OLDEST = 18
-
-#: What ONNX calls NumPy's and SciPy's ufuncs.
-UFUNCS: dict[np.ufunc, str] = {
-    np.absolute: "Abs", np.add: "Add", np.arccos: "Acos", np.arccosh: "Acosh",
-    np.arcsin: "Asin", np.arcsinh: "Asinh", np.arctan: "Atan", np.arctanh: "Atanh",
-    np.ceil: "Ceil", np.cos: "Cos", np.cosh: "Cosh", np.divide: "Div",
-    np.equal: "Equal", np.exp: "Exp", np.floor: "Floor", np.greater: "Greater",
-    np.greater_equal: "GreaterOrEqual", np.isinf: "IsInf", np.isnan: "IsNaN",
-    np.less: "Less", np.less_equal: "LessOrEqual", np.log: "Log",
-    np.logical_and: "And", np.logical_not: "Not", np.logical_or: "Or",
-    np.logical_xor: "Xor", np.maximum: "Max", np.minimum: "Min",
-    np.multiply: "Mul", np.negative: "Neg", np.power: "Pow",
-    np.reciprocal: "Reciprocal", np.rint: "Round", np.sign: "Sign", np.sin: "Sin",
-    np.sinh: "Sinh", np.sqrt: "Sqrt", np.subtract: "Sub", np.tan: "Tan",
-    np.tanh: "Tanh", scipy.special.erf: "Erf", scipy.special.expit: "Sigmoid",
-}  # fmt: skip
-#: The same of operands that are booleans.
-OF_BOOLEANS = {
-    np.bitwise_and: "And", np.bitwise_or: "Or", np.bitwise_xor: "Xor",
-    np.invert: "Not",
-}  # fmt: skip
-#: What other ufuncs are, in the words of `Op.scalar`.
-FORMULAS: dict[np.ufunc, str] = {
-    np.conjugate: "x", np.exp2: "exp(x * 0.6931471805599453)",
-    # Both without the digits that a small x would lose (W. Kahan).
-    np.expm1: "where(abs(x) < 0.5, where(exp(x) == 1, x,"
-    " (exp(x) - 1) * x / log(exp(x))), exp(x) - 1)",
-    np.hypot: "sqrt(x0 * x0 + x1 * x1)",
-    np.log10: "log(x) * 0.4342944819032518", np.log2: "log(x) * 1.4426950408889634",
-    np.log1p: "where(abs(x) < 0.5, where(1 + x == 1, x, log(1 + x) * x / (1 + x - 1)),"
-    " log(1 + x))",
-    np.floor_divide: "floor(x0 / x1)", np.not_equal: "logical_not(x0 == x1)",
-    np.positive: "x", np.remainder: "x0 - floor(x0 / x1) * x1",
-    np.trunc: "sign(x) * floor(abs(x))",
-    scipy.special.erfc: "1 - erf(x)",
-}  # fmt: skip
-#: The reductions that combine entries by a ufunc.
-REDUCTIONS = {
-    np.add: "ReduceSum", np.maximum: "ReduceMax", np.minimum: "ReduceMin",
-    np.multiply: "ReduceProd",
-}  # fmt: skip
-
-_OPERATORS: dict[type[ast.AST], np.ufunc] = {
-    ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply,
-    ast.Div: np.divide, ast.Pow: np.power, ast.BitAnd: np.logical_and,
-    ast.BitOr: np.logical_or, ast.USub: np.negative, ast.Lt: np.less,
-    ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal,
-    ast.Eq: np.equal,
-}  # fmt: skip
 
 
 def to_onnx(
@@ -160,373 +105,19 @@ def to_onnx(
     model = onnx.helper.make_model(
         made, opset_imports=versions, ir_version=known, producer_name="workbench"
     )
-    onnx.checker.check_model(model, full_check=True)
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (
+        onnx.checker.ValidationError, onnx.shape_inference.InferenceError
+    ) as error:  # fmt: skip
+        raise ModelError(
+            f"to_onnx{blame.user_line()}: ONNX does not take what was written of the"
+            f" graph: {blame.shorten(str(error), 300)}. Compute in float64, float32 or"
+            " int64, which its ops take."
+        ) from None
     if path is not None:
         onnx.save(model, os.fspath(path))
     return model
-
-
-#: What writes an op of the library, and returns the name of its result; None where
-#: its settings are not those that it can write.
-_WRITERS: dict[Op, Callable[[Writer, Tensor], str | None]] = {}
-
-
-def writes(op: Op) -> Callable[[Any], Any]:
-    """Return what enters a function as the writer of an op."""
-
-    def enter(f: Any) -> Any:
-        _WRITERS[op] = f
-        return f
-
-    return enter
-
-
-class Writer:
-    """The nodes of a model that grows, and the names of its values."""
-
-    def __init__(self, onnx: Any, outer: Writer | None = None) -> None:
-        self.onnx = onnx
-        self.nodes: list[Any] = []
-        self.initializers: list[Any] = []
-        #: The names of Tensors; of one with several outputs, their list.
-        self.names: dict[Tensor, Any] = dict(outer.names) if outer else {}
-        self.root: Writer = outer.root if outer else self
-        self.count = 0
-        #: Constants that are written once, by their contents.
-        self.constants: dict[Any, str] = {}
-        #: The node of the user's that is written.
-        self.node: Tensor | None = outer.node if outer else None
-
-    def make_name(self, word: str) -> str:
-        """Return a name that the model does not have."""
-        self.root.count += 1
-        return f"{word}_{self.root.count}"
-
-    def add(self, kind: str, *inputs: str, **settings: Any) -> str:
-        """Add a node of one output and return its name."""
-        name = self.make_name(kind)
-        self.add_node(kind, inputs, [name], **settings)
-        return name
-
-    def add_node(
-        self,
-        kind: str,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-        **settings: Any,
-    ) -> None:
-        """Add a node between values that have names."""
-        made = self.onnx.helper.make_node(kind, inputs, outputs, outputs[0], **settings)
-        self.nodes.append(made)
-
-    def constant(self, value: Any, dtype: Any = None) -> str:
-        """Return the name of an array."""
-        array = np.asarray(value, dtype)
-        key = (array.dtype.str, array.shape, array.tobytes())
-        root = self.root
-        if key not in root.constants:
-            root.constants[key] = name = self.make_name("constant")
-            root.initializers.append(self.onnx.numpy_helper.from_array(array, name))
-        return root.constants[key]
-
-    def integers(self, numbers: Sequence[Any]) -> str:
-        """Return the name of integers, lengths or axes, that are known."""
-        if not all(isinstance(n, (int, np.integer)) for n in numbers):
-            raise self.refuse("a length is not known. Trace at arrays or known shapes")
-        return self.constant(list(numbers), np.int64)
-
-    def name_of(self, x: Any, dtype: Any = None) -> str:
-        """Return the name of an operand, in a dtype if one is given."""
-        if not isinstance(x, Tensor) or x not in self.names:
-            if isinstance(x, Tensor) and value_of(x) is None:
-                raise self.refuse("it reads a symbol that is no input of the graph")
-            return self.constant(value_of(x), dtype)
-        name: str = self.names[x]
-        return name if dtype is None else self.cast(name, types.spec_of(x).dtype, dtype)
-
-    def cast(self, name: str, old: Any, new: Any) -> str:
-        """Return the name of a value in another dtype."""
-        if np.dtype(old) == np.dtype(new):
-            return name
-        return self.add("Cast", name, to=self.code(new))
-
-    def code(self, dtype: Any) -> int:
-        """Return ONNX's number of a dtype."""
-        if np.dtype(dtype).kind not in "biuf":
-            raise self.refuse(f"ONNX's ops do not compute with {np.dtype(dtype)}")
-        return int(self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
-
-    def describe(self, name: str, x: Any) -> Any:
-        """Return what a graph says of an input or output."""
-        spec = types.spec_of(x)
-        shape = [n if isinstance(n, int) else None for n in spec.shape]
-        return self.onnx.helper.make_tensor_value_info(
-            name, self.code(spec.dtype), shape
-        )
-
-    def refuse(self, why: str) -> ModelError:
-        """Return the error for the node that is written."""
-        node = self.node
-        if node is None:
-            return ModelError(f"to_onnx{blame.user_line()}: {why}.")
-        site = blame.quote_site(node.site) or blame.user_line()
-        return ModelError(f"to_onnx: {blame.describe(node)}{site}: {why}.")
-
-    # Programs
-
-    def write_program(self, graph: Graph, word: str) -> list[Any]:
-        """Write a graph whose inputs have names; return what describes its outputs."""
-        self.write_nodes(graph)
-        described = []
-        for i, y in enumerate(graph.outputs):
-            name = f"{word}{i}" if self is self.root else self.make_name(word)
-            source = self.name_of(y, types.spec_of(y).dtype)
-            self.add_node("Identity", [source], [name])
-            described.append(self.describe(name, y))
-        return described
-
-    def write_nodes(self, graph: Graph, inside: bool = False) -> None:
-        """Write the nodes of a graph; ``inside`` the body of one of the user's."""
-        for node in graph.interior:
-            if node in self.names:
-                continue
-            if not inside:
-                self.node = node
-            self.names[node] = self.write(node)
-
-    def write(self, node: Tensor) -> Any:
-        """Write a node; return its name, or the names of its outputs."""
-        op: Any = node.op
-        made: Any = None
-        if not node.inputs:
-            known = value_of(node)
-            return self.constant(op.compute(**node.params) if known is None else known)
-        if op in _WRITERS:
-            made = _WRITERS[op](self, node)
-        if made is None and op.ufunc is not None:
-            made = self.write_ufunc(op.ufunc, node)
-        if made is None and op.combines in REDUCTIONS and op.kind == "reduction":
-            made = self.write_reduction(REDUCTIONS[op.combines], node)
-        if made is None and op.traits.moves and len(node.inputs) == 1:
-            made = self.write_move(node) if op.unfold is None else None
-        if made is None and op.passes:
-            made = self.name_of(node.inputs[0], types.spec_of(node).dtype)
-        if made is None and op.elementwise and op.scalar:
-            made = self.write_formula(op.scalar, node)
-        if made is None and op.lower is not None:
-            made = self.write_programs(op.lower(node, "compiled"), node)
-        if made is None:
-            made = self.follow_body(node)
-        return made
-
-    def follow_body(self, node: Tensor) -> Any:
-        """Write the ops that a node is made of."""
-        op: Any = node.op
-        leaves = [make_leaf_like(types.spec_of(x)) for x in node.inputs]
-        outputs = op.unfold(leaves, node.params) if op.unfold is not None else None
-        if outputs is None:
-            raise self.refuse(
-                "ONNX has no op for it, and its row no body that could be followed."
-                " Compute it outside, or write it with simpler ops"
-            )
-        spec = types.spec_of(node)
-        specs = spec if isinstance(spec, tuple) else (spec,)
-        for leaf, x in zip(leaves, node.inputs, strict=True):
-            self.names[leaf] = self.name_of(x, types.spec_of(leaf).dtype)
-        inner = Graph(leaves, [y for y in outputs if isinstance(y, Tensor)])
-        self.write_nodes(inner, inside=True)
-        names = [self.name_of(y, s.dtype) for y, s in zip(outputs, specs, strict=True)]
-        return names if isinstance(spec, tuple) else names[0]
-
-    def write_programs(self, held: Any, node: Tensor) -> Any:
-        """Write a loop or a branch that a node holds."""
-        if isinstance(held, Repetition):
-            return self.write_loop(held, node)
-        if isinstance(held, Choice):
-            return self.write_choice(held, node)
-        return None
-
-    def write_inner(
-        self, graph: Graph, values: Sequence[str], inputs: Sequence[tuple[str, Any]]
-    ) -> tuple[Any, list[Any]]:
-        """Return a graph as one that stands in a node, and its outputs."""
-        inner = Writer(self.onnx, self)
-        for leaf, name in zip(graph.inputs, values, strict=True):
-            inner.names[leaf] = name
-        described = [inner.describe(name, x) for name, x in inputs]
-        outputs = inner.write_program(graph, "result")
-        made = self.onnx.helper.make_graph(
-            inner.nodes, self.make_name("body"), described, outputs
-        )
-        return made, outputs
-
-    def write_loop(self, held: Repetition, node: Tensor) -> Any:
-        """Write a loop of known length as a `Scan`."""
-        if held.until or held.steps is None or held.every:
-            raise self.refuse(
-                "ONNX's loops of an open end, or that keep some states, are not"
-                " written. Give wb.scan a number of steps and memory='all'"
-            )
-        leaves = held.body.inputs
-        operands = list(node.inputs[len(node.inputs) - len(leaves) :])
-        n, m = held.consts, held.consts + held.seqs
-        values = [self.name_of(x, types.spec_of(leaf).dtype)
-                  for x, leaf in zip(operands, leaves, strict=True)]  # fmt: skip
-        names = [*values[:n], *(self.make_name("entry") for _ in leaves[n:])]
-        state = list(zip(names[m:], leaves[m:], strict=True))
-        entries = list(zip(names[n:m], leaves[n:m], strict=True))
-        clock = make_leaf_like(types.Spec((), np.dtype(np.int64)))
-        entries.append((self.make_name("step"), clock))
-        body, described = self.write_inner(held.body, names, [*state, *entries])
-        sequences = [*values[n:m], self.constant(np.arange(held.steps))]
-        back = {0: Slice(None, None, -1)}
-        if held.reverse:
-            sequences = [_write_slices(self, name, back) for name in sequences]
-        outputs = [self.make_name("loop") for _ in described]
-        self.add_node(
-            "Scan", [*values[m:], *sequences], outputs, body=body,
-            num_scan_inputs=len(sequences),
-        )  # fmt: skip
-        made = []
-        for kind, i in held.results:
-            if kind not in ("last", "rows"):
-                raise self.refuse(f"ONNX's loops do not give {kind}")
-            whole = kind == "rows" and held.reverse
-            # The row of a step stands where the entries that it took do.
-            made.append(_write_slices(self, outputs[i], back) if whole else outputs[i])
-        return made if isinstance(types.spec_of(node), tuple) else made[0]
-
-    def write_choice(self, held: Choice, node: Tensor) -> Any:
-        """Write a branch as an `If`."""
-        flag = self.name_of(node.inputs[0], bool)
-        flag = self.reshape(flag, ())
-        values = [self.name_of(x) for x in node.inputs[1:]]
-        yes, described = self.write_inner(held.branches[0], values, [])
-        no, _ = self.write_inner(held.branches[1], values, [])
-        outputs = [self.make_name("choice") for _ in described]
-        self.add_node("If", [flag], outputs, then_branch=yes, else_branch=no)
-        return outputs if isinstance(types.spec_of(node), tuple) else outputs[0]
-
-    # Entry by entry
-
-    def write_ufunc(self, ufunc: np.ufunc, node: Tensor) -> str | None:
-        """Write a ufunc; None if it is neither ONNX's nor has a formula here."""
-        dtype = _common_dtype(node.inputs, types.spec_of(node).dtype)
-        if dtype.kind == "b" and ufunc in OF_BOOLEANS:
-            kind: str | None = OF_BOOLEANS[ufunc]
-        else:
-            kind = UFUNCS.get(ufunc)
-        if kind is None:
-            formula = FORMULAS.get(ufunc)
-            return formula and self.write_formula(formula, node)
-        if ufunc in (np.logical_and, np.logical_not, np.logical_or, np.logical_xor):
-            dtype = np.dtype(bool)
-        if ufunc is np.equal and dtype.kind == "b":
-            dtype = np.dtype(np.int32)
-        if ufunc is np.divide and dtype.kind != "f":
-            dtype = types.spec_of(node).dtype
-        return self.add(kind, *(self.name_of(x, dtype) for x in node.inputs))
-
-    def write_formula(self, text: str, node: Tensor) -> str | None:
-        """Write the formula of one entry; None if ONNX lacks a function in it."""
-        dtype = _common_dtype(node.inputs, types.spec_of(node).dtype)
-        if dtype.kind != "f":
-            return None
-        names = {f"x{i}": self.name_of(x, dtype) for i, x in enumerate(node.inputs)}
-        names["x"] = names["x0"]
-        made = self.write_expression(ast.parse(text, mode="eval").body, names, dtype)
-        return made
-
-    def write_expression(
-        self, e: ast.expr, names: dict[str, str], dtype: Any
-    ) -> str | None:
-        """Write an expression of `Op.scalar`."""
-
-        def inner(part: ast.expr) -> str | None:
-            return self.write_expression(part, names, dtype)
-
-        match e:
-            case ast.Name(id="inf"):
-                return self.constant(np.inf, dtype)
-            case ast.Name(id=name):
-                return names.get(name)
-            case ast.Constant(value=value):
-                return self.constant(value, dtype)
-            case ast.BinOp(left=a, op=op, right=b) if type(op) in _OPERATORS:
-                return self._apply(_OPERATORS[type(op)], [inner(a), inner(b)])
-            case ast.UnaryOp(op=op, operand=a) if type(op) in _OPERATORS:
-                return self._apply(_OPERATORS[type(op)], [inner(a)])
-            case ast.Compare(left=a, ops=[op], comparators=[b]):
-                if type(op) in _OPERATORS:
-                    return self._apply(_OPERATORS[type(op)], [inner(a), inner(b)])
-            case ast.Call(func=ast.Name(id="where"), args=[c, a, b]):
-                parts = [inner(c), inner(a), inner(b)]
-                if None not in parts:
-                    return self.add("Where", *map(str, parts))
-            case ast.Call(func=ast.Name(id=name), args=args):
-                ufunc = getattr(np, name, None) or getattr(scipy.special, name, None)
-                parts = [inner(a) for a in args]
-                if ufunc in FORMULAS and None not in parts:
-                    more = {f"x{i}": str(p) for i, p in enumerate(parts)}
-                    more["x"] = str(parts[0])
-                    body = ast.parse(FORMULAS[ufunc], mode="eval").body
-                    return self.write_expression(body, more, dtype)
-                return self._apply(ufunc, parts)
-        return None
-
-    def _apply(self, ufunc: Any, parts: Sequence[str | None]) -> str | None:
-        kind = UFUNCS.get(ufunc) if isinstance(ufunc, np.ufunc) else None
-        if kind is None or None in parts:
-            return None
-        return self.add(kind, *map(str, parts))
-
-    # By shape and place
-
-    def reshape(self, name: str, shape: Sequence[Any]) -> str:
-        """Write a value in another shape."""
-        return self.add("Reshape", name, self.integers(shape), allowzero=1)
-
-    def move(self, places: Any, name: str) -> str:
-        """Write the entries of a value at flat places."""
-        flat = self.reshape(name, [-1])
-        return self.add("Gather", flat, self.constant(places))
-
-    def write_move(self, node: Tensor) -> str | None:
-        """Write an op that moves entries alone: it tells where they go."""
-        op: Any = node.op
-        shape = types.spec_of(node.inputs[0]).shape
-        if dims.has_dim(shape):
-            return None
-        places = np.arange(math.prod(shape)).reshape(shape)
-        return self.move(
-            np.asarray(op.compute(places, **node.params)), self.name_of(node.inputs[0])
-        )
-
-    # Along axes
-
-    def write_reduction(self, kind: str, node: Tensor) -> str | None:
-        """Write a reduction of axes, in the dtype of its result."""
-        if node.params.keys() - {"axis", "keepdims"} or len(node.inputs) > 1:
-            return None
-        x, dtype = node.inputs[0], types.spec_of(node).dtype
-        if dtype.kind not in "fiu":
-            return None
-        name, axis = self.name_of(x, dtype), node.params.get("axis")
-        keep = int(node.params.get("keepdims", False))
-        if axis is None:
-            return self.add(kind, name, keepdims=keep)
-        axes = axis if isinstance(axis, tuple) else (axis,)
-        if not axes:
-            return name
-        return self.add(kind, name, self.integers(axes), keepdims=keep)
-
-
-def _common_dtype(inputs: Sequence[Any], fallback: Any) -> Any:
-    """Return the dtype in which NumPy computes with these operands."""
-    specs = [types.spec_of(x) for x in inputs]
-    firm = [s.dtype for s in specs if not s.weak]
-    weak = [np.zeros((), s.dtype).item() for s in specs if s.weak]
-    return np.result_type(*firm, *weak) if specs else np.dtype(fallback)
 
 
 # Layers of networks
@@ -592,7 +183,7 @@ def _write_line_convolution(writer: Writer, node: Tensor) -> str | None:
         return None
     after = {"full": whole, "valid": 0, "same": whole // 2}[mode]
     before = whole - after if mode == "same" else after
-    turned = _write_slices(writer, w, {0: Slice(None, None, -1)})
+    turned = writer.slice_axes(w, {0: Slice(None, None, -1)})
     y = writer.add(
         "Conv", writer.reshape(x, (1, 1, n)), writer.reshape(turned, (1, 1, m)),
         pads=[before, after],
@@ -733,23 +324,7 @@ def _write_flip(writer: Writer, node: Tensor) -> str:
     axes = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     back = Slice(None, None, -1)
     name = writer.name_of(node.inputs[0])
-    return _write_slices(writer, name, {n % rank: back for n in axes})
-
-
-def _write_slices(writer: Writer, name: str, slices: dict[int, Slice]) -> str:
-    """Write slices of axes, a step of which may go back."""
-    if not slices:
-        return name
-    far = 2**62  # beyond any length: up to the end
-    starts, stops, steps = [], [], []
-    for part in slices.values():
-        step = part.step or 1
-        first, last = (0, far) if step > 0 else (-1, -far)
-        starts.append(first if part.start is None else part.start)
-        stops.append(last if part.stop is None else part.stop)
-        steps.append(step)
-    columns = (starts, stops, [*slices], steps)
-    return writer.add("Slice", name, *map(writer.integers, columns))
+    return writer.slice_axes(name, {n % rank: back for n in axes})
 
 
 @writes(GETITEM)
@@ -762,11 +337,12 @@ def _write_getitem(writer: Writer, node: Tensor) -> str:
         axis = _find_only_array(key)
         if axis is None or len(arrays) > 1:
             raise writer.refuse("an index that is computed is written along one axis")
-        place = writer.name_of(arrays[0], np.int64)
+        place = _name_places(writer, arrays[0])
         return writer.add("Gather", writer.name_of(x), place, axis=axis)
     if not arrays and all(type(part) is Slice for part in key):
         taken = {i: part for i, part in enumerate(key) if part != WHOLE}
-        return _write_slices(writer, writer.name_of(x), taken)
+        lengths = {i: shape[i] for i in taken}
+        return writer.slice_axes(writer.name_of(x), taken, lengths)
     return writer.move(_find_places(writer, key, arrays, shape), writer.name_of(x))
 
 
@@ -794,7 +370,7 @@ def _write_scatter_of_rows(writer: Writer, node: Tensor) -> str:
     key = without_ellipsis(node.params["key"], len(spec.shape))
     if _find_only_array(key) != 0 or len(arrays) > 1:
         raise writer.refuse("an index that is computed is written along the first axis")
-    place = writer.name_of(arrays[0], np.int64)
+    place = _name_places(writer, arrays[0])
     n = spec.shape[0]
     # Places from the end become those from the start.
     length = writer.constant(n, np.int64)
@@ -816,6 +392,16 @@ def _write_set(writer: Writer, node: Tensor) -> str:
     value = writer.name_of(v, spec.dtype)
     value = writer.add("Expand", value, writer.integers(places.shape))
     return _write_update(writer, flat, places, value, spec.shape, "none")
+
+
+def _name_places(writer: Writer, places: Any) -> str:
+    """Return the name of computed places, which a mask is not."""
+    if types.spec_of(places).dtype.kind == "b":
+        raise writer.refuse(
+            "a mask takes a number of entries that depends on values, and the graph's"
+            " lengths are fixed. Write np.where(mask, x, 0)"
+        )
+    return writer.name_of(places, np.int64)
 
 
 def _write_update(

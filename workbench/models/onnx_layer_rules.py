@@ -1,4 +1,4 @@
-"""What ONNX's layers of networks mean in NumPy: windows and norms.
+"""What ONNX's layers of networks mean in NumPy: windows, norms, frequencies.
 
 Rows as in `onnx_rules`.
 """
@@ -411,3 +411,60 @@ def _normalize_response(
     )
     near = np.sum(np.lib.stride_tricks.sliding_window_view(squares, size, 1), -1)
     return x / (bias + alpha / size * near) ** beta
+
+
+# In frequencies
+
+
+@row("DFT")
+def _fourier(
+    x: Array,
+    length: Ints = None,
+    axis: Ints = None,
+    inverse: int = 0,
+    onesided: int = 0,
+    *,
+    step: Any,
+) -> Array:
+    if axis is None:
+        axis = 1 if step.version < 20 else -2
+    (along,) = read_integers(axis)
+    along %= rank_of(x)
+    count = None if length is None else read_integers(length)[0]
+    if count is not None:
+        check_count((count,))
+    z = _as_complex(x)
+    if inverse and onesided:
+        return np.fft.irfft(z, count, along)[..., None]
+    if onesided and x.shape[-1] == 1:
+        return _as_pairs(np.fft.rfft(z, count, along))
+    if onesided:
+        y = np.fft.fft(z, count, along)
+        return _as_pairs(np.take(y, np.arange(y.shape[along] // 2 + 1), along))
+    return _as_pairs((np.fft.ifft if inverse else np.fft.fft)(z, count, along))
+
+
+def _as_complex(x: Array) -> Array:
+    """Return the numbers whose real and imaginary parts lie along the last axis."""
+    return x[..., 0] if x.shape[-1] == 1 else x[..., 0] + 1j * x[..., 1]
+
+
+def _as_pairs(z: Array) -> Array:
+    return np.stack([np.real(z), np.imag(z)], -1)
+
+
+@row("STFT")
+def _short_fourier(
+    x: Array,
+    frame_step: Ints,
+    window: Array = None,
+    frame_length: Ints = None,
+    onesided: int = 1,
+) -> Array:
+    (gap,) = read_integers(frame_step)
+    width = window.shape[0] if frame_length is None else read_integers(frame_length)[0]
+    frames = np.lib.stride_tricks.sliding_window_view(_as_complex(x), width, 1)
+    frames = frames[:, ::gap]
+    frames = frames if window is None else frames * window
+    real = onesided and x.shape[-1] == 1
+    return _as_pairs((np.fft.rfft if real else np.fft.fft)(frames, axis=-1))
