@@ -8,6 +8,7 @@ its own (`foreign.py`).
 
 from __future__ import annotations
 
+import inspect
 import operator
 import re
 import traceback
@@ -28,7 +29,7 @@ from workbench.core.tensor import Tensor
 from workbench.errors import ModelError, ShapeError, UsageError, check_packages
 from workbench.models import torch_rules_networks  # noqa: F401 its rows
 from workbench.models.foreign import ForeignStep, Library, Step, has_tensor
-from workbench.models.torch_rules import RULES
+from workbench.models.torch_rules import RULES, Rule
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
 
@@ -344,17 +345,35 @@ def call_overload(
         with torch.no_grad():
             a, k = torch.utils._pytree.tree_unflatten(map(to_torch, flat), tree)
             return torch.utils._pytree.tree_map(to_numpy, target(*a, **k))
-    space, name = target._schema.name.split("::")
-    if space == "workbench":
+    if target._schema.name.startswith("workbench::"):
         return call_foreign(target, flat, tree, steps, key)
     if not target._schema.returns:
         return None  # an assertion
-    rule = RULES.get(f"{name}.{target._overloadname}") or RULES.get(name)
+    rule = find_rule(target)
     if rule is not None and not asks_for_places(target, key):
         made = rule(*args, **kwargs)
         if made is not NotImplemented:
             return made
     return call_foreign(target, flat, tree, steps, key)
+
+
+@cache
+def find_rule(target: Any) -> Rule | None:
+    """Return the row of an overload: its own, or its op's if that takes as much."""
+    name = target._schema.name.split("::")[1]
+    own = RULES.get(f"{name}.{target._overloadname}")
+    rule = own or RULES.get(name)
+    if own is not None or rule is None:
+        return own
+    places = [x for x in target._schema.arguments if not x.kwarg_only]
+    named = [x.name for x in target._schema.arguments if x.kwarg_only]
+    if isinstance(rule, np.ufunc):
+        return rule if len(places) == rule.nin and not named else None
+    try:
+        inspect.signature(rule).bind(*places, **dict.fromkeys(named))
+    except TypeError:
+        return None
+    return rule
 
 
 def asks_for_places(target: Any, node: Any) -> bool:
