@@ -403,6 +403,51 @@ def test_noncentral_t_by_each_parameter(df: float, nc: float, t: float) -> None:
     assert abs(float(stats.nct.logpdf(t, df, nc)) - mp.log(density)) < 1e-11
 
 
+def scale_integral(df: Any, nc: Any, t: Any) -> Any:
+    """Return nctdtr as the mean over its denominator, also of a large nc."""
+    df, nc, t = mp.mpf(df), mp.mpf(nc), mp.mpf(t)
+    h = df / 2
+    constant = mp.log(2) + h * mp.log(h) - mp.loggamma(h)
+
+    def integrand(u: Any) -> Any:
+        density = mp.exp(constant + df * u - h * mp.exp(2 * u))
+        return density * mp.erfc((nc - t * mp.exp(u)) / mp.sqrt(2)) / 2
+
+    width = 1 / mp.sqrt(2 * df)
+    step = mp.log(nc / t)  # so narrow as 1 / nc
+    near = [step + k / abs(nc) for k in (-12, -6, -2, 0, 2, 6, 12)]
+    ends = [width * k for k in range(-16, 12, 2)]
+    ends = [min(ends[0], -70 / df - 1), *ends, 4]
+    return mp.quad(integrand, sorted(ends + near), maxdegree=5)
+
+
+@pytest.mark.parametrize(
+    ("df", "nc", "t"),
+    [(1.0, 12.0, 6.0), (3.0, 300.0, 280.0), (2.0, 1e4, 1.05e4), (5.0, 20.0, 18.0),
+     (2000.0, 480.0, 500.0), (10.0, -100.0, -95.0)],
+)  # fmt: skip
+def test_noncentral_t_whose_step_is_narrow(df: float, nc: float, t: float) -> None:
+    """Beyond nc / t the normal distribution is 1, and the chi-square one goes on."""
+    with mp.workdps(30):
+        step = mp.mpf(df) / 10**8
+        slope = scale_integral(df + step, nc, t) - scale_integral(df - step, nc, t)
+        slope = slope / (2 * step)
+    found = wb.grad(lambda n: sp.nctdtr(n, nc, t))(df)
+    assert abs(float(found) / slope - 1) < 1e-10
+    turned = wb.grad(lambda n: sp.nctdtr(n, -nc, -t))(df)
+    assert abs(float(turned) / slope + 1) < 1e-10
+
+
+def test_noncentral_t_at_infinity() -> None:
+    """Its ends are flat, and of infinitely many degrees it is normal."""
+    assert wb.grad(sp.nctdtr, (0, 1, 2))(3.0, 1.0, np.inf) == (0, 0, 0)
+    assert wb.grad(sp.nctdtr, (0, 1, 2))(3.0, 1.0, -np.inf) == (0, 0, 0)
+    by_df, by_nc, by_t = wb.grad(sp.nctdtr, (0, 1, 2))(np.inf, 1.0, 0.5)
+    density = scipy.stats.norm.pdf(-0.5)
+    assert by_df == 0
+    np.testing.assert_allclose([by_nc, by_t], [-density, density], rtol=1e-14)
+
+
 @pytest.mark.parametrize("p", [0.02, 0.3, 0.9])
 def test_inverses_of_noncentral_families_by_all_parameters(p: float) -> None:
     """By the forward functions, whose slopes are tested above."""

@@ -447,10 +447,10 @@ special(
 # Noncentral t is (Z + nc) / exp(u), where exp(2 u) is chi-square over its degrees of
 # freedom: means over u, by the trapezoid rule, which for such densities is exact
 
-#: Points in deviations from the middle, and how far they go for a long lower tail.
-_SPACE = 0.15
-_POINTS = _SPACE * np.arange(-60, 55)  # host array: constants
-_REACH, _BEND = 9.0, 0.8
+#: Points in deviations from the middle, and how they are bent to go further.
+_SPACE = 0.075
+_POINTS = _SPACE * np.arange(-120, 109)  # host array: constants
+_BEND = 0.8
 
 
 def _log_scale_density(df: Array, u: Array) -> Array:
@@ -476,26 +476,75 @@ def _score_of_degrees(df: Array, u: Array) -> Array:
     return 0.5 * (where(large, far, np.log(q) - F.psi(q)) - (np.expm1(2 * u) - 2 * u))
 
 
-def _spread_scales(slope: Array, square: Array, linear: Array) -> tuple[Array, Array]:
-    """Return nodes u and the logarithms of their weights.
+def _find_middle(slope: Array, square: Array, linear: Array) -> tuple[Array, Array]:
+    """Return the peak x of exp(slope u - square x**2 / 2 + linear x), and its width.
 
-    They are for an integrand of about exp(slope u - square x**2 / 2 + linear x), x
-    being exp(u): around its peak, and to where its lower tail, exp(slope u), ends.
+    x is exp(u); the width is a deviation in u.
     """
     middle = linear + np.sqrt(linear * linear + 4 * slope * square)
     middle = middle / (2 * square)
-    width = np.minimum(1 / np.sqrt(slope + square * middle * middle), 0.7)
-    # At a distance v below the peak it has fallen by slope (v - 1 + exp(-v)) and more,
-    # and by ((1 - exp(-v)) / width)**2 / 2 and more.
+    return middle, np.minimum(1 / np.sqrt(slope + square * middle * middle), 0.7)
+
+
+def _reach_down(slope: Array, width: Array) -> Array:
+    """Return how far below its peak such an integrand ends.
+
+    At a distance v it has fallen by slope (v - 1 + exp(-v)) and more, and by
+    ((1 - exp(-v)) / width)**2 / 2 and more.
+    """
     by_square = -np.log1p(-np.minimum(math.sqrt(2 * FALL) * width, 0.99999))
-    reach = np.minimum(FALL / slope + 1, np.where(by_square < 9, by_square, math.inf))
-    far = np.maximum(reach / (width * _REACH), 1) - 1
-    far = far * (_REACH / math.expm1(_BEND * _REACH))
-    middle, width, far = map(stop_gradient, (middle, width, far))
+    return np.minimum(FALL / slope + 1, np.where(by_square < 9, by_square, math.inf))
+
+
+def _place_nodes(
+    middle: Array, width: Array, low: Array, high: Array
+) -> tuple[Array, Array]:
+    """Return nodes u and the logarithms of their weights.
+
+    They are dense within a width of a peak, and go on exponentially to the distances
+    ``low`` below it and ``high`` above it.
+    """
+    first, last = _POINTS[0], _POINTS[-1]
+    low, high = np.maximum(-low / (width * first), 1), high / (width * last)
+    high = np.maximum(high, 1)
+    middle, width, low, high = map(stop_gradient, (middle, width, low, high))
     points = _spread(_POINTS, middle)
-    grown = np.exp(-_BEND * points)
-    u = np.log(middle) + width * (points - far * (grown - 1))
-    return u, np.log(width * _SPACE * (1 + far * _BEND * grown))
+    u, slope = points, 1
+    for stretch, end in ((low, first), (high, last)):
+        bend = np.maximum(_BEND, np.log(stretch) / abs(end))
+        grown = np.exp(bend * math.copysign(1, end) * points)
+        share = (stretch - 1) / np.expm1(bend * abs(end))
+        u = u + share * end * (grown - 1)
+        slope = slope + share * bend * abs(end) * grown
+    return np.log(middle) + width * u, np.log(width * _SPACE * slope)
+
+
+def _spread_scales(slope: Array, square: Array, linear: Array) -> tuple[Array, Array]:
+    """Return nodes for exp(slope u - square x**2 / 2 + linear x), and log weights."""
+    middle, width = _find_middle(slope, square, linear)
+    return _place_nodes(middle, width, _reach_down(slope, width), 0 * width)
+
+
+def _spread_tail(df: Array, nc: Array, t: Array, sign: Array) -> tuple[Array, Array]:
+    """Return nodes for the density of u times Phi(sign (t X - nc)), and log weights.
+
+    Phi falls as a normal density on one side of nc / t. On the other it stays at 1,
+    and the integrand ends where the density of u does.
+    """
+    bends = (sign * (t - nc) < 0) | (t * nc > 0)
+    square, linear = df + np.where(bends, t * t, 0), np.where(bends, t * nc, 0)
+    middle, width = _find_middle(df, square, linear)
+    u = np.log(middle)
+    short = np.minimum(sign * (t * middle - nc), 0)
+    rest = np.expm1(2 * u) - 2 * u + (2 * FALL + short * short) / df
+    end = np.sqrt(0.5 * rest)
+    for _ in range(3):
+        end = 0.5 * np.log1p(rest + 2 * end)
+    start = -0.25 * (rest + np.sqrt(rest * (rest + 8)))
+    is_up = sign * t > 0  # where Phi is 1
+    low = np.where(is_up | ~bends, _reach_down(df, width), u - start)
+    high = np.where(is_up & bends, end - u, 0)
+    return _place_nodes(middle, width, low, high)
 
 
 @split_large
@@ -512,29 +561,37 @@ def _log_mean_of_normals(df: Array, nc: Array, t: Array, power: Any) -> Array:
 @split_large
 def _score_mean(df: Array, nc: Array, t: Array, sign: Array) -> Array:
     """Return the slope by df of E[Phi(sign (t X - nc))]."""
-    outside = sign * (t - nc) < 0
-    square, linear = df + np.where(outside, t * t, 0), np.where(outside, t * nc, 0)
-    u, weight = _spread_scales(df, square, linear)
+    u, weight = _spread_tail(df, nc, t, sign)
     share = F.log_ndtr(sign * (t * np.exp(u) - nc))
     density = np.exp(_log_scale_density(df, u) + share + weight)
     return np.sum(density * _score_of_degrees(df, u), 0, keepdims=True)
 
 
+def _log_mean(df: Array, nc: Array, t: Array, power: Any) -> Array:
+    """Return log E[X**power phi(t X - nc)], at infinite df, where X is 1, and t too."""
+    end, normal = np.isinf(t), np.isinf(df)
+    t, df = np.where(end, 0, t), np.where(normal, 1, df)
+    away = t - nc
+    made = _log_mean_of_normals(df, nc, t, power)[0]
+    made = np.where(normal, -0.5 * away * away - 0.5 * math.log(2 * math.pi), made)
+    return np.where(end, -math.inf, made)
+
+
 def log_noncentral_t_density(df: Array, nc: Array, t: Array) -> Array:
     """Return the log density of noncentral t."""
-    return _log_mean_of_normals(df, nc, t, 1)[0]
+    return _log_mean(df, nc, t, 1)
 
 
 @helper
 def noncentral_t_density(df: Array, nc: Array, t: Array) -> Array:
     """Return the density of noncentral t."""
-    return np.exp(_log_mean_of_normals(df, nc, t, 1)[0])
+    return np.exp(_log_mean(df, nc, t, 1))
 
 
 @helper
 def noncentral_t_by_nc(df: Array, nc: Array, t: Array) -> Array:
     """Return the derivative of nctdtr by the noncentrality, with the sign turned."""
-    return np.exp(_log_mean_of_normals(df, nc, t, 0)[0])
+    return np.exp(_log_mean(df, nc, t, 0))
 
 
 @helper
@@ -543,8 +600,10 @@ def noncentral_t_by_degrees(df: Array, nc: Array, t: Array, mass: Array) -> Arra
 
     By the smaller tail. As Student's, it loses about df units in the last place.
     """
+    inside = np.isfinite(df) & np.isfinite(t)
+    df, t = np.where(inside, df, 1), np.where(inside, t, 0)
     sign = np.where(mass < 0.5, 1, -1)
-    return sign * _score_mean(df, nc, t, sign)[0]
+    return np.where(inside, sign * _score_mean(df, nc, t, sign)[0], 0 * mass)
 
 
 special(
