@@ -172,6 +172,37 @@ def test_f_by_degrees_of_freedom(m: float) -> None:
         check(lambda n, f=f, x=x: f(m, n, x), lambda n, t=tail: t(m, n), n, 1e-10, 1e-9)
 
 
+def test_f_far_out() -> None:
+    """There n / (m x + n) has no square; and at infinity all slopes are 0."""
+
+    def find_density(x: float) -> float:
+        with mp.workdps(60):
+            half = mp.mpf(0.01) / 2
+            y = 3 * mp.mpf(x) / (3 * mp.mpf(x) + 2 * half)
+            return float(y**1.5 * (1 - y) ** half / mp.beta(1.5, half) / x)
+
+    by_m, by_n, by_x = wb.grad(sp.fdtr, (0, 1, 2))(3.0, 0.01, 1e170)
+    # Differences of mpmath's upper tail, of 60 digits
+    assert float(by_m) == pytest.approx(-9.1596341833703083e-5, rel=1e-10)
+    assert float(by_n) == pytest.approx(27.233032620326858, rel=1e-12)
+    assert float(by_x) == pytest.approx(find_density(1e170), rel=1e-12, abs=0)
+    far = float(sp.fdtri(3.0, 0.01, 0.9))
+    by_p = wb.grad(lambda p: sp.fdtri(3.0, 0.01, p))(0.9)
+    assert float(by_p) * find_density(far) == pytest.approx(1, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [("gammainc", (3.0,)), ("gammaincc", (0.5,)), ("chdtr", (3.0,)),
+     ("fdtr", (3.0, 5.0)), ("chndtr", (3.0, 1.0)), ("ncfdtr", (3.0, 5.0, 1.0)),
+     ("nctdtr", (3.0, 1.0))],
+)  # fmt: skip
+def test_slopes_at_infinity_are_0(name: str, shapes: tuple[float, ...]) -> None:
+    function = getattr(sp, name)
+    at = (np.inf, *shapes) if name == "chndtr" else (*shapes, np.inf)
+    assert wb.grad(function, tuple(range(len(at))))(*at) == (0,) * len(at)
+
+
 def solve(f: Callable[[Any], Any], y: Any, near: float) -> Any:
     return mp.findroot(lambda x: f(x) - y, (near, near * (1 + 1e-9)))
 

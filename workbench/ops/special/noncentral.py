@@ -230,7 +230,9 @@ def _log_density(x: Array, df: Array, nc: Any) -> Array:
 @helper
 def noncentral_density(x: Array, df: Array, nc: Any) -> Array:
     """Return the noncentral chi-square density."""
-    return np.exp(log_noncentral_density(x, df, nc))
+    end = np.isinf(x)
+    density = np.exp(log_noncentral_density(np.where(end, 1, x), df, nc))
+    return np.where(end, 0, density)
 
 
 special(
@@ -342,13 +344,17 @@ def _log_sum_f_densities(a: Array, b: Array, y: Array, rest: Array, nc: Array) -
 @helper
 def noncentral_f_density(m: Array, n: Array, nc: Array, x: Array) -> Array:
     """Return the density of the noncentral F distribution."""
+    end = np.isinf(x)
+    x = np.where(end, 1, x)
     y, rest = m * x / (m * x + n), n / (m * x + n)
     reached = _reaches(_find_f_peak(0.5 * m, 0.5 * n, y, nc), nc)
     if _has_sum(m, reached) or _has_sum(n, reached):
-        density = np.exp(_log_sum_f_densities(0.5 * m, 0.5 * n, y, rest, nc)[0])
-        made = m / n * rest * rest * density
-        return _choose_sum(reached, made, lambda m, n: _f_density(m, n, nc, x), m, n)
-    return _f_density(m, n, nc, x)
+        log_density = _log_sum_f_densities(0.5 * m, 0.5 * n, y, rest, nc)[0]
+        made = m / n * np.exp(log_density + 2 * np.log(rest))
+        made = _choose_sum(reached, made, lambda m, n: _f_density(m, n, nc, x), m, n)
+    else:
+        made = _f_density(m, n, nc, x)
+    return np.where(end, 0, made)
 
 
 def _f_density(m: Array, n: Array, nc: Array, x: Array) -> Array:
@@ -359,20 +365,25 @@ def _f_density(m: Array, n: Array, nc: Array, x: Array) -> Array:
     power = F.xlogy(a - 1, share) + F.xlogy(b + 1, rest) - F.betaln(a, b)
     mixture = F.hyp1f1(-b, a, -0.5 * nc * share)
     few = np.exp(power - 0.5 * nc * rest) * mixture
-    many = _integrate_denominators(where(is_many, n, MANY), m, nc, m * x / n, 1)
+    c = where(is_many, m * x / n, 1)
+    many = _integrate_denominators(where(is_many, n, MANY), m, nc, c, 1)
     return m / n * np.where(is_many, many[0], few)
 
 
 @helper
 def noncentral_f_by_nc(m: Array, n: Array, nc: Array, x: Array) -> Array:
     """Return the derivative of ncfdtr by the noncentrality, with the sign turned."""
+    end = np.isinf(x)
+    x = np.where(end, 1, x)
     y, rest = m * x / (m * x + n), n / (m * x + n)
     reached = _reaches(_find_f_peak(0.5 * m, 0.5 * n, y, nc), nc)
     if _has_sum(m, reached) or _has_sum(n, reached):
         sums = _log_sum_f_densities(0.5 * m, 0.5 * n, y, rest, nc)
-        made = 0.5 * y * rest * np.exp(sums[1])
-        return _choose_sum(reached, made, lambda m, n: _f_by_nc(m, n, nc, x), m, n)
-    return _f_by_nc(m, n, nc, x)
+        made = 0.5 * y * np.exp(sums[1] + np.log(rest))
+        made = _choose_sum(reached, made, lambda m, n: _f_by_nc(m, n, nc, x), m, n)
+    else:
+        made = _f_by_nc(m, n, nc, x)
+    return np.where(end, 0, made)
 
 
 def _f_by_nc(m: Array, n: Array, nc: Array, x: Array) -> Array:
@@ -383,7 +394,7 @@ def _f_by_nc(m: Array, n: Array, nc: Array, x: Array) -> Array:
     power = F.xlogy(a, share) + F.xlogy(b, rest) - F.betaln(a, b)
     mixture = F.hyp1f1(1 - b, a + 1, -0.5 * nc * share)
     few = 0.5 / a * np.exp(power - 0.5 * nc * rest) * mixture
-    c = m * x / n
+    c = where(is_many, m * x / n, 1)
     many = _integrate_denominators(where(is_many, n, MANY), m + 2, nc, c, 0)
     return np.where(is_many, many[0], few)
 
