@@ -176,7 +176,7 @@ def test_f_far_out() -> None:
     """There n / (m x + n) has no square; and at infinity all slopes are 0."""
 
     def find_density(x: float) -> float:
-        with mp.workdps(60):
+        with mp.workdps(500):  # of 1 - y
             half = mp.mpf(0.01) / 2
             y = 3 * mp.mpf(x) / (3 * mp.mpf(x) + 2 * half)
             return float(y**1.5 * (1 - y) ** half / mp.beta(1.5, half) / x)
