@@ -417,6 +417,58 @@ def test_noncentral_f_by_degrees(m: float, n: float, nc: float, x: float) -> Non
         assert abs(stats.ncf.sf(x, m, n, nc) / upper - 1) < 1e-12
 
 
+def sum_below(term: Any, ratio: Callable[[int], Any], rate: Any) -> Any:
+    """Return the sum of D_j P(K <= j): a lower tail without cancellation."""
+    weight, share, total = mp.exp(-rate), mp.mpf(0), mp.mpf(0)
+    for j in range(4000):
+        share += weight
+        total += term * share
+        term *= ratio(j)
+        weight *= rate / (j + 1)
+    return total
+
+
+def differ(f: Callable[[Any], Any], x: float) -> Any:
+    with mp.workdps(50):
+        step = mp.mpf(x) / 10**18
+        return (f(x + step) - f(x - step)) / (2 * step)
+
+
+@pytest.mark.parametrize(
+    ("x", "df", "nc"),
+    [(1500.0, 2000.0, 200.0), (1800.0, 2000.0, 200.0), (1000.0, 2000.0, 200.0)],
+)
+def test_lower_tail_of_chi_square_of_many_degrees(
+    x: float, df: float, nc: float
+) -> None:
+    """There the central tail is far larger, and its slope would cancel."""
+
+    def lower(n: Any) -> Any:
+        a, y = mp.mpf(n) / 2, mp.mpf(x) / 2
+        first = mp.exp(a * mp.log(y) - y - mp.loggamma(a + 1))
+        return sum_below(first, lambda j: y / (a + j + 1), mp.mpf(nc) / 2)
+
+    found = wb.grad(lambda n: sp.chndtr(x, n, nc))(df)
+    assert abs(float(found) / differ(lower, df) - 1) < 1e-11
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "nc", "x"), [(500.0, 500.0, 100.0, 0.7), (50.0, 2000.0, 100.0, 1.3)]
+)
+def test_lower_tail_of_f_of_many_degrees(
+    m: float, n: float, nc: float, x: float
+) -> None:
+    def lower(m: Any, n: Any) -> Any:
+        a, b = mp.mpf(m) / 2, mp.mpf(n) / 2
+        y = 2 * a * x / (2 * a * x + 2 * b)
+        first = mp.exp(a * mp.log(y) + b * mp.log(1 - y)) / mp.beta(a, b) / a
+        return sum_below(first, lambda j: y * (a + b + j) / (a + j + 1), mp.mpf(nc) / 2)
+
+    by_m, by_n = wb.grad(sp.ncfdtr, (0, 1))(m, n, nc, x)
+    assert abs(float(by_m) / differ(lambda m: lower(m, n), m) - 1) < 1e-10
+    assert abs(float(by_n) / differ(lambda n: lower(m, n), n) - 1) < 1e-10
+
+
 @pytest.mark.parametrize(
     ("df", "nc", "t"),
     [(1.0, 0.5, 0.3), (1.0, 2.0, -4.0), (3.0, -2.0, 5.0), (10.0, 3.0, 1.0),

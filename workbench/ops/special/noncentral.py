@@ -41,6 +41,8 @@ def _spread(points: Any, like: Array) -> Array:
 
 #: Terms of a sum.
 _COUNTS = np.arange(256.0)  # host array: constants
+#: With less of its central mass, a slope by the upper sum loses too many digits.
+CANCELS = 1e-3
 #: Poisson's probabilities of k are the k-th powers of the rate times these.
 _ROOTS = np.exp(-scipy_special.gammaln(_COUNTS + 1) / np.maximum(_COUNTS, 1))
 
@@ -134,7 +136,10 @@ def _log_sum_densities(a: Array, x: Array, nc: Array) -> Array:
 def _sum_both(
     term: Array, slope: Array, nc: Array, like: Array, other: Any = None
 ) -> Array:
-    """Return sums of terms times P(K <= j) and P(K > j), and of their slopes."""
+    """Return sums of terms times P(K <= j) and P(K > j), and of their slopes.
+
+    Behind them comes the last term.
+    """
     below, above = _poisson_tails(nc, like)
     slopes = [1, slope] if other is None else [1, slope, other]
     sums = [
@@ -142,7 +147,15 @@ def _sum_both(
         for by in slopes
         for part in (below, above)
     ]
-    return np.concatenate(np.broadcast_arrays(*sums), 0)
+    return np.concatenate(np.broadcast_arrays(*sums, term[-1:]), 0)
+
+
+def _has_all_terms(sums: Array, ratio: Array) -> Array:
+    """Return whether the rest of the first sum does not count.
+
+    Its terms fall by the ratio from the last one on, and later by less.
+    """
+    return sums[-1] * ratio < 1e-17 * (1 - ratio) * sums[0]
 
 
 @helper
@@ -156,13 +169,13 @@ def chndtr_by_degrees(x: Array, df: Array, nc: Array, mass: Array) -> Array:
     a, y = 0.5 * np.where(inside, df, 1), 0.5 * np.where(inside, x, 1)
     nc = np.where(inside, nc, 1)
     peak = _find_peak(a, y, nc)
-    reached = _reaches(peak, nc)
-    _check_reach(reached, nc, "chndtr")
     sums = _sum_chi_square(a, y, nc)
-    central = gammainc_by_shape(a, y, F.gammainc(a, y), upper=False)
-    fits = (mass < 0.5) & (peak + 9 * np.sqrt(a + peak) + 20 < len(_COUNTS))
-    slope = np.where(fits, sums[2], central - sums[3])
-    slope = np.where(reached, 0.5 * slope, np.nan)
+    central = F.gammainc(a, y)
+    by_sum = (mass < 0.5) & _has_all_terms(sums, y / (a + len(_COUNTS)))
+    reached = _reaches(peak, nc) & (by_sum | (mass > CANCELS * central))
+    _check_reach(reached, nc, "chndtr")
+    rest = gammainc_by_shape(a, y, central, upper=False) - sums[3]
+    slope = np.where(reached, 0.5 * np.where(by_sum, sums[2], rest), np.nan)
     return np.where(inside, slope, 0 * mass)
 
 
@@ -409,17 +422,16 @@ def ncfdtr_by_degrees(
     nc = np.where(inside, nc, 1)
     a, b, whole = 0.5 * m, 0.5 * n, m * x + n
     y, rest = m * x / whole, n / whole
-    reached = _reaches(_find_f_peak(a, b, y, nc), nc)
-    _check_reach(reached, nc, "ncfdtr")
     sums = _sum_f(a, b, y, rest, nc)
-    central = betainc_by_shape(
-        a, b, y, rest, F.betainc(a, b, y), first=first, upper=False
-    )
     below, above = (sums[2], sums[3]) if first else (sums[4], sums[5])
-    # Terms fall as y**j, of many as j**b y**j
-    fits = (len(_COUNTS) - 0.5 * nc) * -np.log(y) > 36 + b
-    slope = np.where((mass < 0.5) & fits, below, central - above)
-    slope = np.where(reached, slope, np.nan)
+    last = a + len(_COUNTS)
+    by_sum = (mass < 0.5) & _has_all_terms(sums, y * (last + b) / (last + 1))
+    central = F.betainc(a, b, y)
+    reached = _reaches(_find_f_peak(a, b, y, nc), nc)
+    reached = reached & (by_sum | (mass > CANCELS * central))
+    _check_reach(reached, nc, "ncfdtr")
+    other = betainc_by_shape(a, b, y, rest, central, first=first, upper=False) - above
+    slope = np.where(reached, np.where(by_sum, below, other), np.nan)
     by_scale = noncentral_f_density(m, n, nc, x) * x / (m if first else -n)
     return np.where(inside, 0.5 * slope + by_scale, 0 * mass)
 
