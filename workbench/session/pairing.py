@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import types
+from workbench.core.tensor import Tensor
 from workbench.core.walk import is_leaf
 from workbench.ops.define import shape_of
 from workbench.session.state import State
@@ -47,9 +49,17 @@ class Outline:
             tuple(forward.ids[x.inputs[k].serial] for k in slots)
             for x, slots in zip(nodes, forward.slots, strict=True)
         ]
-        self.dtypes = [str(x.dtype) for x in nodes]
+        self.dtypes = [_name_dtype(x) for x in nodes]
         known = Counter(x.name for x in nodes)
         self.names = [x.name if x.name and known[x.name] == 1 else None for x in nodes]
+
+
+def _name_dtype(node: Tensor) -> str:
+    """Return the dtype of a node; of one with several outputs those of all."""
+    spec = types.spec_of(node)
+    return ", ".join(
+        str(x.dtype) for x in (spec if isinstance(spec, tuple) else [spec])
+    )
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -114,7 +115,13 @@ def test_no_change_is_offered_where_a_name_may_mean_another_value(body: str) -> 
         assert edit is None or "x" not in "".join(edit.after).partition("np.log(")[2]
 
 
-def test_a_module_that_the_source_does_not_know_is_not_written() -> None:
+def test_a_module_that_the_source_does_not_know_is_not_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The names of code that is in no file are those of the notebook, which another
+    # test may have left here.
+    monkeypatch.delattr(sys.modules["__main__"], "wb", raising=False)
+    monkeypatch.delattr(sys.modules["__main__"], "workbench", raising=False)
     source = "def f(x):\n    return xp.log(xp.sum(xp.exp(x)))\n"
     name = f"<edited {next(_count)}>"
     linecache.cache[name] = len(source), None, source.splitlines(True), name

@@ -136,6 +136,7 @@ def test_a_page_compares_with_another_session() -> None:
     page.take()
     page.send("peers", request=1)
     (answer,) = page.take()
+    assert "peers" in answer, answer
     known = {one["name"]: one["refused"] for one in answer["peers"]}
     assert "here" not in known
     assert known["there"] == ""
@@ -165,6 +166,7 @@ def test_two_sessions_of_one_name_are_both_peers() -> None:
     page.take()
     page.send("peers", request=1)
     (answer,) = page.take()
+    assert "peers" in answer, answer
     names = [one["name"] for one in answer["peers"] if one["name"].startswith("twins")]
     assert names == ["twins (2)", "twins (3)"]
     for name, value in zip(names, (0.25, 0.5), strict=True):
@@ -197,6 +199,7 @@ def test_a_session_that_is_gone_is_no_peer() -> None:
     page.take()
     page.send("peers", request=1)
     (answer,) = page.take()
+    assert "peers" in answer, answer
     assert "gone" not in [one["name"] for one in answer["peers"]]
 
 
@@ -306,3 +309,23 @@ def test_a_program_with_another_op_is_told_by_its_pairs() -> None:
     for name in ("value_stats", "grad_stats", "edge_norm"):
         column = told.buffers[names.index(name)]
         np.testing.assert_array_equal(column, want.columns[name], err_msg=name)
+
+
+def test_programs_with_several_outputs_of_an_op_are_compared() -> None:
+    matrix = np.array([[2.0, 1.0], [1.0, 3.0]])
+
+    def make_spectrum(name: str, f: Any) -> wb.Session:
+        graph = wb.trace(lambda x: np.sum(f(np.linalg.eigh(x * matrix)[0])))
+        return wb.Session(graph(np.array(1.0)), name=name)
+
+    here, there = make_spectrum("eigh", np.tanh), make_spectrum("eigh_sin", np.sin)
+    steps = wb.trace(lambda x: np.sum(wb.scan(np.tanh, initial=x, n_steps=3)[0]))
+    loop = wb.Session(steps(np.ones(2)), name="loop")
+    page, _, _ = Page(here), Page(there), Page(loop)
+    page.hello()
+    page.take()
+    page.send("peers", request=1)
+    (answer,) = page.take()
+    known = {one["name"]: one["refused"] for one in answer["peers"]}
+    assert known["eigh_sin"] == ""
+    assert known["loop"]  # another program
