@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
 from workbench.core.tensor import value_of
 from workbench.models.onnx_layer_rules import Windows, add_bias
 from workbench.models.onnx_rules import (
     Array,
     Ints,
+    RefusedError,
     Unsupported,
     check_count,
     rank_of,
@@ -118,7 +120,10 @@ def _find_places(
 
 def _read_scales(scales: Any) -> list[float]:
     """Return factors as the decimals that were meant: 0.2, not 0.200000003."""
-    return [float(str(s)) for s in np.reshape(np.asarray(value_of(scales)), -1)]
+    made = [float(str(s)) for s in np.reshape(np.asarray(value_of(scales)), -1)]
+    if not all(0 < s < math.inf for s in made):
+        raise RefusedError(f"its scales {blame.shorten(str(made))} are not positive")
+    return made
 
 
 def _scale_length(n: int, scale: float) -> int:
