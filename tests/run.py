@@ -192,14 +192,18 @@ def typescript(reports: Path) -> Count:
 def browser(reports: Path, lane: str = "smoke") -> Count:
     """The page in a real JupyterLab in a real browser: the journeys of a lane.
 
-    A journey is in the lane that its title names by a tag; without one, in `long`.
+    A journey is in the lane that its title names by a tag; without one, in `long`. One
+    of `measure` runs by hand alone.
     """
     chromium = find_chromium()
     if chromium is None:
         say("no Chromium: browser tests skipped; Debian: apt-get install chromium")
         specs = "\n".join(path.read_text() for path in UI_TESTS.glob("tests/*.spec.ts"))
         titles = re.findall(r"^ *(?:test|lab)\((.*)", specs, re.M)
-        lanes = [re.findall(r"@(smoke|alone)\b", title) or ["long"] for title in titles]
+        lanes = [
+            re.findall(r"@(smoke|alone|measure)\b", title) or ["long"]
+            for title in titles
+        ]
         return Count(skipped=lanes.count([lane]))
     if not install(UI_TESTS):
         return Count(failed=1)

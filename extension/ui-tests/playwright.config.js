@@ -9,12 +9,12 @@ const report = process.env.WORKBENCH_TEST_REPORT;
 
 /**
  * `make test` runs the journeys that are tagged @smoke, `make test-long` all others: two
- * at a time, and after them, alone, those tagged @alone, which measure. By hand, without
- * a lane, all are there.
+ * at a time, and after them, alone, those tagged @alone, which measure. Those tagged
+ * @measure measure for minutes: they run by hand alone, without a lane, as all others.
  */
 const LANES = {
   smoke: { grep: /@smoke/ },
-  long: { grepInvert: /@smoke|@alone/, workers: 2 },
+  long: { grepInvert: /@smoke|@alone|@measure/, workers: 2 },
   alone: { grep: /@alone/ }
 };
 

@@ -200,3 +200,27 @@ def test_the_page_has_it_beside_the_hessian(kind: str) -> None:
     if kind != "spread":
         assert plot.matrix is not None
         assert plot.matrix["kind"] == kind
+
+
+def test_keywords_of_examples_are_refused() -> None:
+    def loss(w: Any, x: Any, t: Any) -> Any:
+        return np.sum((x @ w - t) ** 2)
+
+    X, t = np.array([[1.0, 0.0], [1.0, 2.0]]), np.array([1.0, 0.0])
+    made = wb.per_example_grad(loss, np.int64(0))(np.ones(2), X, t)
+    np.testing.assert_allclose(made, [[0, 0], [6, 12]])
+    with pytest.raises(UsageError, match=r"t= holds an array.*Pass it by position"):
+        wb.per_example_grad(loss)(np.ones(2), X, t=t)
+    shared = wb.per_example_grad(loss, in_axes=(None, 0))(np.ones(2), X, t=1.0)
+    np.testing.assert_allclose(shared, [[0, 0], [4, 8]])
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_batches_of_few_examples_are_drawn(count: int) -> None:
+    x = np.ones((count, 2))
+    session = wb.Session(wb.trace(lambda w: np.sum((x @ w) ** 2))(np.ones(2)))
+    wb.plots.gauss_newton(session)
+    wb.plots.fisher(session)
+    wb.plots.spread(session)
+    with pytest.raises(UsageError, match="a node that sum 3 is computed from"):
+        wb.plots.fisher(session, wrt=[])

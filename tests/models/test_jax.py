@@ -89,6 +89,53 @@ def test_jaxs_own_op_has_derivatives_of_any_order(f: Any) -> None:
     np.testing.assert_allclose(found, second, rtol=1e-9, atol=1e-9)
 
 
+# Kinks, NaN, integers
+
+
+def pool(x: Any, padding: str = "VALID") -> Any:
+    return lax.reduce_window(x, -jnp.inf, lax.max, (2,), (2,), padding)
+
+
+NAN = np.nan
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (lambda x: 1 / jnp.abs(x), [[-0.0, 1.0]]),
+        (jnp.abs, [[0.0, -0.0, -1.0, NAN]]),
+        (lambda low, x: lax.clamp(low, x, 5.0), [[1.0, 1.0, 0.0], [1.0, 0.0, 2.0]]),
+        (lambda x, high: lax.clamp(0.0, x, high), [[0.0, 2.0, 3.0], [1.0, 2.0, 2.0]]),
+        (pool, [[1.0, 1.0, 0.0, 0.0]]),
+        (lambda x: pool(x, "SAME"), [[-1.0, -1.0, 0.0, 2.0, -3.0]]),
+        (lambda x: -pool(-x), [[1.0, 1.0, 0.0, 0.0]]),
+        (lambda x: lax.top_k(x, 2)[0], [[1.0, NAN, 2.0, 2.0]]),
+        (jax.nn.relu, [[-1.0, 0.0, 1.0, NAN]]),
+    ],
+)
+def test_slopes_at_kinks_are_jaxs(f: Any, args: Any) -> None:
+    args = [np.array(x) for x in args]
+    own = models.from_jax(f)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        (made,) = wb.trace(own)(*args).run(args)
+    np.testing.assert_allclose(made, f(*map(jnp.asarray, args)), rtol=1e-15)
+    every = tuple(range(len(args)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = wb.grad(lambda *xs: np.sum(own(*xs)), every)(*args)
+    wanted = jax.grad(lambda *xs: jnp.sum(f(*xs)), every)(*args)
+    for own_slope, slope in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(own_slope, slope, rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.bool_])
+def test_the_largest_integers_are_found(dtype: Any) -> None:
+    x = np.array([0, 3, 128, 1], np.uint8).astype(dtype)
+    own = models.from_jax(lambda x: lax.top_k(x, 3))
+    for made, wanted in zip(own(x), lax.top_k(jnp.asarray(x), 3), strict=True):
+        np.testing.assert_array_equal(made, wanted)
+        assert made.dtype == wanted.dtype
+
+
 # Lines, scopes, loops, rules
 
 

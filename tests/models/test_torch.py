@@ -223,6 +223,52 @@ def test_nests_stay_nests() -> None:
     np.testing.assert_allclose(made["all"][0], [3.0, 3.0])
 
 
+def test_arguments_go_by_their_names() -> None:
+    class Keywords(nn.Module):
+        def forward(self, s: Any, *, a: Any, b: Any) -> Any:
+            return s["x"] * a - s["y"] * b
+
+    class Places(nn.Module):
+        def forward(self, a: Any, b: Any, *more: Any) -> Any:
+            return a - b - sum(more)
+
+    two, three, four = np.full(2, 2.0), np.full(2, 3.0), np.full(2, 4.0)
+    ones = torch.ones(2)
+    f, p = models.from_torch(
+        Keywords(), ({"x": ones, "y": ones},), {"b": ones, "a": ones}
+    )
+    nest = {"y": two, "x": three}
+    np.testing.assert_array_equal(f(p, nest, a=four, b=three), 3 * four - 2 * three)
+    np.testing.assert_array_equal(f(p, b=three, a=four, s=nest), 3 * four - 2 * three)
+    with pytest.raises(errors.UsageError, match="unexpected keyword argument 'foo'"):
+        f(p, nest, a=two, b=two, foo=three)
+    with pytest.raises(errors.UsageError, match=r"another nest: .*dict"):
+        f(p, (two, three), a=two, b=three)
+    with pytest.raises(errors.UsageError, match=r"s.* is a list, not an array"):
+        f(p, {"x": [2.0, 2.0], "y": two}, a=two, b=three)
+    f, p = models.from_torch(Places(), (ones, ones))
+    np.testing.assert_array_equal(f(p, b=two, a=three), [1.0, 1.0])
+    with pytest.raises(errors.UsageError, match=r"more\[0\] was not in the example"):
+        f(p, two, three, three)
+
+
+def test_constants_of_the_example_are_kept() -> None:
+    class Model(nn.Module):
+        def forward(self, x: Any, n: int, flag: bool = True, y: Any = None) -> Any:
+            return (x * 2 if flag else x * 3) * n
+
+    x = np.ones(2)
+    f, p = models.from_torch(Model(), (torch.ones(2), 5), {"flag": False})
+    np.testing.assert_array_equal(f(p, x, 5, False), [15.0, 15.0])
+    np.testing.assert_array_equal(f(p, x, n=5, flag=False, y=None), [15.0, 15.0])
+    with pytest.raises(errors.UsageError, match="n is 5 in the program, not 7"):
+        f(p, x, 7, False)
+    with pytest.raises(errors.UsageError, match="flag is False in the program, not Tr"):
+        f(p, x, 5)
+    with pytest.raises(errors.UsageError, match="y was not in the example"):
+        f(p, x, 5, False, x)
+
+
 # The way back
 
 
@@ -274,7 +320,9 @@ def test_what_does_not_fit_is_told() -> None:
     f, parameters = models.from_torch(nn.Linear(3, 1), (torch.ones(2, 3),))
     with pytest.raises(errors.ShapeError, match=r"\(2, 3\).*dynamic_shapes="):
         f(parameters, np.ones((4, 3)))
-    with pytest.raises(errors.UsageError, match="takes 1 arrays"):
+    with pytest.raises(
+        errors.UsageError, match=r"missing a required argument.*takes what"
+    ):
         f(parameters)
     with pytest.raises(errors.UsageError, match="lacks the parameters 'bias'"):
         f({"weight": parameters["weight"]}, np.ones((2, 3)))

@@ -68,6 +68,27 @@ def test_rows_name_ops_of_torch() -> None:
     assert strange == []
 
 
+@pytest.mark.parametrize(
+    ("name", "args", "settings"),
+    [
+        ("scatter.reduce", [np.ones(3), 0, np.array([0, 0]), np.ones(2)],
+         {"reduce": "add"}),
+        ("scatter.value_reduce", [np.ones(3), 0, np.array([0, 2]), 3.0],
+         {"reduce": "multiply"}),
+        ("where.default", [np.array([0.0, 2.0, 1.0])], {}),
+    ],
+)  # fmt: skip
+def test_an_overload_that_its_row_does_not_know_is_torchs(
+    name: str, args: list[Any], settings: dict[str, Any]
+) -> None:
+    target = find_target(name)
+    (wanted,) = list_outputs(target(*to_torch(args), **settings))
+    graph = wb.trace(
+        lambda x: list_outputs(call_overload(target, [x, *args[1:]], settings, {}))[0]
+    )(args[0])
+    np.testing.assert_array_equal(graph.run([args[0]])[0], wanted.numpy())
+
+
 rng = np.random.default_rng(0)
 X = rng.normal(size=(3, 4)) + 0.1
 Y = rng.normal(size=(3, 4))
@@ -79,6 +100,10 @@ IMAGE = rng.normal(size=(2, 4, 6, 7))
 INDEX = np.array([[0, 2, 1, 0], [1, 1, 2, 0], [2, 0, 0, 1]])
 MASK = X > 0
 EDGE = np.array([[0.0, 1.0, -1.0, 2.0], [6.0, 0.0, -2.0, 1.0]])
+HOLES = np.array([[1.0, np.nan, 2.0, -3.0], [-2.0, 4.0, 0.5, np.nan]])
+TIES = np.array([[1.0, 1.0, 0.0, 0.0], [1.0, 2.0, 2.0, 0.0], [0.0, 2.0, 1.0, 1.0]])
+BYTES = np.array([[3, 0, 250, 7]], np.uint8)
+FAR = np.array([[[[1.0, 2.0, 3.0, 5.0, np.inf, 7.0, -1.0]] * 2]])
 
 #: Op, what it gets, which settings by name. All arrays of floats vary.
 CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
@@ -192,6 +217,19 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("col2im", [Y[None, :].repeat(2, 2)[:, :, :6].repeat(2, 1)[:, :4], [3, 4], [2, 2],
      [1, 1], [0, 0], [1, 1]], {}),
     ("_pdist_forward", [X], {}), ("polygamma", [2, POSITIVE], {}),
+    # NaN stays NaN and comes last; infinity spoils its own neighbours alone.
+    *((name, [HOLES], {}) for name in "relu leaky_relu elu silu".split()),
+    ("sort", [HOLES, 1, True], {}), ("topk", [HOLES, 2, 1], {}),
+    ("topk", [HOLES, 2, 1, False], {}), ("sort", [HOLES, 1], {}),
+    ("sort.stable", [TIES], {"stable": True, "dim": 1, "descending": True}),
+    ("sort.stable", [MASK], {"stable": True, "dim": 1, "descending": True}),
+    ("sort", [BYTES, 1, True], {}), ("topk", [BYTES, 3, 1], {}),
+    ("_adaptive_avg_pool2d", [FAR, [1, 3]], {}),
+    ("_adaptive_avg_pool2d", [IMAGE, [5, 9]], {}),
+    ("upsample_bilinear2d.vec", [FAR, [1, 4], False, None], {}),
+    # The first of equal entries has the whole slope.
+    ("max_pool2d_with_indices", [TIES[None], [1, 2]], {}),
+    ("max_pool2d_with_indices", [TIES[None], [3, 3], [1, 1], [1, 1]], {}),
 ]  # fmt: skip
 
 

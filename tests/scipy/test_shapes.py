@@ -172,6 +172,37 @@ def test_f_by_degrees_of_freedom(m: float) -> None:
         check(lambda n, f=f, x=x: f(m, n, x), lambda n, t=tail: t(m, n), n, 1e-10, 1e-9)
 
 
+def test_f_far_out() -> None:
+    """There n / (m x + n) has no square; and at infinity all slopes are 0."""
+
+    def find_density(x: float) -> float:
+        with mp.workdps(500):  # of 1 - y
+            half = mp.mpf(0.01) / 2
+            y = 3 * mp.mpf(x) / (3 * mp.mpf(x) + 2 * half)
+            return float(y**1.5 * (1 - y) ** half / mp.beta(1.5, half) / x)
+
+    by_m, by_n, by_x = wb.grad(sp.fdtr, (0, 1, 2))(3.0, 0.01, 1e170)
+    # Differences of mpmath's upper tail, of 60 digits
+    assert float(by_m) == pytest.approx(-9.1596341833703083e-5, rel=1e-10)
+    assert float(by_n) == pytest.approx(27.233032620326858, rel=1e-12)
+    assert float(by_x) == pytest.approx(find_density(1e170), rel=1e-12, abs=0)
+    far = float(sp.fdtri(3.0, 0.01, 0.9))
+    by_p = wb.grad(lambda p: sp.fdtri(3.0, 0.01, p))(0.9)
+    assert float(by_p) * find_density(far) == pytest.approx(1, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [("gammainc", (3.0,)), ("gammaincc", (0.5,)), ("chdtr", (3.0,)),
+     ("fdtr", (3.0, 5.0)), ("chndtr", (3.0, 1.0)), ("ncfdtr", (3.0, 5.0, 1.0)),
+     ("nctdtr", (3.0, 1.0))],
+)  # fmt: skip
+def test_slopes_at_infinity_are_0(name: str, shapes: tuple[float, ...]) -> None:
+    function = getattr(sp, name)
+    at = (np.inf, *shapes) if name == "chndtr" else (*shapes, np.inf)
+    assert wb.grad(function, tuple(range(len(at))))(*at) == (0,) * len(at)
+
+
 def solve(f: Callable[[Any], Any], y: Any, near: float) -> Any:
     return mp.findroot(lambda x: f(x) - y, (near, near * (1 + 1e-9)))
 
@@ -386,6 +417,58 @@ def test_noncentral_f_by_degrees(m: float, n: float, nc: float, x: float) -> Non
         assert abs(stats.ncf.sf(x, m, n, nc) / upper - 1) < 1e-12
 
 
+def sum_below(term: Any, ratio: Callable[[int], Any], rate: Any) -> Any:
+    """Return the sum of D_j P(K <= j): a lower tail without cancellation."""
+    weight, share, total = mp.exp(-rate), mp.mpf(0), mp.mpf(0)
+    for j in range(4000):
+        share += weight
+        total += term * share
+        term *= ratio(j)
+        weight *= rate / (j + 1)
+    return total
+
+
+def differ(f: Callable[[Any], Any], x: float) -> Any:
+    with mp.workdps(50):
+        step = mp.mpf(x) / 10**18
+        return (f(x + step) - f(x - step)) / (2 * step)
+
+
+@pytest.mark.parametrize(
+    ("x", "df", "nc"),
+    [(1500.0, 2000.0, 200.0), (1800.0, 2000.0, 200.0), (1000.0, 2000.0, 200.0)],
+)
+def test_lower_tail_of_chi_square_of_many_degrees(
+    x: float, df: float, nc: float
+) -> None:
+    """There the central tail is far larger, and its slope would cancel."""
+
+    def lower(n: Any) -> Any:
+        a, y = mp.mpf(n) / 2, mp.mpf(x) / 2
+        first = mp.exp(a * mp.log(y) - y - mp.loggamma(a + 1))
+        return sum_below(first, lambda j: y / (a + j + 1), mp.mpf(nc) / 2)
+
+    found = wb.grad(lambda n: sp.chndtr(x, n, nc))(df)
+    assert abs(float(found) / differ(lower, df) - 1) < 1e-11
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "nc", "x"), [(500.0, 500.0, 100.0, 0.7), (50.0, 2000.0, 100.0, 1.3)]
+)
+def test_lower_tail_of_f_of_many_degrees(
+    m: float, n: float, nc: float, x: float
+) -> None:
+    def lower(m: Any, n: Any) -> Any:
+        a, b = mp.mpf(m) / 2, mp.mpf(n) / 2
+        y = 2 * a * x / (2 * a * x + 2 * b)
+        first = mp.exp(a * mp.log(y) + b * mp.log(1 - y)) / mp.beta(a, b) / a
+        return sum_below(first, lambda j: y * (a + b + j) / (a + j + 1), mp.mpf(nc) / 2)
+
+    by_m, by_n = wb.grad(sp.ncfdtr, (0, 1))(m, n, nc, x)
+    assert abs(float(by_m) / differ(lambda m: lower(m, n), m) - 1) < 1e-10
+    assert abs(float(by_n) / differ(lambda n: lower(m, n), n) - 1) < 1e-10
+
+
 @pytest.mark.parametrize(
     ("df", "nc", "t"),
     [(1.0, 0.5, 0.3), (1.0, 2.0, -4.0), (3.0, -2.0, 5.0), (10.0, 3.0, 1.0),
@@ -401,6 +484,51 @@ def test_noncentral_t_by_each_parameter(df: float, nc: float, t: float) -> None:
         check(lambda nc: sp.nctdtr(df, nc, t), by_nc, nc, 1e-12, 1e-11)
     density, _ = differentiate(by_t, t)
     assert abs(float(stats.nct.logpdf(t, df, nc)) - mp.log(density)) < 1e-11
+
+
+def scale_integral(df: Any, nc: Any, t: Any) -> Any:
+    """Return nctdtr as the mean over its denominator, also of a large nc."""
+    df, nc, t = mp.mpf(df), mp.mpf(nc), mp.mpf(t)
+    h = df / 2
+    constant = mp.log(2) + h * mp.log(h) - mp.loggamma(h)
+
+    def integrand(u: Any) -> Any:
+        density = mp.exp(constant + df * u - h * mp.exp(2 * u))
+        return density * mp.erfc((nc - t * mp.exp(u)) / mp.sqrt(2)) / 2
+
+    width = 1 / mp.sqrt(2 * df)
+    step = mp.log(nc / t)  # so narrow as 1 / nc
+    near = [step + k / abs(nc) for k in (-12, -6, -2, 0, 2, 6, 12)]
+    ends = [width * k for k in range(-16, 12, 2)]
+    ends = [min(ends[0], -70 / df - 1), *ends, 4]
+    return mp.quad(integrand, sorted(ends + near), maxdegree=5)
+
+
+@pytest.mark.parametrize(
+    ("df", "nc", "t"),
+    [(1.0, 12.0, 6.0), (3.0, 300.0, 280.0), (2.0, 1e4, 1.05e4), (5.0, 20.0, 18.0),
+     (2000.0, 480.0, 500.0), (10.0, -100.0, -95.0)],
+)  # fmt: skip
+def test_noncentral_t_whose_step_is_narrow(df: float, nc: float, t: float) -> None:
+    """Beyond nc / t the normal distribution is 1, and the chi-square one goes on."""
+    with mp.workdps(30):
+        step = mp.mpf(df) / 10**8
+        slope = scale_integral(df + step, nc, t) - scale_integral(df - step, nc, t)
+        slope = slope / (2 * step)
+    found = wb.grad(lambda n: sp.nctdtr(n, nc, t))(df)
+    assert abs(float(found) / slope - 1) < 1e-10
+    turned = wb.grad(lambda n: sp.nctdtr(n, -nc, -t))(df)
+    assert abs(float(turned) / slope + 1) < 1e-10
+
+
+def test_noncentral_t_at_infinity() -> None:
+    """Its ends are flat, and of infinitely many degrees it is normal."""
+    assert wb.grad(sp.nctdtr, (0, 1, 2))(3.0, 1.0, np.inf) == (0, 0, 0)
+    assert wb.grad(sp.nctdtr, (0, 1, 2))(3.0, 1.0, -np.inf) == (0, 0, 0)
+    by_df, by_nc, by_t = wb.grad(sp.nctdtr, (0, 1, 2))(np.inf, 1.0, 0.5)
+    density = scipy.stats.norm.pdf(-0.5)
+    assert by_df == 0
+    np.testing.assert_allclose([by_nc, by_t], [-density, density], rtol=1e-14)
 
 
 @pytest.mark.parametrize("p", [0.02, 0.3, 0.9])

@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.batch import example_spec, run_batch
-from workbench.autodiff.grad import ensure_owned, grad, record_argument
+from workbench.autodiff.grad import (
+    chosen_arguments,
+    ensure_owned,
+    grad,
+    record_argument,
+)
 from workbench.core import sharing, tree, types
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.tensor import Tensor
@@ -132,8 +137,8 @@ def per_example_grad(
     Raises
     ------
     UsageError
-        If every argument is differentiated by and ``in_axes`` is not given: nothing
-        would count the examples.
+        Without ``in_axes``, if every argument is differentiated by: nothing would count
+        the examples; or if an array is given by keyword.
     ShapeError, TraceError
         As for `vmap`.
 
@@ -148,13 +153,21 @@ def per_example_grad(
     """
     check_function(f, "per_example_grad")
     gradient = grad(f, argnums)
-    shared = {argnums} if isinstance(argnums, int) else {*argnums}
 
     @wraps(f)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         axes = in_axes
         if axes is None:
-            places = {i % len(args) if args else i for i in shared}
+            _, places = chosen_arguments(
+                f, argnums, None, args, kwargs, "per_example_grad"
+            )
+            for name, x in kwargs.items():
+                if any(shape_of(part) for part in tree.flatten(x)[0]):
+                    raise UsageError(
+                        f"per_example_grad: {name}= holds an array, and keywords are"
+                        " shared by all examples. Pass it by position, or say that it"
+                        " is shared: in_axes= with an entry for each other argument."
+                    )
             axes = tuple(None if i in places else 0 for i in range(len(args)))
             if all(axis is None for axis in axes):
                 raise UsageError(

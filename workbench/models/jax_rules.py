@@ -99,8 +99,10 @@ def _reduce_precision(x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
 
 @row("abs")
 def _abs(x: Any, **_: Any) -> Any:
-    # At 0 the slope is 1, as in JAX.
-    return np.where(x >= 0, x, -x) if dtype_of(x).kind == "f" else np.abs(x)
+    if dtype_of(x).kind != "f":
+        return np.abs(x)
+    # At 0 the slope is 1, as in JAX; the sum makes -0 the 0 that an absolute value is.
+    return np.where(x >= 0, x, -x) + 0.0
 
 
 @row("rsqrt")
@@ -127,8 +129,9 @@ def _complex(a: Any, b: Any, **_: Any) -> Any:
 
 @row("clamp")
 def _clamp(low: Any, x: Any, high: Any, **_: Any) -> Any:
-    # At a bound the slope is 0, as in JAX.
-    return np.where(x <= low, low, np.where(x >= high, high, x))
+    # At a bound the slope is 0, to the bound too, as in JAX.
+    x = np.where((low < x) & (x < high), x, stop_gradient(x))
+    return np.where(x < low, low, np.where(x > high, high, x))
 
 
 @row("convert_element_type")
@@ -278,6 +281,16 @@ def _cumulate(f: Rule, x: Any, axis: int, reverse: bool) -> Any:
 _enter_reductions()
 
 
+def _take_first(find: Rule) -> Rule:
+    """Return a reduction to the entry found: the first of equal ones has the slope."""
+
+    def reduce(x: Any, axis: tuple[int, ...]) -> Any:
+        x = np.reshape(x, (*shape_of(x)[: axis[0]], -1))
+        return np.take_along_axis(x, find(x, -1, keepdims=True), -1)[..., 0]
+
+    return reduce
+
+
 def _reduce_windows(reduce: Rule, fill: float) -> Rule:
     def compute(
         x: Any, *_: Any, window_dimensions: Any, window_strides: Any, padding: Any,
@@ -305,8 +318,8 @@ def _reduce_windows(reduce: Rule, fill: float) -> Rule:
 
 
 RULES["reduce_window_sum"] = _reduce_windows(np.sum, 0.0)
-RULES["reduce_window_max"] = _reduce_windows(np.max, -np.inf)
-RULES["reduce_window_min"] = _reduce_windows(np.min, np.inf)
+RULES["reduce_window_max"] = _reduce_windows(_take_first(np.argmax), -np.inf)
+RULES["reduce_window_min"] = _reduce_windows(_take_first(np.argmin), np.inf)
 
 
 @row("sort")
@@ -319,8 +332,9 @@ def _sort(*xs: Any, dimension: int, num_keys: int, **_: Any) -> Any:
 
 @row("top_k")
 def _top_k(x: Any, k: int, axis: int = -1, **_: Any) -> Any:
-    order = np.argsort(-x, axis, kind="stable")
-    order = np.take(order, np.arange(k), axis)
+    # NaN is larger than all numbers. Few dtypes can be negated, all be turned round.
+    turned = np.argsort(np.flip(x, axis), axis, kind="stable")
+    order = np.take(shape_of(x)[axis] - 1 - np.flip(turned, axis), np.arange(k), axis)
     return [np.take_along_axis(x, order, axis), order.astype(np.int32)]
 
 

@@ -8,6 +8,7 @@ its own (`foreign.py`).
 
 from __future__ import annotations
 
+import inspect
 import operator
 import re
 import traceback
@@ -28,7 +29,7 @@ from workbench.core.tensor import Tensor
 from workbench.errors import ModelError, ShapeError, UsageError, check_packages
 from workbench.models import torch_rules_networks  # noqa: F401 its rows
 from workbench.models.foreign import ForeignStep, Library, Step, has_tensor
-from workbench.models.torch_rules import RULES
+from workbench.models.torch_rules import RULES, Rule, is_number
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
 
@@ -344,17 +345,35 @@ def call_overload(
         with torch.no_grad():
             a, k = torch.utils._pytree.tree_unflatten(map(to_torch, flat), tree)
             return torch.utils._pytree.tree_map(to_numpy, target(*a, **k))
-    space, name = target._schema.name.split("::")
-    if space == "workbench":
+    if target._schema.name.startswith("workbench::"):
         return call_foreign(target, flat, tree, steps, key)
     if not target._schema.returns:
         return None  # an assertion
-    rule = RULES.get(f"{name}.{target._overloadname}") or RULES.get(name)
+    rule = find_rule(target)
     if rule is not None and not asks_for_places(target, key):
         made = rule(*args, **kwargs)
         if made is not NotImplemented:
             return made
     return call_foreign(target, flat, tree, steps, key)
+
+
+@cache
+def find_rule(target: Any) -> Rule | None:
+    """Return the row of an overload: its own, or its op's if that takes as much."""
+    name = target._schema.name.split("::")[1]
+    own = RULES.get(f"{name}.{target._overloadname}")
+    rule = own or RULES.get(name)
+    if own is not None or rule is None:
+        return own
+    places = [x for x in target._schema.arguments if not x.kwarg_only]
+    named = [x.name for x in target._schema.arguments if x.kwarg_only]
+    if isinstance(rule, np.ufunc):
+        return rule if len(places) == rule.nin and not named else None
+    try:
+        inspect.signature(rule).bind(*places, **dict.fromkeys(named))
+    except TypeError:
+        return None
+    return rule
 
 
 def asks_for_places(target: Any, node: Any) -> bool:
@@ -446,6 +465,15 @@ def describe_refusal(error: BaseException) -> str:
     return f"{line}: {type(error).__name__}: {reason}"
 
 
+def copy_example(x: Any) -> Any:
+    """Return an array of its own: export takes one given twice for one input."""
+    import torch
+
+    if isinstance(x, torch.Tensor):
+        return x.detach().clone().requires_grad_(x.requires_grad)
+    return to_torch(x)
+
+
 def from_torch(
     module: Any,
     args: Sequence[Any],
@@ -486,6 +514,9 @@ def from_torch(
         If PyTorch is not installed; it says how to install it.
     ModelError
         If ``torch.export`` refuses the module, with PyTorch's reason and the line.
+    UsageError, ShapeError
+        By ``f``, if its arguments are not those of the example: other names, another
+        nest or shape, or another number, flag or text, which are part of the program.
 
     Examples
     --------
@@ -506,8 +537,8 @@ def from_torch(
             " the forward of one."
         )
     tree_map = torch.utils._pytree.tree_map
-    given = tree_map(to_torch, tuple(args))
-    named = tree_map(to_torch, dict(kwargs or {}))
+    given = tree_map(copy_example, tuple(args))
+    named = tree_map(copy_example, dict(kwargs or {}))
     try:
         with keep_authored(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of PyTorch about PyTorch's own code
@@ -547,9 +578,7 @@ def from_torch(
                 f"{name}{describe_missing(missing)}. Its first argument is the dict of"
                 " parameters that models.from_torch returned."
             )
-        leaves, _ = torch.utils._pytree.tree_flatten((args, kwargs))
-        leaves = [to_numpy(x) for x in leaves]
-        check_shapes(name, leaves, program.specs)
+        leaves = [to_numpy(x) for x in inputs.read(args, kwargs)]
         made = program.run(parameters, held, leaves)
         return torch.utils._pytree.tree_unflatten(
             made, program.exported.call_spec.out_spec
@@ -557,6 +586,7 @@ def from_torch(
 
     name = call.__name__ = type(module).__name__
     call.__qualname__ = name
+    inputs = Inputs(name, module.forward, given, named, program.specs)
     return call, parameters
 
 
@@ -566,24 +596,109 @@ def describe_missing(names: Sequence[str]) -> str:
     return f" lacks the parameters {', '.join(map(repr, names[:3]))}{more}"
 
 
-def check_shapes(name: str, leaves: Sequence[Any], specs: Sequence[Any]) -> None:
-    """Raise an error if arrays do not fit the program, which is of fixed shapes."""
-    if len(leaves) != len(specs):
-        raise UsageError(
-            f"{name} takes {len(specs)} arrays after its parameters, as in the example"
-            f" that models.from_torch was given, not {len(leaves)}."
+class Inputs:
+    """What a module takes: by its own signature, in the nest and shapes of the example.
+
+    Numbers, flags and text are part of the program; those of a call must be the same.
+    """
+
+    def __init__(
+        self, name: str, forward: Any, args: Any, kwargs: Any, specs: Sequence[Any]
+    ) -> None:
+        import torch
+
+        self.name = name
+        self.signature = inspect.signature(forward)
+        tree = torch.utils._pytree
+        self.example = self._name(args, kwargs)
+        # In the order of the program's inputs.
+        ordered = {key: self.example[key] for key in self._order(args, kwargs)}
+        pairs, self.nest = tree.tree_flatten_with_path(ordered)
+        self.labels = [str(key[0].key) + tree.keystr(key[1:]) for key, _ in pairs]
+        self.leaves = [leaf for _, leaf in pairs]
+        self.specs = specs
+
+    def read(self, args: Any, kwargs: Any) -> list[Any]:
+        """Return the leaves of a call in the order of the program."""
+        try:
+            given = self._name(args, kwargs)
+        except TypeError as error:
+            raise UsageError(
+                f"{self.name}: {error}. After the parameters it takes what the module"
+                f" does: {self.signature}."
+            ) from None
+        for key in self.example.keys() - given.keys():
+            default = self._default(key)
+            if default is inspect.Parameter.empty:
+                raise UsageError(self._tell(f"{key} is missing"))
+            given[key] = default
+        for key in given.keys() - self.example.keys():
+            if given[key] is not self._default(key):
+                raise UsageError(self._tell(f"{key} was not in the example"))
+            del given[key]
+        try:
+            leaves = self.nest.flatten_up_to(given)
+        except ValueError as error:
+            reason = str(error).split("\n")[0].rstrip(".")
+            raise UsageError(self._tell(f"another nest: {reason}")) from None
+        for each in zip(self.labels, leaves, self.leaves, self.specs, strict=True):
+            self._check(*each)
+        return list(leaves)
+
+    def _name(self, args: Any, kwargs: Any) -> dict[str, Any]:
+        """Return arguments by name: ``x``, and ``args[0]`` of those that have none."""
+        found: dict[str, Any] = {}
+        for key, x in self.signature.bind(*args, **kwargs).arguments.items():
+            kind = self.signature.parameters[key].kind
+            if kind is inspect.Parameter.VAR_POSITIONAL:
+                found.update((f"{key}[{i}]", y) for i, y in enumerate(x))
+            elif kind is inspect.Parameter.VAR_KEYWORD:
+                found.update(x)
+            else:
+                found[key] = x
+        return found
+
+    def _order(self, args: Any, kwargs: Any) -> list[str]:
+        """Return the names of an example as it was given."""
+        return [*(k for k in self.example if k not in kwargs), *kwargs]
+
+    def _default(self, key: str) -> Any:
+        known = self.signature.parameters.get(key)
+        return inspect.Parameter.empty if known is None else known.default
+
+    def _tell(self, what: str) -> str:
+        return (
+            f"{self.name}: {what}. Give what the example had that models.from_torch was"
+            " given, or import the module once more with another example."
         )
-    for i, (x, spec) in enumerate(zip(leaves, specs, strict=True)):
+
+    def _check(self, label: str, x: Any, example: Any, spec: Any) -> None:
+        """Raise an error if a leaf does not fit the program of the example."""
+        import torch
+
+        if isinstance(spec, torch.types.py_sym_types):
+            return  # an integer that may change
         wanted = getattr(spec, "shape", None)
         if wanted is None:
-            continue
+            if isinstance(x, (Tensor, np.ndarray)) or x != example:
+                raise UsageError(
+                    f"{self.name}: {label} is {example!r} in the program, not {x!r}:"
+                    " torch.export keeps numbers, flags and text of the example. Import"
+                    " the module once more with that, or make it an array."
+                )
+            return
+        if not hasattr(x, "shape") and not is_number(x):
+            raise UsageError(
+                f"{self.name}: {label} is a {type(x).__name__}, not an array. Give"
+                " np.asarray of it, in the dtype of the example."
+            )
         have = shape_of(x)
         if len(have) != len(wanted) or any(
             isinstance(n, int) and isinstance(m, int) and n != m
             for n, m in zip(have, wanted, strict=True)
         ):
             raise ShapeError(
-                f"{name}: array {i} has shape {tuple(have)}; the program that"
+                f"{self.name}: {label} has shape {tuple(have)}; the program that"
                 f" torch.export made is of {tuple(wanted)}. Give models.from_torch an"
                 " example of that shape, or dynamic_shapes= for lengths that change."
             )

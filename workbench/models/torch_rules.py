@@ -231,7 +231,7 @@ def _clamp(x: Any, min: Any = None, max: Any = None) -> Any:
 
 @row("relu")
 def _relu(x: Any) -> Any:
-    return np.where(x > 0, x, 0)  # the slope at 0 is 0
+    return np.where(x <= 0, 0, x)  # the slope at 0 is 0, and NaN stays NaN
 
 
 @row("leaky_relu")
@@ -376,7 +376,12 @@ def _sort_stable(
 
 
 def _take_sorted(x: Any, dim: int, descending: bool, count: int | None = None) -> Any:
-    places = np.argsort(-x if descending else x, dim, kind="stable")
+    # NaN is larger than all numbers. Few dtypes can be negated, all be turned round.
+    if descending and rank_of(x):
+        turned = np.argsort(np.flip(x, dim), dim, kind="stable")
+        places = shape_of(x)[dim] - 1 - np.flip(turned, dim)
+    else:
+        places = np.argsort(x, dim, kind="stable")
     if count is not None:
         places = np.take(places, np.arange(count), dim)
     return [np.take_along_axis(x, places, dim), places]
@@ -590,7 +595,7 @@ def _put_selected(x: Any, values: Any, dim: int, index: int) -> Any:
     return at(x)[_place(x, dim, index)].set(values)
 
 
-@row("scatter", "scatter.src", "scatter.value")
+@row("scatter.src", "scatter.value")
 def _scatter(x: Any, dim: int, index: Any, values: Any) -> Any:
     return at(x)[_grid(index, dim)].set(_cut_to(values, index))
 

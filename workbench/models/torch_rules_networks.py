@@ -151,21 +151,21 @@ def _enter_pools() -> None:
 _enter_pools()
 
 
-def apply_along(x: Any, axis: int, shares: Any) -> Any:
-    """Return the product of an axis with a matrix of shares, ``(old, new)``."""
-    return np.moveaxis(np.tensordot(x, shares, ((axis,), (0,))), -1, axis)
-
-
 @row("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d")
 def _pool_to_size(x: Any, size: Sequence[int]) -> Any:
     shape = shape_of(x)
     for axis, wanted in enumerate(size, len(shape) - len(size)):
-        n = shape[axis]
-        shares = np.zeros((n, wanted), dtype_of(x))
-        for j in range(wanted):
-            start, end = j * n // wanted, -(-(j + 1) * n // wanted)
-            shares[start:end, j] = 1 / (end - start)
-        x = apply_along(x, axis, shares)
+        n, each = shape[axis], np.arange(wanted)
+        start = each * n // wanted
+        counts = -(-(each + 1) * n // wanted) - start
+        steps = np.arange(counts.max(initial=0))
+        # Entries of a window and no others: infinity elsewhere does not count.
+        places = np.minimum(start[:, None] + steps, n - 1)
+        rest = (1,) * (len(shape) - axis - 1)
+        inside = np.reshape(steps < counts[:, None], (*places.shape, *rest))
+        y = np.take(x, places, axis)
+        y = np.sum(y if inside.all() else np.where(inside, y, 0), axis + 1)
+        x = y / np.reshape(counts, (-1, *rest)).astype(dtype_of(x))
     return x
 
 
@@ -204,6 +204,8 @@ def _resize_nearest_each(x: Any, size: Any, *scales: Any) -> Any:
 
 
 def _interpolate(x: Any, size: Any, align: bool, scales: Any) -> Any:
+    if dtype_of(x).kind != "f":
+        return NotImplemented
     for axis, n, wanted, ratio in _read_size(x, size, scales):
         places = (
             np.arange(wanted) * ((n - 1) / max(wanted - 1, 1))
@@ -212,10 +214,9 @@ def _interpolate(x: Any, size: Any, align: bool, scales: Any) -> Any:
         )
         low = np.minimum(np.floor(places).astype(int), n - 1)
         high = np.minimum(low + 1, n - 1)
-        shares = np.zeros((n, wanted), dtype_of(x))
-        np.add.at(shares, (low, np.arange(wanted)), 1 - (places - low))
-        np.add.at(shares, (high, np.arange(wanted)), places - low)
-        x = apply_along(x, axis, shares)
+        share = np.reshape(places - low, (-1, *(1,) * (rank_of(x) - axis - 1)))
+        share = share.astype(dtype_of(x))
+        x = np.take(x, low, axis) * (1 - share) + np.take(x, high, axis) * share
     return x
 
 

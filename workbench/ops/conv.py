@@ -129,7 +129,10 @@ def _find_largest(
 ) -> Any:
     rank = len(size)
     windows = _view_windows(_pad(x, padding, -np.inf), size, stride, dilation)
-    return np.max(windows, tuple(range(2 + rank, 2 + 2 * rank)))
+    entries = np.reshape(windows, (*shape_of(windows)[: 2 + rank], -1))
+    # The first of equal entries has the slope, which np.max would share.
+    place = np.argmax(entries, -1, keepdims=True)
+    return np.take_along_axis(entries, place, -1)[..., 0]
 
 
 def _count_entries(
@@ -398,7 +401,8 @@ def max_pool(
 ) -> Array:
     """Return the largest entry of each window.
 
-    Entries that are equally large share the cotangent, as in `numpy.max`.
+    Of entries that are equally large the first has the cotangent, as in PyTorch and
+    JAX; in `numpy.max` they share it.
 
     Parameters
     ----------

@@ -73,8 +73,8 @@ class Curvature(SecondDerivative):
 def find_cuts(state: State, wrt: Wrt) -> list[int]:
     """Return the ids of the arrays that every path from the inputs goes through.
 
-    The inputs are those of ``wrt`` and those of the session; the arrays have more than
-    one entry and a derivative, and stand in the order of the program.
+    The inputs are those of ``wrt`` and those of the session; the arrays have an axis
+    and a derivative, and stand in the order of the program.
     """
     objective = state.objective
     given = Endpoints(state, None, wrt).wrt
@@ -93,7 +93,7 @@ def find_cuts(state: State, wrt: Wrt) -> list[int]:
         starts_later = any(place.get(j, -1) > k for j in ends.wrt)
         if open_until <= k and not starts_later and i not in (*ends.wrt, ends.of):
             node = nodes[i]
-            if node.size > 1 and types.is_differentiable(node.dtype):
+            if node.ndim and types.is_differentiable(node.dtype):
                 found.append(i)
         open_until = max(open_until, last[k])
     return found
@@ -143,7 +143,7 @@ def make_fisher(state: State, of: Node | None = None, wrt: Wrt = None) -> Curvat
     n = middle.shape[0]
     with np.errstate(all="ignore"):
         one = (n, *(1 for _ in middle.shape[1:]))
-        total = np.reshape(np.sum(np.reshape(middle, (n, -1)), axis=1), one)
+        total = np.reshape(np.sum(middle, tuple(range(1, len(one)))), one)
         bent = np.broadcast_to(total, middle.shape) / n
     label = inner.row_parts[0][0]
     return _make_product(ends, middle, bent, left_out, "Fisher", label)
@@ -248,7 +248,7 @@ def measure_spread(found: Derivative, progress: Progress | None = None) -> Sprea
         )
     n = found.row_parts[0][1][0]
     entries = to_host(found.compute_all(progress)).astype(np.float64)
-    rows = entries.reshape(n, -1, found.columns).sum(1)
+    rows = entries.reshape(n, len(entries) // max(n, 1), found.columns).sum(1)
     mean = rows.mean(0) if n else np.zeros(found.columns)
     size = float(np.linalg.norm(mean))
     sizes = np.linalg.norm(rows, axis=1)

@@ -73,7 +73,7 @@ class Endpoints:
         if not self.sources:
             raise UsageError(
                 f"the derivative of {self.label} needs an input, but wrt is empty. Name"
-                " a node that {self.label} is computed from."
+                f" a node that {self.label} is computed from."
             )
         for node, name in zip(
             (self.output, *self.sources), (self.label, *self.labels), strict=True

@@ -392,10 +392,9 @@ test('how long graphs of 10,000 nodes take @alone', async ({ page }) => {
   expect(rows.length).toBeGreaterThan(6);
 });
 
-test('how long very large graphs take @alone', async ({ page }) => {
+test('how long graphs of 100,000 nodes take @alone', async ({ page }) => {
   test.setTimeout(580_000);
   const bench = await Bench.begin(page);
-  const before = await bench.heap();
   for (const [what, program] of [
     ['100,000 ops in scopes', scoped(100_000)],
     ['100,000 ops in a loop', chain(50_000)],
@@ -409,6 +408,13 @@ test('how long very large graphs take @alone', async ({ page }) => {
       '5 s; 200 ms; –'
     );
   }
+  expect(rows.length).toBeGreaterThan(2);
+});
+
+test('how long graphs of a million nodes take @measure', async ({ page }) => {
+  test.setTimeout(580_000);
+  const bench = await Bench.begin(page);
+  const before = await bench.heap();
   for (const [what, program] of [
     ['990,000 ops in scopes', scoped(990_000)],
     ['990,000 ops in a loop', chain(495_000)]
@@ -421,5 +427,5 @@ test('how long very large graphs take @alone', async ({ page }) => {
       '–; 500 ms; –'
     );
   }
-  expect(rows.length).toBeGreaterThan(4);
+  expect(rows.length).toBeGreaterThan(1);
 });

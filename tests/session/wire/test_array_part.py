@@ -139,3 +139,16 @@ def test_what_there_is_not_is_refused(index: Any, against: Any, words: str) -> N
 def test_a_node_without_a_gradient_is_refused() -> None:
     with pytest.raises(UsageError, match="X has no gradient at this run"):
         encode_array(session_of_golden(), 0, "gradient", [])
+
+
+def test_changes_of_booleans_and_of_small_integers_are_numbers() -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(np.where(x > 0, x, -x)))(np.ones(2)))
+    for x in ([1.0, 2.0], [-1.0, 2.0]):
+        session.run(x=np.array(x))
+    assert encode_array(session, 1, "value", [], "last")["values"] == [[-1.0, 0.0]]
+    small = wb.trace(lambda x: np.sum(np.astype(np.abs(x), np.uint8) * 1.0))(np.ones(1))
+    session = wb.Session(small)
+    for value in (100.0, 1.0):
+        session.run(x=np.array([value]))
+    (node,) = [i for i, x in enumerate(small.nodes) if x.dtype == np.uint8]
+    assert encode_array(session, node, "value", [], "last")["values"] == [[-99.0]]

@@ -28,15 +28,18 @@ def gamma_density(a: Array, x: Array) -> Array:
 
     Near 0 by the power itself, whose derivatives stay right at 0 where it is whole.
     """
+    end = np.isinf(x) & (x > 0)
+    x = np.where(end, 1, x)
     if are_plain(a, x):
         x = np.where(x < 0, np.nan, x)
-        return np.exp(F.xlogy(a - 1, x) - x - F.gammaln(a))
+        return np.where(end, 0, np.exp(F.xlogy(a - 1, x) - x - F.gammaln(a)))
     near = (x < 1) & (a < 100)
     b = np.where(near & (x >= 0), x, np.where(near, np.nan, 1))
     order = np.where(near, a, 1)
     power = b ** (order - 1) * np.exp(-b) * F.rgamma(order)
     far = np.where(near, 1, x)
-    return np.where(near, power, np.exp(F.xlogy(a - 1, far) - far - F.gammaln(a)))
+    density = np.exp(F.xlogy(a - 1, far) - far - F.gammaln(a))
+    return np.where(end, 0, np.where(near, power, density))
 
 
 special(
@@ -71,22 +74,26 @@ def divide_slope(by_shape: Array, density: Array) -> Array:
 
 @helper
 def beta_density(a: Array, b: Array, x: Array, rest: Any = None) -> Array:
-    """Return the derivative of betainc(a, b, x) by x; ``rest`` is 1 - x.
+    """Return the derivative of betainc(a, b, x) by x; ``rest`` is 1 - x."""
+    return beta_power(a, b, -1, -1, x, 1 - x if rest is None else rest)
+
+
+def beta_power(a: Array, b: Array, i: int, j: int, x: Array, rest: Array) -> Array:
+    """Return x**(a + i) (1 - x)**(b + j) / B(a, b); ``rest`` is 1 - x.
 
     By the powers themselves, whose derivatives stay right at 0 and 1 where they are
     whole; where these could underflow, by their logarithms.
     """
-    rest = 1 - x if rest is None else rest
     small = (a + b < 100) & np.isfinite(a + b)
     inside = (x >= 0) & (rest >= 0)
     x, rest = np.where(inside, x, np.nan), np.where(inside, rest, np.nan)
     if are_plain(small, x) and np.all(small):
-        return x ** (a - 1) * rest ** (b - 1) / F.beta(a, b)
+        return x ** (a + i) * rest ** (b + j) / F.beta(a, b)
     p, q = np.where(small, a, 1), np.where(small, b, 1)
     y, z = np.where(small, x, 0.5), np.where(small, rest, 0.5)
-    power = y ** (p - 1) * z ** (q - 1) / F.beta(p, q)
+    power = y ** (p + i) * z ** (q + j) / F.beta(p, q)
     y, z = np.where(small, 0.5, x), np.where(small, 0.5, rest)
-    large = np.exp(F.xlogy(a - 1, y) + F.xlogy(b - 1, z) - F.betaln(a, b))
+    large = np.exp(F.xlogy(a + i, y) + F.xlogy(b + j, z) - F.betaln(a, b))
     return np.where(small, power, large)
 
 
@@ -201,9 +208,12 @@ special("nbdtri", "0", "0", "g / beta_density(x1, floor(x0) + 1, y)")
 @helper
 def f_density(m: Array, n: Array, x: Array) -> Array:
     """Return the density of the F distribution with m and n degrees of freedom."""
+    end = np.isinf(x) & (x > 0)
+    x = np.where(end, 1, x)
     whole = m * x + n
-    share = m / whole
-    return share * (n / whole) * beta_density(0.5 * m, 0.5 * n, share * x, n / whole)
+    # One power: the square of n / whole alone underflows far out
+    power = beta_power(0.5 * m, 0.5 * n, -1, 1, m / whole * x, n / whole)
+    return np.where(end, 0, m / n * power)
 
 
 # By degrees of freedom: x and both degrees count by m x / n alone
@@ -222,7 +232,7 @@ def fdtr_by_degrees(
     whole = m * x + n
     shapes = 0.5 * m, 0.5 * n, m * x / whole, n / whole
     by_shape = betainc_by_shape(*shapes, mass, first=first, upper=upper)
-    by_scale = f_density(m, n, x) * x / (m if first else -n)
+    by_scale = beta_power(*shapes[:2], 0, 0, *shapes[2:]) / (m if first else -n)
     return np.where(end, 0, 0.5 * by_shape + by_scale)
 
 

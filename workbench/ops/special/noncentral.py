@@ -41,6 +41,8 @@ def _spread(points: Any, like: Array) -> Array:
 
 #: Terms of a sum.
 _COUNTS = np.arange(256.0)  # host array: constants
+#: With less of its central mass, a slope by the upper sum loses too many digits.
+CANCELS = 1e-3
 #: Poisson's probabilities of k are the k-th powers of the rate times these.
 _ROOTS = np.exp(-scipy_special.gammaln(_COUNTS + 1) / np.maximum(_COUNTS, 1))
 
@@ -134,7 +136,10 @@ def _log_sum_densities(a: Array, x: Array, nc: Array) -> Array:
 def _sum_both(
     term: Array, slope: Array, nc: Array, like: Array, other: Any = None
 ) -> Array:
-    """Return sums of terms times P(K <= j) and P(K > j), and of their slopes."""
+    """Return sums of terms times P(K <= j) and P(K > j), and of their slopes.
+
+    Behind them comes the last term.
+    """
     below, above = _poisson_tails(nc, like)
     slopes = [1, slope] if other is None else [1, slope, other]
     sums = [
@@ -142,7 +147,15 @@ def _sum_both(
         for by in slopes
         for part in (below, above)
     ]
-    return np.concatenate(np.broadcast_arrays(*sums), 0)
+    return np.concatenate(np.broadcast_arrays(*sums, term[-1:]), 0)
+
+
+def _has_all_terms(sums: Array, ratio: Array) -> Array:
+    """Return whether the rest of the first sum does not count.
+
+    Its terms fall by the ratio from the last one on, and later by less.
+    """
+    return sums[-1] * ratio < 1e-17 * (1 - ratio) * sums[0]
 
 
 @helper
@@ -156,13 +169,13 @@ def chndtr_by_degrees(x: Array, df: Array, nc: Array, mass: Array) -> Array:
     a, y = 0.5 * np.where(inside, df, 1), 0.5 * np.where(inside, x, 1)
     nc = np.where(inside, nc, 1)
     peak = _find_peak(a, y, nc)
-    reached = _reaches(peak, nc)
-    _check_reach(reached, nc, "chndtr")
     sums = _sum_chi_square(a, y, nc)
-    central = gammainc_by_shape(a, y, F.gammainc(a, y), upper=False)
-    fits = (mass < 0.5) & (peak + 9 * np.sqrt(a + peak) + 20 < len(_COUNTS))
-    slope = np.where(fits, sums[2], central - sums[3])
-    slope = np.where(reached, 0.5 * slope, np.nan)
+    central = F.gammainc(a, y)
+    by_sum = (mass < 0.5) & _has_all_terms(sums, y / (a + len(_COUNTS)))
+    reached = _reaches(peak, nc) & (by_sum | (mass > CANCELS * central))
+    _check_reach(reached, nc, "chndtr")
+    rest = gammainc_by_shape(a, y, central, upper=False) - sums[3]
+    slope = np.where(reached, 0.5 * np.where(by_sum, sums[2], rest), np.nan)
     return np.where(inside, slope, 0 * mass)
 
 
@@ -230,7 +243,9 @@ def _log_density(x: Array, df: Array, nc: Any) -> Array:
 @helper
 def noncentral_density(x: Array, df: Array, nc: Any) -> Array:
     """Return the noncentral chi-square density."""
-    return np.exp(log_noncentral_density(x, df, nc))
+    end = np.isinf(x)
+    density = np.exp(log_noncentral_density(np.where(end, 1, x), df, nc))
+    return np.where(end, 0, density)
 
 
 special(
@@ -342,13 +357,17 @@ def _log_sum_f_densities(a: Array, b: Array, y: Array, rest: Array, nc: Array) -
 @helper
 def noncentral_f_density(m: Array, n: Array, nc: Array, x: Array) -> Array:
     """Return the density of the noncentral F distribution."""
+    end = np.isinf(x)
+    x = np.where(end, 1, x)
     y, rest = m * x / (m * x + n), n / (m * x + n)
     reached = _reaches(_find_f_peak(0.5 * m, 0.5 * n, y, nc), nc)
     if _has_sum(m, reached) or _has_sum(n, reached):
-        density = np.exp(_log_sum_f_densities(0.5 * m, 0.5 * n, y, rest, nc)[0])
-        made = m / n * rest * rest * density
-        return _choose_sum(reached, made, lambda m, n: _f_density(m, n, nc, x), m, n)
-    return _f_density(m, n, nc, x)
+        log_density = _log_sum_f_densities(0.5 * m, 0.5 * n, y, rest, nc)[0]
+        made = m / n * np.exp(log_density + 2 * np.log(rest))
+        made = _choose_sum(reached, made, lambda m, n: _f_density(m, n, nc, x), m, n)
+    else:
+        made = _f_density(m, n, nc, x)
+    return np.where(end, 0, made)
 
 
 def _f_density(m: Array, n: Array, nc: Array, x: Array) -> Array:
@@ -359,20 +378,25 @@ def _f_density(m: Array, n: Array, nc: Array, x: Array) -> Array:
     power = F.xlogy(a - 1, share) + F.xlogy(b + 1, rest) - F.betaln(a, b)
     mixture = F.hyp1f1(-b, a, -0.5 * nc * share)
     few = np.exp(power - 0.5 * nc * rest) * mixture
-    many = _integrate_denominators(where(is_many, n, MANY), m, nc, m * x / n, 1)
+    c = where(is_many, m * x / n, 1)
+    many = _integrate_denominators(where(is_many, n, MANY), m, nc, c, 1)
     return m / n * np.where(is_many, many[0], few)
 
 
 @helper
 def noncentral_f_by_nc(m: Array, n: Array, nc: Array, x: Array) -> Array:
     """Return the derivative of ncfdtr by the noncentrality, with the sign turned."""
+    end = np.isinf(x)
+    x = np.where(end, 1, x)
     y, rest = m * x / (m * x + n), n / (m * x + n)
     reached = _reaches(_find_f_peak(0.5 * m, 0.5 * n, y, nc), nc)
     if _has_sum(m, reached) or _has_sum(n, reached):
         sums = _log_sum_f_densities(0.5 * m, 0.5 * n, y, rest, nc)
-        made = 0.5 * y * rest * np.exp(sums[1])
-        return _choose_sum(reached, made, lambda m, n: _f_by_nc(m, n, nc, x), m, n)
-    return _f_by_nc(m, n, nc, x)
+        made = 0.5 * y * np.exp(sums[1] + np.log(rest))
+        made = _choose_sum(reached, made, lambda m, n: _f_by_nc(m, n, nc, x), m, n)
+    else:
+        made = _f_by_nc(m, n, nc, x)
+    return np.where(end, 0, made)
 
 
 def _f_by_nc(m: Array, n: Array, nc: Array, x: Array) -> Array:
@@ -383,7 +407,7 @@ def _f_by_nc(m: Array, n: Array, nc: Array, x: Array) -> Array:
     power = F.xlogy(a, share) + F.xlogy(b, rest) - F.betaln(a, b)
     mixture = F.hyp1f1(1 - b, a + 1, -0.5 * nc * share)
     few = 0.5 / a * np.exp(power - 0.5 * nc * rest) * mixture
-    c = m * x / n
+    c = where(is_many, m * x / n, 1)
     many = _integrate_denominators(where(is_many, n, MANY), m + 2, nc, c, 0)
     return np.where(is_many, many[0], few)
 
@@ -398,17 +422,16 @@ def ncfdtr_by_degrees(
     nc = np.where(inside, nc, 1)
     a, b, whole = 0.5 * m, 0.5 * n, m * x + n
     y, rest = m * x / whole, n / whole
-    reached = _reaches(_find_f_peak(a, b, y, nc), nc)
-    _check_reach(reached, nc, "ncfdtr")
     sums = _sum_f(a, b, y, rest, nc)
-    central = betainc_by_shape(
-        a, b, y, rest, F.betainc(a, b, y), first=first, upper=False
-    )
     below, above = (sums[2], sums[3]) if first else (sums[4], sums[5])
-    # Terms fall as y**j, of many as j**b y**j
-    fits = (len(_COUNTS) - 0.5 * nc) * -np.log(y) > 36 + b
-    slope = np.where((mass < 0.5) & fits, below, central - above)
-    slope = np.where(reached, slope, np.nan)
+    last = a + len(_COUNTS)
+    by_sum = (mass < 0.5) & _has_all_terms(sums, y * (last + b) / (last + 1))
+    central = F.betainc(a, b, y)
+    reached = _reaches(_find_f_peak(a, b, y, nc), nc)
+    reached = reached & (by_sum | (mass > CANCELS * central))
+    _check_reach(reached, nc, "ncfdtr")
+    other = betainc_by_shape(a, b, y, rest, central, first=first, upper=False) - above
+    slope = np.where(reached, np.where(by_sum, below, other), np.nan)
     by_scale = noncentral_f_density(m, n, nc, x) * x / (m if first else -n)
     return np.where(inside, 0.5 * slope + by_scale, 0 * mass)
 
@@ -447,10 +470,10 @@ special(
 # Noncentral t is (Z + nc) / exp(u), where exp(2 u) is chi-square over its degrees of
 # freedom: means over u, by the trapezoid rule, which for such densities is exact
 
-#: Points in deviations from the middle, and how far they go for a long lower tail.
-_SPACE = 0.15
-_POINTS = _SPACE * np.arange(-60, 55)  # host array: constants
-_REACH, _BEND = 9.0, 0.8
+#: Points in deviations from the middle, and how they are bent to go further.
+_SPACE = 0.075
+_POINTS = _SPACE * np.arange(-120, 109)  # host array: constants
+_BEND = 0.8
 
 
 def _log_scale_density(df: Array, u: Array) -> Array:
@@ -476,26 +499,75 @@ def _score_of_degrees(df: Array, u: Array) -> Array:
     return 0.5 * (where(large, far, np.log(q) - F.psi(q)) - (np.expm1(2 * u) - 2 * u))
 
 
-def _spread_scales(slope: Array, square: Array, linear: Array) -> tuple[Array, Array]:
-    """Return nodes u and the logarithms of their weights.
+def _find_middle(slope: Array, square: Array, linear: Array) -> tuple[Array, Array]:
+    """Return the peak x of exp(slope u - square x**2 / 2 + linear x), and its width.
 
-    They are for an integrand of about exp(slope u - square x**2 / 2 + linear x), x
-    being exp(u): around its peak, and to where its lower tail, exp(slope u), ends.
+    x is exp(u); the width is a deviation in u.
     """
     middle = linear + np.sqrt(linear * linear + 4 * slope * square)
     middle = middle / (2 * square)
-    width = np.minimum(1 / np.sqrt(slope + square * middle * middle), 0.7)
-    # At a distance v below the peak it has fallen by slope (v - 1 + exp(-v)) and more,
-    # and by ((1 - exp(-v)) / width)**2 / 2 and more.
+    return middle, np.minimum(1 / np.sqrt(slope + square * middle * middle), 0.7)
+
+
+def _reach_down(slope: Array, width: Array) -> Array:
+    """Return how far below its peak such an integrand ends.
+
+    At a distance v it has fallen by slope (v - 1 + exp(-v)) and more, and by
+    ((1 - exp(-v)) / width)**2 / 2 and more.
+    """
     by_square = -np.log1p(-np.minimum(math.sqrt(2 * FALL) * width, 0.99999))
-    reach = np.minimum(FALL / slope + 1, np.where(by_square < 9, by_square, math.inf))
-    far = np.maximum(reach / (width * _REACH), 1) - 1
-    far = far * (_REACH / math.expm1(_BEND * _REACH))
-    middle, width, far = map(stop_gradient, (middle, width, far))
+    return np.minimum(FALL / slope + 1, np.where(by_square < 9, by_square, math.inf))
+
+
+def _place_nodes(
+    middle: Array, width: Array, low: Array, high: Array
+) -> tuple[Array, Array]:
+    """Return nodes u and the logarithms of their weights.
+
+    They are dense within a width of a peak, and go on exponentially to the distances
+    ``low`` below it and ``high`` above it.
+    """
+    first, last = _POINTS[0], _POINTS[-1]
+    low, high = np.maximum(-low / (width * first), 1), high / (width * last)
+    high = np.maximum(high, 1)
+    middle, width, low, high = map(stop_gradient, (middle, width, low, high))
     points = _spread(_POINTS, middle)
-    grown = np.exp(-_BEND * points)
-    u = np.log(middle) + width * (points - far * (grown - 1))
-    return u, np.log(width * _SPACE * (1 + far * _BEND * grown))
+    u, slope = points, 1
+    for stretch, end in ((low, first), (high, last)):
+        bend = np.maximum(_BEND, np.log(stretch) / abs(end))
+        grown = np.exp(bend * math.copysign(1, end) * points)
+        share = (stretch - 1) / np.expm1(bend * abs(end))
+        u = u + share * end * (grown - 1)
+        slope = slope + share * bend * abs(end) * grown
+    return np.log(middle) + width * u, np.log(width * _SPACE * slope)
+
+
+def _spread_scales(slope: Array, square: Array, linear: Array) -> tuple[Array, Array]:
+    """Return nodes for exp(slope u - square x**2 / 2 + linear x), and log weights."""
+    middle, width = _find_middle(slope, square, linear)
+    return _place_nodes(middle, width, _reach_down(slope, width), 0 * width)
+
+
+def _spread_tail(df: Array, nc: Array, t: Array, sign: Array) -> tuple[Array, Array]:
+    """Return nodes for the density of u times Phi(sign (t X - nc)), and log weights.
+
+    Phi falls as a normal density on one side of nc / t. On the other it stays at 1,
+    and the integrand ends where the density of u does.
+    """
+    bends = (sign * (t - nc) < 0) | (t * nc > 0)
+    square, linear = df + np.where(bends, t * t, 0), np.where(bends, t * nc, 0)
+    middle, width = _find_middle(df, square, linear)
+    u = np.log(middle)
+    short = np.minimum(sign * (t * middle - nc), 0)
+    rest = np.expm1(2 * u) - 2 * u + (2 * FALL + short * short) / df
+    end = np.sqrt(0.5 * rest)
+    for _ in range(3):
+        end = 0.5 * np.log1p(rest + 2 * end)
+    start = -0.25 * (rest + np.sqrt(rest * (rest + 8)))
+    is_up = sign * t > 0  # where Phi is 1
+    low = np.where(is_up | ~bends, _reach_down(df, width), u - start)
+    high = np.where(is_up & bends, end - u, 0)
+    return _place_nodes(middle, width, low, high)
 
 
 @split_large
@@ -512,29 +584,37 @@ def _log_mean_of_normals(df: Array, nc: Array, t: Array, power: Any) -> Array:
 @split_large
 def _score_mean(df: Array, nc: Array, t: Array, sign: Array) -> Array:
     """Return the slope by df of E[Phi(sign (t X - nc))]."""
-    outside = sign * (t - nc) < 0
-    square, linear = df + np.where(outside, t * t, 0), np.where(outside, t * nc, 0)
-    u, weight = _spread_scales(df, square, linear)
+    u, weight = _spread_tail(df, nc, t, sign)
     share = F.log_ndtr(sign * (t * np.exp(u) - nc))
     density = np.exp(_log_scale_density(df, u) + share + weight)
     return np.sum(density * _score_of_degrees(df, u), 0, keepdims=True)
 
 
+def _log_mean(df: Array, nc: Array, t: Array, power: Any) -> Array:
+    """Return log E[X**power phi(t X - nc)], at infinite df, where X is 1, and t too."""
+    end, normal = np.isinf(t), np.isinf(df)
+    t, df = np.where(end, 0, t), np.where(normal, 1, df)
+    away = t - nc
+    made = _log_mean_of_normals(df, nc, t, power)[0]
+    made = np.where(normal, -0.5 * away * away - 0.5 * math.log(2 * math.pi), made)
+    return np.where(end, -math.inf, made)
+
+
 def log_noncentral_t_density(df: Array, nc: Array, t: Array) -> Array:
     """Return the log density of noncentral t."""
-    return _log_mean_of_normals(df, nc, t, 1)[0]
+    return _log_mean(df, nc, t, 1)
 
 
 @helper
 def noncentral_t_density(df: Array, nc: Array, t: Array) -> Array:
     """Return the density of noncentral t."""
-    return np.exp(_log_mean_of_normals(df, nc, t, 1)[0])
+    return np.exp(_log_mean(df, nc, t, 1))
 
 
 @helper
 def noncentral_t_by_nc(df: Array, nc: Array, t: Array) -> Array:
     """Return the derivative of nctdtr by the noncentrality, with the sign turned."""
-    return np.exp(_log_mean_of_normals(df, nc, t, 0)[0])
+    return np.exp(_log_mean(df, nc, t, 0))
 
 
 @helper
@@ -543,8 +623,10 @@ def noncentral_t_by_degrees(df: Array, nc: Array, t: Array, mass: Array) -> Arra
 
     By the smaller tail. As Student's, it loses about df units in the last place.
     """
+    inside = np.isfinite(df) & np.isfinite(t)
+    df, t = np.where(inside, df, 1), np.where(inside, t, 0)
     sign = np.where(mass < 0.5, 1, -1)
-    return sign * _score_mean(df, nc, t, sign)[0]
+    return np.where(inside, sign * _score_mean(df, nc, t, sign)[0], 0 * mass)
 
 
 special(

@@ -87,7 +87,8 @@ def encode_array(
         step = find_run_before(session, against)
         before = find_array(session.find_view(step), node, quantity)
         with np.errstate(all="ignore"):
-            part = part - take_part(before, chosen)
+            # Of small integers and booleans the difference is none of their own.
+            part = part * 1.0 - take_part(before, chosen)
     cells, block = pool_cells(part)
     return ArrayData(
         node=node,
@@ -259,7 +260,7 @@ def pool_cells(part: Array) -> tuple[Array, list[int]]:
         block.append(max(1, -(-size // MOST_CELLS)))
         edges.append([*range(0, size, block[-1]), size])
     if numbers.size == 0:
-        return np.zeros((0, 0)), block
+        return np.zeros((0, 0)), block[:2]
     rows, columns = edges
     return PooledView(rows, columns, [Block(0, 0, numbers)]).values, block
 
