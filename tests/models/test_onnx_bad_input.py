@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -305,3 +306,29 @@ def test_what_a_model_hands_out_is_no_part_of_it() -> None:
         np.testing.assert_array_equal(s, [2, 2])
         for array in (y, c, d, s):
             array[...] = 100
+
+
+@pytest.mark.parametrize("scale", [np.nan, np.inf, -1.0, 0.0])
+def test_scales_that_are_no_positive_numbers(scale: float) -> None:
+    scales = np.array([scale], np.float32)
+    for made in (
+        model(node("Resize", "x . s", "y"), s=scales),
+        model(node("Upsample", "x s", "y"), s=scales, opset=9),
+    ):
+        with pytest.raises(ModelError, match=r"its scales \[.*\] are not positive"):
+            run(made)
+
+
+def test_numbers_that_ask_for_what_cannot_be() -> None:
+    n = {f"n{i}": np.array(float(x)) for i, x in enumerate((0, 5, 0))}
+    for made, told in (
+        (model(node("Cast", "x", "y", to=9999)), "no dtype of the number 9999"),
+        (model(node("Range", "n0 n1 n2", "y"), **n), "from 0.0 to 5.0 in steps of 0.0"),
+        (
+            model(node("TopK", "x k", "y i"), k=np.array([9])),
+            "9 of 2 entries are",
+        ),
+        (model(node("TopK", "x k", "y i"), k=np.array([-1])), "-1 of 2 entries are"),
+    ):
+        with pytest.raises(ModelError, match=re.escape(told)):
+            run(made)

@@ -94,6 +94,9 @@ def test_places_of_a_resized_array() -> None:
     torch = {"coordinate_transformation_mode": "pytorch_half_pixel"}
     same(resize(x, 0.2, "linear", **torch), np.array([0.0]))
     same(resize(x, 0.2, "cubic", **torch), np.array([0.0]))
+    # 0.2 is no float32: its places would lie before whole ones, its lengths too.
+    same(resize(x, 0.2, "nearest", nearest_mode="floor"), np.array([2.0]))
+    assert resize(np.arange(100.0), 0.29, "nearest").shape == (29,)
     cut = {"coordinate_transformation_mode": "tf_crop_and_resize"}
     same(resize(x, 1.5, "linear", **cut), np.linspace(0, 4, 7))
 

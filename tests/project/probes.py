@@ -94,6 +94,14 @@ def probe_distributed() -> None:
     np.testing.assert_allclose(made, np.eye(3))
 
 
+def probe_onnx() -> None:
+    """Write a gradient as a model of ONNX, and open it."""
+    x = np.linspace(-1.0, 1.0, 5)
+    f, weights = wb.models.from_onnx(wb.models.to_onnx(wb.trace(wb.grad(loss))(x)))
+    t = np.tanh(x)
+    np.testing.assert_allclose(f(weights, x)[0], 2 * t * (1 - t**2))
+
+
 def probe_tutorials() -> None:
     """Load the data of the tutorials."""
     from sklearn.datasets import load_digits
@@ -108,6 +116,7 @@ PROBES = {
     "lab": probe_lab,
     "anywidget": probe_anywidget,
     "distributed": probe_distributed,
+    "onnx": probe_onnx,
     "tutorials": probe_tutorials,
 }
 

@@ -378,7 +378,13 @@ class Writer:
         if kind is None:
             formula = FORMULAS.get(ufunc)
             return formula and self.write_formula(formula, node)
-        return self.add(kind, *names, **_settings_of(ufunc))
+        return self.add_ufunc(ufunc, kind, names)
+
+    def add_ufunc(self, ufunc: np.ufunc, kind: str, names: Sequence[str]) -> str:
+        """Add a node for a ufunc, with the setting by which ONNX's op is it."""
+        if ufunc is np.fmod:
+            return self.add(kind, *names, fmod=1)
+        return self.add(kind, *names)
 
     def _divide_integers(self, ufunc: np.ufunc, names: Sequence[str]) -> str:
         """Write a quotient rounded down, or its rest, without floats."""
@@ -441,7 +447,7 @@ class Writer:
         kind = UFUNCS.get(ufunc) if isinstance(ufunc, np.ufunc) else None
         if kind is None or None in parts:
             return None
-        return self.add(kind, *map(str, parts), **_settings_of(ufunc))
+        return self.add_ufunc(ufunc, kind, list(map(str, parts)))
 
     # By shape and place
 
@@ -507,11 +513,6 @@ class Writer:
         if not axes:
             return name
         return self.add(kind, name, self.integers(axes), keepdims=keep)
-
-
-def _settings_of(ufunc: np.ufunc) -> dict[str, Any]:
-    """Return the settings with which ONNX's op is the ufunc."""
-    return {"fmod": 1} if ufunc is np.fmod else {}
 
 
 def _common_dtype(inputs: Sequence[Any], fallback: Any) -> Any:

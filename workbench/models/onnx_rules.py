@@ -297,7 +297,10 @@ def _cast_like(
 def _dtype_of_code(code: int) -> Any:
     import onnx
 
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(code)
+    try:
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(code)
+    except KeyError:
+        raise RefusedError(f"ONNX has no dtype of the number {code}") from None
     if dtype.kind not in "biufc":
         raise Unsupported(f"to {dtype}")
     return dtype
@@ -438,12 +441,15 @@ _enter_running("CumProd", np.cumprod, 1)
 def _choose_largest(
     x: Array, k: Ints, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> Any:
+    (count,) = read_integers(k)
+    if not 0 <= count <= x.shape[axis]:
+        raise RefusedError(f"{count} of {x.shape[axis]} entries are asked for")
     if largest:  # of equal entries the first comes first, as NaN does
         turned = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
         order = x.shape[axis] - 1 - np.flip(turned, axis)
     else:
         order = np.argsort(x, axis=axis, kind="stable")
-    order = np.take(order, np.arange(read_integers(k)[0]), axis)
+    order = np.take(order, np.arange(count), axis)
     return [np.take_along_axis(x, order, axis), order]
 
 
@@ -656,6 +662,8 @@ def _fill_shape(shape: Ints, value: Array = None) -> Array:
 def _range(start: Array, limit: Array, delta: Array) -> Array:
     ends = [np.asarray(value_of(x)).reshape(()) for x in (start, limit, delta)]
     low, high, gap = (float(x) for x in ends)
+    if not gap or not all(map(math.isfinite, (low, high, gap))):
+        raise RefusedError(f"no numbers go from {low} to {high} in steps of {gap}")
     count = max(math.ceil((high - low) / gap), 0)
     check_count((count,))
     if any(isinstance(x, Tensor) for x in (start, delta)):

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
 from workbench.core.tensor import value_of
 from workbench.models.onnx_layer_rules import Windows, add_bias
 from workbench.models.onnx_rules import (
     Array,
     Ints,
+    RefusedError,
     Unsupported,
     check_count,
     rank_of,
@@ -116,6 +118,19 @@ def _find_places(
     return places
 
 
+def _read_scales(scales: Any) -> list[float]:
+    """Return factors as the decimals that were meant: 0.2, not 0.200000003."""
+    made = [float(str(s)) for s in np.reshape(np.asarray(value_of(scales)), -1)]
+    if not all(0 < s < math.inf for s in made):
+        raise RefusedError(f"its scales {blame.shorten(str(made))} are not positive")
+    return made
+
+
+def _scale_length(n: int, scale: float) -> int:
+    """Return a length times a factor, in which 100 · 0.29 is 29."""
+    return math.floor(float(np.float32(n) * np.float32(scale)))
+
+
 @row("Resize")
 def _resize(
     x: Array,
@@ -142,8 +157,8 @@ def _resize(
     along = list(range(rank)) if axes is None else [n % rank for n in axes]
     lengths = [index(x.shape[i]) for i in along]
     if scales is not None and math.prod(scales.shape):
-        factors = [float(s) for s in np.asarray(value_of(scales))]
-        counts = [math.floor(n * s) for n, s in zip(lengths, factors, strict=True)]
+        factors = _read_scales(scales)
+        counts = [_scale_length(n, s) for n, s in zip(lengths, factors, strict=True)]
     else:
         counts = list(read_integers(sizes))
         factors = [m / n for n, m in zip(lengths, counts, strict=True)]
@@ -189,9 +204,9 @@ def _resize(
 def _enlarge(x: Array, scales: Any, mode: str = "nearest", *, step: Any) -> Array:
     kind = "nearest" if mode == "nearest" else "linear"
     y = x if kind == "nearest" else _as_floats(x)
-    for axis, s in enumerate(np.reshape(np.asarray(value_of(scales)), -1).tolist()):
+    for axis, s in enumerate(_read_scales(scales)):
         n = index(x.shape[axis])
-        (m,) = check_count((math.floor(n * s),))
+        (m,) = check_count((_scale_length(n, s),))
         settings = {"antialias": 0, "exclude_outside": 0, "nearest_mode": "floor"}
         if s == 1:
             continue
