@@ -302,6 +302,48 @@ def test_complex_gradients_come_back_conjugate() -> None:
 # Refusals
 
 
+class Once(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x**2
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * 2 * ctx.saved_tensors[0]
+
+
+def test_what_can_be_derived_once_is_not_derived_twice() -> None:
+    class Model(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return Once.apply(x).sum()
+
+    x = np.array([1.0, 2.0])
+    f, _ = models.from_torch(Model(), (torch.ones(2),))
+    slope = wb.grad(lambda x: f({}, x))
+    np.testing.assert_array_equal(slope(x), 2 * x)
+    with pytest.raises(errors.ModelError, match="once_differentiable"):
+        wb.grad(lambda x: np.sum(slope(x) ** 2))(x)
+    with pytest.raises(errors.ModelError, match="once_differentiable"):
+        wb.jvp(lambda x: f({}, x), (x,), (x,))
+
+
+def test_floats_that_numpy_lacks_are_refused() -> None:
+    class Model(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return (x.bfloat16() * 3).float()  # NARROW
+
+    with pytest.raises(errors.ModelError, match=r"bfloat16.*float32") as caught:
+        models.from_torch(Model(), (torch.ones(2),))
+    assert f"{THIS}:{line_of('NARROW')}" in str(caught.value)
+    narrow = torch.ones(1, 2, dtype=torch.bfloat16)
+    with pytest.raises(errors.ModelError, match=r"bfloat16.*module\.float\(\)"):
+        models.from_torch(nn.Linear(2, 2).bfloat16(), (narrow,))
+    with pytest.raises(errors.ModelError, match=r"bfloat16"):
+        models.as_torch_function(np.tanh)(narrow)
+
+
 def test_a_model_that_cannot_be_exported_says_why_and_where() -> None:
     class Model(nn.Module):
         def forward(self, x: Any) -> Any:
