@@ -329,6 +329,30 @@ def test_what_can_be_derived_once_is_not_derived_twice() -> None:
         wb.jvp(lambda x: f({}, x), (x,), (x,))
 
 
+def test_hooks_that_are_dropped_are_told() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+    net[0].weight.register_hook(lambda g: 2 * g)
+    net[1].register_full_backward_hook(lambda *_: None)
+    with pytest.warns(UserWarning, match=r"without those of 1, 0\.weight.*override"):
+        models.from_torch(net, (torch.ones(1, 2),))
+    net = nn.Sequential(nn.Linear(2, 2))
+    net[0].register_forward_hook(lambda _, args, y: 3 * y)  # is part of the program
+    f, p = models.from_torch(net, (torch.ones(1, 2),))
+    wanted = net(torch.ones(1, 2)).detach().numpy()
+    np.testing.assert_allclose(f(p, np.ones((1, 2))), wanted, rtol=1e-14)
+
+
+def test_a_check_names_the_model_alone() -> None:
+    class Model(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x**2
+
+    f, _ = models.from_torch(Model(), (torch.ones(2),))
+    told = str(wb.check_grads(f, ({}, np.ones(2))))
+    assert "Model" in told
+    assert "torch.py" not in told
+
+
 def test_floats_that_numpy_lacks_are_refused() -> None:
     class Model(nn.Module):
         def forward(self, x: Any) -> Any:

@@ -562,6 +562,11 @@ def from_torch(
         The module's parameters by their dotted names, as NumPy arrays in the module's
         own memory: what is written to one is seen by the other.
 
+    Warns
+    -----
+    UserWarning
+        If a module or a parameter has hooks of the backward pass, which are dropped.
+
     Raises
     ------
     MissingPackageError
@@ -610,6 +615,15 @@ def from_torch(
             f" {type(module).__name__}{describe_refusal(error)} Change that line so"
             " that it works on arrays alone, or open the part of the model that can be."
         ) from error
+    hooked = find_hooks(module)
+    if hooked:
+        warnings.warn(
+            "models.from_torch: torch.export drops hooks of the backward pass, so"
+            f" derivatives here are without those of {', '.join(hooked)}. Write what"
+            " they do as an override: wb.override(op, rule).",
+            UserWarning,
+            stacklevel=2,
+        )
     # Parameters that layers share have one name, the first.
     first = {id(p): name for name, p in reversed([*module.named_parameters()])}
     alias = {
@@ -646,6 +660,16 @@ def from_torch(
     call.__qualname__ = name
     inputs = Inputs(name, module.forward, given, named, program.specs)
     return call, parameters
+
+
+def find_hooks(module: Any) -> list[str]:
+    """Return the names of what has hooks that change gradients."""
+    found = [
+        name or type(part).__name__
+        for name, part in module.named_modules()
+        if part._backward_hooks or part._backward_pre_hooks
+    ]
+    return found + [name for name, p in module.named_parameters() if p._backward_hooks]
 
 
 def describe_missing(names: Sequence[str]) -> str:
