@@ -260,6 +260,21 @@ def test_overrides_come_back_under_jit() -> None:
 # Refusals
 
 
+def test_floats_that_numpy_lacks_are_refused() -> None:
+    narrow = jnp.bfloat16
+
+    def f(x: Any) -> Any:
+        return jnp.sum((x.astype(narrow) * 3).astype(jnp.float32))  # NARROW
+
+    own = models.from_jax(f)
+    np.testing.assert_allclose(own(np.ones(2)), 6.0)
+    with pytest.raises(errors.ModelError, match=r"bfloat16.*float32") as caught:
+        wb.grad(own)(np.ones(2))
+    assert f"{THIS}:{line_of('NARROW')}" in str(caught.value)
+    with pytest.raises(errors.ModelError, match=r"as_jax_function.*bfloat16"):
+        models.as_jax_function(np.tanh)(jnp.ones(2, narrow))
+
+
 def test_what_does_not_fit_is_told() -> None:
     with pytest.raises(errors.UsageError, match="is not a function"):
         models.from_jax(3.0)  # type: ignore[arg-type]

@@ -302,6 +302,72 @@ def test_complex_gradients_come_back_conjugate() -> None:
 # Refusals
 
 
+class Once(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x**2
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * 2 * ctx.saved_tensors[0]
+
+
+def test_what_can_be_derived_once_is_not_derived_twice() -> None:
+    class Model(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return Once.apply(x).sum()
+
+    x = np.array([1.0, 2.0])
+    f, _ = models.from_torch(Model(), (torch.ones(2),))
+    slope = wb.grad(lambda x: f({}, x))
+    np.testing.assert_array_equal(slope(x), 2 * x)
+    with pytest.raises(errors.ModelError, match="once_differentiable"):
+        wb.grad(lambda x: np.sum(slope(x) ** 2))(x)
+    with pytest.raises(errors.ModelError, match="once_differentiable"):
+        wb.jvp(lambda x: f({}, x), (x,), (x,))
+
+
+def test_hooks_that_are_dropped_are_told() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+    net[0].weight.register_hook(lambda g: 2 * g)
+    net[1].register_full_backward_hook(lambda *_: None)
+    with pytest.warns(UserWarning, match=r"without those of 1, 0\.weight.*override"):
+        models.from_torch(net, (torch.ones(1, 2),))
+    net = nn.Sequential(nn.Linear(2, 2))
+    net[0].register_forward_hook(lambda _, args, y: 3 * y)  # is part of the program
+    f, p = models.from_torch(net, (torch.ones(1, 2),))
+    wanted = net(torch.ones(1, 2)).detach().numpy()
+    np.testing.assert_allclose(f(p, np.ones((1, 2))), wanted, rtol=1e-14)
+
+
+def test_a_check_names_the_model_alone() -> None:
+    class Model(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x**2
+
+    f, _ = models.from_torch(Model(), (torch.ones(2),))
+    told = str(wb.check_grads(f, ({}, np.ones(2))))
+    assert "Model" in told
+    assert "torch.py" not in told
+
+
+def test_floats_that_numpy_lacks_are_refused() -> None:
+    class Model(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return (x.bfloat16() * 3).float()  # NARROW
+
+    with pytest.raises(errors.ModelError, match=r"bfloat16.*float32") as caught:
+        models.from_torch(Model(), (torch.ones(2),))
+    assert f"{THIS}:{line_of('NARROW')}" in str(caught.value)
+    narrow = torch.ones(1, 2, dtype=torch.bfloat16)
+    with pytest.raises(errors.ModelError, match=r"bfloat16.*module\.float\(\)"):
+        models.from_torch(nn.Linear(2, 2).bfloat16(), (narrow,))
+    with pytest.raises(errors.ModelError, match=r"bfloat16"):
+        models.as_torch_function(np.tanh)(narrow)
+
+
 def test_a_model_that_cannot_be_exported_says_why_and_where() -> None:
     class Model(nn.Module):
         def forward(self, x: Any) -> Any:

@@ -599,5 +599,8 @@ def draw_seed() -> int:
 def _describe_function(f: Callable[..., Any]) -> str:
     """Return a function's name and line, for messages."""
     name = getattr(f, "__name__", type(f).__name__)
-    site = sites.decode(getattr(inspect.unwrap(f), "__code__", None), 0)
-    return str(name) if site is None else f"{name} ({site.place})"
+    whole = inspect.unwrap(f)
+    site = sites.decode(getattr(whole, "__code__", None), 0)
+    # What Workbench made of a model has no line of the user's.
+    own = str(getattr(whole, "__module__", "")).startswith("workbench.")
+    return str(name) if site is None or own else f"{name} ({site.place})"

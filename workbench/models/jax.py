@@ -18,12 +18,12 @@ from workbench.autodiff.jacobian import vjp
 from workbench.control_flow.cond import cond
 from workbench.control_flow.scan import scan
 from workbench.control_flow.while_loop import while_loop
-from workbench.core import source
+from workbench.core import blame, sites, source
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
 from workbench.core.types import Spec
 from workbench.custom.functions import custom_vjp
-from workbench.errors import UsageError, check_packages
+from workbench.errors import ModelError, UsageError, check_packages
 from workbench.models.foreign import ForeignStep, Library, Step, has_tensor
 from workbench.models.jax_rules import RULES
 from workbench.ops.define import dtype_of, shape_of
@@ -34,6 +34,20 @@ from workbench.ops.define import dtype_of, shape_of
 def is_float(x: Any) -> bool:
     """Return whether an array can have a derivative."""
     return np.dtype(x.dtype).kind in "fc"
+
+
+def check_dtype(dtype: Any, who: str, equation: Any = None) -> None:
+    """Raise an error for floats that NumPy lacks, whose slopes would be lost."""
+    import jax
+
+    if jax.dtypes.issubdtype(dtype, jax.numpy.inexact) and dtype.kind not in "fc":
+        line = None if equation is None else find_line(equation.source_info)
+        place = blame.quote_site(sites.decode(*line)) if line else ""
+        raise ModelError(
+            f"{who}{place}: an array of JAX's is {dtype.name}, which NumPy does not"
+            " have, so there would be no derivative through it. Use float32 there:"
+            " x.astype(jnp.float32), or dtype=jnp.float32 of the model."
+        )
 
 
 def vary_floats(step: Step, arrays: Sequence[Any]) -> tuple[Step, list[Any]]:
@@ -168,6 +182,9 @@ class JaxProgram:
     def compute(self, equation: Any, operands: Sequence[Any]) -> list[Any]:
         """Return the outputs of an equation in which a Tensor takes part."""
         name, params = equation.primitive.name, equation.params
+        for variable in (*equation.invars, *equation.outvars):
+            if not is_key(variable.aval):
+                check_dtype(variable.aval.dtype, name, equation)
         higher = HIGHER.get(name)
         if higher is not None:
             made = higher(self, equation, operands)
@@ -578,6 +595,8 @@ def apply_numpy(
         )
 
     def compute(*xs: Any) -> tuple[Any, ...]:
+        for x in xs:
+            check_dtype(jax.numpy.result_type(x), "models.as_jax_function")
         outs = infer(xs)
 
         def run(*arrays: Any) -> tuple[Any, ...]:

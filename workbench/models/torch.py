@@ -24,7 +24,7 @@ from workbench.autodiff.jacobian import vjp
 from workbench.control_flow.cond import cond
 from workbench.control_flow.scan import scan
 from workbench.control_flow.while_loop import while_loop
-from workbench.core import sites, source
+from workbench.core import blame, sites, source
 from workbench.core.tensor import Tensor
 from workbench.errors import ModelError, ShapeError, UsageError, check_packages
 from workbench.models import torch_rules_networks  # noqa: F401 its rows
@@ -54,9 +54,43 @@ def to_numpy(x: Any) -> Any:
     """Return PyTorch's array as NumPy's; anything else as it is."""
     import torch
 
-    if isinstance(x, torch.Tensor):
+    if not isinstance(x, torch.Tensor):
+        return x
+    try:
         return x.detach().resolve_conj().resolve_neg().numpy()
-    return x
+    except TypeError:
+        raise ModelError(describe_dtype(x.dtype)) from None
+
+
+def describe_dtype(dtype: Any, place: str = "") -> str:
+    """Return what is to be done about a dtype that NumPy does not have."""
+    name = str(dtype).removeprefix("torch.")
+    return (
+        f"models: an array of PyTorch's is {name}{place}, which NumPy does not have."
+        " Use float32 there: module.float(), x.float(), and no autocast."
+    )
+
+
+def check_dtypes(exported: Any) -> None:
+    """Raise an error if a step of a program has a dtype that NumPy does not have."""
+    import torch
+
+    known: dict[Any, bool] = {}
+    for module in exported.graph_module.modules():
+        for node in getattr(getattr(module, "graph", None), "nodes", ()):
+            for x in torch.utils._pytree.tree_leaves(node.meta.get("val")):
+                dtype = getattr(x, "dtype", None)
+                if not isinstance(dtype, torch.dtype):
+                    continue
+                if dtype not in known:
+                    try:
+                        known[dtype] = torch.empty(0, dtype=dtype).numpy() is not None
+                    except TypeError:
+                        known[dtype] = False
+                if not known[dtype]:
+                    found = find_line(node.meta.get("stack_trace"))
+                    place = blame.quote_site(sites.decode(*found)) if found else ""
+                    raise ModelError(describe_dtype(dtype, place))
 
 
 def differentiate(ys: Sequence[Any], xs: Sequence[Any], gs: Sequence[Any]) -> Any:
@@ -66,6 +100,12 @@ def differentiate(ys: Sequence[Any], xs: Sequence[Any], gs: Sequence[Any]) -> An
     pairs = [(y, g) for y, g in zip(ys, gs, strict=True) if y.requires_grad]
     if not pairs:
         return [torch.zeros_like(x) for x in xs]
+    if any(is_once_derived(y) for y, _ in pairs):
+        raise ModelError(
+            "models.from_torch: the backward of this function has once_differentiable,"
+            " so nobody knows its derivative, which forward mode asks for too. Write"
+            " backward with PyTorch's operations, without once_differentiable."
+        )
     found = torch.autograd.grad(
         [y for y, _ in pairs], xs, [g for _, g in pairs],
         create_graph=True, allow_unused=True,
@@ -73,6 +113,20 @@ def differentiate(ys: Sequence[Any], xs: Sequence[Any], gs: Sequence[Any]) -> An
     return [
         torch.zeros_like(x) if g is None else g for g, x in zip(found, xs, strict=True)
     ]
+
+
+def is_once_derived(y: Any) -> bool:
+    """Return whether PyTorch put an error in the place of a way back from an array."""
+    seen, rest = set(), [y.grad_fn]
+    while rest:
+        node = rest.pop()
+        if node is None or node in seen:
+            continue
+        if node.name().endswith("Error"):  # on no way to an input: it is never run
+            return True
+        seen.add(node)
+        rest += [before for before, _ in node.next_functions]
+    return False
 
 
 class Torch(Library):
@@ -508,6 +562,11 @@ def from_torch(
         The module's parameters by their dotted names, as NumPy arrays in the module's
         own memory: what is written to one is seen by the other.
 
+    Warns
+    -----
+    UserWarning
+        If a module or a parameter has hooks of the backward pass, which are dropped.
+
     Raises
     ------
     MissingPackageError
@@ -545,13 +604,26 @@ def from_torch(
             exported = torch.export.export(
                 module, given, named, dynamic_shapes=dynamic_shapes, strict=False
             )
-            program = TorchProgram(decompose(exported))
+            exported = decompose(exported)
+            check_dtypes(exported)
+            program = TorchProgram(exported)
+    except ModelError:
+        raise
     except Exception as error:
         raise ModelError(
             "models.from_torch: torch.export cannot export this"
             f" {type(module).__name__}{describe_refusal(error)} Change that line so"
             " that it works on arrays alone, or open the part of the model that can be."
         ) from error
+    hooked = find_hooks(module)
+    if hooked:
+        warnings.warn(
+            "models.from_torch: torch.export drops hooks of the backward pass, so"
+            f" derivatives here are without those of {', '.join(hooked)}. Write what"
+            " they do as an override: wb.override(op, rule).",
+            UserWarning,
+            stacklevel=2,
+        )
     # Parameters that layers share have one name, the first.
     first = {id(p): name for name, p in reversed([*module.named_parameters()])}
     alias = {
@@ -588,6 +660,16 @@ def from_torch(
     call.__qualname__ = name
     inputs = Inputs(name, module.forward, given, named, program.specs)
     return call, parameters
+
+
+def find_hooks(module: Any) -> list[str]:
+    """Return the names of what has hooks that change gradients."""
+    found = [
+        name or type(part).__name__
+        for name, part in module.named_modules()
+        if part._backward_hooks or part._backward_pre_hooks
+    ]
+    return found + [name for name, p in module.named_parameters() if p._backward_hooks]
 
 
 def describe_missing(names: Sequence[str]) -> str:
