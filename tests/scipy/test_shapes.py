@@ -531,6 +531,32 @@ def test_noncentral_t_at_infinity() -> None:
     np.testing.assert_allclose([by_nc, by_t], [-density, density], rtol=1e-14)
 
 
+@pytest.mark.parametrize("df", [2.5, 6.0, 39.9, 40.1, 300.0, 1e6, 1e12, 1e15])
+def test_moments_of_noncentral_t(df: float) -> None:
+    """Gamma functions of many degrees, and squares of the mean, cancel."""
+    nc = 50.0
+
+    def mean(n: Any) -> Any:
+        return nc * mp.sqrt(n / 2) * mp.gammaprod([(n - 1) / 2], [n / 2])
+
+    def var(n: Any) -> Any:
+        return n / (n - 2) * (1 + mp.mpf(nc) ** 2) - mean(n) ** 2
+
+    for made, truth in ((stats.nct.mean, mean), (stats.nct.var, var)):
+        with mp.workdps(60):
+            expected, slope = truth(mp.mpf(df)), differ(truth, df)
+        assert abs(float(made(df, nc)) / expected - 1) < 1e-12
+        found = wb.grad(lambda n, made=made: made(n, nc))(df)
+        assert abs(float(found) / slope - 1) < 1e-11
+
+
+def test_moments_of_noncentral_t_at_the_ends() -> None:
+    assert float(stats.nct.mean(np.inf, 3.0)) == 3
+    assert float(stats.nct.var(np.inf, 3.0)) == 1
+    assert np.isnan(stats.nct.mean(1.0, 3.0))
+    assert np.isnan(stats.nct.var(2.0, 3.0))
+
+
 @pytest.mark.parametrize("p", [0.02, 0.3, 0.9])
 def test_inverses_of_noncentral_families_by_all_parameters(p: float) -> None:
     """By the forward functions, whose slopes are tested above."""

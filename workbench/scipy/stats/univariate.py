@@ -109,17 +109,39 @@ t = Continuous(
 )
 
 
+#: Of n / (n - 2) less the squared mean of 1 / scale, in powers of 2 / n: DLMF 5.11.8.
+_SCALE_GAP = (
+    *(0, 1 / 4, 15 / 32, 83 / 128, 0.78369140625, 0.8743896484375),
+    *(0.9276580810546875, 0.956798553466796875, 0.97549974918365479),
+    *(0.98958203196525574, 0.99484378471970558, 0.98989224899560213),
+    0.99313110957155004,
+)
+
+
+def _find_scale_moments(n: Array) -> tuple[Array, Array, Array]:
+    """Return the mean of 1 / scale of nct, that of its square, and its variance.
+
+    The first wants n > 1, the others n > 2; of large n by series.
+    """
+    large = np.greater(n, 40)
+    z, few = 2 / np.where(large, n, 40), np.where(large, 3, n)
+    half, rest = 0.5 * few, mask_one(np.greater(few, 2), few - 2)
+    direct = F.gamma(half - 0.5) * F.rgamma(half) * np.sqrt(half)
+    gap = series(z, *_SCALE_GAP)
+    square = np.where(large, 1 / (1 - z), few / rest)
+    mean = np.where(large, np.sqrt(1 / (1 - z) - gap), direct)
+    return mean, square, np.where(large, gap, square - direct * direct)
+
+
 def _nct_mean(n: Array, nc: Array) -> Array:
-    half = 0.5 * np.where(np.greater(n, 1), n, 2)
-    ratio = np.exp(F.gammaln(half - 0.5) - F.gammaln(half)) * np.sqrt(half)
-    return np.where(np.greater(n, 1), nc * ratio, np.nan)
+    known = np.greater(n, 1)
+    return np.where(known, nc * _find_scale_moments(np.where(known, n, 2))[0], np.nan)
 
 
 def _nct_var(n: Array, nc: Array) -> Array:
     known = np.greater(n, 2)
-    rest = mask_one(known, n - 2)
-    square = np.square(_nct_mean(mask_one(known, n), nc))
-    return np.where(known, n * (1 + nc * nc) / rest - square, np.nan)
+    _, square, variance = _find_scale_moments(np.where(known, n, 3))
+    return np.where(known, square + nc * nc * variance, np.nan)
 
 
 # The upper tail is the lower one of the distribution turned around
