@@ -236,6 +236,14 @@ def test_places_that_are_computed_count_from_either_end() -> None:
     goes_out(wb.grad(lambda x, k: np.sum(x[k] ** 2)), X, k)
 
 
+def test_places_that_are_computed_along_each_axis() -> None:
+    def f(x: Any) -> Any:
+        return np.take_along_axis(x, np.argsort(x, 1), 1) * np.arange(3)
+
+    goes_out(f, X)
+    goes_out(wb.grad(lambda x: np.sum(f(x) ** 2)), X)
+
+
 def test_a_symbol_that_is_no_input() -> None:
     x, y = wb.vector("x"), wb.vector("y")
     graph = wb.Graph([x], [x * y])

@@ -78,7 +78,8 @@ def to_onnx(
     Examples
     --------
     >>> import numpy as np, workbench as wb  # doctest: +SKIP
-    >>> slope = wb.trace(wb.grad(lambda x: np.sum(x**2)))(np.ones(3))  # doctest: +SKIP
+    >>> f = lambda x: np.sum(np.tanh(x))  # doctest: +SKIP
+    >>> slope = wb.trace(wb.grad(f))(np.ones(3))  # doctest: +SKIP
     >>> model = wb.models.to_onnx(slope, "slope.onnx")  # doctest: +SKIP
     >>> f, weights = wb.models.from_onnx("slope.onnx")  # doctest: +SKIP
     >>> f(weights, np.zeros(3))  # doctest: +SKIP
@@ -334,6 +335,9 @@ def _write_getitem(writer: Writer, node: Tensor) -> str:
     key = without_ellipsis(node.params["key"], len(shape))
     traced = [a for a in arrays if isinstance(a, Tensor) and a in writer.names]
     if traced:
+        if len(arrays) == len(shape) and all(part is ARRAY for part in key):
+            flat = writer.reshape(writer.name_of(x), [-1])
+            return writer.add("Gather", flat, _name_flat_places(writer, arrays, shape))
         axis = _find_only_array(key)
         if axis is None or len(arrays) > 1:
             raise writer.refuse("an index that is computed is written along one axis")
@@ -368,6 +372,15 @@ def _write_scatter_of_rows(writer: Writer, node: Tensor) -> str:
     g, *arrays = node.inputs
     spec = types.spec_of(node)
     key = without_ellipsis(node.params["key"], len(spec.shape))
+    if len(arrays) == len(spec.shape) and all(part is ARRAY for part in key):
+        flat = _name_flat_places(writer, arrays, spec.shape)
+        whole = writer.constant(np.zeros(math.prod(spec.shape), spec.dtype))
+        made = writer.add(
+            "ScatterElements", whole, writer.reshape(flat, [-1]),
+            writer.reshape(writer.name_of(g, spec.dtype), [-1]), axis=0,
+            reduction="add",
+        )  # fmt: skip
+        return writer.reshape(made, spec.shape)
     if _find_only_array(key) != 0 or len(arrays) > 1:
         raise writer.refuse("an index that is computed is written along the first axis")
     place = _name_places(writer, arrays[0])
@@ -392,6 +405,23 @@ def _write_set(writer: Writer, node: Tensor) -> str:
     value = writer.name_of(v, spec.dtype)
     value = writer.add("Expand", value, writer.integers(places.shape))
     return _write_update(writer, flat, places, value, spec.shape, "none")
+
+
+def _name_flat_places(
+    writer: Writer, arrays: Sequence[Any], shape: Sequence[Any]
+) -> str:
+    """Return the name of flat places, of an array for each axis."""
+    writer.integers(shape)  # or an error
+    flat = ""
+    for axis, (places, n) in enumerate(zip(arrays, shape, strict=True)):
+        length = writer.constant(n, np.int64)
+        # Places from the end become those from the start.
+        along = writer.add("Add", _name_places(writer, places), length)
+        along = writer.add("Mod", along, length)
+        stride = writer.constant(math.prod(shape[axis + 1 :]), np.int64)
+        part = writer.add("Mul", along, stride)
+        flat = writer.add("Add", flat, part) if flat else part
+    return flat
 
 
 def _name_places(writer: Writer, places: Any) -> str:
