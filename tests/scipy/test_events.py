@@ -231,3 +231,34 @@ def test_an_event_that_only_touches_zero() -> None:
 
     with pytest.raises(MatrixError, match="touches zero without crossing it"):
         wb.grad(touch)(1.0)
+
+
+@pytest.mark.parametrize("more", [{}, {"events": lambda t, y: y[0] - 0.5}])
+@pytest.mark.parametrize(
+    ("times", "error", "text"),
+    [([0.5, 0.2], UsageError, r"holds 0\.2 behind 0\.5.*must rise"),
+     ([0, 0, 1.0], UsageError, "holds 0 behind 0.*np.unique"),
+     ([0, 2.0], UsageError, r"holds 2, outside t_span, which is \(0, 1\)"),
+     ([[0, 1.0]], ShapeError, r"shape \(1, 2\); it must have one axis")],
+)  # fmt: skip
+def test_times_that_scipy_refuses(
+    times: Any, error: type[Exception], text: str, more: dict[str, Any]
+) -> None:
+    def final(a: Any) -> Any:
+        return solve_ivp(lambda t, y: -a * y, (0, 1.0), [1.0], t_eval=times, **more).y[
+            0, -1
+        ]
+
+    with pytest.raises(error, match=text):
+        wb.grad(final)(1.0)
+    with pytest.raises(ValueError, match="t_eval"):
+        scipy.integrate.solve_ivp(lambda t, y: -y, (0, 1.0), [1.0], t_eval=times)
+
+
+def test_times_that_fall_where_the_span_does() -> None:
+    slope = wb.grad(
+        lambda a: solve_ivp(
+            lambda t, y: a * y, (1.0, 0.0), [1.0], t_eval=[0.5, 0.0], **TIGHT
+        ).y[0, -1]
+    )(2.0)
+    np.testing.assert_allclose(slope, -np.exp(-2.0), rtol=1e-6)

@@ -205,6 +205,14 @@ def test_a_minimum_in_one_number_at_a_kink_has_no_slope_to_follow() -> None:
         np.testing.assert_allclose(made, unit, rtol=1e-6)
 
 
+def test_a_bracket_may_be_an_array() -> None:
+    ends = np.array([0.0, 1.0])
+    slope = wb.grad(
+        lambda a: minimize_scalar(lambda x: np.exp(x) - a * x, bracket=ends).x
+    )
+    np.testing.assert_allclose(slope(2.0), 0.5, rtol=1e-7)
+
+
 #: Nearest points of sets, which have closed forms, with a, or with it as a size.
 NEAREST: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "box": (

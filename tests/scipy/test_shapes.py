@@ -330,6 +330,34 @@ def test_arrays_that_broadcast_and_single_precision() -> None:
     np.testing.assert_allclose(found[3:], whole[3:], rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32])
+def test_small_integers_as_the_other_argument(dtype: type) -> None:
+    """NumPy's logarithms of them are in half precision, and their squares overflow."""
+    k = np.array([2, 3, 15], dtype)
+    if dtype is np.int32:
+        k = k * dtype(10000)
+    functions = (
+        lambda v, k: sp.stdtr(v, k),
+        lambda v, k: sp.gammainc(v, k),
+        lambda v, k: sp.gammainc(k, v),
+        lambda v, k: sp.betainc(v, k, 0.3),
+        lambda v, k: sp.fdtr(v, k, k),
+        lambda v, k: sp.nctdtr(v, 1.5, k),
+        lambda v, k: sp.boxcox(k, v),
+        lambda v, k: sp.boxcox1p(k, v),
+        lambda v, k: sp.rel_entr(v, k),
+        lambda v, k: sp.xlogy(v, k),
+        lambda v, k: k**v,
+        lambda v, k: np.float_power(k, v),
+    )
+    for f in functions:
+        slopes = [wb.grad(lambda v, k=k, f=f: np.sum(f(v, k)))(1.3)
+                  for k in (k, k.astype(float))]  # fmt: skip
+        np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-13)
+        single = wb.grad(lambda v, k=k, f=f: np.sum(f(v, k)))(np.float32(1.3))
+        assert single.dtype == np.float32
+
+
 def test_ends_of_inverses_do_not_move() -> None:
     q = np.linspace(0, 1, 5)
     inner = lambda f: (f(2 + 1e-6).sum() - f(2 - 1e-6).sum()) / 2e-6  # noqa: E731

@@ -14,7 +14,7 @@ import linecache
 import operator
 import re
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, wraps
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -587,8 +587,29 @@ def _run_source(
     for used in {name for partial in partials for name in _find_names(partial)}:
         if used not in scope and hasattr(np, used):
             scope[used] = getattr(np, used)
+            if len(partials) > 1:  # an input beside the one that varies
+                scope[used] = _widen_integers(scope[used])
     exec(compile(source, filename, "exec"), scope)
     return scope
+
+
+def _widen_integers(function: Any) -> Any:
+    """Let a function that NumPy computes of small integers in half precision not do so.
+
+    >>> float(np.log(np.int8(3))), float(_widen_integers(np.log)(np.int8(3)))
+    (1.0986328125, 1.0986122886681098)
+    """
+    loops = getattr(function, "types", ())
+    if "e->e" not in loops or "b->b" in loops:
+        return function
+
+    @wraps(function)
+    def compute(x: Any) -> Any:
+        if type(x) not in types.WEAK_TYPES and dtype_of(x).kind in "iub":
+            x = x.astype(float)
+        return function(x)
+
+    return compute
 
 
 class _Steps:

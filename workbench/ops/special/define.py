@@ -7,6 +7,7 @@ are: `scipy.special` for NumPy's, `cupyx.scipy.special` for CuPy's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -119,6 +120,25 @@ def helper(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let texts of rules call a function of this package."""
     define.RULE_NAMES[function.__name__] = function
     return function
+
+
+def float_helper(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let texts of rules call a function, to which integers arrive as floats.
+
+    Of small ones NumPy computes logarithms in half precision, and their sums overflow.
+    """
+
+    @wraps(function)
+    def compute(*args: Any, **settings: Any) -> Any:
+        return function(*map(_convert_integers, args), **settings)
+
+    return helper(compute)
+
+
+def _convert_integers(x: Any) -> Any:
+    """Return an array of floats in place of one of integers."""
+    kind = getattr(getattr(x, "dtype", None), "kind", "f")
+    return x.astype(float) if kind in "iu" else x
 
 
 def special(

@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.core.tensor import ON_HOST
 from workbench.core.types import Array
-from workbench.ops.special.define import F, helper, series, special, where
+from workbench.ops.special.define import F, float_helper, series, special, where
 from workbench.ops.special.shapes import betainc_by_shape, choose_tail
 
 
@@ -22,7 +22,7 @@ def are_plain(*arrays: Any) -> bool:
     return all(isinstance(x, ON_HOST) for x in arrays)
 
 
-@helper
+@float_helper
 def gamma_density(a: Array, x: Array) -> Array:
     """Return the derivative of gammainc(a, x) by x.
 
@@ -65,14 +65,14 @@ special(
 )
 
 
-@helper
+@float_helper
 def divide_slope(by_shape: Array, density: Array) -> Array:
     """Return a slope by a shape over the density: 0 at the ends, which stay there."""
     ends = by_shape == 0
     return np.where(ends, 0, by_shape / np.where(ends, 1, density))
 
 
-@helper
+@float_helper
 def beta_density(a: Array, b: Array, x: Array, rest: Any = None) -> Array:
     """Return the derivative of betainc(a, b, x) by x; ``rest`` is 1 - x."""
     return beta_power(a, b, -1, -1, x, 1 - x if rest is None else rest)
@@ -184,7 +184,7 @@ special("pdtri", "0", "-g / gamma_density(floor(x0) + 1, y)")
 # Binomial: bdtr(k, n, p) = betaincc(k + 1, n - k, p); it is 1 where k is n
 
 
-@helper
+@float_helper
 def binomial_density(k: Array, n: Array, p: Array) -> Array:
     """Return the derivative of bdtr by p, with the sign turned."""
     k = np.floor(k)
@@ -205,7 +205,7 @@ special("nbdtri", "0", "0", "g / beta_density(x1, floor(x0) + 1, y)")
 # F and Student's t
 
 
-@helper
+@float_helper
 def f_density(m: Array, n: Array, x: Array) -> Array:
     """Return the density of the F distribution with m and n degrees of freedom."""
     end = np.isinf(x) & (x > 0)
@@ -219,7 +219,7 @@ def f_density(m: Array, n: Array, x: Array) -> Array:
 # By degrees of freedom: x and both degrees count by m x / n alone
 
 
-@helper
+@float_helper
 def fdtr_by_degrees(
     m: Array, n: Array, x: Array, mass: Array, *, first: bool, upper: bool
 ) -> Array:
@@ -278,7 +278,7 @@ def log_t_density(df: Array, t: Array) -> Array:
     return where(large, near_normal, constant) - 0.5 * (np.log1p(u) + scaled)
 
 
-@helper
+@float_helper
 def t_density(df: Array, t: Array) -> Array:
     """Return the density of Student's t."""
     if are_plain(df, t) and np.all(df < 200):
@@ -288,7 +288,7 @@ def t_density(df: Array, t: Array) -> Array:
     return np.exp(log_t_density(df, t))
 
 
-@helper
+@float_helper
 def stdtr_by_degrees(df: Array, t: Array, mass: Array) -> Array:
     """Return the derivative of stdtr, which is ``mass``, by the degrees of freedom.
 

@@ -15,7 +15,7 @@ from workbench.ops import singular
 from workbench.ops.define import dtype_of
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.reductions import logsumexp, wide_dtype
-from workbench.ops.special.define import F, helper, series, special, where
+from workbench.ops.special.define import F, float_helper, helper, series, special, where
 
 # NumPy's own, by SciPy's name: SciPy has no loops for half precision
 
@@ -52,7 +52,7 @@ special("logit", "g / (x * (1 - x))", undefined=singular.PROBABILITY,
 # Entropies: 0 log 0 is 0, and what lies outside the domain is constant
 
 
-@helper
+@float_helper
 def log_ratio(x: Array, y: Array) -> Array:
     """Return log(x / y), with all digits where x is near y."""
     near = np.abs(x - y) < 0.5 * np.abs(y)

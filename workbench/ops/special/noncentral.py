@@ -19,7 +19,7 @@ from workbench.core.types import Array
 from workbench.errors import NotDifferentiableError
 from workbench.ops.define import convert_like, dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
-from workbench.ops.special.define import F, helper, series, special, where
+from workbench.ops.special.define import F, float_helper, series, special, where
 from workbench.ops.special.shapes import (
     FALL,
     betainc_by_shape,
@@ -158,7 +158,7 @@ def _has_all_terms(sums: Array, ratio: Array) -> Array:
     return sums[-1] * ratio < 1e-17 * (1 - ratio) * sums[0]
 
 
-@helper
+@float_helper
 def chndtr_by_degrees(x: Array, df: Array, nc: Array, mass: Array) -> Array:
     """Return the derivative of chndtr, which is ``mass``, by the degrees of freedom.
 
@@ -240,7 +240,7 @@ def _log_density(x: Array, df: Array, nc: Any) -> Array:
     return np.where(is_large, large, np.where(is_far, far, near)) - math.log(2)
 
 
-@helper
+@float_helper
 def noncentral_density(x: Array, df: Array, nc: Any) -> Array:
     """Return the noncentral chi-square density."""
     end = np.isinf(x)
@@ -354,7 +354,7 @@ def _log_sum_f_densities(a: Array, b: Array, y: Array, rest: Array, nc: Array) -
     return power + np.log(np.concatenate(sums, 0))
 
 
-@helper
+@float_helper
 def noncentral_f_density(m: Array, n: Array, nc: Array, x: Array) -> Array:
     """Return the density of the noncentral F distribution."""
     end = np.isinf(x)
@@ -383,7 +383,7 @@ def _f_density(m: Array, n: Array, nc: Array, x: Array) -> Array:
     return m / n * np.where(is_many, many[0], few)
 
 
-@helper
+@float_helper
 def noncentral_f_by_nc(m: Array, n: Array, nc: Array, x: Array) -> Array:
     """Return the derivative of ncfdtr by the noncentrality, with the sign turned."""
     end = np.isinf(x)
@@ -412,7 +412,7 @@ def _f_by_nc(m: Array, n: Array, nc: Array, x: Array) -> Array:
     return np.where(is_many, many[0], few)
 
 
-@helper
+@float_helper
 def ncfdtr_by_degrees(
     m: Array, n: Array, nc: Array, x: Array, mass: Array, *, first: bool
 ) -> Array:
@@ -605,19 +605,19 @@ def log_noncentral_t_density(df: Array, nc: Array, t: Array) -> Array:
     return _log_mean(df, nc, t, 1)
 
 
-@helper
+@float_helper
 def noncentral_t_density(df: Array, nc: Array, t: Array) -> Array:
     """Return the density of noncentral t."""
     return np.exp(_log_mean(df, nc, t, 1))
 
 
-@helper
+@float_helper
 def noncentral_t_by_nc(df: Array, nc: Array, t: Array) -> Array:
     """Return the derivative of nctdtr by the noncentrality, with the sign turned."""
     return np.exp(_log_mean(df, nc, t, 0))
 
 
-@helper
+@float_helper
 def noncentral_t_by_degrees(df: Array, nc: Array, t: Array, mass: Array) -> Array:
     """Return the derivative of nctdtr, which is ``mass``, by the degrees of freedom.
 

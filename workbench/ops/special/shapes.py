@@ -20,7 +20,7 @@ from workbench.core.tensor import ON_HOST
 from workbench.core.types import Array
 from workbench.ops.define import convert_like, dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
-from workbench.ops.special.define import F, helper, series
+from workbench.ops.special.define import F, float_helper, series
 
 # Means over a tail
 #
@@ -294,7 +294,7 @@ def _integrate_gamma_mean(a: Array, x: Array, left: Array) -> Array:
     return np.where(left, -x * first / (x * whole + 1), first / whole)
 
 
-@helper
+@float_helper
 def gammainc_by_shape(a: Array, x: Array, mass: Array, *, upper: bool) -> Array:
     """Return the derivative of gammainc(a, x) by a.
 
@@ -496,7 +496,7 @@ def _integrate_beta_mean(
     return mean
 
 
-@helper
+@float_helper
 def betainc_by_shape(
     a: Array, b: Array, x: Array, rest: Array, mass: Array, *, first: bool, upper: bool
 ) -> Array:

@@ -273,6 +273,8 @@ def solve_ivp(
     found: Any = None
     end: Any = last
     descending = False
+    if t_eval is not None:
+        _check_times(t_eval, value_of(first), value_of(last))
     if t_eval is None or events or dense_output:
         values = [value_of(x) for x in (first, last, y0, *parameters)]
         found = _find_steps(problem, values, recorded, t_eval)
@@ -316,6 +318,34 @@ def _choose_times(
         sign = -1 if descending else 1
         times = times[sign * value_of(times) <= sign * value_of(last)]
     return times
+
+
+def _check_times(t_eval: ArrayLike, first: Any, last: Any) -> None:
+    """Refuse the times that SciPy refuses, where the numbers are known."""
+    times = value_of(_convert_times(t_eval))
+    if times is None or first is None or last is None:
+        return
+    where = f"solve_ivp{blame.user_line()}: t_eval"
+    if times.ndim != 1:
+        raise ShapeError(
+            f"{where} has shape {times.shape}; it must have one axis: np.ravel it."
+        )
+    low, high = min(first, last), max(first, last)
+    outside = times[(times < low) | (times > high)]
+    if outside.size:
+        raise UsageError(
+            f"{where} holds {outside[0]:.6g}, outside t_span, which is"
+            f" ({first:.6g}, {last:.6g}). Extend t_span, or leave that time out."
+        )
+    steps = np.diff(times)
+    wrong = np.flatnonzero(steps >= 0 if last < first else steps <= 0)
+    if wrong.size:
+        i, order = wrong[0], "fall" if last < first else "rise"
+        raise UsageError(
+            f"{where} holds {times[i + 1]:.6g} behind {times[i]:.6g}; from t_span[0] to"
+            f" t_span[1] its times must {order}, each one once. Sort them with"
+            " np.unique, turned around where they fall."
+        )
 
 
 def _find_steps(

@@ -339,7 +339,8 @@ class _ScalarMinimum:
         made = _find_end(float(found.x), plain, slope_at) if plain else None
         if made is None:
             made = np.float64(polish_root(slope_at, float(found.x)))
-        first, *_, last = plain or self.given["bracket"] or (0, 1)
+        bracket = self.given["bracket"]
+        first, *_, last = plain or ((0, 1) if bracket is None else bracket)
         size = max(abs(made), CLOSE * abs(last - first))
         step = find_newton_step(both, made)
         check_minimum(self.name, step, size, slope_at(made), "tol")
