@@ -58,7 +58,7 @@ test('an image, one neuron, the change, and histograms over thirty runs', async 
   await graph.screenshot('light-array-image');
 
   const views = part.getByRole('combobox', { name: 'What of the array' });
-  await views.selectOption('change since run 1');
+  await views.selectOption('since run 1');
   await expect(caption).toContainText('change since run 1');
   const change = `net.values['weights'] - net.at(1).values['weights']`;
   const range = await print(

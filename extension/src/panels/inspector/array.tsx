@@ -30,8 +30,8 @@ const QUANTITIES = [
 /** What is drawn of it; which run a change is since, the caption tells. */
 const VIEWS = {
   now: 'now',
-  last: 'change in a run',
-  first: 'change since run 1',
+  last: 'since last run',
+  first: 'since run 1',
   runs: 'over the runs'
 } as const;
 type View = keyof typeof VIEWS;
