@@ -234,6 +234,7 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1500)  # it waits for cores that others use
 def test_the_site_is_built_and_asks_no_other_machine(
     wheel: Path, tmp_path: Path, measured: Callable[[str], None]
 ) -> None:
