@@ -88,7 +88,8 @@ def _choose_sum(
         return made  # all are reached
     other = formula(*map(stop_gradient, degrees))
     for x in degrees:
-        other = other + np.sqrt(x - stop_gradient(x))  # 0
+        steep = np.sqrt(np.where(reached, 1, x - stop_gradient(x)))
+        other = other + (steep - stop_gradient(steep))
     return np.where(reached, made, other)
 
 
