@@ -7,35 +7,23 @@ the primitive's parameters by name; it returns the output, or a list of several;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.special
 
 from workbench.core.tensor import Tensor
+from workbench.models.rows import Rows, Rule, sort_entries
 from workbench.ops.conv import apply_conv
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.linalg.systems import triangular
 from workbench.ops.updates import at
 
-Rule = Callable[..., Any]
-
 #: The rows, by the names of JAX's primitives.
-RULES: dict[str, Rule] = {}
-
-
-def row(*names: str) -> Callable[[Rule], Rule]:
-    """Return a decorator that enters a function as the row of these primitives."""
-
-    def enter(rule: Rule) -> Rule:
-        for name in names:
-            assert name not in RULES
-            RULES[name] = rule
-        return rule
-
-    return enter
+RULES = Rows()
+row = RULES.enter
 
 
 def cast(x: Any, dtype: Any) -> Any:
@@ -332,10 +320,8 @@ def _sort(*xs: Any, dimension: int, num_keys: int, **_: Any) -> Any:
 
 @row("top_k")
 def _top_k(x: Any, k: int, axis: int = -1, **_: Any) -> Any:
-    # NaN is larger than all numbers. Few dtypes can be negated, all be turned round.
-    turned = np.argsort(np.flip(x, axis), axis, kind="stable")
-    order = np.take(shape_of(x)[axis] - 1 - np.flip(turned, axis), np.arange(k), axis)
-    return [np.take_along_axis(x, order, axis), order.astype(np.int32)]
+    found, places = sort_entries(x, axis, descending=True, count=k)
+    return [found, places.astype(np.int32)]
 
 
 # Products

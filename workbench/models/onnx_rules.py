@@ -23,6 +23,7 @@ import scipy.special
 from workbench.core import blame
 from workbench.core.tensor import Tensor, value_of
 from workbench.errors import UnknownLengthError
+from workbench.models.rows import sort_entries
 from workbench.ops.reductions import logsumexp
 from workbench.ops.special.logistic import log_softmax, softmax
 from workbench.ops.updates import at
@@ -444,13 +445,7 @@ def _choose_largest(
     (count,) = read_integers(k)
     if not 0 <= count <= x.shape[axis]:
         raise RefusedError(f"{count} of {x.shape[axis]} entries are asked for")
-    if largest:  # of equal entries the first comes first, as NaN does
-        turned = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
-        order = x.shape[axis] - 1 - np.flip(turned, axis)
-    else:
-        order = np.argsort(x, axis=axis, kind="stable")
-    order = np.take(order, np.arange(count), axis)
-    return [np.take_along_axis(x, order, axis), order]
+    return sort_entries(x, axis, bool(largest), count)
 
 
 @row("Gemm")

@@ -31,7 +31,8 @@ from workbench.models import (
     torch_steps,
 )
 from workbench.models.foreign import ForeignStep, has_tensor
-from workbench.models.torch_rules import RULES, Rule, is_number
+from workbench.models.rows import Rule
+from workbench.models.torch_rules import RULES, is_number
 from workbench.models.torch_steps import (
     AUTHORED,
     TORCH,

@@ -9,7 +9,7 @@ does not know these settings. Slopes at kinks are PyTorch's.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,26 +17,14 @@ import numpy as np
 import scipy.special
 
 from workbench.core.tensor import Tensor
+from workbench.models.rows import Rows, Rule, sort_entries
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.updates import at
 
-Rule = Callable[..., Any]
-
 #: The rows, by the names of ATen.
-RULES: dict[str, Rule] = {}
-
-
-def row(*names: str) -> Callable[[Rule], Rule]:
-    """Return a decorator that enters a function as the row of these ops."""
-
-    def enter(rule: Rule) -> Rule:
-        for name in names:
-            assert name not in RULES
-            RULES[name] = rule
-        return rule
-
-    return enter
+RULES = Rows()
+row = RULES.enter
 
 
 def to_numpy_dtype(dtype: Any) -> Any:
@@ -365,33 +353,21 @@ def _cumulate_product(x: Any, dim: int, *, dtype: Any = None) -> Any:
 
 @row("sort")
 def _sort(x: Any, dim: int = -1, descending: bool = False) -> Any:
-    return _take_sorted(x, dim, descending)
+    return sort_entries(x, dim, descending)
 
 
 @row("sort.stable")
 def _sort_stable(
     x: Any, *, stable: bool | None, dim: int = -1, descending: bool = False
 ) -> Any:
-    return _take_sorted(x, dim, descending)
-
-
-def _take_sorted(x: Any, dim: int, descending: bool, count: int | None = None) -> Any:
-    # NaN is larger than all numbers. Few dtypes can be negated, all be turned round.
-    if descending and rank_of(x):
-        turned = np.argsort(np.flip(x, dim), dim, kind="stable")
-        places = shape_of(x)[dim] - 1 - np.flip(turned, dim)
-    else:
-        places = np.argsort(x, dim, kind="stable")
-    if count is not None:
-        places = np.take(places, np.arange(count), dim)
-    return [np.take_along_axis(x, places, dim), places]
+    return sort_entries(x, dim, descending)
 
 
 @row("topk")
 def _top(
     x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Any:
-    return _take_sorted(x, dim, largest, k)
+    return sort_entries(x, dim, largest, k)
 
 
 # Shapes

@@ -94,8 +94,7 @@ test('a notebook of three pictures, opened and closed, leaves none behind', asyn
       await window.jupyterapp.commands.execute('application:close');
     });
     await expect(page.locator('.workbench-Panel')).toHaveCount(0);
-    // What a closed document has planned comes to its end.
-    await page.waitForTimeout(3000);
-    expect(await countElements(line, PANEL)).toBe(0);
+    // What a closed document has planned comes to its end first.
+    await expect.poll(() => countElements(line, PANEL)).toBe(0);
   }
 });
