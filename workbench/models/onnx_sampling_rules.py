@@ -77,7 +77,7 @@ def _as_floats(x: Array) -> Array:
     return x if x.dtype.kind == "f" else x.astype(float)
 
 
-def _as_before(y: Array, x: Array) -> Array:
+def _restore_dtype(y: Array, x: Array) -> Array:
     """Return sums in the dtype of ``x``; of integers without their fraction.
 
     That is what ONNX's reference and other libraries do. A product that misses a whole
@@ -197,7 +197,7 @@ def _resize(
         shape[axis] = m
         inside = inside & np.reshape(within, shape)
     y = np.where(inside, y, extrapolation_value) if crops else y
-    return y.astype(x.dtype) if kind == "nearest" else _as_before(y, x)
+    return y.astype(x.dtype) if kind == "nearest" else _restore_dtype(y, x)
 
 
 @row("Upsample")
@@ -212,7 +212,7 @@ def _enlarge(x: Array, scales: Any, mode: str = "nearest", *, step: Any) -> Arra
             continue
         places = _find_places(n, m, s, "asymmetric", (0.0, 1.0))
         y = _resize_axis(y, axis, s, kind, places, settings)
-    return y if kind == "nearest" else _as_before(y, x)
+    return y if kind == "nearest" else _restore_dtype(y, x)
 
 
 def _reflect(x: Array, low: float, high: float) -> Array:
