@@ -40,6 +40,7 @@ from workbench.models.torch_steps import (
     describe_dtype,
     is_float,
     keep_authored,
+    note_hooks,
     to_numpy,
     to_torch,
 )
@@ -424,7 +425,7 @@ def from_torch(
     given = tree_map(copy_example, tuple(args))
     named = tree_map(copy_example, dict(kwargs or {}))
     try:
-        with keep_authored(), warnings.catch_warnings():
+        with keep_authored(), note_hooks() as hooks, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of PyTorch about PyTorch's own code
             exported = torch.export.export(
                 module, given, named, dynamic_shapes=dynamic_shapes, strict=False
@@ -440,7 +441,7 @@ def from_torch(
             f" {type(module).__name__}{describe_refusal(error)} Change that line so"
             " that it works on arrays alone, or open the part of the model that can be."
         ) from error
-    hooked = find_hooks(module)
+    hooked = find_hooks(module) + hooks
     if hooked:
         warnings.warn(
             "models.from_torch: torch.export drops hooks of the backward pass, so"
