@@ -270,6 +270,34 @@ def test_unknown_lengths_are_named() -> None:
         models.to_onnx(wb.Graph([x], [np.reshape(x, -1)]))
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("bad", [0.7, np.inf])
+@pytest.mark.parametrize("spelt", ["matmul", "tensordot", "einsum"])
+def test_contractions_of_masked_cotangents(spelt: str, bad: float) -> None:
+    w = np.array([[1.0, 2.0, -1.0], [0.5, 1.0, 3.0], [2.0, 0.1, bad]])
+    x = np.array([[1.0, 1.0, -1.0], [1.0, -1.0, -1.0]])  # the last column is shut
+    contract = {
+        "matmul": np.matmul,
+        "tensordot": lambda x, w: np.tensordot(x, w, 1),
+        "einsum": lambda x, w: np.einsum("ij,jk->ik", x, w),
+    }[spelt]
+
+    def f(x: Any) -> Any:
+        return np.sum(np.where(x > 0, contract(x, w), 0.0))
+
+    f_x = wb.trace(wb.grad(f))(x)
+    assert any(node.op and node.op.name == f"{spelt}0" for node in f_x.nodes)
+    loaded, weights = models.from_onnx(models.to_onnx(f_x))
+    want = (x > 0)[:, :2] @ w[:, :2].T
+    np.testing.assert_allclose(loaded(weights, x)[0], want, rtol=1e-14)
+
+
+@pytest.mark.parametrize("axis", [None, 0, (0, 1)])
+def test_truths_are_reduced(axis: Any) -> None:
+    goes_out(lambda x: np.where(np.all(x > -0.5, axis), x, -x), X)
+    goes_out(lambda x: np.where(np.any(x > 0.5, axis), x, -x), X)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_samples_are_written_right_or_refused() -> None:
     """Whatever can be written means the same; the rest names op and line."""

@@ -14,6 +14,7 @@ import re
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -451,9 +452,9 @@ def from_torch(
             stacklevel=2,
         )
     # Parameters that layers share have one name, the first.
-    first = {id(p): name for name, p in reversed([*module.named_parameters()])}
+    earliest = {id(p): name for name, p in reversed([*module.named_parameters()])}
     alias = {
-        name: first[id(p)]
+        name: earliest[id(p)]
         for name, p in module.named_parameters(remove_duplicate=False)
     }
     program.inputs = [
@@ -484,6 +485,11 @@ def from_torch(
 
     name = call.__name__ = type(module).__name__
     call.__qualname__ = name
+    with suppress(ValueError, TypeError):  # the names of the inputs
+        first, *_ = inspect.signature(call).parameters.values()
+        others = inspect.signature(module.forward).parameters.values()
+        signature = inspect.Signature([first, *others])
+        call.__signature__ = signature  # type: ignore[attr-defined]
     inputs = Inputs(name, module.forward, given, named, program.specs)
     return call, parameters
 
