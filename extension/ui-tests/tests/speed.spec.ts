@@ -10,7 +10,7 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { CDPSession } from '@playwright/test';
 import { type IJupyterLabPageFixture, expect, test } from '@jupyterlab/galata';
 
-import { GraphOnPage, kernelReady, screenshotOf } from './graph';
+import { GraphOnPage, kernelReady, print, screenshotOf } from './graph';
 
 const SETUP = `%load_ext workbench
 import numpy as np
@@ -80,6 +80,12 @@ interface IOpened {
   fromEnd: number;
   /** How long the page's thread stood still, the longest first. */
   tasks: number[];
+}
+
+/** A part of the panel, and the text that it must show; null: another than before. */
+interface IFollowed {
+  part: string;
+  text: string | null;
 }
 
 /** A notebook whose second cell shows graphs. */
@@ -192,6 +198,30 @@ class Bench {
       );
     }
     return middle(taken);
+  }
+
+  /** Move a slider; milliseconds until all that is said to follow it does. */
+  async slide(name: RegExp, to: number, follows: readonly IFollowed[]): Promise<number> {
+    const slider = this.graph.panel.getByRole('slider', { name });
+    return slider.evaluate(
+      async (input, [position, parts]) => {
+        const panel = input.closest('.workbench-Panel')!;
+        const told = (part: string): string => panel.querySelector(part)?.textContent ?? '';
+        const before = parts.map(({ part }) => told(part));
+        const hasFollowed = ({ part, text }: IFollowed, at: number): boolean =>
+          text === null ? told(part) !== before[at] : told(part).includes(text);
+        const start = performance.now();
+        // React hears of a value that is set in the way of the browser alone.
+        const { set } = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')!;
+        set!.call(input, String(position));
+        input.dispatchEvent(new Event('input', { bubbles: true }));
+        while (!parts.every(hasFollowed)) {
+          await new Promise(requestAnimationFrame);
+        }
+        return performance.now() - start;
+      },
+      [to, follows] as const
+    );
   }
 
   /** Milliseconds until the page tells how many nodes a search has found. */
@@ -351,6 +381,50 @@ test('how long small graphs take @alone', async ({ page }) => {
     tell(`100 ops on ${what}: override to effect`, inMs(effect), '100 ms');
   }
   expect(rows.length).toBeGreaterThan(3);
+});
+
+/** Thirty runs, each with other inputs; what the page has to show of each, as JSON. */
+const TRAIN = `import json
+for step in range(30): value = chain.run(x=x * (1 - 0.01 * step))
+seen = [chain.at(step) for step in range(1, 31)]
+print(json.dumps([[str(one.values["x"]), f"{float(one.value):.4g}"] for one in seen]))`;
+
+test('how long it takes to be at another step, or weight @alone', async ({ page }) => {
+  test.setTimeout(240_000);
+  const bench = await Bench.begin(page);
+  const { graph } = bench;
+  await bench.open(chain(500));
+  const runs = JSON.parse(await print(page, TRAIN)) as [string, string][];
+  const status = graph.panel.locator('.workbench-Runs').getByRole('status');
+  await expect(status).toHaveText(/^30 steps · 30 kept/);
+  await graph.click(await graph.node('x'));
+  await graph.showTab('Node');
+  const scrubs: number[] = [];
+  for (const step of [25, 4, 18, 9, 29, 1, 13, 21, 6, 15]) {
+    const [value, loss] = runs[step - 1];
+    const time = await bench.slide(/^Run$/, step - 1, [
+      { part: '.workbench-Runs [role=status]', text: `step ${step} of 30` },
+      { part: '.workbench-Title', text: loss },
+      { part: '.workbench-NodeNumbers', text: value }
+    ]);
+    scrubs.push(time);
+    await page.waitForTimeout(500);
+  }
+  tell('1,000 ops: scrub to a kept step, all panels right', inMs(middle(scrubs)), '150 ms');
+
+  await bench.open(chain(50));
+  await graph.click(await graph.node('x'));
+  const moves: number[] = [];
+  for (const to of [100, -100, 200, -200, 300, -300, 150, -150, 250, -250]) {
+    const time = await bench.slide(/^Value of x\[0\]/, to, [
+      { part: '.workbench-Title', text: null },
+      { part: '.workbench-NodeNumbers .workbench-Table', text: null }
+    ]);
+    moves.push(time);
+    await page.waitForTimeout(500);
+  }
+  tell('100 ops: slider of a weight to both sweeps', inMs(middle(moves)), '100 ms');
+  expect(rows.length).toBeGreaterThan(1);
 });
 
 test('how long graphs of 10,000 nodes take @alone', async ({ page }) => {
