@@ -138,7 +138,7 @@ class Timeline(Mapping[int, Moment]):
     Runs are counted from 1, by :meth:`Session.run <workbench.Session.run>`. The loss is
     kept of each run, up to some thousands, then with its peaks. The norms of all nodes
     are kept of the last run, of each with a mark, and of as many others as take no more
-    than 32 MB and 0.15 % of the time of the runs, but of 8 at any size. They are never
+    than 32 MB and 0.3 % of the time of the runs, but of 8 at any size. They are never
     cut: of a long training the kept ones lie further apart.
 
     A session with compiled code computes no inner nodes while nobody looks at them:
@@ -262,7 +262,7 @@ class Timeline(Mapping[int, Moment]):
     def gradients(self) -> Array:
         """The norm of the gradient by all `wrt` together, at each of `steps`.
 
-        NaN where it would have taken more than 0.15 % of the time of the runs.
+        NaN where it would have taken more than 0.3 % of the time of the runs.
         """
         return self.table[:, 2]
 
