@@ -63,8 +63,6 @@ def is_number_of_any_value(x: object) -> bool:
 class RecordedCall:
     """One call of a function to differentiate: its varying leaves, and its results.
 
-    ``code`` is the user's function where ``f`` is a derivative of it.
-
     Attributes
     ----------
     tree
@@ -94,7 +92,6 @@ class RecordedCall:
         allow_int: bool | None = None,
         holomorphic: bool = False,
         has_aux: bool = False,
-        code: Function | None = None,
     ) -> None:
         if type(f) is not FunctionType:
             check_function(f, name)
@@ -116,8 +113,7 @@ class RecordedCall:
             active = hooks.overrides.call(overrides)
         self.is_whole = active is not None and active.means_parts
         lean = active is None and name in ("grad", "vjp")
-        code = f if code is None else code
-        reached = (code, *self.constant_leaves) if self.constant_leaves else code
+        reached = (f, *self.constant_leaves) if self.constant_leaves else f
         self.recording = record(
             self._run, self.values, names, function=reached, lean=lean, owns=True,
             constants=self.constant_leaves,
@@ -129,7 +125,7 @@ class RecordedCall:
             *self.values,
             *self.recording.caught.values(),
         ]
-        if name != "grad":  # which says more of what it needs
+        if name not in ("grad", "hessian"):  # which say more of what they need
             check_outputs(self.outputs, name)
         self.resolution: OverrideRules | None = None
         if active is not None:
@@ -326,10 +322,13 @@ class RecordedCall:
             results = (*results, structure(ensure_owned(detached, inputs, self.first)))
         return results if len(results) > 1 else results[0]
 
-    def gradients(self, cotangents: Sequence[Any], *, last: bool = False) -> Any:
+    def gradients(
+        self, cotangents: Sequence[Any], *, last: bool = False, record: bool = False
+    ) -> Any:
         """Return the cotangents of the arguments, nested as these; zeros for None.
 
         ``last``: nobody asks for more of what was recorded, and it is let go.
+        ``record``: return them as a list of expressions, to be differentiated again.
         """
         rules = None if self.resolution is None else self.resolution.rules
         outputs = [*self.outputs]
@@ -341,14 +340,17 @@ class RecordedCall:
         try:
             with NamedWarnings():
                 pulled = reverse.pull_back(
-                    outputs, cotangents, self.leaves, rules=rules, last=last
-                )
+                    outputs, cotangents, self.leaves, rules=rules, last=last,
+                    record=record,
+                )  # fmt: skip
         finally:
             if is_long:
                 traces.collect_often()
         for i, g in enumerate(pulled):
             if g is None:
                 pulled[i] = zeros_like(self.values[i])
+        if record:
+            return pulled
         owned = ensure_owned(pulled, [*self.read_arrays, *cotangents], self.first)
         return self.tree(owned) if self.varying is None else self.nest(owned)
 

@@ -24,6 +24,7 @@ from workbench.autodiff.grad import (
     grad,
     refuse_options,
     refuse_settings,
+    scalar_seed,
     wrt_of,
 )
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode
@@ -31,6 +32,7 @@ from workbench.core import blame, dims, tree, types
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, admit, gather_argument
 from workbench.core.trace import detach, is_expression
+from workbench.core.traces import reopen_trace
 from workbench.core.types import ArrayLike
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.ops.define import shape_of
@@ -330,7 +332,7 @@ def jacobian(
             f, argnums, args, kwargs, "jacobian", overrides, argnames=argnames,
             allow_int=allow_int, holomorphic=holomorphic, has_aux=has_aux,
         )  # fmt: skip
-        made = _matrix(call, MODES[mode])
+        made = call.recording.tree(_list_rows(call, call.outputs, MODES[mode]))
         return call.with_aux(made) if has_aux else made
 
     found = defer_function(dense)
@@ -464,15 +466,16 @@ def hessian(
         refuse_options("hessian", options)
     if argnums is not None:
         check_target(argnums, "hessian")
-    gradient = grad(f, argnums, has_aux=has_aux, overrides=overrides, **settings)
 
     @wraps(f)
     def dense(*args: Any, **kwargs: Any) -> Any:
         call = RecordedCall(
-            gradient, argnums, args, kwargs, "hessian", overrides,
-            has_aux=has_aux, code=None if overrides else f, **settings,
-        )  # fmt: skip
-        made = _matrix(call, "forward", optional=True)
+            f, argnums, args, kwargs, "hessian", overrides, has_aux=has_aux, **settings
+        )
+        seed = scalar_seed(call, holomorphic=holomorphic)
+        with reopen_trace(call.leaves):
+            gradient = call.gradients([seed], record=True)
+        made = call.nest(_list_rows(call, gradient, "forward", optional=True))
         return call.with_aux(made) if has_aux else made
 
     found = defer_function(dense)
@@ -480,6 +483,7 @@ def hessian(
         return found
     from workbench.autodiff.sparse.evaluation import SparseDerivative
 
+    gradient = grad(f, argnums, overrides=overrides, **settings)
     return SparseDerivative(
         gradient, f, argnums, sparse_settings, found, overrides=overrides, **settings
     )
@@ -522,11 +526,15 @@ def refuse_aux(name: str, has_aux: bool) -> None:
         )
 
 
-def _matrix(call: RecordedCall, mode: Mode | None, optional: bool = False) -> Any:
-    """Return all blocks of a recorded call, nested as its result."""
-    linear = LinearMap(call.outputs, call.leaves, call.resolution)
-    rows = linear.blocks(mode, optional)
+def _list_rows(
+    call: RecordedCall,
+    outputs: Sequence[Any],
+    mode: Mode | None,
+    optional: bool = False,
+) -> list[Any]:
+    """Return the derivatives of outputs at a call, each nested as its arguments."""
+    rows = LinearMap(outputs, call.leaves, call.resolution).blocks(mode, optional)
     made = iter(
         ensure_owned([detach(b) for row in rows for b in row], call.read_arrays)
     )
-    return call.recording.tree([call.nest([next(made) for _ in row]) for row in rows])
+    return [call.nest([next(made) for _ in row]) for row in rows]
