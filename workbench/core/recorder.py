@@ -95,6 +95,8 @@ class Recorder:
     dynamic
         Where the function cannot be recorded without values, record it anew, on
         the values at hand, whenever it runs.
+    code
+        What of the user's it runs, where that says more quickly what code it reaches.
 
     Attributes
     ----------
@@ -114,9 +116,11 @@ class Recorder:
         *examples: Any,
         values: bool = False,
         dynamic: bool = False,
+        code: Any = None,
     ) -> None:
         self.function = f
         self._dynamic = dynamic
+        self._code = code
         flat, self._structure = tree.flatten(examples)
         self._flat = [*map(take_argument, flat)]
         self._chosen = [i for i, x in enumerate(self._flat) if is_array(x)]
@@ -182,7 +186,9 @@ class Recorder:
 
     def _record(self, args: Sequence[Any]) -> _Copy:
         first = next_serial()
-        recorded = record(self._call, args, self._names, anew=self._dynamic)
+        recorded = record(
+            self._call, args, self._names, function=self._code, anew=self._dynamic
+        )
         return _Copy(first, recorded, self._first)
 
     def __repr__(self) -> str:
