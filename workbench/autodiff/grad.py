@@ -125,7 +125,7 @@ class RecordedCall:
             *self.values,
             *self.recording.caught.values(),
         ]
-        if name not in ("grad", "hessian"):  # which say more of what they need
+        if name not in ("grad", "hessian", "hvp"):  # which say more of what they need
             check_outputs(self.outputs, name)
         self.resolution: OverrideRules | None = None
         if active is not None:

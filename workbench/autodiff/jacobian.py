@@ -146,6 +146,40 @@ def checked_seed(seed: ArrayLike, y: Tensor, what: str = "cotangent") -> Any:
     return reverse.fit_cotangent(seed, y)
 
 
+def fit_tangents(call: RecordedCall, tangents: Sequence[Any], name: str) -> list[Any]:
+    """Return the tangents of a call's arguments, flat, in their shapes and dtypes."""
+    moving, structure = tree.flatten(tuple(tangents))
+    if structure != call.tree:
+        raise ShapeError(
+            f"{name}: the tangents are not nested as the primals:"
+            f" {tree.describe_difference(call.tree, structure)}{blame.user_line()}."
+            " Give one tangent per primal array."
+        )
+    return [
+        checked_seed(t, x, "tangent") for t, x in zip(moving, call.leaves, strict=True)
+    ]
+
+
+def own_tangents(
+    call: RecordedCall, outputs: Sequence[Any], made: Sequence[Any], given: Any
+) -> list[Any]:
+    """Return what was made of the tangents ``given``: zeros for None, all one's own."""
+    results = [
+        np.zeros_like(detach(y)) if t is None
+        else detach(t)
+        for y, t in zip(outputs, made, strict=True)
+    ]  # fmt: skip
+    return ensure_owned(results, (*call.read_arrays, *given), call.first)
+
+
+def record_gradient(call: RecordedCall, *, holomorphic: bool = False) -> list[Any]:
+    """Return the gradient at a call as expressions, by which it is differentiated."""
+    seed = scalar_seed(call, holomorphic=holomorphic)
+    with reopen_trace(call.leaves):
+        recorded: list[Any] = call.gradients([seed], record=True)
+    return recorded
+
+
 def jvp(
     f: Any,
     primals: Sequence[Any],
@@ -191,29 +225,12 @@ def jvp(
             " and holds one entry per argument of the function: write (x,), and (t,)"
             " for the tangents."
         )
-    moving, structure = tree.flatten(tuple(tangents))
-    wanted = tree.flatten(tuple(primals))[1]
-    if structure != wanted:
-        raise ShapeError(
-            "jvp: the tangents are not nested as the primals:"
-            f" {tree.describe_difference(wanted, structure)}{blame.user_line()}. Give"
-            " one tangent per primal array."
-        )
     primals = tuple(primals)
     places = range(len(primals))
     call = RecordedCall(f, places, primals, {}, "jvp", overrides, has_aux=has_aux)
-    fitted = [
-        checked_seed(t, x, "tangent") for t, x in zip(moving, call.leaves, strict=True)
-    ]
+    fitted = fit_tangents(call, tangents, "jvp")
     made = LinearMap(call.outputs, call.leaves, call.resolution).push(fitted)
-    results = [
-        np.zeros_like(detach(y)) if t is None
-        else detach(t)
-        for y, t in zip(call.outputs, made, strict=True)
-    ]  # fmt: skip
-    moved = call.recording.tree(
-        ensure_owned(results, (*call.read_arrays, *fitted), call.first)
-    )
+    moved = call.recording.tree(own_tangents(call, call.outputs, made, fitted))
     pair: tuple[Any, ...] = call.with_aux(call.result(), moved)
     return pair
 
@@ -472,9 +489,7 @@ def hessian(
         call = RecordedCall(
             f, argnums, args, kwargs, "hessian", overrides, has_aux=has_aux, **settings
         )
-        seed = scalar_seed(call, holomorphic=holomorphic)
-        with reopen_trace(call.leaves):
-            gradient = call.gradients([seed], record=True)
+        gradient = record_gradient(call, holomorphic=holomorphic)
         made = call.nest(_list_rows(call, gradient, "forward", optional=True))
         return call.with_aux(made) if has_aux else made
 
