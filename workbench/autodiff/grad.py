@@ -23,7 +23,7 @@ from workbench.autodiff import reverse, steps
 from workbench.core import blame, hooks, sharing, source, traces, tree, types, walk
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph
-from workbench.core.hooks import Override, OverrideRules
+from workbench.core.hooks import CallOverrides, Override, OverrideRules
 from workbench.core.memory import adopt, resolve
 from workbench.core.plain import join_given
 from workbench.core.tensor import (
@@ -108,9 +108,11 @@ class RecordedCall:
                 check_float(x, names[i], name, cure=cure)
             if holomorphic:
                 check_complex(x, names[i], name)
-        active = None
+        #: The overrides that hold for it, if there are any.
+        self.active: CallOverrides | None = None
         if overrides or source.OVERRIDDEN[0]:
-            active = hooks.overrides.call(overrides)
+            self.active = hooks.overrides.call(overrides)
+        active = self.active
         self.is_whole = active is not None and active.means_parts
         lean = active is None and name in ("grad", "vjp")
         reached = (f, *self.constant_leaves) if self.constant_leaves else f

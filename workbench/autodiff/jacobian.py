@@ -27,7 +27,7 @@ from workbench.autodiff.grad import (
     scalar_seed,
     wrt_of,
 )
-from workbench.autodiff.linear_map import MODES, LinearMap, Mode
+from workbench.autodiff.linear_map import MODES, LinearMap
 from workbench.core import blame, dims, tree, types
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, admit, gather_argument
@@ -172,12 +172,20 @@ def own_tangents(
     return ensure_owned(results, (*call.read_arrays, *given), call.first)
 
 
-def record_gradient(call: RecordedCall, *, holomorphic: bool = False) -> list[Any]:
-    """Return the gradient at a call as expressions, by which it is differentiated."""
+def differentiate_gradient(
+    call: RecordedCall, name: str, *, holomorphic: bool = False
+) -> LinearMap:
+    """Return the second derivative at a call: that of its gradient, recorded.
+
+    Overrides hold for both: for nodes too that a loop of the gradient computes again.
+    """
     seed = scalar_seed(call, holomorphic=holomorphic)
     with reopen_trace(call.leaves):
-        recorded: list[Any] = call.gradients([seed], record=True)
-    return recorded
+        gradient: list[Any] = call.gradients([seed], record=True)
+    rules = None
+    if call.active is not None:
+        rules = call.active.resolve(gradient, call.leaves, name)
+    return LinearMap(gradient, call.leaves, rules)
 
 
 def jvp(
@@ -349,7 +357,8 @@ def jacobian(
             f, argnums, args, kwargs, "jacobian", overrides, argnames=argnames,
             allow_int=allow_int, holomorphic=holomorphic, has_aux=has_aux,
         )  # fmt: skip
-        made = call.recording.tree(_list_rows(call, call.outputs, MODES[mode]))
+        linear = LinearMap(call.outputs, call.leaves, call.resolution)
+        made = call.recording.tree(_list_rows(call, linear.blocks(MODES[mode])))
         return call.with_aux(made) if has_aux else made
 
     found = defer_function(dense)
@@ -489,8 +498,8 @@ def hessian(
         call = RecordedCall(
             f, argnums, args, kwargs, "hessian", overrides, has_aux=has_aux, **settings
         )
-        gradient = record_gradient(call, holomorphic=holomorphic)
-        made = call.nest(_list_rows(call, gradient, "forward", optional=True))
+        linear = differentiate_gradient(call, "hessian", holomorphic=holomorphic)
+        made = call.nest(_list_rows(call, linear.blocks("forward", optional=True)))
         return call.with_aux(made) if has_aux else made
 
     found = defer_function(dense)
@@ -541,14 +550,8 @@ def refuse_aux(name: str, has_aux: bool) -> None:
         )
 
 
-def _list_rows(
-    call: RecordedCall,
-    outputs: Sequence[Any],
-    mode: Mode | None,
-    optional: bool = False,
-) -> list[Any]:
-    """Return the derivatives of outputs at a call, each nested as its arguments."""
-    rows = LinearMap(outputs, call.leaves, call.resolution).blocks(mode, optional)
+def _list_rows(call: RecordedCall, rows: list[list[Any]]) -> list[Any]:
+    """Return the rows of blocks at a call, each nested as its arguments, all owned."""
     made = iter(
         ensure_owned([detach(b) for row in rows for b in row], call.read_arrays)
     )

@@ -18,10 +18,10 @@ from workbench.autodiff.grad import (
     wrt_of,
 )
 from workbench.autodiff.jacobian import (
+    differentiate_gradient,
     fit_tangents,
     jvp,
     own_tangents,
-    record_gradient,
     vjp,
 )
 from workbench.autodiff.linear_map import LinearMap
@@ -127,10 +127,10 @@ def hvp(
     if not isinstance(primals, (tuple, list)):
         return hvp(f, (primals,), (tangents,), overrides=overrides)[0]
     call = RecordedCall(f, range(len(primals)), tuple(primals), {}, "hvp", overrides)
-    gradient = record_gradient(call)
+    linear = differentiate_gradient(call, "hvp")
     fitted = fit_tangents(call, tangents, "hvp")
-    made = LinearMap(gradient, call.leaves, call.resolution).push(fitted)
-    return call.tree(own_tangents(call, gradient, made, fitted))
+    made = linear.push(fitted)
+    return call.tree(own_tangents(call, linear.outputs, made, fitted))
 
 
 def gnvp(

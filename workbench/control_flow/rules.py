@@ -96,7 +96,7 @@ def build_loop(
     count = settings.pop("count", None)
     if not stacked and not any(x.wanted for x in carries):
         return [None] * len(carries), []
-    leaves = [x.leaf for x in (*consts, *seqs, *carries)]
+    leaves = [*(x.leaf for x in (*consts, *seqs)), *(x.leaf for x in carries)]
     outs = [x.output for x in carries]
     whole = Graph(leaves, [*outs, *stacked])
     first = len(consts) + len(seqs)
@@ -109,7 +109,7 @@ def build_loop(
     moved = [carries[i] for i in kept]
     body = detach_leaves(
         Graph(
-            [x.leaf for x in (*kept_consts, *kept_seqs, *moved)],
+            [*(x.leaf for x in (*kept_consts, *kept_seqs)), *(x.leaf for x in moved)],
             [*(x.output for x in moved), *stacked],
         )
     )

@@ -559,8 +559,9 @@ def read_subscripts(node: Tensor) -> Subscripts | None:
     ranks = [len(types.spec_of(x).shape) for x in operands]
     if sum(ranks) > len(ascii_letters) or not all(ranks):
         return None
-    terms, output = parse_subscripts(op.traits.subscripts(operands, **node.settings))
-    return Subscripts(*terms, output)
+    subscripts = op.traits.subscripts(operands, **node.settings)
+    (first, second), output = parse_subscripts(subscripts)
+    return Subscripts(first, second, output)
 
 
 # What users call: every linear layer, however it is written. A structure of their own
