@@ -471,7 +471,8 @@ def _declare_masked(base: Op, spell: Callable[..., str]) -> None:
     ``spell(arrays, **params)`` gives its subscripts as an einsum.
     """
     masked = base.masked = declare(f"{base.name}0")
-    base.traits = base.traits._replace(subscripts=spell)
+    for op in (base, masked):
+        op.traits = op.traits._replace(subscripts=spell)
 
     def compute(*arrays: Any, **params: Any) -> Array:
         with np.errstate(invalid="ignore"):
@@ -479,7 +480,7 @@ def _declare_masked(base: Op, spell: Callable[..., str]) -> None:
         # 0 * inf would show as NaN; nearly always there is none.
         if bool(np.all(np.isfinite(y))):
             return y
-        return _multiply_entries(spell(arrays, **params), arrays)
+        return multiply_entries(spell(arrays, **params), arrays)
 
     def pull(
         mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
@@ -508,7 +509,7 @@ def _declare_masked(base: Op, spell: Callable[..., str]) -> None:
     masked.pattern = base.pattern
 
 
-def _multiply_entries(subscripts: str, arrays: tuple[Any, ...]) -> Array:
+def multiply_entries(subscripts: str, arrays: tuple[Any, ...]) -> Array:
     """Return an einsum in which a product is 0 wherever one factor is 0."""
     terms, output = parse_subscripts(subscripts)
     letters = output + "".join(sorted(set("".join(terms)) - set(output)))

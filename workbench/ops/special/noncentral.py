@@ -533,7 +533,7 @@ def _place_nodes(
     high = np.maximum(high, 1)
     middle, width, low, high = map(stop_gradient, (middle, width, low, high))
     points = _spread(_POINTS, middle)
-    u, slope = points, 1
+    u, slope = points, 0 * points + 1
     for stretch, end in ((low, first), (high, last)):
         bend = np.maximum(_BEND, np.log(stretch) / abs(end))
         grown = np.exp(bend * math.copysign(1, end) * points)
