@@ -55,7 +55,7 @@ def order_nodes(
             if serial >= first and serial not in nodes:
                 nodes[serial] = x
                 push(x)
-    return [nodes[serial] for serial in sorted(nodes)]
+    return list(map(nodes.__getitem__, sorted(nodes)))
 
 
 def find_dependents(nodes: Sequence[Tensor], sources: Iterable[Tensor]) -> set[int]:
