@@ -11,6 +11,8 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from workbench.backends.compiled.addresses import expand_index, has_index
 from workbench.backends.compiled.builder import KINDS
 from workbench.core import walk
@@ -18,7 +20,7 @@ from workbench.core.deferred import measure_lengths
 from workbench.core.dims import has_dim
 from workbench.core.graph import Graph, inline
 from workbench.core.schedule import Schedule
-from workbench.core.tensor import Tensor, apply, value_of
+from workbench.core.tensor import MaskedTensor, Tensor, apply, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec, spec_of
 from workbench.ops.define import ITEM
@@ -70,8 +72,12 @@ def _hoist_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
 def _expand_node(
     node: Tensor, operands: tuple[Any, ...], kinds: Collection[str]
 ) -> Any:
-    """Return a node at these operands, written in simpler ops."""
+    """Return a node at these operands, written in simpler ops.
+
+    No operand counts as masked: each op is the one that computes, as it was recorded.
+    """
     op = node.op
+    operands = tuple([_unmask(x) for x in operands])
     if _is_passing(node) and _have_same_specs(operands[:1], (node,)):
         return operands[0]
     operands, params = measure_lengths(operands, node.params)
@@ -79,6 +85,10 @@ def _expand_node(
         made = expand_index(op, operands, params)
         if made is not None:
             return _expand_written(made, operands, kinds)
+    if op.finite is not None and _are_known(operands):
+        y = apply(op.finite, operands, params)
+        if y.dtype.char in "fd":
+            return _expand_written(_leave_unless_finite(y), operands, kinds)
     if op.unfold is not None and any(isinstance(x, Tensor) for x in operands):
         outputs = op.unfold(operands, params)
         if outputs is not None:
@@ -88,12 +98,26 @@ def _expand_node(
     if op is ITEM and isinstance(operands[0], tuple):
         return operands[0][params["index"]]
     if len(operands) == len(node.inputs) and _have_same_specs(operands, node.inputs):
-        if all(map(operator.is_, operands, node.inputs)):
+        if all(map(operator.is_, operands, node.inputs)) and type(node) is Tensor:
             return node
         if params is node.params and node._value is None:
             args = tuple([value_of(x) for x in operands])
-            return walk.copy_node(node, operands, args, None)
+            return walk.copy_node(node, operands, args, None, kind=Tensor)
     return apply(op, operands, params)
+
+
+def _leave_unless_finite(y: Any) -> Any:
+    """Return a result as it is; where it is not finite, NumPy runs the program.
+
+    It does so wherever an index is out of bounds, as the one here is then.
+    """
+    is_finite = np.equal(np.sum(y * 0), 0)
+    return y * np.ones_like(y, shape=(1,))[np.where(is_finite, 0, 1)]
+
+
+def _unmask(x: Any) -> Any:
+    """Return what a run that records has masked, as it was before."""
+    return x.inputs[0] if isinstance(x, MaskedTensor) and x.op.passes else x
 
 
 def _is_passing(node: Tensor) -> bool:
