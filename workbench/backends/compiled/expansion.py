@@ -6,6 +6,7 @@ then, and what is a few ops together is written as these.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -23,7 +24,7 @@ from workbench.core.schedule import Schedule
 from workbench.core.tensor import MaskedTensor, Tensor, apply, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec, spec_of
-from workbench.ops.define import ITEM
+from workbench.ops.define import ITEM, dtype_of
 from workbench.ops.shaping import BROADCAST, RESHAPE
 
 
@@ -86,9 +87,10 @@ def _expand_node(
         if made is not None:
             return _expand_written(made, operands, kinds)
     if op.finite is not None and _are_known(operands):
-        y = apply(op.finite, operands, params)
-        if y.dtype.char in "fd":
-            return _expand_written(_leave_unless_finite(y), operands, kinds)
+        checked = _check_finite(operands)
+        if checked is not None:
+            made = apply(op.finite, checked, params)
+            return _expand_written(made, operands, kinds)
     if op.unfold is not None and any(isinstance(x, Tensor) for x in operands):
         outputs = op.unfold(operands, params)
         if outputs is not None:
@@ -106,13 +108,27 @@ def _expand_node(
     return apply(op, operands, params)
 
 
-def _leave_unless_finite(y: Any) -> Any:
-    """Return a result as it is; where it is not finite, NumPy runs the program.
+def _check_finite(operands: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return operands as they are; where one is not finite, NumPy runs the program.
 
-    It does so wherever an index is out of bounds, as the one here is then.
+    It does so wherever an index is out of bounds, as the one here is then. None where
+    the operands are no floats of kernels, or constants that are not finite.
     """
-    is_finite = np.equal(np.sum(y * 0), 0)
-    return y * np.ones_like(y, shape=(1,))[np.where(is_finite, 0, 1)]
+    if any(dtype_of(x).char not in "fd" for x in operands):
+        return None
+    zeros: Any = 0
+    for x in operands:
+        value = value_of(x)
+        if value is None:
+            zeros = zeros + np.sum(x * 0)
+        elif not np.all(np.isfinite(value)):
+            return None
+    # The smallest operand costs least to be the one that waits for the check.
+    least = min(range(len(operands)), key=lambda i: math.prod(operands[i].shape))
+    one = np.ones_like(zeros, shape=(1,), dtype=dtype_of(operands[least]))
+    checked = list(operands)
+    checked[least] = one[np.where(np.equal(zeros, 0), 0, 1)] * checked[least]
+    return tuple(checked)
 
 
 def _unmask(x: Any) -> Any:
