@@ -82,7 +82,8 @@ def _find(name: str) -> Any:
 
 def _describe(value: Any) -> str | None:
     if isinstance(types := getattr(value, "types", None), (list, tuple)):
-        return "-> " + " ".join(types)
+        # E is bfloat16, which CuPy has only beside `ml_dtypes`, and NumPy never.
+        return "-> " + " ".join(x for x in types if "E" not in x)
     try:
         found = inspect.signature(value)
     except ValueError:  # Cython writes it into the docstring

@@ -287,15 +287,16 @@ def test_numbers_and_lists_are_arrays() -> None:
 
 
 def test_what_a_model_hands_out_is_no_part_of_it() -> None:
-    shared = onnx.numpy_helper.from_array(np.ones(4), "c")
+    shared = onnx.numpy_helper.from_array(np.ones(4, int), "c")
     f, weights = models.from_onnx(
         model(
             node("Constant", "", "c", value=shared),
             node("Reshape", "c shape", "d"),
-            node("Add", "x d", "y"),
+            node("Cast", "d", "e", to=onnx.TensorProto.DOUBLE),
+            node("Add", "x e", "y"),
             node("Identity", "shape", "s"),
             outputs="y c d s",
-            kinds={"s": "INT64"},
+            kinds={"c": "INT64", "d": "INT64", "s": "INT64"},
             shape=np.array([2, 2]),
         )
     )

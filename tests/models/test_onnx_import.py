@@ -47,6 +47,22 @@ def test_weights_are_the_floats_among_the_initializers() -> None:
     np.testing.assert_allclose(slopes["W"], np.outer(inner, X), rtol=1e-14)
 
 
+def test_constants_of_several_floats_are_weights_too() -> None:
+    """Some exporters keep what was trained in nodes; a number alone is no weight."""
+    W, c = np.arange(9.0).reshape(3, 3) / 7, np.array(2.0)
+    f, weights = models.from_onnx(
+        model(
+            node("Constant", "", "W", value=onnx.numpy_helper.from_array(W)),
+            node("Constant", "", "c", value=onnx.numpy_helper.from_array(c)),
+            node("MatMul", "x W", "h"),
+            node("Pow", "h c", "y"),
+        )
+    )
+    assert sorted(weights) == ["W"]
+    slope = wb.grad(lambda w: np.sum(f(w, X)[0]))(weights)["W"]
+    np.testing.assert_allclose(slope, 2 * np.outer(X, X @ W), rtol=1e-14)
+
+
 def test_nodes_stand_in_the_scopes_of_their_names() -> None:
     f, weights = models.from_onnx(
         model(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from typing import Any
@@ -340,6 +341,20 @@ def test_hooks_that_are_dropped_are_told() -> None:
     f, p = models.from_torch(net, (torch.ones(1, 2),))
     wanted = net(torch.ones(1, 2)).detach().numpy()
     np.testing.assert_allclose(f(p, np.ones((1, 2))), wanted, rtol=1e-14)
+
+
+def test_hooks_of_values_inside_are_told_with_their_line() -> None:
+    class Model(nn.Module):
+        def forward(self, x: Any) -> Any:
+            h = x.sin()
+            h.register_hook(lambda g: 2 * g)
+            return h.sum()
+
+    line = inspect.getsourcelines(Model.forward)[1] + 2
+    method = torch.Tensor.register_hook
+    with pytest.warns(UserWarning, match=rf"register_hook at .*test_torch.py:{line}\b"):
+        models.from_torch(Model(), (torch.ones(2, requires_grad=True),))
+    assert torch.Tensor.register_hook is method
 
 
 def test_a_check_names_the_model_alone() -> None:

@@ -168,7 +168,7 @@ def bad(tutorial: Tutorial) -> Executed:
 def test_G3_the_node_to_blame_and_its_cure(bad: Executed) -> None:
     broken = bad.printed("def train(")
     assert "the gradient is not a number" in broken
-    found = bad.shown("near.diagnose()")
+    found = " ".join(bad.shown("near.diagnose()").split())  # the lines are wrapped
     assert "error: away has an infinite slope at 0" in found
     assert "away = np.sqrt(np.sum(gap**2, axis=1))" in found
     assert "safe sqrt on away" in bad.printed("print(near.fix(0))")

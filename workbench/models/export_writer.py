@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from workbench.control_flow.cond import cond
 from workbench.core import blame, dims, types
 from workbench.core.graph import Graph
 from workbench.core.op import Choice, Op, Repetition
-from workbench.core.tensor import Tensor, value_of
+from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.core.walk import is_leaf
 from workbench.errors import ModelError
@@ -69,6 +70,12 @@ def _expand_erfc() -> str:
 
 #: What other ufuncs are, in the words of `Op.scalar`.
 FORMULAS: dict[np.ufunc, str] = {
+    # The quotient has half of the plane; the other is half a turn away.
+    np.arctan2: "where(x1 == 0, sign(x0) * 1.5707963267948966, arctan(x0 / x1)"
+    " + where(x1 < 0, where(x0 < 0, -3.141592653589793, 3.141592653589793), 0))",
+    np.cbrt: "sign(x) * abs(x) ** (1 / 3)",
+    np.fmax: "where(isnan(x0), x1, where(isnan(x1), x0, maximum(x0, x1)))",
+    np.fmin: "where(isnan(x0), x1, where(isnan(x1), x0, minimum(x0, x1)))",
     np.conjugate: "x", np.exp2: "exp(x * 0.6931471805599453)",
     # Both without the digits that a small x would lose (W. Kahan).
     np.expm1: "where(abs(x) < 0.5, where(exp(x) == 1, x,"
@@ -92,7 +99,7 @@ FORMULAS: dict[np.ufunc, str] = {
 #: The reductions that combine entries by a ufunc.
 REDUCTIONS = {
     np.add: "ReduceSum", np.maximum: "ReduceMax", np.minimum: "ReduceMin",
-    np.multiply: "ReduceProd",
+    np.multiply: "ReduceProd", np.logical_and: "ReduceMin", np.logical_or: "ReduceMax",
 }  # fmt: skip
 
 _OPERATORS: dict[type[ast.AST], np.ufunc] = {
@@ -266,7 +273,10 @@ class Writer:
         """Write the ops that a node is made of."""
         op: Any = node.op
         leaves = [make_leaf_like(types.spec_of(x)) for x in node.inputs]
-        outputs = op.unfold(leaves, node.params) if op.unfold is not None else None
+        if op.finite is not None:
+            outputs = [contract_masked(node, leaves)]
+        else:
+            outputs = op.unfold(leaves, node.params) if op.unfold is not None else None
         if outputs is None:
             raise self.refuse(
                 "ONNX has no op for it, and its row no body that could be followed."
@@ -503,16 +513,20 @@ class Writer:
         if node.params.keys() - {"axis", "keepdims"} or len(node.inputs) > 1:
             return None
         x, dtype = node.inputs[0], types.spec_of(node).dtype
-        if dtype.kind not in "fiu":
+        truths = dtype.kind == "b" and types.spec_of(x).dtype.kind == "b"
+        if dtype.kind not in "fiu" and not truths:
             return None
-        name, axis = self.name_of(x, dtype), node.params.get("axis")
+        # Truths are reduced as integers: before opset 20 there is no other way.
+        name, axis = self.name_of(x, "i4" if truths else dtype), node.params.get("axis")
         keep = int(node.params.get("keepdims", False))
-        if axis is None:
-            return self.add(kind, name, keepdims=keep)
         axes = axis if isinstance(axis, tuple) else (axis,)
-        if not axes:
-            return name
-        return self.add(kind, name, self.integers(axes), keepdims=keep)
+        if axis is None:
+            made = self.add(kind, name, keepdims=keep)
+        elif axes:
+            made = self.add(kind, name, self.integers(axes), keepdims=keep)
+        else:
+            made = name
+        return self.cast(made, "i4", bool) if truths else made
 
 
 def _common_dtype(inputs: Sequence[Any], fallback: Any) -> Any:
@@ -521,3 +535,17 @@ def _common_dtype(inputs: Sequence[Any], fallback: Any) -> Any:
     firm = [s.dtype for s in specs if not s.weak]
     weak = [np.zeros((), s.dtype).item() for s in specs if s.weak]
     return np.result_type(*firm, *weak) if specs else np.dtype(fallback)
+
+
+def contract_masked(node: Tensor, leaves: Sequence[Tensor]) -> Any:
+    """Contract a masked cotangent: 0 times infinity, of the plain op NaN, is 0."""
+    op, params = node.op, node.params
+    assert op.finite is not None
+    plain = apply(op.finite, tuple(leaves), params)
+    return cond(
+        np.all(np.isfinite(plain)),
+        lambda y, *_: y,
+        lambda _, *xs: op.unfold(xs, params)[0],
+        plain,
+        *leaves,
+    )

@@ -8,7 +8,9 @@ no row JAX computes, as one node whose derivatives are its own (`foreign.py`). R
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -506,6 +508,8 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
 
     name = getattr(f, "__name__", type(f).__name__)
     call.__name__ = call.__qualname__ = name
+    with suppress(ValueError, TypeError):  # the names of the inputs
+        call.__signature__ = inspect.signature(f)  # type: ignore[attr-defined]
     return call
 
 

@@ -76,9 +76,9 @@ def from_onnx(
         The function. Its inputs are those of the model without an initialiser, in the
         model's order.
     weights
-        The model's initialisers of floats by name, arrays to be changed or given to
-        `workbench.grad` at will. Integers, which are shapes and places, stay in the
-        function.
+        The model's initialisers of floats by name, and constants of several floats:
+        arrays to be changed or given to `workbench.grad` at will. Integers, which are
+        shapes and places, stay in the function.
 
     Raises
     ------

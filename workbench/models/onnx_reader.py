@@ -174,10 +174,26 @@ def read_initializers(
 ) -> dict[str, Any]:
     """Return the arrays of a graph by name."""
     found = [(x.name, read_array(onnx, x, folder)) for x in graph.initializer]
+    for node in filter(holds_weights, graph.node):  # where some exporters keep them
+        found += [
+            (name, read_array(onnx, node.attribute[0].t, folder))
+            for name in node.output
+        ]
     for sparse in graph.sparse_initializer:
         found.append((sparse.values.name, read_sparse(onnx, sparse, folder)))
     _check_names([name for name, _ in found], "initialiser")
     return dict(found)
+
+
+def holds_weights(node: Any) -> bool:
+    """Return whether a node is a constant of several floats, as an initialiser is."""
+    if node.op_type != "Constant" or node.domain not in ONNX_DOMAINS:
+        return False
+    if len(node.attribute) != 1 or node.attribute[0].name != "value":
+        return False
+    tensor, types = node.attribute[0].t, load_library().TensorProto
+    floats = (types.FLOAT, types.DOUBLE, types.FLOAT16)
+    return tensor.data_type in floats and math.prod(tensor.dims) > 1
 
 
 def _check_names(names: Sequence[str], what: str) -> None:
@@ -277,7 +293,7 @@ def read_graph(
     names = {*initial, *constants, *inputs}
     outputs = tuple(x.name for x in graph.output)
     return read_nodes(
-        graph.node,
+        [node for node in graph.node if not holds_weights(node)],
         source,
         (inputs, outputs),
         names,

@@ -14,6 +14,7 @@ import re
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -40,6 +41,7 @@ from workbench.models.torch_steps import (
     describe_dtype,
     is_float,
     keep_authored,
+    note_hooks,
     to_numpy,
     to_torch,
 )
@@ -424,7 +426,7 @@ def from_torch(
     given = tree_map(copy_example, tuple(args))
     named = tree_map(copy_example, dict(kwargs or {}))
     try:
-        with keep_authored(), warnings.catch_warnings():
+        with keep_authored(), note_hooks() as hooks, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of PyTorch about PyTorch's own code
             exported = torch.export.export(
                 module, given, named, dynamic_shapes=dynamic_shapes, strict=False
@@ -440,7 +442,7 @@ def from_torch(
             f" {type(module).__name__}{describe_refusal(error)} Change that line so"
             " that it works on arrays alone, or open the part of the model that can be."
         ) from error
-    hooked = find_hooks(module)
+    hooked = find_hooks(module) + hooks
     if hooked:
         warnings.warn(
             "models.from_torch: torch.export drops hooks of the backward pass, so"
@@ -450,9 +452,9 @@ def from_torch(
             stacklevel=2,
         )
     # Parameters that layers share have one name, the first.
-    first = {id(p): name for name, p in reversed([*module.named_parameters()])}
+    earliest = {id(p): name for name, p in reversed([*module.named_parameters()])}
     alias = {
-        name: first[id(p)]
+        name: earliest[id(p)]
         for name, p in module.named_parameters(remove_duplicate=False)
     }
     program.inputs = [
@@ -483,6 +485,11 @@ def from_torch(
 
     name = call.__name__ = type(module).__name__
     call.__qualname__ = name
+    with suppress(ValueError, TypeError):  # the names of the inputs
+        first, *_ = inspect.signature(call).parameters.values()
+        others = inspect.signature(module.forward).parameters.values()
+        signature = inspect.Signature([first, *others])
+        call.__signature__ = signature  # type: ignore[attr-defined]
     inputs = Inputs(name, module.forward, given, named, program.specs)
     return call, parameters
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -198,3 +199,24 @@ def keep_authored() -> Iterator[None]:
         yield
     finally:
         torch.autograd.Function.apply = original
+
+
+@contextmanager
+def note_hooks() -> Iterator[list[str]]:
+    """Note at which lines a model hooks the gradients of intermediate values."""
+    import torch
+
+    noted: list[str] = []
+    original = torch.Tensor.register_hook
+
+    def register_hook(tensor: Any, hook: Any) -> Any:
+        caller = sys._getframe(1)
+        place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        noted.append(f"register_hook at {place}")
+        return original(tensor, hook)
+
+    torch.Tensor.register_hook = register_hook
+    try:
+        yield noted
+    finally:
+        torch.Tensor.register_hook = original

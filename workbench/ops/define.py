@@ -593,6 +593,16 @@ def _run_source(
     return scope
 
 
+def widen_integer(x: Any) -> Any:
+    """Return an array of integers or truths as floats; anything else as it is.
+
+    Of small integers NumPy computes logarithms in half precision, and sums overflow.
+    """
+    if type(x) in types.WEAK_TYPES or not hasattr(x, "dtype"):
+        return x
+    return x.astype(float) if dtype_of(x).kind in "iub" else x
+
+
 def _widen_integers(function: Any) -> Any:
     """Let a function that NumPy computes of small integers in half precision not do so.
 
@@ -602,14 +612,7 @@ def _widen_integers(function: Any) -> Any:
     loops = getattr(function, "types", ())
     if "e->e" not in loops or "b->b" in loops:
         return function
-
-    @wraps(function)
-    def compute(x: Any) -> Any:
-        if type(x) not in types.WEAK_TYPES and dtype_of(x).kind in "iub":
-            x = x.astype(float)
-        return function(x)
-
-    return compute
+    return wraps(function)(lambda x: function(widen_integer(x)))
 
 
 class _Steps:

@@ -500,7 +500,7 @@ def declare_masked(base: Op, multiply: Callable[..., Any]) -> Op:
         return base.batch((mask_cotangent(inputs[0]), *inputs[1:]), batched, params)
 
     masked.compute, masked.infer, masked.cure = compute, base.infer, base.cure
-    masked.finite = base
+    masked.finite, masked.unfold = base, unfold_by(multiply)
     masked.pull, masked.push, masked.batch = pull, push, batch
     masked.rule, masked.reads = base.rule, base.reads
     masked.pattern = base.pattern
@@ -512,18 +512,19 @@ def _declare_masked_product(base: Op, spell: Callable[..., str]) -> None:
 
     ``spell(arrays, **params)`` gives its subscripts.
     """
-    base.traits = base.traits._replace(subscripts=spell)
     masked = declare_masked(
         base,
-        lambda *arrays, **params: _multiply_entries(spell(arrays, **params), arrays),
+        lambda *arrays, **params: multiply_entries(spell(arrays, **params), arrays),
     )
+    for op in (base, masked):
+        op.traits = op.traits._replace(subscripts=spell)
     masked.template = lambda node: (
         "einsum0({spelt}, {all})", {"spelt": spell(node.inputs, **node.params)}
     )  # fmt: skip
     masked.helper = EINSUM0
 
 
-def _multiply_entries(subscripts: str, arrays: tuple[Any, ...]) -> Array:
+def multiply_entries(subscripts: str, arrays: tuple[Any, ...]) -> Array:
     """Return an einsum in which a product is 0 wherever one factor is 0."""
     terms, output = parse_subscripts(subscripts)
     letters = output + "".join(sorted(set("".join(terms)) - set(output)))

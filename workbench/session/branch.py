@@ -1,4 +1,4 @@
-"""Run a past run again as a branch: how the inputs of the next run follow from a run.
+"""How the inputs of a branch's runs follow, where a past run is run again.
 
 A session sees the inputs of its runs, not the lines of the user's loop that make them.
 An input that gradient descent makes, ``w - rate * gradient``, is recognised by the kept
@@ -11,25 +11,19 @@ from __future__ import annotations
 
 import itertools
 import math
-import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from workbench.checks.progress import Progress, ProgressMeter
 from workbench.checks.statistics import to_host
 from workbench.errors import UsageError
 from workbench.session.kept_inputs import KeptInputs, RunInputs
 from workbench.session.state import State
-
-if TYPE_CHECKING:
-    from workbench.session.session import Session
+from workbench.session.timeline import Timeline
 
 Array = np.ndarray[Any, Any]
-#: Returns the inputs of the next run, by their names, from the session at a run.
-UpdateRule = Callable[["Session"], Mapping[str, Any]]
 
 #: At most so many pairs of successive runs tell how inputs follow from gradients, from
 #: the first to the last run that a branch makes again.
@@ -228,78 +222,81 @@ def find_start(kept: KeptInputs, step: int, session: str) -> RunInputs:
     return kept.find(step, session)  # which says why not
 
 
-def run_branch(
-    session: Session,
-    step: int,
-    until: int | None,
-    update: UpdateRule | None,
-    progress: Progress | None,
-) -> Session:
-    """Run a session again from a run on, and let it keep the branch.
+def find_runs(
+    line: Timeline, step: int, until: int | None, session: str
+) -> tuple[RunInputs, int, int]:
+    """Return where a branch starts, its first run and its last one.
 
-    See `Session.run_again`.
+    Raises
+    ------
+    UsageError
+        If there is no such run to start from, or it is after the last one.
     """
-    name = session.name
-    with session.lock:
-        line, entries = session._timeline, session._last.entries
-        base = find_start(line.inputs, step, name)
-        number = line.inputs.resolve(step, name)
-        last = line.count if until is None else until
-        if not isinstance(last, (int, np.integer)) or isinstance(last, bool):
-            raise UsageError(
-                f"{name}.run_again({step}, until={until!r}): until is the number of the"
-                f" last run of the branch, an integer like {line.count}."
-            )
-        if last < number:
-            raise UsageError(
-                f"{name}.run_again({step}, until={until}): the branch begins at run"
-                f" {number}, so its last run is {number} or later."
-            )
-        past = session.at(base.step)
-        kept = line.inputs.cut(line.count)
-        made = past.make_copy()
-        made._timeline = line.cut_before(made.nodes, weakref.ref(made), base, number)
-        made._timeline.inputs.budget = kept.budget // MOST_BRANCHES
-        made.branch_step, made.branches = number, []
-    rules: dict[frozenset[int], InputRule] = {}
-
-    def find_rule(given: frozenset[int]) -> InputRule:
-        if given not in rules:
-            rules[given] = InputRule(past._last, kept, base.step, last, given)
-        return rules[given]
-
-    def find_inputs(run: Session, k: int) -> dict[int, Any]:
-        # What the user's update makes is known once it has been called: once a run.
-        given = {} if update is None else _ask_update(run, update)
-        return find_rule(frozenset(given)).make_inputs(run._last, k) | given
-
-    if update is None and last > base.step:
-        find_rule(frozenset())  # before there is a branch
-    with ProgressMeter(progress, last - base.step + 1, verb="run") as meter:
-        values = {**base.values}
-        for k in range(base.step + 1, number + 1):  # those between, as they were
-            meter.step()
-            values |= find_inputs(past, k)
-            past._change(past._last.go_to(values, line.find_entries(k)), "values")
-        meter.step()
-        made._change(past._last.go_to(values, entries), "values")
-        session._add_branch(made)
-        for k in range(number + 1, last + 1):
-            meter.step()
-            made._run_leaves(find_inputs(made, k))
-    return made
+    base = find_start(line.inputs, step, session)
+    number = line.inputs.resolve(step, session)
+    last = line.count if until is None else until
+    if not isinstance(last, (int, np.integer)) or isinstance(last, bool):
+        raise UsageError(
+            f"{session}.run_again({step}, until={until!r}): until is the number of the"
+            f" last run of the branch, an integer like {line.count}."
+        )
+    if last < number:
+        raise UsageError(
+            f"{session}.run_again({step}, until={until}): the branch begins at run"
+            f" {number}, so its last run is {number} or later."
+        )
+    return base, number, int(last)
 
 
-def _ask_update(run: Session, update: UpdateRule) -> dict[int, Any]:
-    """Return the inputs that the user's update makes, by their ids."""
-    found: object = update(run) if callable(update) else update
+class InputRules:
+    """How the inputs of a branch's runs follow, whatever the user's update makes.
+
+    Parameters
+    ----------
+    state
+        The state at the run from which the branch starts.
+    kept
+        The runs that are kept.
+    step, last
+        The run from which the branch starts, and its last one.
+    """
+
+    def __init__(self, state: State, kept: KeptInputs, step: int, last: int) -> None:
+        self._about = state, kept, step, last
+        self._rules: dict[frozenset[int], InputRule] = {}
+
+    def find(self, given: frozenset[int]) -> InputRule:
+        """Return the rule where an update makes some inputs, told by their ids."""
+        if given not in self._rules:
+            self._rules[given] = InputRule(*self._about, given)
+        return self._rules[given]
+
+    def make_inputs(
+        self, state: State, k: int, given: dict[int, Any]
+    ) -> dict[int, Any]:
+        """Return the inputs of run k by their ids, after a run and an update."""
+        return self.find(frozenset(given)).make_inputs(state, k) | given
+
+
+def ask_update(
+    update: Callable[[Any], object] | None, run: Any, session: str, example: str
+) -> Mapping[str, Any]:
+    """Return the inputs that the user's update makes, by their names.
+
+    Raises
+    ------
+    UsageError
+        If it makes no such thing; the text writes one for an input, the example.
+    """
+    if update is None:
+        return {}
+    found = update(run) if callable(update) else update
     if not isinstance(found, Mapping):
         what = "returned" if callable(update) else "is"
-        name = run.nodes.labels[run.wrt[0]] if run.wrt else "x"
         raise UsageError(
-            f"{run.name}.run_again(..., update=...): update is a function that returns"
+            f"{session}.run_again(..., update=...): update is a function that returns"
             f" the inputs of the next run by their names, but it {what} {found!r:.80}."
-            f" Write it: update=lambda run: {{{name!r}: run.values[{name!r}] - 0.1 *"
-            f" run.grads[{name!r}]}}."
+            f" Write it: update=lambda run: {{{example!r}: run.values[{example!r}] -"
+            f" 0.1 * run.grads[{example!r}]}}."
         )
-    return run._find_leaves(found)
+    return found

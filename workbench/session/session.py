@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 import numpy as np
 
 from workbench.checks.doctor.finding import Finding, Findings
-from workbench.checks.progress import BUDGET, Progress
+from workbench.checks.progress import BUDGET, Progress, ProgressMeter
 from workbench.core import hooks
 from workbench.core.arguments import check_graph
 from workbench.core.blame import format_count
@@ -43,7 +43,7 @@ from workbench.session.applied_override import (
     check_rule,
     join_lines,
 )
-from workbench.session.branch import MOST_BRANCHES, UpdateRule, run_branch
+from workbench.session.branch import MOST_BRANCHES, InputRules, ask_update, find_runs
 from workbench.session.comparison import (
     NormChanges,
     Preview,
@@ -1234,7 +1234,7 @@ class Session:
         step: int,
         until: int | None = None,
         *,
-        update: UpdateRule | None = None,
+        update: Callable[[Session], Mapping[str, Any]] | None = None,
         progress: Progress | None = None,
     ) -> Session:
         """Run the program again from a past run on, with the overrides of now.
@@ -1284,7 +1284,38 @@ class Session:
         >>> session.compare(4, session.branches[0])["w"]
         <w: gradient 0.5485 → 0.7071, value 0.6497 → 0.7071>
         """
-        return run_branch(self, step, until, update, progress)
+        with self.lock:
+            line, entries = self._timeline, self._last.entries
+            base, number, last = find_runs(line, step, until, self.name)
+            past = self.at(base.step)
+            kept = line.inputs.cut(line.count)
+            branch = past.make_copy()
+            owner = weakref.ref(branch)
+            branch._timeline = line.cut_before(branch.nodes, owner, base, number)
+            branch._timeline.inputs.budget = kept.budget // MOST_BRANCHES
+            branch.branch_step, branch.branches = number, []
+        rules = InputRules(past._last, kept, base.step, last)
+        if update is None and last > base.step:
+            rules.find(frozenset())  # which may refuse, before there is a branch
+
+        def find_inputs(run: Session, k: int) -> dict[int, Any]:
+            example = run.nodes.labels[run.wrt[0]] if run.wrt else "x"
+            given = run._find_leaves(ask_update(update, run, run.name, example))
+            return rules.make_inputs(run._last, k, given)
+
+        with ProgressMeter(progress, last - base.step + 1, verb="run") as meter:
+            values = {**base.values}
+            for k in range(base.step + 1, number + 1):  # those between, as they were
+                meter.step()
+                values |= find_inputs(past, k)
+                past._change(past._last.go_to(values, line.find_entries(k)), "values")
+            meter.step()
+            branch._change(past._last.go_to(values, entries), "values")
+            self._add_branch(branch)
+            for k in range(number + 1, last + 1):
+                meter.step()
+                branch._run_leaves(find_inputs(branch, k))
+        return branch
 
     def _add_branch(self, branch: Session) -> None:
         """Keep a branch under a name that none had, and notify the listeners."""

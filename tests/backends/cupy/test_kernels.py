@@ -47,6 +47,7 @@ PROGRAMS = {
     "totals": "np.sum(x * y), np.max(x), np.min(y), np.prod(1 + x / 99), np.sum(v * v)",
     "by rows": "np.sum(x * y, 1), np.max(x, 1), np.prod(1 + x / 9, 1), np.sum(w, 1)",
     "by columns": "np.sum(x * y, 0), np.min(x, 0), np.sum(w, 0), np.max(w * w, 0)",
+    "many by columns": "(*(np.sum(w[:500] * x[0, k], 0) for k in range(52)), *(np.sum(z * x[0, k], 0) for k in range(9)))",
     "by long columns": "np.sum(np.reshape(v[:5001], (1667, 3)), 0), np.sum(np.reshape(np.exp(v[:5001]), (1667, 3)), 0)",
     "by several axes": "np.sum(t, (0, 2)), np.sum(t, 1), np.sum(t, (0, 1), keepdims=True)",
     "all at once": "np.sum(x * y), np.sum(x, 0), np.sum(x * y, 1), np.max(y), x - y",

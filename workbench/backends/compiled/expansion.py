@@ -86,12 +86,12 @@ def _expand_node(
         made = expand_index(op, operands, params)
         if made is not None:
             return _expand_written(made, operands, kinds)
-    if op.finite is not None and _are_known(operands):
-        checked = _check_finite(operands)
+    if op.finite is not None:
+        checked = _check_finite(operands) if _are_known(operands) else None
         if checked is not None:
             made = apply(op.finite, checked, params)
             return _expand_written(made, operands, kinds)
-    if op.unfold is not None and any(isinstance(x, Tensor) for x in operands):
+    elif op.unfold is not None and any(isinstance(x, Tensor) for x in operands):
         outputs = op.unfold(operands, params)
         if outputs is not None:
             several = isinstance(spec_of(node), tuple)

@@ -47,6 +47,8 @@ from workbench.core.types import Spec, spec_of
 
 #: The threads of a block, and of a warp.
 THREADS, WARP = 256, 32
+#: Threads of a block share at most so many bytes at once to meet, as on every GPU.
+MOST_SHARED = 48 * 2**10
 #: A grid has at most so many blocks for each multiprocessor, if its threads loop.
 MOST_BLOCKS = 256
 #: One load takes at most so many bytes, of a kernel with at most so many nodes.
@@ -666,7 +668,10 @@ class KernelWriter:
             b.line("}")
         if team <= WARP:
             return
-        shared = self._share(f, sums, self.threads // WARP)
+        shared = [[f"s{x.text}" for x in parts] for parts in sums]
+        for parts, names in zip(sums, shared, strict=True):
+            for x, name in zip(parts, names, strict=True):
+                f.share(REGISTERS[x.kind], name, self.threads // WARP)
         b.line(f"const unsigned warp = threadIdx.x / {WARP}u;")
         b.line(f"if (threadIdx.x % {WARP}u == 0) {{")
         for parts, names in zip(sums, shared, strict=True):
@@ -690,17 +695,36 @@ class KernelWriter:
         team: int, side: int,
     ) -> None:  # fmt: skip
         """Combine the totals of threads that lie so many apart."""
-        b = f.b
         if team == 1:
             return
-        shared = self._share(f, sums, team * side)
-        for parts, names in zip(sums, shared, strict=True):
+        count = team * side
+        pairs = list(zip(totals, sums, strict=True))
+        width = count * max(map(len, sums))  # a complex total has two parts
+        most = MOST_SHARED // (8 * width)
+        f.share("long long", "room", width * min(len(pairs), most))
+        for k in range(0, len(pairs), most):
+            if k:
+                f.b.line("__syncthreads();")  # the totals before have been read
+            self._halve_team(f, pairs[k : k + most], team, side)
+
+    def _halve_team(
+        self, f: FunctionText, pairs: Sequence[tuple[Total, list[Value]]], team: int,
+        side: int,
+    ) -> None:  # fmt: skip
+        """Combine totals of one half of the threads with the other, down to one."""
+        b = f.b
+        places = iter(range(0, 2 * len(pairs) * team * side, team * side))
+        shared = [
+            [f"(({REGISTERS[x.kind]} *)(room + {next(places)}))" for x in parts]
+            for _, parts in pairs
+        ]
+        for (_, parts), names in zip(pairs, shared, strict=True):
             for x, name in zip(parts, names, strict=True):
                 b.line(f"{name}[threadIdx.x] = {x.text};")
         b.line(f"for (unsigned by = {team // 2}u; by; by >>= 1) {{")
         b.line("__syncthreads();")
         b.line("if (member < by) {")
-        for total, parts, names in zip(totals, sums, shared, strict=True):
+        for (total, parts), names in zip(pairs, shared, strict=True):
             others = [
                 b.emit(f"{name}[threadIdx.x + by * {side}u]", x.kind)
                 for x, name in zip(parts, names, strict=True)
@@ -710,18 +734,6 @@ class KernelWriter:
                 b.line(f"{name}[threadIdx.x] = {x.text};")
         b.line("}")
         b.line("}")
-
-    def _share(
-        self, f: FunctionText, sums: Sequence[list[Value]], count: int
-    ) -> list[list[str]]:
-        """Declare memory that a block shares for each part of each total."""
-        shared = []
-        for parts in sums:
-            names = [f"s{x.text}" for x in parts]
-            for x, name in zip(parts, names, strict=True):
-                f.share(REGISTERS[x.kind], name, count)
-            shared.append(names)
-        return shared
 
 
 def order_loops(kernel: Kernel) -> tuple[list[int], list[list[int]]]:

@@ -123,22 +123,13 @@ def helper(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def float_helper(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let texts of rules call a function, to which integers arrive as floats.
-
-    Of small ones NumPy computes logarithms in half precision, and their sums overflow.
-    """
+    """Let texts of rules call a function, to which integers arrive as floats."""
 
     @wraps(function)
     def compute(*args: Any, **settings: Any) -> Any:
-        return function(*map(_convert_integers, args), **settings)
+        return function(*map(define.widen_integer, args), **settings)
 
     return helper(compute)
-
-
-def _convert_integers(x: Any) -> Any:
-    """Return an array of floats in place of one of integers."""
-    kind = getattr(getattr(x, "dtype", None), "kind", "f")
-    return x.astype(float) if kind in "iu" else x
 
 
 def special(

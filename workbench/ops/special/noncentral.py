@@ -528,12 +528,12 @@ def _place_nodes(
     They are dense within a width of a peak, and go on exponentially to the distances
     ``low`` below it and ``high`` above it.
     """
-    first, last = _POINTS[0], _POINTS[-1]
+    first, last = float(_POINTS[0]), float(_POINTS[-1])  # which widen no float32
     low, high = np.maximum(-low / (width * first), 1), high / (width * last)
     high = np.maximum(high, 1)
     middle, width, low, high = map(stop_gradient, (middle, width, low, high))
     points = _spread(_POINTS, middle)
-    u, slope = points, 1
+    u, slope = points, 0 * points + 1
     for stretch, end in ((low, first), (high, last)):
         bend = np.maximum(_BEND, np.log(stretch) / abs(end))
         grown = np.exp(bend * math.copysign(1, end) * points)
