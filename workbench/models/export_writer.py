@@ -274,7 +274,7 @@ class Writer:
         op: Any = node.op
         leaves = [make_leaf_like(types.spec_of(x)) for x in node.inputs]
         if op.finite is not None:
-            outputs = [contract_masked(node, leaves)]
+            outputs: Any = [contract_masked(node, leaves)]
         else:
             outputs = op.unfold(leaves, node.params) if op.unfold is not None else None
         if outputs is None:
@@ -539,8 +539,8 @@ def _common_dtype(inputs: Sequence[Any], fallback: Any) -> Any:
 
 def contract_masked(node: Tensor, leaves: Sequence[Tensor]) -> Any:
     """Contract a masked cotangent: 0 times infinity, of the plain op NaN, is 0."""
-    op, params = node.op, node.params
-    assert op.finite is not None
+    op: Any = node.op
+    params = node.params
     plain = apply(op.finite, tuple(leaves), params)
     return cond(
         np.all(np.isfinite(plain)),
