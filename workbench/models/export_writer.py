@@ -273,10 +273,11 @@ class Writer:
         """Write the ops that a node is made of."""
         op: Any = node.op
         leaves = [make_leaf_like(types.spec_of(x)) for x in node.inputs]
+        outputs: Any = None
         if op.finite is not None:
-            outputs: Any = [contract_masked(node, leaves)]
-        else:
-            outputs = op.unfold(leaves, node.params) if op.unfold is not None else None
+            outputs = [contract_masked(op, node.params, leaves)]
+        elif op.unfold is not None:
+            outputs = op.unfold(leaves, node.params)
         if outputs is None:
             raise self.refuse(
                 "ONNX has no op for it, and its row no body that could be followed."
@@ -537,10 +538,8 @@ def _common_dtype(inputs: Sequence[Any], fallback: Any) -> Any:
     return np.result_type(*firm, *weak) if specs else np.dtype(fallback)
 
 
-def contract_masked(node: Tensor, leaves: Sequence[Tensor]) -> Any:
+def contract_masked(op: Any, params: Any, leaves: Sequence[Tensor]) -> Any:
     """Contract a masked cotangent: 0 times infinity, of the plain op NaN, is 0."""
-    op: Any = node.op
-    params = node.params
     plain = apply(op.finite, tuple(leaves), params)
     return cond(
         np.all(np.isfinite(plain)),
