@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import workbench as wb
-from tests.ops.samples.channels import by_loops
+import workbench.ops.conv as conv_module
+from tests.ops.samples.channels import by_loops, pool_by_loops
 from workbench.errors import DtypeError, ShapeError, UnknownLengthError
 
 RNG = np.random.default_rng(3)
@@ -58,6 +59,119 @@ def test_what_is_added_is_never_the_largest() -> None:
     assert_allclose(wb.max_pool(x, 3, stride=2, padding=1), [[[-1, -2]]])
     slopes = wb.grad(lambda x: np.sum(wb.max_pool(x, 3, stride=2, padding=1)))(x)
     assert_allclose(slopes, [[[1, 1, 0, 0]]])
+
+
+#: Shapes of ``x`` and ``w`` and settings, by the way that each of them is computed.
+WAYS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "many channels": ((2, 20, 5, 6), (3, 20, 3, 2), {"padding": 1}),
+    "many filters": ((2, 17, 5, 6), (18, 17, 3, 2), {"padding": 1}),
+    "many filters of strides": ((1, 17, 6, 5), (18, 17, 2, 3), {"stride": (2, 3)}),
+    "few channels": ((2, 3, 5, 6), (20, 3, 3, 2), {"dilation": (1, 2)}),
+    "each channel alone": ((2, 6, 5, 6), (6, 1, 3, 3), {"groups": 6, "padding": 1}),
+    "two of each": ((2, 3, 7, 4), (6, 1, 3, 2), {"groups": 3, "stride": 2}),
+    "one entry": ((2, 17, 3, 4), (16, 17, 1, 1), {}),
+    "one entry of strides": ((1, 3, 5, 7), (2, 3, 1, 1), {"stride": (2, 3)}),
+    "few windows": ((2, 2, 7, 6), (3, 2, 6, 6), {}),
+    "many windows of many": ((1, 2, 30), (2, 1, 14), {"groups": 2}),
+    "three axes": ((1, 2, 3, 4, 3), (2, 2, 2, 1, 2), {"stride": (1, 2, 1)}),
+    "strides with gaps": ((1, 2, 12), (2, 2, 3), {"stride": 4, "dilation": 3}),
+}
+
+
+@pytest.mark.parametrize("limit", [conv_module.MOST_TAPS, 4])
+@pytest.mark.parametrize(("shapes"), WAYS.values(), ids=WAYS)
+def test_each_way_to_convolve_gives_the_sum(
+    shapes: Any, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conv_module, "MOST_TAPS", limit)
+    rng = np.random.default_rng(7)
+    x, w = (rng.standard_normal(shape) for shape in shapes[:2])
+    settings, rank = shapes[2], x.ndim - 2
+
+    def convolve(x: Any, w: Any) -> Any:
+        return wb.conv(x, w, **settings)
+
+    def add_up(x: Any, w: Any) -> Any:
+        whole = {
+            name: np.broadcast_to(settings.get(name, default), rank).tolist()
+            for name, default in (("stride", 1), ("padding", 0), ("dilation", 1))
+        }
+        pairs = [(n, n) for n in whole["padding"]]
+        groups = settings.get("groups", 1)
+        return by_loops(x, w, whole["stride"], pairs, whole["dilation"], groups)
+
+    y, pull = wb.vjp(convolve, x, w)
+    assert_allclose(y, add_up(x, w), atol=1e-12)
+    # A product of both: what it sends back is its transpose in each.
+    g, dx, dw = (rng.standard_normal(a.shape) for a in (y, x, w))
+    back = pull(g)
+    assert_allclose(np.sum(back[0] * dx), np.sum(g * add_up(dx, w)), rtol=1e-10)
+    assert_allclose(np.sum(back[1] * dw), np.sum(g * add_up(x, dw)), rtol=1e-10)
+    many = wb.vmap(convolve)(np.stack([x, dx]), np.stack([w, dw]))
+    assert_allclose(many, [add_up(x, w), add_up(dx, dw)], atol=1e-12)
+
+
+def test_an_infinite_filter_does_not_poison_what_is_masked() -> None:
+    w = W.copy()
+    w[0, 0, 0, 0], w[3, 1, 1, 1] = np.inf, np.nan
+    good = np.isfinite(w).all((1, 2, 3))
+    assert sum(good) == 4
+
+    def loss(x: Any, w: Any) -> Any:
+        y = wb.conv(x, w, groups=2)
+        return np.sum(np.where(np.isfinite(y), y, 0) ** 2)
+
+    def others(x: Any, w: Any) -> Any:
+        y = wb.conv(x, np.where(np.isfinite(w), w, 0), groups=2)
+        return np.sum((y * good[:, None, None]) ** 2)
+
+    gradient = wb.grad(loss, (0, 1))
+    with np.errstate(invalid="ignore"):
+        found = gradient(X, w)
+        compiled = wb.compile(gradient, backend="compiled")
+        compiled(X, w)
+        assert compiled.wait(60)
+        again = compiled(X, w)
+    for right, *each in zip(wb.grad(others, (0, 1))(X, w), found, again, strict=True):
+        for one in each:
+            assert_allclose(one, right, atol=1e-12)
+    for one, right in zip(compiled(X, W), gradient(X, W), strict=True):
+        assert_allclose(one, right, rtol=1e-10)
+
+
+def test_the_first_nan_of_a_window_has_the_cotangent() -> None:
+    x = np.array([[[1.0, np.nan, 5.0, np.nan, 2.0, 7.0]]])
+    slopes = wb.grad(lambda x: np.sum(wb.max_pool(x, 3)))(x)
+    assert slopes.tolist() == [[[0.0, 1.0, 0.0, 1.0, 0.0, 0.0]]]
+
+
+@pytest.mark.parametrize("limit", [conv_module.MOST_TAPS, 4])
+def test_large_windows_are_pooled_as_small_ones(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conv_module, "MOST_TAPS", limit)
+    settings: dict[str, Any] = {"stride": (2, 1), "padding": ((1, 0), (2, 1))}
+    assert_allclose(
+        wb.max_pool(X, (3, 4), **settings), pool_by_loops(X, np.max, (3, 4), **settings)
+    )
+    y, pull = wb.vjp(lambda x: wb.max_pool(x, (3, 4), **settings), X)
+    g = RNG.standard_normal(y.shape)
+    # Each entry of the result is one of x, to which its cotangent goes.
+    expected = np.zeros_like(X)
+    for at in np.ndindex(*y.shape):
+        expected[(*at[:2], *np.argwhere(X[at[:2]] == y[at])[0])] += g[at]
+    assert_allclose(pull(g)[0], expected, atol=1e-12)
+
+
+def test_a_batch_of_convolutions_is_one_convolution() -> None:
+    for axes in ((0, None), (None, 0), (0, 0)):
+        x, w = (
+            a if k is None else np.stack([a, a])
+            for a, k in zip((X, W), axes, strict=True)
+        )
+        f = wb.vmap(lambda x, w: wb.max_pool(wb.conv(x, w, groups=2), 2), axes)
+        names = [node.op.name for node in wb.trace(f)(x, w).nodes]
+        assert names.count("conv") == names.count("max_pool") == 1
 
 
 def test_a_network_learns_which_way_a_bar_lies() -> None:

@@ -252,6 +252,9 @@ class Op:
     masked
         The op in its place when an operand is a masked cotangent: the same, but a
         factor that is 0 wins over infinity and NaN.
+    finite
+        Of such an op the one that gives the same wherever its result is finite. None:
+        there is none.
     cure
         What to write instead when shapes do not fit.
     reads
@@ -393,6 +396,7 @@ class Op:
         "elementwise",
         "even",
         "fill_rules",
+        "finite",
         "graphs",
         "helper",
         "hoist",
@@ -451,6 +455,7 @@ class Op:
         )
         self.template: str | Callable[[Any], Any] | None = None
         self.masked: Op | None = None
+        self.finite: Op | None = None
         self.compute_into: ComputeRule | None = None
         self.pull_into: Callable[[int, int], PullRule] | None = None
         self.tighten: Callable[[dict[str, Any]], dict[str, Any]] | None = None

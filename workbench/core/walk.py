@@ -92,13 +92,19 @@ def substitute(outputs: Sequence[Any], new: Mapping[Tensor, Any]) -> list[Any]:
 
 
 def copy_node(
-    node: Tensor, inputs: tuple[Any, ...], args: tuple[Any, ...], value: object
+    node: Tensor,
+    inputs: tuple[Any, ...],
+    args: tuple[Any, ...],
+    value: object,
+    kind: type[Tensor] | None = None,
 ) -> Tensor:
     """Return a copy of a node with other inputs and value, on its line, with its name.
 
-    Of a shared variable that is a leaf of its name: what it holds is its own.
+    Of a shared variable that is a leaf of its name: what it holds is its own. It is
+    masked if the node is, unless a ``kind`` is given.
     """
-    kind = MaskedTensor if isinstance(node, MaskedTensor) else Tensor
+    if kind is None:
+        kind = MaskedTensor if isinstance(node, MaskedTensor) else Tensor
     copy = kind(
         node.op, inputs, args, node.params, value, node.code, node.lasti, node.context
     )

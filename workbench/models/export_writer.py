@@ -21,11 +21,10 @@ from workbench.control_flow.cond import cond
 from workbench.core import blame, dims, types
 from workbench.core.graph import Graph
 from workbench.core.op import Choice, Op, Repetition
-from workbench.core.tensor import Tensor, value_of
+from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.core.walk import is_leaf
 from workbench.errors import ModelError
-from workbench.ops.einsum import multiply_entries
 from workbench.ops.indexing import (
     Slice,
 )
@@ -274,10 +273,11 @@ class Writer:
         """Write the ops that a node is made of."""
         op: Any = node.op
         leaves = [make_leaf_like(types.spec_of(x)) for x in node.inputs]
-        outputs = op.unfold(leaves, node.params) if op.unfold is not None else None
-        if outputs is None and op.traits.subscripts is not None:
-            spelt = op.traits.subscripts(leaves, **node.settings)
-            outputs = [contract_masked(spelt, *leaves)]
+        outputs: Any = None
+        if op.finite is not None:
+            outputs = [contract_masked(op, node.params, leaves)]
+        elif op.unfold is not None:
+            outputs = op.unfold(leaves, node.params)
         if outputs is None:
             raise self.refuse(
                 "ONNX has no op for it, and its row no body that could be followed."
@@ -538,13 +538,13 @@ def _common_dtype(inputs: Sequence[Any], fallback: Any) -> Any:
     return np.result_type(*firm, *weak) if specs else np.dtype(fallback)
 
 
-def contract_masked(subscripts: str, *arrays: Tensor) -> Any:
-    """Contract a masked cotangent: 0 times infinity, of an einsum NaN, is 0."""
-    plain = np.einsum(subscripts, *arrays)
+def contract_masked(op: Any, params: Any, leaves: Sequence[Tensor]) -> Any:
+    """Contract a masked cotangent: 0 times infinity, of the plain op NaN, is 0."""
+    plain = apply(op.finite, tuple(leaves), params)
     return cond(
         np.all(np.isfinite(plain)),
         lambda y, *_: y,
-        lambda _, *xs: multiply_entries(subscripts, xs),
+        lambda _, *xs: op.unfold(xs, params)[0],
         plain,
-        *arrays,
+        *leaves,
     )

@@ -7,64 +7,51 @@ of every order, batches, kernels and patterns follow, and it stays one node.
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from workbench.core import blame, dims
-from workbench.core.op import Reading
+from workbench.core.op import Op, Reading
 from workbench.core.tensor import Tensor, admit, apply
-from workbench.core.types import Array, Shape
+from workbench.core.types import Array, Batched, Params, Shape, Spec, as_spec
 from workbench.errors import DtypeError, ShapeError, UnknownLengthError
-from workbench.ops.define import composite, dtype_of, shape_of
-
-#: The lengths before and after each axis of space.
-Pads = tuple[tuple[int, int], ...]
-Numbers = tuple[int, ...]
+from workbench.ops.contraction import product_dtype
+from workbench.ops.define import (
+    composite,
+    dtype_of,
+    list_positions,
+    multilinear,
+    op,
+    shape_of,
+    unfold_by,
+)
+from workbench.ops.einsum import declare_masked
+from workbench.ops.elementwise import mul0
+from workbench.ops.taps import (
+    Numbers,
+    Pads,
+    Residue,
+    Taps,
+    count_windows,
+    merge_residues,
+    pad_space,
+    slice_taps,
+    spread_space,
+)
 
 # The bodies
 
-
-def _spread(x: Any, spacing: Numbers) -> Any:
-    """Put ``spacing - 1`` zeros between neighbours along each axis of space."""
-    shape: list[Any] = list(shape_of(x))
-    for i, step in enumerate(spacing, 2):
-        if step > 1:
-            n = shape[i]
-            before = (slice(None),) * i
-            # A row of zeros follows each entry but the last.
-            apart = np.reshape(
-                x[(*before, slice(None, n - 1))],
-                (*shape[:i], n - 1, 1, *shape[i + 1 :]),
-            )
-            widths = [(0, 0)] * (len(shape) + 1)
-            widths[i + 1] = (0, step - 1)
-            joined = (*shape[:i], (n - 1) * step, *shape[i + 1 :])
-            spread = np.reshape(np.pad(apart, widths), joined)
-            x = np.concatenate([spread, x[(*before, slice(n - 1, None))]], i)
-            shape[i] = (n - 1) * step + 1
-    return x
-
-
-def _pad(x: Any, padding: Pads, fill: float = 0.0) -> Any:
-    """Pad the axes of space; a negative length cuts."""
-    if any(low < 0 or high < 0 for low, high in padding):
-        cuts = [
-            slice(max(-low, 0), n + min(high, 0))
-            for n, (low, high) in zip(shape_of(x)[2:], padding, strict=True)
-        ]
-        x = x[(slice(None), slice(None), *cuts)]
-    widths = [(0, 0), (0, 0), *((max(a, 0), max(b, 0)) for a, b in padding)]
-    if not any(map(any, widths)):
-        return x
-    return np.pad(x, widths, constant_values=fill) if fill else np.pad(x, widths)
-
-
-def _adds(padding: Pads) -> bool:
-    """Return whether something is added, not only cut."""
-    return any(low > 0 or high > 0 for low, high in padding)
+#: A window of more entries, and so many windows, are copied out, not taken by taps.
+MOST_TAPS = 128
+#: A product of matrices that sums over fewer channels has those of all taps at once.
+FEW_CHANNELS = 16
+#: A group of at most so many filters of one channel is no product of matrices.
+FEW_FILTERS = 4
 
 
 def _view_windows(x: Any, size: Numbers, stride: Numbers, dilation: Numbers) -> Any:
@@ -78,6 +65,35 @@ def _view_windows(x: Any, size: Numbers, stride: Numbers, dilation: Numbers) -> 
     return x
 
 
+def _convolve_windows(
+    x: Any,
+    w: Any,
+    *,
+    stride: Numbers,
+    padding: Pads,
+    dilation: Numbers,
+    spacing: Numbers,
+    groups: int,
+) -> Any:
+    """Multiply the windows of each group: a pattern sees that groups do not meet."""
+    channels, outputs = shape_of(w)[1], shape_of(w)[0] // groups
+    rank = len(stride)
+    x = pad_space(spread_space(x, spacing), padding)
+    x = _view_windows(x, shape_of(w)[2:], stride, dilation)
+    window = tuple(range(2 + rank, 2 + 2 * rank))
+    summed = ((1, *window), (1, *range(2, 2 + rank)))
+    parts = [
+        np.tensordot(
+            x[:, k * channels : (k + 1) * channels],
+            w[k * outputs : (k + 1) * outputs],
+            summed,
+        )
+        for k in range(groups)
+    ]
+    y = parts[0] if groups == 1 else np.concatenate(parts, -1)
+    return np.moveaxis(y, -1, 1)
+
+
 def _convolve(
     x: Any,
     w: Any,
@@ -88,59 +104,314 @@ def _convolve(
     spacing: Numbers,
     groups: int,
 ) -> Any:
-    """Multiply the windows of ``x`` with ``w``, group by group."""
-    size = shape_of(w)[2:]
-    rank = len(size)
-    x = _view_windows(_pad(_spread(x, spacing), padding), size, stride, dilation)
-    if groups == 1:
-        window = tuple(range(2 + rank, 2 + 2 * rank))
-        summed = ((1, *window), (1, *range(2, 2 + rank)))
-        return np.moveaxis(np.tensordot(x, w, summed), -1, 1)
-    front, channels, *rest = shape_of(x)
-    x = np.reshape(x, (front, groups, channels // groups, *rest))
-    outputs = shape_of(w)[0]
-    w = np.reshape(w, (groups, outputs // groups, *shape_of(w)[1:]))
-    n, g, c, o = range(4)
-    space, inner = [*range(4, 4 + rank)], [*range(4 + rank, 4 + 2 * rank)]
-    y = np.einsum(
-        x, [n, g, c, *space, *inner], w, [g, o, c, *inner], [n, g, o, *space],
-        optimize=True,
-    )  # fmt: skip
-    return np.reshape(y, (front, outputs, *shape_of(y)[3:]))
-
-
-def _convolve_parts(x: Any, w: Any, *, groups: int, **settings: Any) -> Any:
-    """Convolve each group by itself: a pattern then sees that groups do not meet."""
-    channels, outputs = shape_of(w)[1], shape_of(w)[0] // groups
-    parts = [
-        _convolve(
-            x[:, k * channels : (k + 1) * channels],
-            w[k * outputs : (k + 1) * outputs],
-            groups=1,
-            **settings,
+    """Multiply the taps of ``x`` with ``w``, whichever of both has fewer."""
+    settings: dict[str, Any] = {"dilation": dilation, "groups": groups}
+    space, size = shape_of(x)[2:], shape_of(w)[2:]
+    if 0 in (*shape_of(x), *shape_of(w)):
+        return _convolve_windows(
+            x, w, stride=stride, padding=padding, spacing=spacing, **settings
         )
-        for k in range(groups)
+    if max(spacing) > 1:
+        meets = any(s > 1 < gap for s, gap in zip(stride, spacing, strict=True))
+        if meets or math.prod(spacing) > MOST_TAPS:
+            ones = (1,) * len(size)
+            x = spread_space(x, spacing)
+            return _convolve(
+                x, w, stride=stride, padding=padding, spacing=ones, **settings
+            )
+        return _convolve_spread(x, w, stride, padding, dilation, spacing, groups)
+    lengths = count_windows(space, size, stride, padding, dilation)
+    if min(math.prod(lengths), math.prod(size)) > MOST_TAPS:
+        return _convolve_windows(
+            x, w, stride=stride, padding=padding, spacing=spacing, **settings
+        )
+    if math.prod(lengths) < math.prod(size):
+        return _convolve_by_windows(x, w, stride, padding, dilation, groups, lengths)
+    return _convolve_by_taps(x, w, stride, padding, dilation, groups)
+
+
+def _convolve_spread(
+    x: Any,
+    w: Any,
+    stride: Numbers,
+    padding: Pads,
+    dilation: Numbers,
+    spacing: Numbers,
+    groups: int,
+) -> Any:
+    """Convolve an array with zeros between its entries, without them."""
+
+    def compute(residue: Residue) -> Any:
+        if residue.taps is None:
+            return None
+        return _convolve(
+            x, w[(slice(None), slice(None), *residue.taps)], stride=stride,
+            padding=residue.padding, dilation=residue.dilation,
+            spacing=(1,) * len(stride), groups=groups,
+        )  # fmt: skip
+
+    space, size = shape_of(x)[2:], shape_of(w)[2:]
+    return merge_residues(compute, space, size, stride, padding, dilation, spacing)
+
+
+def _convolve_by_taps(
+    x: Any, w: Any, stride: Numbers, padding: Pads, dilation: Numbers, groups: int
+) -> Any:
+    """Add up what each entry of the filters gives in all windows."""
+    front, size = shape_of(x)[0], shape_of(w)[2:]
+    outputs, channels = shape_of(w)[0] // groups, shape_of(w)[1]
+    taps = slice_taps(x, size, stride, padding, dilation)
+    count = len(taps.places)
+    # Filters as rows, in which the channels of a tap lie side by side.
+    rows = np.reshape(
+        np.moveaxis(np.reshape(w, (groups, outputs, channels, *size)), 2, -1),
+        (groups, outputs, count * channels),
+    )
+    if outputs < FEW_CHANNELS <= channels and len(taps.parts) == 1:
+        y = _multiply_before_shifting(taps, rows, channels)
+        return taps.cut(np.reshape(y, (front, groups * outputs, -1)))
+    slices = [np.reshape(part, (front, groups, channels, -1)) for part in taps.slices]
+    if channels == 1 and outputs <= FEW_FILTERS:
+        y = _add_up(rows[..., k : k + 1] * part for k, part in enumerate(slices))
+    elif channels < FEW_CHANNELS:
+        y = rows @ np.concatenate(slices, 2)
+    else:
+        y = _add_up(
+            rows[..., k * channels : (k + 1) * channels] @ part
+            for k, part in enumerate(slices)
+        )
+    return taps.cut(np.reshape(y, (front, groups * outputs, -1)))
+
+
+def _multiply_before_shifting(taps: Taps, rows: Any, channels: int) -> Any:
+    """Multiply all with the filters of all taps at once, and add up slices of that.
+
+    The matrix is too narrow otherwise, where there are few filters of many channels.
+    """
+    groups, outputs = shape_of(rows)[:2]
+    (x,) = taps.parts.values()
+    front, _, whole = shape_of(x)
+    count, length = len(taps.places), math.prod(taps.rows)
+    filters = np.reshape(rows, (groups, outputs * count, channels))
+    x = np.reshape(x, (front, groups, channels, whole))
+    made = np.reshape(filters @ x, (front, groups, outputs, count, whole))
+    return _add_up(
+        made[..., k, start : start + length] for k, (_, start) in enumerate(taps.places)
+    )
+
+
+def _add_up(terms: Iterable[Any]) -> Any:
+    return reduce(operator.add, terms)
+
+
+def _convolve_by_windows(
+    x: Any,
+    w: Any,
+    stride: Numbers,
+    padding: Pads,
+    dilation: Numbers,
+    groups: int,
+    lengths: Numbers,
+) -> Any:
+    """Multiply each window with all filters, where there are few windows.
+
+    Each entry of ``w`` meets its slice of ``x`` in all windows: both change places.
+    """
+    front, size = shape_of(x)[0], shape_of(w)[2:]
+    outputs, channels = shape_of(w)[0] // groups, shape_of(w)[1]
+    taps = slice_taps(x, lengths, dilation, padding, stride)
+    longer = [(0, n - m) for n, m in zip(taps.rows, size, strict=True)]
+    filters = np.reshape(pad_space(w, tuple(longer)), (groups, outputs, channels, -1))
+    filters = np.transpose(filters, (2, 0, 3, 1))
+    products = []
+    for part in taps.slices:
+        part = np.reshape(part, (front, groups, channels, -1))
+        products.append(np.sum(np.transpose(part, (2, 1, 0, 3)) @ filters, 0))
+    y = np.transpose(np.stack(products), (2, 1, 3, 0))
+    return np.reshape(y, (front, groups * outputs, *lengths))
+
+
+def _convolve_entries(
+    x: Any, w: Any, *, stride: Numbers, padding: Pads, dilation: Numbers,
+    spacing: Numbers, groups: int,
+) -> Any:  # fmt: skip
+    """Convolve with products that are 0 wherever one factor is 0."""
+    rank, size = len(stride), shape_of(w)[2:]
+    x = pad_space(spread_space(x, spacing), padding)
+    windows = _view_windows(x, size, stride, dilation)
+    front, channels, *rest = shape_of(windows)
+    own, outputs = channels // groups, shape_of(w)[0] // groups
+    windows = np.reshape(windows, (front, groups, 1, own, *rest))
+    filters = np.reshape(w, (groups, outputs, own, *(1,) * rank, *size))
+    products = mul0(windows, filters)
+    y = np.sum(products, axis=(3, *range(4 + rank, 4 + 2 * rank)))
+    return np.reshape(y, (front, groups * outputs, *rest[:rank]))
+
+
+def _turn_filters(w: Any, groups: int) -> Any:
+    """Return filters turned round, with the channels of a group as its outputs."""
+    outputs, channels, *size = shape_of(w)
+    turned = np.flip(w, tuple(range(2, 2 + len(size))))
+    parts = np.reshape(turned, (groups, outputs // groups, channels, *size))
+    return np.reshape(
+        np.swapaxes(parts, 1, 2), (groups * channels, outputs // groups, *size)
+    )
+
+
+def _infer(
+    x: Any, w: Any, *, stride: Numbers, padding: Pads, dilation: Numbers,
+    spacing: Numbers, groups: int,
+) -> Spec:  # fmt: skip
+    x, w = as_spec(x), as_spec(w)
+    space = zip(x.shape[2:], spacing, strict=True)
+    spread = tuple([(n - 1) * gap + 1 for n, gap in space])
+    lengths = count_windows(spread, w.shape[2:], stride, padding, dilation)
+    return Spec((x.shape[0], w.shape[0], *lengths), product_dtype(x, w))
+
+
+def _pull_operand(
+    g: Any, x: Any, w: Any, *, stride: Numbers, padding: Pads, dilation: Numbers,
+    spacing: Numbers, groups: int,
+) -> Any:  # fmt: skip
+    """Return the cotangent of ``x``: ``g``, spread, with the filters turned round."""
+    pads = []
+    for n, m, k, step, (low, _), gap, apart in zip(
+        shape_of(x)[2:], shape_of(g)[2:], shape_of(w)[2:], stride, padding, dilation,
+        spacing, strict=True,
+    ):  # fmt: skip
+        pads.append(((k - 1) * gap - low, (n - 1) * apart - (m - 1) * step + low))
+    filters = _turn_filters(w, groups)
+    return apply_conv(g, filters, spacing, tuple(pads), dilation, stride, groups)
+
+
+def _pull_filters(
+    g: Any, x: Any, w: Any, *, stride: Numbers, padding: Pads, dilation: Numbers,
+    spacing: Numbers, groups: int,
+) -> Any:  # fmt: skip
+    """Return the cotangent of ``w``: the windows of ``x`` with ``g`` as filters."""
+    pads = []
+    for n, m, k, step, (low, _), gap, apart in zip(
+        shape_of(x)[2:], shape_of(g)[2:], shape_of(w)[2:], stride, padding, dilation,
+        spacing, strict=True,
+    ):  # fmt: skip
+        high = (k - 1) * gap + (m - 1) * step - (n - 1) * apart - low
+        pads.append((low, high))
+    front, channels, *space = shape_of(x)
+    own = channels // groups
+    # Examples are summed over, as channels are; the channels stand for examples.
+    x = np.reshape(x, (front, groups, own, *space))
+    x = np.transpose(x, (2, 1, 0, *range(3, 3 + len(space))))
+    x = np.reshape(x, (own, groups * front, *space))
+    g = np.swapaxes(g, 0, 1)
+    y = apply_conv(x, g, dilation, tuple(pads), stride, spacing, groups)
+    return np.swapaxes(y, 0, 1)
+
+
+def _batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    """Let a batch be more examples, or more filters, or more groups of both."""
+    x, w = inputs
+    groups = params["groups"]
+    if not batched[1]:
+        size, front, *rest = shape_of(x)
+        y = apply(CONV, (np.reshape(x, (size * front, *rest)), w), params)
+        return np.reshape(y, (size, front, *shape_of(y)[1:]))
+    size, outputs, *rest = shape_of(w)
+    own = outputs // groups
+    if batched[0]:
+        _, front, channels, *before = shape_of(x)
+        x = np.reshape(np.swapaxes(x, 0, 1), (front, size * channels, *before))
+        w = np.reshape(w, (size * outputs, *rest))
+        y = apply(CONV, (x, w), {**params, "groups": size * groups})
+    else:
+        # The filters of a group stay side by side.
+        front = shape_of(x)[0]
+        w = np.swapaxes(np.reshape(w, (size, groups, own, *rest)), 0, 1)
+        w = np.reshape(w, (groups * size * own, *rest))
+        y = apply(CONV, (x, w), params)
+        y = np.reshape(y, (front, groups, size, own, *shape_of(y)[2:]))
+        y = np.swapaxes(y, 1, 2)
+    space = shape_of(y)[len(shape_of(y)) - len(rest) + 1 :]
+    return np.swapaxes(np.reshape(y, (front, size, outputs, *space)), 0, 1)
+
+
+def _view_padded(x: Any, params: Params, fill: float) -> Any:
+    """Return the windows of ``x``, each of them as one axis in the end."""
+    size, stride, dilation = (params[n] for n in ("size", "stride", "dilation"))
+    padded = pad_space(x, params["padding"], fill)
+    windows = _view_windows(padded, size, stride, dilation)
+    return np.reshape(windows, (*shape_of(windows)[: 2 + len(size)], math.prod(size)))
+
+
+def _find_largest(x: Any, **params: Any) -> Any:
+    if math.prod(params["size"]) > MOST_TAPS or 0 in shape_of(x):
+        return np.max(_view_padded(x, params, -np.inf), -1)
+    taps = slice_taps(x, fill=-np.inf, **params)
+    return taps.cut(reduce(np.maximum, taps.slices))
+
+
+def _locate_largest(x: Any, **params: Any) -> Any:
+    """Return where in the axes of space the largest entry of each window is.
+
+    It is a number that counts all entries of a channel. Of equal ones it is the first,
+    which has the slope; np.max would share it.
+    """
+    size, rank = params["size"], len(params["size"])
+    space = shape_of(x)[2:]
+    steps = [math.prod(space[axis + 1 :]) for axis in range(rank)]
+    # How far the entries of a window are from its first one.
+    moved = [
+        sum(map(math.prod, zip(tap, params["dilation"], steps, strict=True)))
+        for tap in np.ndindex(*size)
     ]
-    return parts[0] if groups == 1 else np.concatenate(parts, 1)
+    if math.prod(size) > MOST_TAPS or 0 in shape_of(x):
+        entry = np.argmax(_view_padded(x, params, -np.inf), -1)
+        far = np.take(np.asarray(moved, like=entry), entry)
+    else:
+        taps = slice_taps(x, fill=-np.inf, **params)
+        largest = reduce(np.maximum, taps.slices)
+        # As wide as the entries, which kernels like.
+        kind = np.int32 if dtype_of(x).itemsize <= 4 else np.int64
+        far = np.zeros_like(largest, dtype=kind)
+        for part, distance in list(zip(taps.slices, moved, strict=True))[::-1]:
+            # A NaN is larger than all others.
+            is_it = (part == largest) | (part != part)
+            far = np.where(is_it, kind(distance), far)
+        far = taps.cut(far).astype(np.intp)
+    first: Any = 0
+    lengths = shape_of(far)[2:]
+    for axis, (n, step, (low, _)) in enumerate(
+        zip(lengths, params["stride"], params["padding"], strict=True)
+    ):
+        line = (list_positions(n, like=far) * step - low) * steps[axis]
+        first = first + np.reshape(line, (n, *(1,) * (rank - 1 - axis)))
+    return far + first
 
 
-def _find_largest(
-    x: Any, *, size: Numbers, stride: Numbers, padding: Pads, dilation: Numbers
-) -> Any:
-    rank = len(size)
-    windows = _view_windows(_pad(x, padding, -np.inf), size, stride, dilation)
-    entries = np.reshape(windows, (*shape_of(windows)[: 2 + rank], -1))
-    # The first of equal entries has the slope, which np.max would share.
-    place = np.argmax(entries, -1, keepdims=True)
-    return np.take_along_axis(entries, place, -1)[..., 0]
+def _infer_pool(
+    x: Any, *, size: Numbers, stride: Numbers, padding: Pads, dilation: Numbers,
+    dtype: np.dtype[Any] | None = None,
+) -> Spec:  # fmt: skip
+    spec = as_spec(x)
+    lengths = count_windows(spec.shape[2:], size, stride, padding, dilation)
+    return Spec((*spec.shape[:2], *lengths), dtype or spec.dtype)
 
 
-def _count_entries(
-    x: Any, axis: int, size: int, step: int, pair: tuple[int, int], gap: int
-) -> Any:
-    """Return how many entries of ``x`` each window along an axis holds."""
-    line = _pad(np.ones_like(x, shape=(1, 1, shape_of(x)[axis])), (pair,))
-    return np.sum(_view_windows(line, (size,), (step,), (gap,)), -1)
+def _batch_pool(pool: Op, x: Any, params: Params) -> Any:
+    """Let a batch be more examples."""
+    size, front, *rest = shape_of(x)
+    y = apply(pool, (np.reshape(x, (size * front, *rest)),), params)
+    return np.reshape(y, (size, front, *shape_of(y)[1:]))
+
+
+def _flatten_space(x: Any) -> Any:
+    front, channels, *space = shape_of(x)
+    return np.reshape(x, (front, channels, math.prod(space)))
+
+
+def _take_places(x: Any, place: Any) -> Any:
+    """Return the entries of ``x`` that stand at these places of the axes of space."""
+    taken = np.take_along_axis(_flatten_space(x), _flatten_space(place), -1)
+    return np.reshape(taken, shape_of(place))
 
 
 def _average(
@@ -152,18 +423,20 @@ def _average(
     dilation: Numbers,
     counts_padding: bool,
 ) -> Any:
-    rank = len(size)
-    axes = tuple(range(2 + rank, 2 + 2 * rank))
-    windows = _view_windows(_pad(x, padding), size, stride, dilation)
-    if counts_padding or not _adds(padding):
-        return np.mean(windows, axes)
-    counts: Any = 1.0
-    for i, setting in enumerate(zip(size, stride, padding, dilation, strict=True)):
-        entries = _count_entries(x, i + 2, *setting)
-        counts = counts * np.reshape(
-            entries, (1, 1, *(1,) * i, -1, *(1,) * (rank - 1 - i))
-        )
-    return np.sum(windows, axes) / counts
+    """Convolve each channel with ones, and divide by how many entries there are."""
+    front, channels, *space = shape_of(x)
+    ones = np.ones_like(x, shape=(1, 1, *size))
+    setting = stride, padding, dilation, (1,) * len(size), 1
+    sums = apply_conv(np.reshape(x, (front * channels, 1, *space)), ones, *setting)
+    counts: Any = math.prod(size)
+    if not counts_padding and _adds(padding):
+        counts = apply_conv(np.ones_like(x, shape=(1, 1, *space)), ones, *setting)
+    return np.reshape(sums / counts, (front, channels, *shape_of(sums)[2:]))
+
+
+def _adds(padding: Pads) -> bool:
+    """Return whether something is added, not only cut."""
+    return any(low > 0 or high > 0 for low, high in padding)
 
 
 #: How pooling is written out.
@@ -182,6 +455,27 @@ def pool(x, reduce, fill, size, stride, padding, dilation):
 '''
 
 
+_LOCATE = '''\
+def locate_largest(x, size, stride, padding, dilation):
+    """The place of the largest entry of each window, counted in its channel."""
+    pairs = list(zip(x.shape[2:], padding))
+    cut = (..., *(slice(max(-a, 0), n + min(b, 0)) for n, (a, b) in pairs))
+    widths = [(0, 0), (0, 0), *((max(a, 0), max(b, 0)) for a, b in padding)]
+    full = [(n - 1) * d + 1 for n, d in zip(size, dilation)]
+    steps = (..., *(slice(None, None, s) for s in (*stride, *dilation)))
+    places = np.arange(np.prod(x.shape[2:])).reshape(1, 1, *x.shape[2:])
+    found = []
+    for values, fill in ((x, x.dtype.type(-np.inf)), (places, 0)):
+        values = np.pad(values[cut], widths, constant_values=fill)
+        space = tuple(range(2, x.ndim))
+        windows = np.lib.stride_tricks.sliding_window_view(values, full, space)[steps]
+        found.append(windows.reshape(*windows.shape[: x.ndim], -1))
+    best = np.argmax(found[0], -1)[..., None]
+    places = np.broadcast_to(found[1], found[0].shape)
+    return np.take_along_axis(places, best, -1)[..., 0]
+'''
+
+
 def _spell_mean(node: Tensor) -> str:
     settings = "{size}, {stride}, {padding}, {dilation}"
     if node.params["counts_padding"] or not _adds(node.params["padding"]):
@@ -190,9 +484,37 @@ def _spell_mean(node: Tensor) -> str:
     return f"np.divide(pool({{0}}, np.sum, 0.0, {settings}), {count})"
 
 
-CONV = composite(
+_CONV0 = '''\
+def conv0(x, w, stride, padding, dilation, spacing, groups):
+    """A convolution whose every product is 0 where a factor is 0."""
+    size, rank = w.shape[2:], w.ndim - 2
+    spread = [(n - 1) * s + 1 for n, s in zip(x.shape[2:], spacing)]
+    apart = np.zeros((*x.shape[:2], *spread), np.result_type(x, w))
+    apart[(..., *(slice(None, None, s) for s in spacing))] = x
+    cut = [slice(max(-a, 0), n + min(b, 0)) for n, (a, b) in zip(spread, padding)]
+    widths = [(0, 0), (0, 0), *((max(a, 0), max(b, 0)) for a, b in padding)]
+    apart = np.pad(apart[(..., *cut)], widths)
+    full = [(n - 1) * d + 1 for n, d in zip(size, dilation)]
+    space = tuple(range(2, 2 + rank))
+    windows = np.lib.stride_tricks.sliding_window_view(apart, full, space)
+    windows = windows[(..., *(slice(None, None, s) for s in (*stride, *dilation)))]
+    axes, products = (2, *range(3 + rank, 3 + 2 * rank)), []
+    with np.errstate(all="ignore"):
+        for a, b in zip(np.split(windows, groups, 1), np.split(w, groups)):
+            a = a[:, None]
+            b = np.expand_dims(b, tuple(range(2, 2 + rank)))
+            entries = np.where((a == 0) | (b == 0), 0, a * b)
+            products.append(np.sum(entries, axes))
+    return np.concatenate(products, 1)
+'''
+CONV = multilinear(
     "conv",
     _convolve,
+    _pull_operand,
+    _pull_filters,
+    batch=_batch,
+    infer=_infer,
+    unfold=_convolve,
     template="conv({0}, {1}, {stride}, {padding}, {dilation}, {spacing}, {groups})",
     helper='''\
 def conv(x, w, stride, padding, dilation, spacing, groups):
@@ -214,17 +536,37 @@ def conv(x, w, stride, padding, dilation, spacing, groups):
     return np.moveaxis(np.concatenate(products, -1), -1, 1)
 ''',
     rule="g with w turned round   windows of x with g",
-    pattern=Reading(_convolve_parts, is_same=True),
+    pattern=Reading(_convolve_windows, is_same=True),
     contracts=True,
     sums=True,
 )  # fmt: skip
-MAX_POOL = composite(
+_MASKED = declare_masked(CONV, _convolve_entries)
+_MASKED.template = str(CONV.template).replace("conv(", "conv0(", 1)
+_MASKED.helper = _CONV0
+LARGEST: Op = op(
+    "locate_largest",
+    _locate_largest,
+    infer=partial(_infer_pool, dtype=np.dtype(np.intp)),
+    batch=lambda inputs, batched, params: _batch_pool(LARGEST, inputs[0], params),
+    unfold=_locate_largest,
+    template="locate_largest({0}, {size}, {stride}, {padding}, {dilation})",
+    helper=_LOCATE,
+    flat="position",
+    picks=">",
+)
+MAX_POOL: Op = composite(
     "max_pool",
-    _find_largest,
+    lambda x, **params: _take_places(x, apply(LARGEST, (x,), params)),
+    compute=_find_largest,
+    infer=_infer_pool,
+    batch=lambda inputs, batched, params: _batch_pool(MAX_POOL, inputs[0], params),
     template="pool({0}, np.max, -np.inf, {size}, {stride}, {padding}, {dilation})",
     helper=_POOL,
     rule="g at the largest of each window",
+    pattern=Reading(lambda x, **params: np.max(_view_padded(x, params, -np.inf), -1)),
 )
+# Kernels need no places for the value alone.
+MAX_POOL.unfold = unfold_by(_find_largest)
 MEAN_POOL = composite(
     "mean_pool",
     _average,
@@ -358,7 +700,7 @@ def conv_transpose(
     )
     more = _read(name, "output_padding", output_padding, rank, least=0)
     groups = _read(name, "groups", groups, 1)[0]
-    channels, (inputs, own) = shape_of(x)[1], shape_of(w)[:2]
+    channels, inputs = shape_of(x)[1], shape_of(w)[0]
     if _has_rest(inputs, groups) or dims.always_differ((channels,), (inputs,)):
         raise ShapeError(
             f"{name}{blame.user_line()}: x of {channels} channels and w of {inputs} do"
@@ -382,12 +724,7 @@ def conv_transpose(
                 f"{name}{blame.user_line()}: padding={padding!r} cuts all that an axis"
                 f" of {n} with filters of {k} gives. Cut less, or add output_padding."
             )
-    # Filters turned round, with the channels of each group in the place of its outputs.
-    turned = np.flip(w, tuple(range(2, 2 + rank)))
-    parts = np.reshape(turned, (groups, inputs // groups, own, *size))
-    filters = np.reshape(
-        np.swapaxes(parts, 1, 2), (groups * own, inputs // groups, *size)
-    )
+    filters = _turn_filters(w, groups)
     return apply_conv(x, filters, (1,) * rank, pads, gaps, steps, groups)
 
 

@@ -465,14 +465,13 @@ def einsum0(subscripts, *arrays):
 '''
 
 
-def _declare_masked(base: Op, spell: Callable[..., str]) -> None:
+def declare_masked(base: Op, multiply: Callable[..., Any]) -> Op:
     """Declare the op that stands in for a contraction of masked cotangents.
 
-    ``spell(arrays, **params)`` gives its subscripts as an einsum.
+    ``multiply(*arrays, **params)`` gives the same as the contraction, with products
+    that are 0 wherever one factor is. The template is left to the caller.
     """
     masked = base.masked = declare(f"{base.name}0")
-    for op in (base, masked):
-        op.traits = op.traits._replace(subscripts=spell)
 
     def compute(*arrays: Any, **params: Any) -> Array:
         with np.errstate(invalid="ignore"):
@@ -480,7 +479,8 @@ def _declare_masked(base: Op, spell: Callable[..., str]) -> None:
         # 0 * inf would show as NaN; nearly always there is none.
         if bool(np.all(np.isfinite(y))):
             return y
-        return multiply_entries(spell(arrays, **params), arrays)
+        made: Array = multiply(*arrays, **params)
+        return made
 
     def pull(
         mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
@@ -499,14 +499,29 @@ def _declare_masked(base: Op, spell: Callable[..., str]) -> None:
         assert callable(base.batch)
         return base.batch((mask_cotangent(inputs[0]), *inputs[1:]), batched, params)
 
+    masked.compute, masked.infer, masked.cure = compute, base.infer, base.cure
+    masked.finite, masked.unfold = base, unfold_by(multiply)
+    masked.pull, masked.push, masked.batch = pull, push, batch
+    masked.rule, masked.reads = base.rule, base.reads
+    masked.pattern = base.pattern
+    return masked
+
+
+def _declare_masked_product(base: Op, spell: Callable[..., str]) -> None:
+    """Do so for a product that `numpy.einsum` spells.
+
+    ``spell(arrays, **params)`` gives its subscripts.
+    """
+    masked = declare_masked(
+        base,
+        lambda *arrays, **params: multiply_entries(spell(arrays, **params), arrays),
+    )
+    for op in (base, masked):
+        op.traits = op.traits._replace(subscripts=spell)
     masked.template = lambda node: (
         "einsum0({spelt}, {all})", {"spelt": spell(node.inputs, **node.params)}
     )  # fmt: skip
     masked.helper = EINSUM0
-    masked.compute, masked.infer, masked.cure = compute, base.infer, base.cure
-    masked.pull, masked.push, masked.batch = pull, push, batch
-    masked.rule, masked.reads = base.rule, base.reads
-    masked.pattern = base.pattern
 
 
 def multiply_entries(subscripts: str, arrays: tuple[Any, ...]) -> Array:
@@ -541,6 +556,6 @@ def _masked_tensordot_subscripts(arrays: tuple[Any, ...], *, axes: AxisPairs) ->
     return tensordot_subscripts((len(shape_of(a)), len(shape_of(b))), *axes)
 
 
-_declare_masked(MATMUL, _matmul_subscripts)
-_declare_masked(TENSORDOT, _masked_tensordot_subscripts)
-_declare_masked(EINSUM, lambda arrays, *, subscripts, **_: subscripts)
+_declare_masked_product(MATMUL, _matmul_subscripts)
+_declare_masked_product(TENSORDOT, _masked_tensordot_subscripts)
+_declare_masked_product(EINSUM, lambda arrays, *, subscripts, **_: subscripts)

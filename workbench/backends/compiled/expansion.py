@@ -6,10 +6,13 @@ then, and what is a few ops together is written as these.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from workbench.backends.compiled.addresses import expand_index, has_index
 from workbench.backends.compiled.builder import KINDS
@@ -18,10 +21,10 @@ from workbench.core.deferred import measure_lengths
 from workbench.core.dims import has_dim
 from workbench.core.graph import Graph, inline
 from workbench.core.schedule import Schedule
-from workbench.core.tensor import Tensor, apply, value_of
+from workbench.core.tensor import MaskedTensor, Tensor, apply, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec, spec_of
-from workbench.ops.define import ITEM
+from workbench.ops.define import ITEM, dtype_of
 from workbench.ops.shaping import BROADCAST, RESHAPE
 
 
@@ -70,8 +73,12 @@ def _hoist_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
 def _expand_node(
     node: Tensor, operands: tuple[Any, ...], kinds: Collection[str]
 ) -> Any:
-    """Return a node at these operands, written in simpler ops."""
+    """Return a node at these operands, written in simpler ops.
+
+    No operand counts as masked: each op is the one that computes, as it was recorded.
+    """
     op = node.op
+    operands = tuple([_unmask(x) for x in operands])
     if _is_passing(node) and _have_same_specs(operands[:1], (node,)):
         return operands[0]
     operands, params = measure_lengths(operands, node.params)
@@ -79,7 +86,12 @@ def _expand_node(
         made = expand_index(op, operands, params)
         if made is not None:
             return _expand_written(made, operands, kinds)
-    if op.unfold is not None and any(isinstance(x, Tensor) for x in operands):
+    if op.finite is not None:
+        checked = _check_finite(operands) if _are_known(operands) else None
+        if checked is not None:
+            made = apply(op.finite, checked, params)
+            return _expand_written(made, operands, kinds)
+    elif op.unfold is not None and any(isinstance(x, Tensor) for x in operands):
         outputs = op.unfold(operands, params)
         if outputs is not None:
             several = isinstance(spec_of(node), tuple)
@@ -88,12 +100,40 @@ def _expand_node(
     if op is ITEM and isinstance(operands[0], tuple):
         return operands[0][params["index"]]
     if len(operands) == len(node.inputs) and _have_same_specs(operands, node.inputs):
-        if all(map(operator.is_, operands, node.inputs)):
+        if all(map(operator.is_, operands, node.inputs)) and type(node) is Tensor:
             return node
         if params is node.params and node._value is None:
             args = tuple([value_of(x) for x in operands])
-            return walk.copy_node(node, operands, args, None)
+            return walk.copy_node(node, operands, args, None, kind=Tensor)
     return apply(op, operands, params)
+
+
+def _check_finite(operands: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return operands as they are; where one is not finite, NumPy runs the program.
+
+    It does so wherever an index is out of bounds, as the one here is then. None where
+    the operands are no floats of kernels, or constants that are not finite.
+    """
+    if any(dtype_of(x).char not in "fd" for x in operands):
+        return None
+    zeros: Any = 0
+    for x in operands:
+        value = value_of(x)
+        if value is None:
+            zeros = zeros + np.sum(x * 0)
+        elif not np.all(np.isfinite(value)):
+            return None
+    # The smallest operand costs least to be the one that waits for the check.
+    least = min(range(len(operands)), key=lambda i: math.prod(operands[i].shape))
+    one = np.ones_like(zeros, shape=(1,), dtype=dtype_of(operands[least]))
+    checked = list(operands)
+    checked[least] = one[np.where(np.equal(zeros, 0), 0, 1)] * checked[least]
+    return tuple(checked)
+
+
+def _unmask(x: Any) -> Any:
+    """Return what a run that records has masked, as it was before."""
+    return x.inputs[0] if isinstance(x, MaskedTensor) and x.op.passes else x
 
 
 def _is_passing(node: Tensor) -> bool:
