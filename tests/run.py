@@ -254,9 +254,9 @@ def python(reports: Path) -> Count:
 
 
 #: What the long tests have besides: the other places where the picture is live, CuPy,
-#: which says without a GPU what it has, and the libraries whose models are opened.
-#: Their tests skip without them.
-EXTRAS = ("hosts", "gpu", "jax", "onnx")
+#: which says without a GPU what it has. Their tests skip without them. Those of models
+#: of other libraries run in an environment of their own: tests/models/test_tutorial.py.
+EXTRAS = ("hosts", "gpu")
 
 
 def install_extras() -> None:

@@ -21,8 +21,8 @@ from typing import Any
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent
 ROOT = NOTEBOOKS.parent
-#: Tutorials that a browser cannot run: what they show needs a GPU's or Dask's packages.
-ELSEWHERE = ("09-on-the-gpu", "12-on-a-cluster")
+#: Tutorials that a browser cannot run: of a GPU's, Dask's and others' packages.
+ELSEWHERE = ("09-on-the-gpu", "12-on-a-cluster", "14-other-libraries")
 #: The kernel, which a notebook must name, or JupyterLite asks the reader.
 KERNEL = {"name": "python", "display_name": "Python (Pyodide)", "language": "python"}
 #: What each notebook installs first, with what these need: a cell and its picture.

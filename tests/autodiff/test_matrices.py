@@ -16,7 +16,12 @@ from workbench.autodiff.jacobian import hessian, jacobian
 from workbench.autodiff.linear_map import LinearMap
 from workbench.autodiff.products import hvp
 from workbench.autodiff.vmap import vmap
-from workbench.errors import DtypeError, NonScalarOutputError, UsageError
+from workbench.errors import (
+    DtypeError,
+    NonScalarOutputError,
+    ShapeError,
+    UsageError,
+)
 
 MODES = ("auto", "fwd", "rev")
 A = np.array([[0.3, -1.2, 0.5], [2.0, 0.1, -0.7]])
@@ -421,6 +426,30 @@ def test_hvp_is_the_hessian_times_a_vector(rng: np.random.Generator) -> None:
     H = hessian(lambda x, y: rosenbrock(x) * np.sum(y * y), (0, 1))(x, y)
     for i in (0, 1):
         np.testing.assert_allclose(two[i], H[i][0] @ v + H[i][1] @ w, rtol=1e-10)
+
+
+def test_second_derivatives_record_the_function_alone() -> None:
+    """The gradient is recorded on its leaves: no leaf stands for another one."""
+    seen: list[Any] = []
+
+    def f(x: Any) -> Any:
+        seen.append(x)
+        return np.sum(x**3)
+
+    x = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(hessian(f)(x), np.diag(6 * x))
+    np.testing.assert_array_equal(hvp(f, x, np.ones(2)), 6 * x)
+    assert [leaf.inputs for leaf in seen] == [(), ()]
+
+
+def test_errors_of_hvp_name_it() -> None:
+    x = np.ones(2)
+    with pytest.raises(DtypeError, match=r"^hvp: x is of dtype int64"):
+        hvp(lambda x: np.sum(x), np.arange(2), x)
+    with pytest.raises(ShapeError, match=r"^hvp: the tangents are not nested as"):
+        hvp(lambda x: np.sum(x), (x,), (x, x))
+    with pytest.raises(NonScalarOutputError, match="needs one number"):
+        hvp(lambda x: x, x, x)
 
 
 def test_everything_under_an_outer_derivative(rng: np.random.Generator) -> None:

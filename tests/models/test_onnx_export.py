@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.special
+from scipy import signal
 
 import workbench as wb
 from tests.models.onnx_programs import HAS_ONNX, NEEDS_ONNX
@@ -290,6 +291,27 @@ def test_contractions_of_masked_cotangents(spelt: str, bad: float) -> None:
     loaded, weights = models.from_onnx(models.to_onnx(f_x))
     want = (x > 0)[:, :2] @ w[:, :2].T
     np.testing.assert_allclose(loaded(weights, x)[0], want, rtol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero|invalid value:RuntimeWarning")
+def test_angles_roots_and_extrema_beside_nan() -> None:
+    around = np.linspace(-3.0, 3.0, 13)
+    y, x = np.sin(around), np.cos(around)
+    goes_out(np.arctan2, np.append(y, [0.0, 2.0, -2.0]), np.append(x, [0.0, 0.0, 0.0]))
+    goes_out(np.cbrt, np.array([-8.0, 0.0, 1e-30, 27.0]))
+    first, second = np.array([1.0, np.nan, 3.0]), np.array([2.0, 4.0, np.nan])
+    for f in (np.fmax, np.fmin):
+        goes_out(f, first, second)
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_convolutions_along_several_axes(mode: str) -> None:
+    rng = np.random.default_rng(3)
+    image, mask = rng.normal(size=(5, 6)), rng.normal(size=(3, 2))
+    goes_out(lambda a, b: signal.convolve2d(a, b, mode), image, mask)
+    goes_out(lambda a, b: signal.convolve(a, b, mode), mask, image)
+    rows = wb.vmap(lambda a, b: np.convolve(a, b, mode))
+    goes_out(rows, image, rng.normal(size=(5, 3)))
 
 
 @pytest.mark.parametrize("axis", [None, 0, (0, 1)])

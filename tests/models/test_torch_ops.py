@@ -21,8 +21,11 @@ aten = torch.ops.aten
 
 def list_core() -> Iterator[Any]:
     """Every overload that PyTorch tags as one of the core set."""
-    for name in dir(aten):
-        packet = getattr(aten, name)
+    # `dir(aten)` has those alone that somebody has asked for.
+    schemas = torch._C._jit_get_all_schemas()
+    names = {s.name.removeprefix("aten::") for s in schemas if s.name[:6] == "aten::"}
+    for name in sorted(names):
+        packet = getattr(aten, name, None)
         for overload in getattr(packet, "overloads", list)():
             target = getattr(packet, overload)
             if torch.Tag.core in target.tags:
@@ -41,7 +44,7 @@ def has_row(target: Any) -> bool:
 #: Of these only PyTorch knows: nothing of floats comes in, or no slope goes out.
 MAKERS = (
     "arange empty empty_strided full rand randn randperm scalar_tensor nonzero"
-    " _local_scalar_dense sym_storage_offset sym_stride"
+    " _local_scalar_dense sym_storage_offset sym_stride sym_is_contiguous resize_"
 ).split()
 #: One node each, with PyTorch's derivatives.
 FOREIGN = (

@@ -26,7 +26,7 @@ import workbench as wb
 from tests.core.filling import PROGRAMS, draw_program
 from tests.core.test_filling import assert_close, differences, total
 from workbench.errors import GradientLostError, TraceError
-from workbench.numpy import namespaces, swap
+from workbench.numpy import namespaces, reach, swap
 from workbench.numpy.reach import find_reach
 
 #: NumPy's own, under names that nothing is swapped for.
@@ -867,3 +867,39 @@ def test_what_a_function_reaches_is_found_once(
     second.scale = First()  # another object: it is looked at anew
     monkeypatch.setattr(First, "run", lambda self, x: np.cos(x))
     assert find_reach(f) is not reach
+
+
+def test_what_a_step_of_a_loop_reaches_is_found_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The step is another function at each call of f, of one code."""
+    walked: list[object] = []
+
+    class Counted(reach.Reach):
+        def __init__(self, root: Any) -> None:
+            walked.append(root)
+            super().__init__(root)
+
+    def f(x: Any) -> Any:
+        return np.sum(wb.scan(lambda y: np.sin(y), initial=x, n_steps=3, last=True))
+
+    expected = wb.grad(f)(np.ones(2))
+    monkeypatch.setattr(reach, "Reach", Counted)
+    np.testing.assert_array_equal(wb.grad(f)(np.ones(2)), expected)
+    assert walked == []
+
+
+def test_a_step_of_a_loop_calls_methods_that_fill() -> None:
+    """What the step is given besides its arrays is a part of its code."""
+
+    class Doubler:
+        def run(self, x: Any) -> Any:
+            out = np.zeros(2)
+            out[:] = 2 * x
+            return out
+
+    made = wb.scan(
+        lambda y, m: m.run(y),
+        initial=np.ones(2), non_sequences=[Doubler()], n_steps=3, last=True,
+    )  # fmt: skip
+    np.testing.assert_array_equal(made, [8.0, 8.0])

@@ -63,6 +63,8 @@ CONTRACTED: dict[str, list[tuple[Program, list[tuple[int, ...]]]]] = {
         (lambda x, y: np.sum(x @ y), [(3, 4), (4, 5)]),
         (lambda x, y: np.sum(x @ y, axis=1, keepdims=True), [(2, 3, 4), (2, 4, 5)]),
         (lambda x, y: np.sum(x @ y), [(3, 4), (4,)]),
+        (lambda x, y: np.sum(x @ y, axis=0), [(2, 3, 4), (4, 5)]),
+        (lambda x, y: np.sum(x @ y, axis=(0, 2)), [(3, 4), (2, 4, 5)]),
         (lambda x, y: np.sum(np.tensordot(x, y, (0, 1)), 0), [(3, 4), (5, 3)]),
         (
             lambda x, y: np.sum(np.einsum("bij,bjk->bki", x, y), 1),

@@ -235,12 +235,12 @@ class BatchTensor(Tensor):
     @property
     def shape(self) -> tuple[Any, ...]:
         """The shape of one example."""
-        return tuple(self.examples.shape[1:])
+        return tuple(self.args[0].shape[1:])
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype."""
-        found: np.dtype[Any] = np.dtype(self.examples.dtype)
+        found: np.dtype[Any] = np.dtype(self.args[0].dtype)
         return found
 
     spec: Any = property(lambda self: _spec_of_examples(self.examples))
@@ -340,7 +340,7 @@ class Diagonal:
            [0., 0., 6.]])
     """
 
-    __slots__ = ("_array", "entries", "example", "like", "start")
+    __slots__ = ("_array", "dtype", "entries", "example", "like", "shape", "start")
 
     def __init__(
         self, entries: Array, example: tuple[Any, ...], start: int, like: ArrayLike
@@ -349,25 +349,18 @@ class Diagonal:
         self.example = example
         self.start = start
         self.like = like
+        #: Those of the array of all examples.
+        self.shape = (shape_of(entries)[0], *example)
+        self.dtype = np.dtype(entries.dtype)
         self._array: Array | None = None
 
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """The shape of the array of all examples."""
-        return (shape_of(self.entries)[0], *self.example)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype of the entries."""
-        return np.dtype(self.entries.dtype)
-
     def __mul__(self, number: complex) -> Diagonal:
-        return self.replace(self.entries * number)
+        return Diagonal(self.entries * number, self.example, self.start, self.like)
 
     def dense(self) -> Array:
         """Return the array, one example per row."""
         if self._array is None:
-            count, width = shape_of(self.entries)[0], prod(self.example)
+            count, width = self.shape[0], prod(self.example)
             entries = self.entries
             array = np.zeros_like(
                 self.like, dtype=entries.dtype, order="C", shape=(count, width)
@@ -406,11 +399,8 @@ class Diagonal:
                     return None
             elif varies or not _fits_into(shape_of(x), example):
                 return None
-        return self.replace(apply(op, tuple(map(self.pick, inputs)), params))
-
-    def replace(self, entries: Array) -> Diagonal:
-        """Return a diagonal of other entries."""
-        return Diagonal(entries, self.example, self.start, self.like)
+        entries = apply(op, tuple(map(self.pick, inputs)), params)
+        return Diagonal(entries, example, self.start, self.like)
 
     def pick(self, x: Any) -> Any:
         """Return the entries of an operand that meet the diagonal."""
@@ -422,7 +412,7 @@ class Diagonal:
             x = np.broadcast_to(x, self.example)
         if len(self.example) != 1:
             x = np.reshape(x, (-1,))
-        count = shape_of(self.entries)[0]
+        count = self.shape[0]
         return x if count == shape_of(x)[0] else x[self.start : self.start + count]
 
 
@@ -443,7 +433,7 @@ def _scale_rows(inputs: Sequence[Any], multiply: Op) -> Any | None:
         return None
     if units is right:
         matrix = np.swapaxes(matrix, 0, 1)
-    count = shape_of(units.entries)[0]
+    count = units.shape[0]
     rows = matrix[units.start : units.start + count]
     return apply(multiply, (rows, units.entries[:, None]))
 

@@ -23,7 +23,7 @@ from workbench.autodiff import reverse, steps
 from workbench.core import blame, hooks, sharing, source, traces, tree, types, walk
 from workbench.core.float_warnings import NamedWarnings
 from workbench.core.graph import Graph
-from workbench.core.hooks import Override, OverrideRules
+from workbench.core.hooks import CallOverrides, Override, OverrideRules
 from workbench.core.memory import adopt, resolve
 from workbench.core.plain import join_given
 from workbench.core.tensor import (
@@ -63,8 +63,6 @@ def is_number_of_any_value(x: object) -> bool:
 class RecordedCall:
     """One call of a function to differentiate: its varying leaves, and its results.
 
-    ``code`` is the user's function where ``f`` is a derivative of it.
-
     Attributes
     ----------
     tree
@@ -94,7 +92,6 @@ class RecordedCall:
         allow_int: bool | None = None,
         holomorphic: bool = False,
         has_aux: bool = False,
-        code: Function | None = None,
     ) -> None:
         if type(f) is not FunctionType:
             check_function(f, name)
@@ -111,13 +108,14 @@ class RecordedCall:
                 check_float(x, names[i], name, cure=cure)
             if holomorphic:
                 check_complex(x, names[i], name)
-        active = None
+        #: The overrides that hold for it, if there are any.
+        self.active: CallOverrides | None = None
         if overrides or source.OVERRIDDEN[0]:
-            active = hooks.overrides.call(overrides)
+            self.active = hooks.overrides.call(overrides)
+        active = self.active
         self.is_whole = active is not None and active.means_parts
         lean = active is None and name in ("grad", "vjp")
-        code = f if code is None else code
-        reached = (code, *self.constant_leaves) if self.constant_leaves else code
+        reached = (f, *self.constant_leaves) if self.constant_leaves else f
         self.recording = record(
             self._run, self.values, names, function=reached, lean=lean, owns=True,
             constants=self.constant_leaves,
@@ -129,7 +127,7 @@ class RecordedCall:
             *self.values,
             *self.recording.caught.values(),
         ]
-        if name != "grad":  # which says more of what it needs
+        if name not in ("grad", "hessian", "hvp"):  # which say more of what they need
             check_outputs(self.outputs, name)
         self.resolution: OverrideRules | None = None
         if active is not None:
@@ -326,10 +324,13 @@ class RecordedCall:
             results = (*results, structure(ensure_owned(detached, inputs, self.first)))
         return results if len(results) > 1 else results[0]
 
-    def gradients(self, cotangents: Sequence[Any], *, last: bool = False) -> Any:
+    def gradients(
+        self, cotangents: Sequence[Any], *, last: bool = False, record: bool = False
+    ) -> Any:
         """Return the cotangents of the arguments, nested as these; zeros for None.
 
         ``last``: nobody asks for more of what was recorded, and it is let go.
+        ``record``: return them as a list of expressions, to be differentiated again.
         """
         rules = None if self.resolution is None else self.resolution.rules
         outputs = [*self.outputs]
@@ -341,14 +342,17 @@ class RecordedCall:
         try:
             with NamedWarnings():
                 pulled = reverse.pull_back(
-                    outputs, cotangents, self.leaves, rules=rules, last=last
-                )
+                    outputs, cotangents, self.leaves, rules=rules, last=last,
+                    record=record,
+                )  # fmt: skip
         finally:
             if is_long:
                 traces.collect_often()
         for i, g in enumerate(pulled):
             if g is None:
                 pulled[i] = zeros_like(self.values[i])
+        if record:
+            return pulled
         owned = ensure_owned(pulled, [*self.read_arrays, *cotangents], self.first)
         return self.tree(owned) if self.varying is None else self.nest(owned)
 

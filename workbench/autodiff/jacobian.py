@@ -24,13 +24,15 @@ from workbench.autodiff.grad import (
     grad,
     refuse_options,
     refuse_settings,
+    scalar_seed,
     wrt_of,
 )
-from workbench.autodiff.linear_map import MODES, LinearMap, Mode
+from workbench.autodiff.linear_map import MODES, LinearMap
 from workbench.core import blame, dims, tree, types
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, admit, gather_argument
 from workbench.core.trace import detach, is_expression
+from workbench.core.traces import reopen_trace
 from workbench.core.types import ArrayLike
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.ops.define import shape_of
@@ -144,6 +146,48 @@ def checked_seed(seed: ArrayLike, y: Tensor, what: str = "cotangent") -> Any:
     return reverse.fit_cotangent(seed, y)
 
 
+def fit_tangents(call: RecordedCall, tangents: Sequence[Any], name: str) -> list[Any]:
+    """Return the tangents of a call's arguments, flat, in their shapes and dtypes."""
+    moving, structure = tree.flatten(tuple(tangents))
+    if structure != call.tree:
+        raise ShapeError(
+            f"{name}: the tangents are not nested as the primals:"
+            f" {tree.describe_difference(call.tree, structure)}{blame.user_line()}."
+            " Give one tangent per primal array."
+        )
+    return [
+        checked_seed(t, x, "tangent") for t, x in zip(moving, call.leaves, strict=True)
+    ]
+
+
+def own_tangents(
+    call: RecordedCall, outputs: Sequence[Any], made: Sequence[Any], given: Any
+) -> list[Any]:
+    """Return what was made of the tangents ``given``: zeros for None, all one's own."""
+    results = [
+        np.zeros_like(detach(y)) if t is None
+        else detach(t)
+        for y, t in zip(outputs, made, strict=True)
+    ]  # fmt: skip
+    return ensure_owned(results, (*call.read_arrays, *given), call.first)
+
+
+def differentiate_gradient(
+    call: RecordedCall, name: str, *, holomorphic: bool = False
+) -> LinearMap:
+    """Return the second derivative at a call: that of its gradient, recorded.
+
+    Overrides hold for both: for nodes too that a loop of the gradient computes again.
+    """
+    seed = scalar_seed(call, holomorphic=holomorphic)
+    with reopen_trace(call.leaves):
+        gradient: list[Any] = call.gradients([seed], record=True)
+    rules = None
+    if call.active is not None:
+        rules = call.active.resolve(gradient, call.leaves, name)
+    return LinearMap(gradient, call.leaves, rules)
+
+
 def jvp(
     f: Any,
     primals: Sequence[Any],
@@ -189,29 +233,12 @@ def jvp(
             " and holds one entry per argument of the function: write (x,), and (t,)"
             " for the tangents."
         )
-    moving, structure = tree.flatten(tuple(tangents))
-    wanted = tree.flatten(tuple(primals))[1]
-    if structure != wanted:
-        raise ShapeError(
-            "jvp: the tangents are not nested as the primals:"
-            f" {tree.describe_difference(wanted, structure)}{blame.user_line()}. Give"
-            " one tangent per primal array."
-        )
     primals = tuple(primals)
     places = range(len(primals))
     call = RecordedCall(f, places, primals, {}, "jvp", overrides, has_aux=has_aux)
-    fitted = [
-        checked_seed(t, x, "tangent") for t, x in zip(moving, call.leaves, strict=True)
-    ]
+    fitted = fit_tangents(call, tangents, "jvp")
     made = LinearMap(call.outputs, call.leaves, call.resolution).push(fitted)
-    results = [
-        np.zeros_like(detach(y)) if t is None
-        else detach(t)
-        for y, t in zip(call.outputs, made, strict=True)
-    ]  # fmt: skip
-    moved = call.recording.tree(
-        ensure_owned(results, (*call.read_arrays, *fitted), call.first)
-    )
+    moved = call.recording.tree(own_tangents(call, call.outputs, made, fitted))
     pair: tuple[Any, ...] = call.with_aux(call.result(), moved)
     return pair
 
@@ -330,7 +357,8 @@ def jacobian(
             f, argnums, args, kwargs, "jacobian", overrides, argnames=argnames,
             allow_int=allow_int, holomorphic=holomorphic, has_aux=has_aux,
         )  # fmt: skip
-        made = _matrix(call, MODES[mode])
+        linear = LinearMap(call.outputs, call.leaves, call.resolution)
+        made = call.recording.tree(_list_rows(call, linear.blocks(MODES[mode])))
         return call.with_aux(made) if has_aux else made
 
     found = defer_function(dense)
@@ -464,15 +492,14 @@ def hessian(
         refuse_options("hessian", options)
     if argnums is not None:
         check_target(argnums, "hessian")
-    gradient = grad(f, argnums, has_aux=has_aux, overrides=overrides, **settings)
 
     @wraps(f)
     def dense(*args: Any, **kwargs: Any) -> Any:
         call = RecordedCall(
-            gradient, argnums, args, kwargs, "hessian", overrides,
-            has_aux=has_aux, code=None if overrides else f, **settings,
-        )  # fmt: skip
-        made = _matrix(call, "forward", optional=True)
+            f, argnums, args, kwargs, "hessian", overrides, has_aux=has_aux, **settings
+        )
+        linear = differentiate_gradient(call, "hessian", holomorphic=holomorphic)
+        made = call.nest(_list_rows(call, linear.blocks("forward", optional=True)))
         return call.with_aux(made) if has_aux else made
 
     found = defer_function(dense)
@@ -480,6 +507,7 @@ def hessian(
         return found
     from workbench.autodiff.sparse.evaluation import SparseDerivative
 
+    gradient = grad(f, argnums, overrides=overrides, **settings)
     return SparseDerivative(
         gradient, f, argnums, sparse_settings, found, overrides=overrides, **settings
     )
@@ -522,11 +550,9 @@ def refuse_aux(name: str, has_aux: bool) -> None:
         )
 
 
-def _matrix(call: RecordedCall, mode: Mode | None, optional: bool = False) -> Any:
-    """Return all blocks of a recorded call, nested as its result."""
-    linear = LinearMap(call.outputs, call.leaves, call.resolution)
-    rows = linear.blocks(mode, optional)
+def _list_rows(call: RecordedCall, rows: list[list[Any]]) -> list[Any]:
+    """Return the rows of blocks at a call, each nested as its arguments, all owned."""
     made = iter(
         ensure_owned([detach(b) for row in rows for b in row], call.read_arrays)
     )
-    return call.recording.tree([call.nest([next(made) for _ in row]) for row in rows])
+    return [call.nest([next(made) for _ in row]) for row in rows]

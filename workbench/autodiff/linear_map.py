@@ -173,11 +173,10 @@ class LinearMap:
             Real numbers, a vector in each row.
         """
         count = shape_of(vectors)[0]
-        ends = self.find_ends(mode)[1]
+        sweep = Sweep(self, mode)
         vectors = match_library(vectors, self.wrt[0] if self.wrt else 0.0)
-        made: list[Any] = [None] * len(ends)
+        made: list[Any] = [None] * len(sweep.ends)
         if count:
-            sweep = Sweep(self, mode)
             edges = self.row_starts if mode == "reverse" else self.column_starts
             parts = [
                 np.reshape(vectors[:, edges[k] : edges[k + 1]], (count, *x.shape))
@@ -196,15 +195,9 @@ class LinearMap:
             )
             if part is None
             else np.reshape(part, (count, -1)).astype(self.dtype, copy=False)
-            for x, part in zip(ends, made, strict=True)
+            for x, part in zip(sweep.ends, made, strict=True)
         ]  # fmt: skip
         return flat[0] if len(flat) == 1 else np.concatenate(flat, 1)
-
-    def find_ends(self, mode: Mode) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return where sweeps of a mode start, and where they end."""
-        if mode == "reverse":
-            return self.outputs, self.wrt
-        return self.wrt, self.outputs
 
     # The matrix, a block for each output and each of ``wrt``
 
@@ -385,7 +378,9 @@ class Sweep:
     ) -> None:
         self.linear, self.place = linear, place
         self.is_reverse = mode == "reverse"
-        starts, ends = linear.find_ends(mode)
+        starts, ends = linear.wrt, linear.outputs
+        if self.is_reverse:
+            starts, ends = linear.outputs, linear.wrt
         self.count = len(starts)
         self.ends = ends if across is None else [ends[k] for k in across]
         chosen = range(len(starts)) if place is None else [place]
@@ -567,27 +562,26 @@ class Sweep:
 
     def blocks(self) -> list[Any]:
         """Return a block for each end, in the shape of the output, then of ``wrt``."""
-        made = self.run_all(self._make_units, prod(shape_of(self.start)))
-        return [
-            self._shape_block(part, x) for part, x in zip(made, self.ends, strict=True)
-        ]
-
-    def _shape_block(self, part: Any, end: Tensor) -> Any:
-        """Return the derivatives at an end as a block."""
-        y, x = (self.start, end) if self.is_reverse else (end, self.start)
-        tall, wide = shape_of(y), x.shape
-        if part is not None:
-            if self.is_reverse:
-                wide = shape_of(part)[1:]
+        made = self.run_all(self._make_units, count_entries(self.start))
+        found = []
+        for part, end in zip(made, self.ends, strict=True):
+            y, x = (self.start, end) if self.is_reverse else (end, self.start)
+            tall, wide = shape_of(y), x.shape
+            if part is not None:
+                if self.is_reverse:
+                    wide = shape_of(part)[1:]
+                elif tall:
+                    part = np.moveaxis(part, 0, -1)
+                is_flat = len(tall if self.is_reverse else wide) == 1
+                part = part if is_flat else np.reshape(part, (*tall, *wide))
+            elif self.linear.record:
+                part = make_zeros(x, (*tall, *wide), dtype_between(y, x))
+            elif x._value is None:
+                part = np.zeros((*tall, *wide), x.dtype)  # host array: a symbol's zeros
             else:
-                part = np.moveaxis(part, 0, -1) if tall else part
-            flat = len(tall) == 1 if self.is_reverse else len(wide) == 1
-            return part if flat else np.reshape(part, (*tall, *wide))
-        if self.linear.record:
-            return make_zeros(x, (*tall, *wide), dtype_between(y, x))
-        if x._value is None:
-            return np.zeros((*tall, *wide), x.dtype)  # host array: a symbol's zeros
-        return make_zeros(x._value, (*tall, *wide))
+                part = make_zeros(x._value, (*tall, *wide))
+            found.append(part)
+        return found
 
 
 # Small things

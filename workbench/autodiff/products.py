@@ -14,19 +14,23 @@ from workbench.autodiff.grad import (
     Function,
     RecordedCall,
     copy_arrays,
-    ensure_owned,
-    grad,
     refuse_settings,
     wrt_of,
 )
-from workbench.autodiff.jacobian import checked_seed, jvp, vjp
+from workbench.autodiff.jacobian import (
+    differentiate_gradient,
+    fit_tangents,
+    jvp,
+    own_tangents,
+    vjp,
+)
 from workbench.autodiff.linear_map import LinearMap
 from workbench.core import blame, dims, tree, types
 from workbench.core.dims import broadcast_shapes
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor
-from workbench.core.trace import detach, is_expression, make_leaf_like
+from workbench.core.trace import is_expression, make_leaf_like
 from workbench.errors import ShapeError
 from workbench.ops.define import shape_of
 
@@ -69,7 +73,6 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
         return f, lambda *t: expressions.push_tangents(f, primals, t, name="linearize")
     primals = copy_arrays(primals)
     call = RecordedCall(f, range(len(primals)), primals, {}, "linearize")
-    nested = tree.flatten(primals)[1]
     seeds = [make_leaf_like(x) for x in call.leaves]
     tangent_outputs = LinearMap(call.outputs, call.leaves, call.resolution).push(seeds)
     graph = Graph(seeds, [t for t in tangent_outputs if t is not None])
@@ -77,25 +80,10 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
 
     def f_jvp(*tangents: Any) -> Any:
         check()
-        moving, structure = tree.flatten(tangents)
-        if structure != nested:
-            raise ShapeError(
-                "linearize: the tangents are not nested as the primals:"
-                f" {tree.describe_difference(nested, structure)}{blame.user_line()}."
-                " Give one tangent per primal array."
-            )
-        fitted = [
-            checked_seed(t, x, "tangent")
-            for t, x in zip(moving, call.leaves, strict=True)
-        ]
+        fitted = fit_tangents(call, tangents, "linearize")
         rest = iter(graph.run(fitted))
-        results = [
-            np.zeros_like(detach(y)) if t is None else next(rest)
-            for y, t in zip(call.outputs, tangent_outputs, strict=True)
-        ]
-        return call.recording.tree(
-            ensure_owned(results, (*call.read_arrays, *fitted), call.first)
-        )
+        made = [None if t is None else next(rest) for t in tangent_outputs]
+        return call.recording.tree(own_tangents(call, call.outputs, made, fitted))
 
     return call.result(saved=True), f_jvp
 
@@ -138,8 +126,11 @@ def hvp(
         )
     if not isinstance(primals, (tuple, list)):
         return hvp(f, (primals,), (tangents,), overrides=overrides)[0]
-    gradient = grad(f, tuple(range(len(primals))), overrides=overrides)
-    return jvp(gradient, tuple(primals), tuple(tangents), overrides=overrides)[1]
+    call = RecordedCall(f, range(len(primals)), tuple(primals), {}, "hvp", overrides)
+    linear = differentiate_gradient(call, "hvp")
+    fitted = fit_tangents(call, tangents, "hvp")
+    made = linear.push(fitted)
+    return call.tree(own_tangents(call, linear.outputs, made, fitted))
 
 
 def gnvp(

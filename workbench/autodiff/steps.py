@@ -257,13 +257,15 @@ def plan_steps(
     varying = {x.serial for x in wrt}
     first = min(varying, default=0)
     instead = parts_among(rules) if rules else None
-    nodes = dict(only) if only is not None else _find_nodes(outputs, first, instead)
+    if only is not None:
+        nodes = [only[serial] for serial in sorted(only)]
+    elif instead:
+        nodes = _order_parts(outputs, instead, first)
+    else:
+        nodes = walk.order_nodes([x for x in outputs if isinstance(x, Tensor)], first)
     steps = []
-    for serial in sorted(nodes):
-        node = nodes[serial]
-        if instead and serial != node.serial:
-            continue  # a later output of a part
-        mask, bit = 0, 1
+    for node in nodes:
+        serial, mask, bit = node.serial, 0, 1
         for x in node.inputs:
             if (type(x) is Tensor or isinstance(x, Tensor)) and x.serial in varying:
                 mask |= bit
@@ -300,45 +302,15 @@ def find_connections(
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _find_nodes(
-    outputs: Sequence[Any], first: int, instead: Mapping[int, Part] | None
-) -> dict[int, Tensor]:
+def _order_parts(
+    outputs: Sequence[Any], instead: Mapping[int, Part], first: int
+) -> list[Tensor]:
     """Return all nodes from a serial to ``outputs``, parts in the place of theirs."""
-    if traces.WRITTEN[0]:
-        outputs = list(map(traces.node_of, outputs))
-    nodes = {
-        x.serial: x for x in outputs if isinstance(x, Tensor) and x.serial >= first
-    }
-    stack = list(nodes.values())
-    if instead:
-        return _find_parts(stack, instead, first)
-    pop, push, changed = stack.pop, stack.append, traces.CHANGED
-    while stack:
-        node = pop()
-        for x in node.inputs:
-            # The exact class first: this loop runs for every edge of a program.
-            if type(x) is not Tensor:
-                if not isinstance(x, Tensor):
-                    continue
-                if type(x) in changed:
-                    replace_handles(node)
-                    push(node)  # again, and what it is made from
-                    break
-            serial = x.serial
-            if serial >= first and serial not in nodes:
-                nodes[serial] = x
-                push(x)
-    return nodes
-
-
-def _find_parts(
-    stack: list[Tensor], instead: Mapping[int, Part], first: int
-) -> dict[int, Tensor]:
-    """Return all nodes up to those of the stack, with parts included."""
+    stack = [x for x in map(traces.node_of, outputs) if isinstance(x, Tensor)]
     nodes: dict[int, Tensor] = {}
     while stack:
         x = stack.pop()
-        if x.serial not in nodes:
+        if x.serial >= first and x.serial not in nodes:
             node = instead.get(x.serial, x)
             if not traces.CHANGED.isdisjoint(map(type, node.inputs)):
                 replace_handles(node)
@@ -346,10 +318,8 @@ def _find_parts(
             if isinstance(node, Part):
                 # It is known by all its outputs, and walked over at the first.
                 nodes.update([(y.serial, node) for y in node.outputs])
-            stack += [
-                i for i in node.inputs if isinstance(i, Tensor) and i.serial >= first
-            ]
-    return nodes
+            stack += [i for i in node.inputs if isinstance(i, Tensor)]
+    return [nodes[serial] for serial in sorted(nodes) if nodes[serial].serial == serial]
 
 
 def outer_steps(

@@ -201,12 +201,7 @@ class Loop:
         mask = 0
         for m in Graph(body.leaves, seeds).reads:
             mask |= m
-        before = -1
-        while before != mask:
-            before = mask
-            for i in range(self.carries):
-                if mask >> (first + i) & 1:
-                    mask |= body.reads[i]
+        mask = read_back(mask, body.reads[: self.carries], first)
         return [i for i in range(self.carries) if mask >> (first + i) & 1]
 
     def split_inputs(
@@ -315,6 +310,21 @@ def _is_uneven(node: Tensor, inner: set[int]) -> bool:
     """Return whether a length of a value depends on a value of the step."""
     lengths = [a for a in atoms_of(node.spec.shape) if isinstance(a, Length)]
     return any(a.tensor.serial in inner for a in lengths)
+
+
+def read_back(mask: int, reads: Sequence[int], first: int) -> int:
+    """Return the leaves of a step that some leaves depend on, in earlier steps too.
+
+    ``reads`` are the leaves that each carry is computed from; those of the carries
+    stand from ``first`` on.
+    """
+    before = -1
+    while before != mask:
+        before = mask
+        for i, more in enumerate(reads, first):
+            if mask >> i & 1:
+                mask |= more
+    return mask
 
 
 def find_moving_leaves(

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.autodiff.higher_order import outer_specs
 from workbench.control_flow.hoisting import Cut, is_worthwhile
-from workbench.control_flow.loop import Loop
+from workbench.control_flow.loop import Loop, read_back
 from workbench.control_flow.running import assemble_outputs, get_runner
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor
@@ -112,16 +112,8 @@ def _connection(inputs: Sequence[Any], params: dict[str, Any]) -> list[list[bool
     masks = list(loop.body.reads)
     if loop.until:
         masks = [m | masks[-1] for m in masks]
-    grown = True
-    while grown:
-        grown = False
-        for k, mask in enumerate(masks):
-            more = mask
-            for i in range(loop.carries):
-                if mask >> (first + i) & 1:
-                    more |= masks[i]
-            if more != mask:
-                masks[k], grown = more, True
+    carried = masks[: loop.carries]
+    masks = [read_back(mask, carried, first) for mask in masks]
     for i in range(loop.carries):  # without any step, the last value is the first
         masks[i] |= 1 << (first + i)
     ends = len(masks) - loop.until

@@ -24,7 +24,13 @@ from workbench.autodiff.higher_order import (
     smooth_reads,
 )
 from workbench.autodiff.steps import Rules
-from workbench.control_flow.loop import Loop, find_moving_leaves, pad_rows, take_window
+from workbench.control_flow.loop import (
+    Loop,
+    find_moving_leaves,
+    pad_rows,
+    read_back,
+    take_window,
+)
 from workbench.control_flow.op import SCAN, run_loop
 from workbench.control_flow.pieces import Chunks, run_chunks
 from workbench.control_flow.running import Absent
@@ -50,11 +56,6 @@ class Given(NamedTuple):
 def pair_leaves(leaves: Sequence[Tensor], values: Sequence[Any]) -> list[Given]:
     """Return leaves paired with their values, as far as there are values."""
     return [Given(x, v) for x, v in zip(leaves, values, strict=False)]
-
-
-def list_leaves(entries: Sequence[Given | NewCarry]) -> list[Tensor]:
-    """Return the leaves of some inputs of a step."""
-    return [x.leaf for x in entries]
 
 
 class NewCarry(NamedTuple):
@@ -95,7 +96,7 @@ def build_loop(
     count = settings.pop("count", None)
     if not stacked and not any(x.wanted for x in carries):
         return [None] * len(carries), []
-    leaves = [*list_leaves(consts), *list_leaves(seqs), *list_leaves(carries)]
+    leaves = [*(x.leaf for x in (*consts, *seqs)), *(x.leaf for x in carries)]
     outs = [x.output for x in carries]
     whole = Graph(leaves, [*outs, *stacked])
     first = len(consts) + len(seqs)
@@ -108,7 +109,7 @@ def build_loop(
     moved = [carries[i] for i in kept]
     body = detach_leaves(
         Graph(
-            [*list_leaves(kept_consts), *list_leaves(kept_seqs), *list_leaves(moved)],
+            [*(x.leaf for x in (*kept_consts, *kept_seqs)), *(x.leaf for x in moved)],
             [*(x.output for x in moved), *stacked],
         )
     )
@@ -152,13 +153,7 @@ def _find_used(whole: Graph, first: int, carries: Sequence[NewCarry]) -> int:
     used = make_bitmask(first + i for i, x in enumerate(carries) if x.wanted)
     for mask in whole.reads[len(carries) :]:
         used |= mask
-    grown = 0
-    while grown != used:
-        grown = used
-        for i, mask in enumerate(whole.reads[: len(carries)]):
-            if used >> (first + i) & 1:
-                used |= mask
-    return used
+    return read_back(used, whole.reads[: len(carries)], first)
 
 
 def _leave_unread_out(
@@ -423,23 +418,13 @@ def _find_flows(
     varies = smooth_reads(loop.body, rules, "pull")
     ends = len(loop.body.outputs) - loop.until
     arrived = [i for i in range(ends) if g[i] is not None and varies[i] & moving]
-    live = make_bitmask(i for i in arrived if i < loop.carries)
+    live = make_bitmask(first + i for i in arrived if i < loop.carries)
     stacks = [i for i in arrived if i >= loop.carries]
-    read = 0
     for i in stacks:
-        read |= varies[i]
-    grown = -1
-    while grown != live:
-        grown = live
-        total = read
-        for i in range(loop.carries):
-            if live >> i & 1:
-                total |= varies[i]
-        live |= (total & moving) >> first
-    flows = [
-        i for i in range(loop.carries) if live >> i & 1 and moving >> first + i & 1
-    ]
-    return flows, stacks
+        live |= varies[i] & moving
+    carried = [mask & moving for mask in varies[: loop.carries]]
+    live = read_back(live, carried, first) & moving
+    return [i for i in range(loop.carries) if live >> first + i & 1], stacks
 
 
 def _pull_step(

@@ -207,19 +207,20 @@ class Step:
         A Python number as a first value takes the dtype of the step's output.
         """
 
-        def call(*args: Any) -> list[Any]:
-            return self.call(*args)
-
         # Its leaves are called as the arguments of the user's function.
-        named = wraps(self.fn)(call)
+        call: Callable[..., Any] = wraps(self.fn)(lambda *args: self.call(*args))
         for _ in range(3):
             given = self.argument_specs(seqs)
-            if not any(is_array(x) for x in tree.flatten(given)[0]):
+            flat = tree.flatten(given)[0]
+            rest = [x for x in flat if not is_array(x)]
+            is_alone = not rest and self.until is None
+            code = self.fn if is_alone else (self.fn, self.until, *rest)
+            if len(rest) == len(flat):
                 # What it draws would be drawn once for all steps: draws hang on a leaf.
                 bare = partial(_call_without_leaf, call, given)
-                closed = Recorder(bare, Spec((), np.dtype(float)))
+                closed = Recorder(bare, Spec((), np.dtype(float)), code=code)
             else:
-                closed = Recorder(named, *given)
+                closed = Recorder(call, *given, code=code)
             if not self._adopt_dtypes(closed):
                 break
         return closed
@@ -415,12 +416,15 @@ class Assembled:
     def check_unchanged(self, label: str, y: Array, want: Spec, shared: bool) -> None:
         """Raise an error if a step changes the shape or dtype of a carry."""
         have = types.spec_of(y)
-        place = blame.quote_site(y.site) if isinstance(y, Tensor) else ""
-        first = "its value" if shared else "its initial value"
-        if len(have.shape) != len(want.shape) or any(
+        is_reshaped = len(have.shape) != len(want.shape) or any(
             isinstance(a, int) and isinstance(b, int) and a != b
             for a, b in zip(have.shape, want.shape, strict=True)
-        ):
+        )
+        if not is_reshaped and have.dtype == want.dtype:
+            return
+        place = blame.quote_site(y.site) if isinstance(y, Tensor) else ""
+        first = "its value" if shared else "its initial value"
+        if is_reshaped:
             cure = (
                 f"Give an initial value of shape {have.shape}"
                 if have.shape != () and want.shape == ()
@@ -431,12 +435,11 @@ class Assembled:
                 f" {want.shape}, the step returns shape {have.shape}. {cure}, so that"
                 " the next step can take it."
             )
-        if have.dtype != want.dtype:
-            raise DtypeError(
-                f"scan: {label} changes its dtype{place}: {first} is of dtype"
-                f" {want.dtype}, the step returns {have.dtype}. Give an initial value"
-                f" of dtype {have.dtype}, or write .astype({want.dtype}) in the step."
-            )
+        raise DtypeError(
+            f"scan: {label} changes its dtype{place}: {first} is of dtype"
+            f" {want.dtype}, the step returns {have.dtype}. Give an initial value"
+            f" of dtype {have.dtype}, or write .astype({want.dtype}) in the step."
+        )
 
     def run(
         self, memory: int | str, last: bool, with_updates: bool, name: str | None

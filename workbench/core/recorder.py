@@ -95,6 +95,8 @@ class Recorder:
     dynamic
         Where the function cannot be recorded without values, record it anew, on
         the values at hand, whenever it runs.
+    code
+        What of the user's it runs, where that says more quickly what code it reaches.
 
     Attributes
     ----------
@@ -114,9 +116,11 @@ class Recorder:
         *examples: Any,
         values: bool = False,
         dynamic: bool = False,
+        code: Any = None,
     ) -> None:
         self.function = f
         self._dynamic = dynamic
+        self._code = code
         flat, self._structure = tree.flatten(examples)
         self._flat = [*map(take_argument, flat)]
         self._chosen = [i for i, x in enumerate(self._flat) if is_array(x)]
@@ -182,7 +186,9 @@ class Recorder:
 
     def _record(self, args: Sequence[Any]) -> _Copy:
         first = next_serial()
-        recorded = record(self._call, args, self._names, anew=self._dynamic)
+        recorded = record(
+            self._call, args, self._names, function=self._code, anew=self._dynamic
+        )
         return _Copy(first, recorded, self._first)
 
     def __repr__(self) -> str:
@@ -194,7 +200,6 @@ class _Copy:
     """A recorded graph made anew without values, on leaves of its own."""
 
     def __init__(self, first: int, recorded: Graph, first_copy: _Copy | None) -> None:
-        self.first = first
         #: The copy of the first run. The traces that were open then may be closed
         #: now, so it alone tells what is captured and what is a constant.
         self.first_copy = first_copy
@@ -205,43 +210,26 @@ class _Copy:
             {} if first_copy is None else first_copy.parts
         )
         inputs = [_make_leaf(x) for x in recorded.inputs]
-        self.placeholder: dict[int, Tensor] = {
+        self.copies: dict[int, Any] = {
             x.serial: y for x, y in zip(recorded.inputs, inputs, strict=True)
         }
-        self.copies: dict[int, Any] = dict(self.placeholder)
-        outputs = self.copy_outputs(recorded.outputs)
-        captures = [self.placeholder[x.serial] for x in self.captured.values()]
-        self.graph = Graph(inputs, outputs, captures, tree=recorded.tree)
-        self.values = [value_of(y) for y in recorded.outputs]
-
-    def copy_outputs(self, outputs: Sequence[Any]) -> list[Any]:
-        """Return the copies of outputs, and of all that they need."""
-        roots = [x for x in outputs if isinstance(x, Tensor)]
-        for node in walk.order_nodes(roots, self.first):
+        roots = [x for x in recorded.outputs if isinstance(x, Tensor)]
+        for node in walk.order_nodes(roots, first):
             if node.serial not in self.copies:
                 self.copies[node.serial] = self.node(node)
-        return [
-            self.copies[x.serial]
-            if isinstance(x, Tensor) and x.serial in self.copies
-            else self.outer(x)
-            for x in outputs
-        ]
+        outputs = list(map(self.operand, recorded.outputs))
+        captures = [self.copies[serial] for serial in self.captured]
+        self.graph = Graph(inputs, outputs, captures, tree=recorded.tree)
+        self.values = [value_of(y) for y in recorded.outputs]
 
     def node(self, node: Tensor) -> Any:
         """Return the copy of one node, or its value if no input reaches the node."""
         source = node.inputs[0] if node.op is ITEM else None
         if isinstance(source, Tensor) and source.serial not in self.copies:
-            return self.outer(self.part(source, node))
-        inputs = tuple(
-            [
-                self.copies[x.serial]
-                if isinstance(x, Tensor) and x.serial in self.copies
-                else self.outer(x)
-                for x in node.inputs
-            ]
-        )
+            return self.operand(self.part(source, node))
+        inputs = tuple(map(self.operand, node.inputs))
         if not inputs and node._value is None:
-            return self.outer(node)  # a symbol or a shared value made inside
+            return self.operand(node)  # a symbol or a shared value made inside
         if not any(isinstance(x, Tensor) for x in inputs):
             return value_of(node)
         args = tuple(map(value_of, inputs))
@@ -259,19 +247,23 @@ class _Copy:
             self.parts[key] = apply(ITEM, (node,), item.params)
         return self.parts[key]
 
-    def outer(self, x: object) -> Any:
-        """Return a placeholder for a live Tensor from outside; others are constants."""
+    def operand(self, x: object) -> Any:
+        """Return the copy of a Tensor: for a live one from outside a placeholder.
+
+        Others from outside are constants.
+        """
         if not isinstance(x, Tensor):
             if type(x) is np.ndarray:
                 traces.lock(x)  # the trace around this one reads it too
             return x
+        if x.serial in self.copies:
+            return self.copies[x.serial]
         if not self.captures(x):
             self.constants.add(x.serial)
             return x._value
-        if x.serial not in self.placeholder:
-            self.captured[x.serial] = x
-            self.placeholder[x.serial] = self.copies[x.serial] = _make_leaf(x)
-        return self.placeholder[x.serial]
+        self.captured[x.serial] = x
+        self.copies[x.serial] = made = _make_leaf(x)
+        return made
 
     def captures(self, x: Tensor) -> bool:
         """Return whether a Tensor from outside is an input, and no constant."""

@@ -37,22 +37,25 @@ def order_nodes(
         roots = map(traces.node_of, roots)
     nodes = {root.serial: root for root in roots if root.serial >= first}
     stack = list(nodes.values())
+    pop, push, changed = stack.pop, stack.append, traces.CHANGED
     while stack:
-        node = stack.pop()
-        if node.serial in stop:
+        node = pop()
+        if stop and node.serial in stop:
             continue
         for x in node.inputs:
+            # The exact class first: this loop runs for every edge of a program.
             if type(x) is not Tensor:
-                if type(x) in traces.CHANGED:
-                    replace_handles(node)
-                    stack.append(node)
-                    break
                 if not isinstance(x, Tensor):
                     continue
-            if x.serial >= first and x.serial not in nodes:
-                nodes[x.serial] = x
-                stack.append(x)
-    return [nodes[serial] for serial in sorted(nodes)]
+                if type(x) in changed:
+                    replace_handles(node)
+                    push(node)  # again, and what it is made from
+                    break
+            serial = x.serial
+            if serial >= first and serial not in nodes:
+                nodes[serial] = x
+                push(x)
+    return list(map(nodes.__getitem__, sorted(nodes)))
 
 
 def find_dependents(nodes: Sequence[Tensor], sources: Iterable[Tensor]) -> set[int]:

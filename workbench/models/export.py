@@ -21,7 +21,7 @@ from workbench.models.onnx_reader import load_library
 from workbench.ops.arranging import FLIP
 from workbench.ops.contraction import MATMUL
 from workbench.ops.conv import CONV, MAX_POOL, MEAN_POOL
-from workbench.ops.convolution import CONVOLVE
+from workbench.ops.convolution import CONVOLVE, CONVOLVE_ND
 from workbench.ops.define import ITEM, UNBROADCAST
 from workbench.ops.elementwise import WHERE
 from workbench.ops.indexing import (
@@ -174,21 +174,37 @@ def _write_mean_pool(writer: Writer, node: Tensor) -> str | None:
 
 
 @writes(CONVOLVE)
-def _write_line_convolution(writer: Writer, node: Tensor) -> str | None:
-    (n, m), dtype = [types.spec_of(x).shape[0] for x in node.inputs], node.dtype
-    if dtype.kind != "f" or dims.has_dim((n, m)) or not n or not m:
+@writes(CONVOLVE_ND)
+def _write_convolved_axes(writer: Writer, node: Tensor) -> str | None:
+    """Write a convolution along axes; those in front are groups."""
+    dtype, batch, mode = node.dtype, node.params.get("batch", 0), node.params["mode"]
+    a, b = node.inputs
+    n, m = (types.spec_of(x).shape for x in (a, b))
+    front = n[:batch]
+    if dtype.kind != "f" or dims.has_dim((*n, *m)) or front != m[:batch]:
         return None
-    x, w = (writer.name_of(v, dtype) for v in node.inputs)
-    mode, whole = node.params["mode"], m - 1
-    if mode != "full" and m > n:
+    if mode != "full" and any(k > i for i, k in zip(n, m, strict=True)):
+        if mode == "same" or any(i > k for i, k in zip(n, m, strict=True)):
+            return None
+        (a, n), (b, m) = (b, m), (a, n)
+    if 0 in (*n, *m):
         return None
-    after = {"full": whole, "valid": 0, "same": whole // 2}[mode]
-    before = whole - after if mode == "same" else after
-    turned = writer.slice_axes(w, {0: Slice(None, None, -1)})
+    whole = [k - 1 for k in m[batch:]]
+    before = after = [0 for _ in whole] if mode == "valid" else whole
+    if mode == "same":
+        after = [k // 2 for k in whole]
+        before = [k - i for k, i in zip(whole, after, strict=True)]
+    back = Slice(None, None, -1)
+    x, w = (writer.name_of(v, dtype) for v in (a, b))
+    turned = writer.slice_axes(w, dict.fromkeys(range(batch, len(m)), back))
+    groups = math.prod(front)
     y = writer.add(
-        "Conv", writer.reshape(x, (1, 1, n)), writer.reshape(turned, (1, 1, m)),
-        pads=[before, after],
-    )  # fmt: skip
+        "Conv",
+        writer.reshape(x, (1, groups, *n[batch:])),
+        writer.reshape(turned, (groups, 1, *m[batch:])),
+        pads=[*before, *after],
+        group=groups,
+    )
     return writer.reshape(y, types.spec_of(node).shape)
 
 

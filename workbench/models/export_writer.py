@@ -71,6 +71,12 @@ def _expand_erfc() -> str:
 
 #: What other ufuncs are, in the words of `Op.scalar`.
 FORMULAS: dict[np.ufunc, str] = {
+    # The quotient has half of the plane; the other is half a turn away.
+    np.arctan2: "where(x1 == 0, sign(x0) * 1.5707963267948966, arctan(x0 / x1)"
+    " + where(x1 < 0, where(x0 < 0, -3.141592653589793, 3.141592653589793), 0))",
+    np.cbrt: "sign(x) * abs(x) ** (1 / 3)",
+    np.fmax: "where(isnan(x0), x1, where(isnan(x1), x0, maximum(x0, x1)))",
+    np.fmin: "where(isnan(x0), x1, where(isnan(x1), x0, minimum(x0, x1)))",
     np.conjugate: "x", np.exp2: "exp(x * 0.6931471805599453)",
     # Both without the digits that a small x would lose (W. Kahan).
     np.expm1: "where(abs(x) < 0.5, where(exp(x) == 1, x,"

@@ -229,8 +229,8 @@ def _leaky_relu(x: Any, slope: float = 0.01) -> Any:
 
 @row("elu")
 def _elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
-    low = np.expm1(np.where(x > 0, 0, x) * input_scale) * (alpha * scale)
-    return np.where(x > 0, x * scale, low)
+    low = np.expm1(np.where(x <= 0, x, 0) * input_scale) * (alpha * scale)
+    return np.where(x <= 0, low, x * scale)  # the slope of NaN is that of x * scale
 
 
 @row("hardtanh")

@@ -22,6 +22,7 @@ from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.types import Array, Cotangent
 from workbench.errors import OverrideError
 from workbench.ops import define
+from workbench.ops.contraction import parse_subscripts
 from workbench.ops.define import shape_of
 from workbench.ops.shaping import TRANSPOSE
 from workbench.overrides.node import Node
@@ -558,9 +559,8 @@ def read_subscripts(node: Tensor) -> Subscripts | None:
     ranks = [len(types.spec_of(x).shape) for x in operands]
     if sum(ranks) > len(ascii_letters) or not all(ranks):
         return None
-    subscripts = str(op.traits.subscripts(operands, **node.settings))
-    terms, _, output = subscripts.partition("->")
-    first, second = terms.split(",")
+    subscripts = op.traits.subscripts(operands, **node.settings)
+    (first, second), output = parse_subscripts(subscripts)
     return Subscripts(first, second, output)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from workbench.core import dims, types
 from workbench.core.tensor import Tensor
-from workbench.ops.contraction import parse_subscripts, swap, tensordot_subscripts
+from workbench.ops.contraction import parse_subscripts, swap
 from workbench.ops.reductions import reduced_axes
 from workbench.rewrite.contraction import ContractionPlan, Factor, contract
 from workbench.rewrite.forms import is_value, read_operands, skip_identities
@@ -371,11 +371,9 @@ def sum_products(node: Tensor, uses: Uses) -> Replacement | None:
 def sum_matrix_product(node: Tensor, uses: Uses) -> Replacement | None:
     """Sum the rows of the left factor, the columns of the right one, then multiply."""
     found = _read_sum(node)
-    if found is None or found[0].op.name not in ("matmul", "tensordot", "einsum"):
+    if found is None or not _is_summed_only(found[0], uses):
         return None
     x, axes = found
-    if not _is_summed_only(x, uses):
-        return None
     letters = _read_letters(x)
     if letters is None:
         return None
@@ -400,25 +398,11 @@ def sum_matrix_product(node: Tensor, uses: Uses) -> Replacement | None:
 
 
 def _read_letters(x: Tensor) -> tuple[str, str, str] | None:
-    """Return the axes of both factors and of their product as letters."""
-    inputs = read_operands(x)
-    if len(inputs) != 2:
+    """Return the axes of both factors and of their product as letters, if it is one."""
+    inputs, spell = read_operands(x), x.op.traits.subscripts
+    if len(inputs) != 2 or spell is None:
         return None
-    ranks = tuple(len(_shape_of(y)) for y in inputs)
-    if x.op.name == "matmul":
-        if max(ranks) > 2 and (
-            min(ranks) < 2
-            or not dims.is_same_shape(*[_shape_of(y)[:-2] for y in inputs])
-        ):
-            return None
-        loop = "abcdefgh"[: max(max(ranks) - 2, 0)]
-        row, column = "y" * (ranks[0] > 1), "z" * (ranks[1] > 1)
-        return f"{loop}{row}x", f"{loop}x{column}", f"{loop}{row}{column}"
-    if x.op.name == "tensordot":
-        spelt = tensordot_subscripts((ranks[0], ranks[1]), *x.params["axes"])
-    else:
-        spelt = x.params["subscripts"]
-    (first, second), output = parse_subscripts(spelt)
+    (first, second), output = parse_subscripts(spell(inputs, **x.settings))
     if any(len(set(term)) < len(term) for term in (first, second)):
         return None
     known: dict[str, Any] = {}
