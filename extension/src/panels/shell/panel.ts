@@ -312,8 +312,8 @@ export class GraphPanel extends Frame implements IHost {
   private async _loadParts(): Promise<Partial<ISavedParts>> {
     const { connection, recording } = this;
     const { graph, hasLesson, step } = this.state;
-    // A live picture has its runs in the kernel; a failed cell has none.
-    const kernel = graph !== null && graph.header.timeline !== null ? connection : null;
+    // A live picture has them in the kernel; a failed cell has none.
+    const kernel = graph?.header.error === null ? connection : null;
     const { about } = recording;
     const isNow = about.at === undefined;
     const [runs, sweeps, told] = await Promise.all([
