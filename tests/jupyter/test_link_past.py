@@ -17,6 +17,7 @@ OF_ALL_RUNS = {"moment", "norms", "runs", "run-again", "peers", "peer"}
 #: What is asked of each other question and job.
 ASKED: dict[str, dict[str, Any]] = {
     "array": {"node": 0, "quantity": "gradient", "index": []},
+    "details": {},
     "array-history": {"node": 0, "quantity": "value", "index": []},
     "entry": {"node": 0, "index": 0},
     "inspect": {"node": 2},

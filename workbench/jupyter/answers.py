@@ -31,6 +31,7 @@ from workbench.session.wire import (
     encode_preview,
     gather_details,
     list_array_history,
+    list_details,
     list_norms,
     list_peers,
     list_rewrites,
@@ -48,7 +49,7 @@ from workbench.session.wire.protocol.messages import (
     ArrayIndex,
     ArrayQuantity,
     ArrayTime,
-    DetailBody,
+    DetailsData,
     EntryData,
     ExpressionData,
     InsideData,
@@ -63,7 +64,7 @@ from workbench.session.wire.protocol.messages import (
     SweepsData,
 )
 from workbench.session.wire.protocol.requests import command, job, question
-from workbench.session.wire.protocol.snapshot import TargetData
+from workbench.session.wire.protocol.snapshot import DetailData, TargetData
 from workbench.session.wire.schema import read
 
 Message = dict[str, Any]
@@ -206,7 +207,7 @@ def draw_inside(session: Session, path: Path) -> Picture[InsideData]:
 
 
 @job("inspect-inside")
-def inspect_inside(session: Session, path: Path, node: int) -> DetailBody:
+def inspect_inside(session: Session, path: Path, node: int) -> DetailData:
     """Return the details of a node inside others; a loop around the node runs again."""
     return gather_details(session, node, path)
 
@@ -215,7 +216,7 @@ def inspect_inside(session: Session, path: Path, node: int) -> DetailBody:
 
 
 @question("inspect")
-def inspect_node(session: Session, node: int) -> DetailBody:
+def inspect_node(session: Session, node: int) -> DetailData:
     """Return the details of a node."""
     return gather_details(session, node)
 
@@ -260,6 +261,12 @@ def save_runs(session: Session) -> RunsData:
 def play_sweeps(session: Session) -> SweepsData:
     """Return the sweeps of a small program, with numbers and the chain rule."""
     return {"lesson": write_lesson(session)}
+
+
+@question("details")
+def save_details(session: Session) -> DetailsData:
+    """Return the details of all nodes, which a page saves with its picture."""
+    return {"details": list_details(session)}
 
 
 @question("moment")

@@ -18,6 +18,7 @@ from workbench.core import hooks
 from workbench.errors import UsageError
 from workbench.session.wire import (
     encode_moments,
+    list_details,
     save_snapshot,
     take_snapshot,
     write_lesson,
@@ -43,13 +44,14 @@ def write_html(session: Session, lesson: bool = False) -> str:
     with session.lock:
         snapshot, moments = take_snapshot(session), encode_moments(session)
         sweeps = write_lesson(session, is_open=lesson)
+        details = list_details(session)
     if lesson and sweeps is None:
         raise UsageError(
             f"a lesson shows gradients in programs of up to {MOST_LESSON_NODES} nodes,"
             f" and this one has {snapshot.header['nodes']:,}. Trace a smaller one, or"
             " leave out lesson=True."
         )
-    saved = save_snapshot(snapshot, moments=moments, lesson=sweeps)
+    saved = save_snapshot(snapshot, moments=moments, lesson=sweeps, details=details)
     if saved is None:
         raise UsageError(
             f"to_html writes pictures of up to {MOST_SAVED:,} nodes, and this program"

@@ -13,6 +13,7 @@ import { type Graph } from '../model/graph';
 import { Latest } from '../model/latest';
 import type { Change, GraphState } from '../model/state';
 import { Box } from '../ui/dom';
+import { CAPTION_HEIGHT, type ICaption } from './caption';
 import { Gestures } from './gestures';
 import { Keyboard } from './keyboard';
 import { Scene } from './scene';
@@ -89,9 +90,9 @@ export class GraphCanvas extends Box {
     this._picture.camera.zoomBy(factor);
   }
 
-  /** What is seen, as an SVG file. */
-  drawSvg(): string {
-    const { width, height } = this._picture.size;
+  /** What is seen, as an SVG file, with a caption below it. */
+  drawSvg(caption: ICaption | null = null): string {
+    const { width, height } = this._sizeWith(caption);
     const ruler = document.createElement('canvas').getContext('2d');
     const svg = new SvgContext(width, height, (text, font) => {
       if (ruler === null) {
@@ -104,24 +105,30 @@ export class GraphCanvas extends Box {
     this._picture.drawOn(
       svg as unknown as CanvasRenderingContext2D,
       1,
+      caption,
       () => new SvgPath() as unknown as Path2D
     );
-    return svg.finish();
+    return svg.finish(caption?.name);
   }
 
   /** What is seen, as a PNG file; null where the browser cannot make one. */
-  drawPng(): Promise<Blob | null> {
-    const { width, height } = this._picture.size;
+  drawPng(caption: ICaption | null = null): Promise<Blob | null> {
+    const { width, height } = this._sizeWith(caption);
     const surface = document.createElement('canvas');
     surface.width = PNG_RATIO * width;
     surface.height = PNG_RATIO * height;
     const context = surface.getContext('2d');
     if (context !== null) {
-      this._picture.drawOn(context, PNG_RATIO);
+      this._picture.drawOn(context, PNG_RATIO, caption);
     }
     return new Promise(resolve => {
       surface.toBlob(resolve, 'image/png');
     });
+  }
+
+  private _sizeWith(caption: ICaption | null): { width: number; height: number } {
+    const { width, height } = this._picture.size;
+    return { width, height: height + (caption === null ? 0 : CAPTION_HEIGHT) };
   }
 
   /** The node at a point, in pixels from the upper left; of a fold its last node. */

@@ -7,6 +7,7 @@ import { MEASURES } from '../layout/types';
 import type { GraphState } from '../model/state';
 import { drawVerdicts } from './badges';
 import { Camera } from './camera';
+import { type ICaption, drawCaption } from './caption';
 import { drawCards, drawRings } from './cards';
 import { drawEdges, drawPath, drawSaved } from './edges';
 import { type IFrame, type IGround, detailAt, sameGround, thinningAt } from './frame';
@@ -228,17 +229,22 @@ export class Picture {
   drawOn(
     context: CanvasRenderingContext2D,
     ratio: number,
+    caption: ICaption | null = null,
     makePath = (): Path2D => new Path2D()
   ): void {
     const { scene } = this;
     const { width, height } = this.size;
-    context.fillStyle = (this._theme ??= readTheme(this._node)).ground;
+    const theme = (this._theme ??= readTheme(this._node));
+    context.fillStyle = theme.ground;
     context.fillRect(0, 0, ratio * width, ratio * height);
     if (scene !== null && this._looks !== null) {
       const frame = this._frameOf(context, scene, this._looks, performance.now());
       placePicture(frame, ratio);
       paintGround({ ...frame, makePath });
       paintChosen({ ...frame, makePath });
+    }
+    if (caption !== null) {
+      drawCaption(context, this.size, ratio, theme, caption);
     }
   }
 

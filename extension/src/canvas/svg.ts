@@ -145,12 +145,13 @@ export class SvgContext extends SvgPath implements ILook {
     Object.assign(this, FRESH);
   }
 
-  /** The file. */
-  finish(): string {
+  /** The file, with a title that a screen reader says. */
+  finish(title = ''): string {
     const [width, height] = [this._width, this._height].map(short);
     return (
       `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}"` +
-      ` viewBox="0 0 ${width} ${height}">${this._parts.join('')}` +
+      ` viewBox="0 0 ${width} ${height}">` +
+      `${title && `<title>${escapeText(title)}</title>`}${this._parts.join('')}` +
       `${this._isOpen ? '</g>' : ''}</svg>\n`
     );
   }

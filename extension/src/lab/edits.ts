@@ -15,7 +15,7 @@ import type { GraphConnection } from '../model/connection';
 import type { ICellEditing } from '../panels/host';
 import type { GraphPanel } from '../panels/shell/panel';
 import type { IEdit } from '../wire/protocol';
-import { cellOf, findLines } from './lines';
+import { cellOf, findLines } from '../panels/lines';
 import type { PanelTracker } from './panel';
 import { hasRunAs } from './reveal';
 

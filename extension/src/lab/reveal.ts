@@ -4,7 +4,7 @@ import type { Cell } from '@jupyterlab/cells';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
 import type { Graph } from '../model/graph';
-import { cellOf, findLine } from './lines';
+import { cellOf, findLine } from '../panels/lines';
 
 /** Go to the line of a node; false if no cell has that line any more. */
 export function revealLine(

@@ -27,7 +27,7 @@ import {
   countBlankLines,
   describeLines,
   findName
-} from './lines';
+} from '../panels/lines';
 import { hasRunAs } from './reveal';
 import type { NotebookSessions } from './sessions';
 

@@ -8,13 +8,13 @@ import { checkColumns, decodeColumns, decodePatch, encodeColumns } from '../wire
 import { checkHeader, checkSaved } from '../wire/guards';
 import {
   ColumnName,
+  IDetail,
   IPatchColumn,
   IColumns,
   IFinding,
   IDifference,
   IHeader,
   ILesson,
-  IMoments,
   IOverride,
   IProfileStep,
   IProgramAnswer,
@@ -40,6 +40,9 @@ import {
   scopesOf
 } from './folds';
 import { SavedMoments } from './moments';
+
+/** What a file holds beside the picture. */
+export type ISavedParts = Pick<ISaved, 'moments' | 'lesson' | 'details'>;
 
 /** What a node is. */
 export type Kind = (typeof KINDS)[number];
@@ -165,6 +168,8 @@ export class Graph {
   readonly moments: SavedMoments | null;
   /** The sweeps with numbers that a file keeps with its picture. */
   readonly lesson: ILesson | null;
+  /** What a kernel said of each node when the file was made; null where there is none. */
+  readonly details: IDetail[] | null;
 
   /**
    * A picture as it came, whole or what changes `base` into it. Its buffers, in the order
@@ -201,32 +206,35 @@ export class Graph {
 
   /** The picture that a notebook holds. */
   static fromSaved(saved: unknown): Graph {
-    const { header, buffers, moments, lesson } = checkSaved(saved);
+    const { header, buffers, moments, lesson, details } = checkSaved(saved);
     const columns = checkColumns(header, decodeColumns(header.columns, buffers));
     const runs = moments && new SavedMoments(moments, header);
-    return new Graph(header, columns, null, { moments: runs, lesson });
+    return new Graph(header, columns, null, { moments: runs, lesson, details });
   }
 
   /** The picture as a file holds it, with past runs; no live model is named in it. */
-  toSaved(
-    moments: IMoments | null = this.moments?.data ?? null,
-    lesson: ILesson | null = this.lesson
-  ): ISaved {
+  toSaved({
+    moments = this.moments?.data ?? null,
+    lesson = this.lesson,
+    details = this.details
+  }: Partial<ISavedParts> = {}): ISaved {
     const { columns, buffers } = encodeColumns(this._columns);
     const header = { ...this.header, columns };
-    return { schema: header.schema, model_id: '', header, buffers, moments, lesson };
+    const { schema } = header;
+    return { schema, model_id: '', header, buffers, moments, lesson, details };
   }
 
   private constructor(
     header: IHeader,
     columns: IColumns,
     derived: IDerived | null,
-    more: Partial<Pick<Graph, 'rewritten' | 'compared' | 'moments' | 'lesson'>> = {}
+    more: Partial<Pick<Graph, 'rewritten' | 'compared' | 'moments' | 'lesson' | 'details'>> = {}
   ) {
     this.rewritten = more.rewritten ?? null;
     this.compared = more.compared ?? null;
     this.moments = more.moments ?? null;
     this.lesson = more.lesson ?? null;
+    this.details = more.details ?? null;
     this.header = header;
     this.count = header.nodes;
     this.edgeCount = header.edges;
@@ -287,7 +295,10 @@ export class Graph {
 
   /** The graph beside another one of the same structure. */
   compareWith(compared: ICompared): Graph {
-    const made = new Graph(this.header, this._columns, this._derived, { compared });
+    const made = new Graph(this.header, this._columns, this._derived, {
+      compared,
+      details: this.details
+    });
     made.step = this.step;
     return made;
   }

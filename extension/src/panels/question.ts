@@ -11,7 +11,7 @@ import type { INodeHost, Reason } from './host';
  */
 export class NodeQuestion<T> {
   constructor(
-    private readonly _host: INodeHost,
+    protected readonly host: INodeHost,
     private readonly _onChange: () => void,
     private readonly _put: (connection: GraphConnection, node: number) => Promise<T>,
     /** Milliseconds between two questions about a node, at least. */
@@ -25,7 +25,7 @@ export class NodeQuestion<T> {
     if (reason === 'hover' || reason === 'view') {
       return;
     }
-    const { connection, recording, state } = this._host;
+    const { connection, recording, state } = this.host;
     const { selected } = state;
     const at = recording.about.at ?? null;
     const isOther = selected !== this._node || at !== this._at || reason !== 'values';
@@ -55,8 +55,8 @@ export class NodeQuestion<T> {
       this._onChange();
     },
     fail: error => {
-      if (this._host.connection !== null) {
-        this._host.say(errorText(error), 'error');
+      if (this.host.connection !== null) {
+        this.host.say(errorText(error), 'error');
       }
     }
   });

@@ -9,6 +9,7 @@ import {
   IInsideAnswer,
   ILoopNorms,
   type IMatrix,
+  type IDetail,
   type ILesson,
   type IMoments,
   type IProgramAnswer,
@@ -80,6 +81,7 @@ export function checkSaved(value: unknown): {
   buffers: DataView[];
   moments: IMoments | null;
   lesson: ILesson | null;
+  details: IDetail[] | null;
 } {
   const inner = fieldsOf(value)['header'];
   checkSchema(value, inner);
@@ -100,13 +102,18 @@ export function checkSaved(value: unknown): {
     }
     return decodeBase64(item, name);
   });
-  const { lesson, moments } = saved;
-  if (lesson !== null && lesson.nodes.length !== header.nodes) {
-    throw new PictureError(
-      `the lesson tells of ${lesson.nodes.length} of ${header.nodes} nodes`
-    );
+  const { details, lesson, moments } = saved;
+  for (const [what, told] of [
+    ['the lesson', lesson?.nodes],
+    ['the list of details', details]
+  ] as const) {
+    if (told && told.length !== header.nodes) {
+      throw new PictureError(
+        `${what} tells of ${told.length} of ${header.nodes} nodes`
+      );
+    }
   }
-  return { header, buffers, moments, lesson };
+  return { header, buffers, moments, lesson, details };
 }
 
 /** A message of a kernel in a browser comes as text, for None would be lost otherwise. */

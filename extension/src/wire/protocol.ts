@@ -116,8 +116,17 @@ export type IMoments = { steps: number[]; losses: (number | null)[];
 export type ILessonNode = { value: string; gradient: string; made: string;
   rule: string };
 export type ILesson = { open: boolean; nodes: ILessonNode[] };
+export type IDistribution = { counts: number[]; low: number; high: number;
+  zeros: number; nan: number; inf: number; size: number };
+export type IDeviceKernel = { title: string; source: string };
+export type IDetail = { node: number; rule: string | null; inputs: string[];
+  params: [string, string][]; code: string | null; value: IDistribution | null;
+  gradient: IDistribution | null; true_gradient: IDistribution | null;
+  array: string | null; gradient_array: string | null; jacobians?: [string, string][];
+  runs_on?: string; kernels?: IDeviceKernel[] };
 export type ISaved = { schema: number; model_id: string; header: IHeader;
-  buffers: string[]; moments: IMoments | null; lesson: ILesson | null };
+  buffers: string[]; moments: IMoments | null; lesson: ILesson | null;
+  details: IDetail[] | null };
 export type IPatchColumn = { name: ColumnName; dtype: ColumnDtype; length: number;
   base?: ColumnName; parts?: [number, number][] };
 export type IPictureMessage = { of: number | null; header: Partial<IHeader>;
@@ -149,20 +158,18 @@ export type IInsideAnswer = { type: 'inside'; seq: number; request: number;
   of: number | null; header: Partial<IHeader>; columns: IPatchColumn[]; path: IPlace[];
   step: number | null; steps: number | null; marks: number[];
   norms: (number | null)[] };
-export type IDistribution = { counts: number[]; low: number; high: number;
-  zeros: number; nan: number; inf: number; size: number };
-export type IDeviceKernel = { title: string; source: string };
 export type IInspectInsideAnswer = { type: 'inspect-inside'; seq: number;
   request: number; node: number; rule: string | null; inputs: string[];
   params: [string, string][]; code: string | null; value: IDistribution | null;
   gradient: IDistribution | null; true_gradient: IDistribution | null;
-  array: string | null; gradient_array: string | null; runs_on?: string;
-  kernels?: IDeviceKernel[] };
+  array: string | null; gradient_array: string | null; jacobians?: [string, string][];
+  runs_on?: string; kernels?: IDeviceKernel[] };
 export type IInspectAnswer = { type: 'inspect'; seq: number; request: number;
   node: number; rule: string | null; inputs: string[]; params: [string, string][];
   code: string | null; value: IDistribution | null; gradient: IDistribution | null;
   true_gradient: IDistribution | null; array: string | null;
-  gradient_array: string | null; runs_on?: string; kernels?: IDeviceKernel[] };
+  gradient_array: string | null; jacobians?: [string, string][]; runs_on?: string;
+  kernels?: IDeviceKernel[] };
 export type ArrayQuantity = 'value' | 'gradient';
 export type IArrayAnswer = { type: 'array'; seq: number; request: number; node: number;
   quantity: ArrayQuantity; shape: number[]; index: (number | null)[];
@@ -177,6 +184,8 @@ export type IRunsAnswer = { type: 'runs'; seq: number; request: number;
   moments: IMoments | null };
 export type ILessonAnswer = { type: 'lesson'; seq: number; request: number;
   lesson: ILesson | null };
+export type IDetailsAnswer = { type: 'details'; seq: number; request: number;
+  details: IDetail[] | null };
 export type IDifference = { node: number; other: string; op: string };
 export type IMomentAnswer = { type: 'moment'; seq: number; request: number;
   of: number | null; header: Partial<IHeader>; columns: IPatchColumn[]; step: number;
@@ -204,8 +213,9 @@ export type IFailureMessage = { type: 'failure'; seq: number; request: number | 
 export type KernelMessage = IPictureMessage | IPieceMessage | IPlotAnswer |
   ISimplifyAnswer | IProgramAnswer | IInsideAnswer | IInspectInsideAnswer |
   IInspectAnswer | IArrayAnswer | IArrayHistoryAnswer | INormsAnswer | IRunsAnswer |
-  ILessonAnswer | IMomentAnswer | IPeersAnswer | IPeerAnswer | ICheckExpressionAnswer |
-  IPreviewAnswer | IEntryAnswer | IProgressMessage | IDoneMessage | IFailureMessage;
+  ILessonAnswer | IDetailsAnswer | IMomentAnswer | IPeersAnswer | IPeerAnswer |
+  ICheckExpressionAnswer | IPreviewAnswer | IEntryAnswer | IProgressMessage |
+  IDoneMessage | IFailureMessage;
 export type IHelloEvent = { type: 'event'; seq: number; event: 'hello'; schema: number;
   again?: boolean };
 export type IAckEvent = { type: 'event'; seq: number; event: 'ack'; of: number };
@@ -230,6 +240,7 @@ export interface IRequests {
   norms: { asked: { node: number }; answer: INormsAnswer };
   runs: { asked: object; answer: IRunsAnswer };
   lesson: { asked: object; answer: ILessonAnswer };
+  details: { asked: object; answer: IDetailsAnswer };
   moment: { asked: { step: number }; answer: IMomentAnswer };
   peers: { asked: object; answer: IPeersAnswer };
   peer: { asked: { name: string }; answer: IPeerAnswer };

@@ -6,7 +6,6 @@
 import type {
   IAbout,
   IFailureMessage,
-  IInspectAnswer,
   IPicture,
   IProgressMessage,
   IRequests,
@@ -43,9 +42,6 @@ export type QuestionName = {
 export type PictureName = {
   [K in RequestName]: IRequests[K]['answer'] extends IPicture ? K : never;
 }[RequestName];
-
-/** All there is to say about one node. */
-export type IDetail = Omit<IInspectAnswer, 'type' | 'seq' | 'request'>;
 
 /** What was asked for: its answer, and how to call it off. */
 export interface ILongRequest<T> {

@@ -1,7 +1,9 @@
 // @vitest-environment jsdom
 import { expect, test } from 'vitest';
 
+import { CAPTION_HEIGHT, drawCaption } from '../../src/canvas/caption';
 import { SvgContext, SvgPath } from '../../src/canvas/svg';
+import type { ITheme } from '../../src/canvas/theme';
 
 /** The numbers of an outline. */
 function numbersOf(d: string): number[] {
@@ -91,4 +93,35 @@ test('text is as wide as on the page', () => {
   expect(new SvgContext(1, 1, text => 10 * text.length).measureText('abc').width).toBe(
     30
   );
+});
+
+test('a caption below the picture names it and tells what its colours mean', () => {
+  const colours = { ground: '#fff', quiet: '#777', text: '#111', font: 'serif' };
+  const theme = colours as unknown as ITheme;
+  const legend = { title: 'gradient <norm>', low: '1e-3', high: '2', fill: ['#aaa', '#00f'] };
+  const size = { width: 600, height: 100 };
+  const svg = new SvgContext(600, 100 + CAPTION_HEIGHT, text => 6 * text.length);
+  drawCaption(svg as unknown as CanvasRenderingContext2D, size, 1, theme, {
+    name: 'model · loss = 0.5',
+    legend
+  });
+  const parsed = new DOMParser().parseFromString(svg.finish('a <b> model'), 'image/svg+xml');
+  expect(parsed.querySelector('svg > title')!.textContent).toBe('a <b> model');
+  const texts = [...parsed.querySelectorAll('text')];
+  expect(texts.map(({ textContent }) => textContent)).toEqual([
+    '2',
+    'gradient <norm>  1e-3',
+    'model · loss = 0.5'
+  ]);
+  const all = [...parsed.querySelectorAll('rect')];
+  expect(all.map(one => one.getAttribute('fill'))).toEqual(['#fff', '#aaa', '#00f']);
+  // All of it lies below the picture, and nothing over another.
+  for (const one of [...all, ...texts]) {
+    expect(Number(one.getAttribute('y'))).toBeGreaterThanOrEqual(100);
+  }
+  const [high, low, name] = texts.map(one => Number(one.getAttribute('x')));
+  const bars = all.slice(1).map(one => Number(one.getAttribute('x')));
+  expect(low).toBeLessThan(bars[0]);
+  expect(bars[1] + 36).toBeLessThan(high - 6);
+  expect(name + 6 * 18).toBeLessThan(low - 6 * 21);
 });

@@ -263,7 +263,8 @@ export function savedNetwork(modelId = 'model-1'): Record<string, ISaved> {
       header,
       buffers: buffers.map(encode),
       moments: null,
-      lesson: null
+      lesson: null,
+      details: null
     }
   };
 }

@@ -18,7 +18,7 @@ import {
   findLine,
   findLines,
   findName
-} from '../../src/lab/lines';
+} from '../../src/panels/lines';
 import { PanelWidget } from '../../src/lab/panel';
 import { NotebookSessions } from '../../src/lab/sessions';
 import { paced } from '../../src/lab/widget';

@@ -100,9 +100,20 @@ print(model.to_html(${JSON.stringify(path)}))`;
     const inspector = graph.panel.getByRole('complementary', { name: 'Inspector', exact: true });
     await expect(inspector).toContainText('h = np.tanh(X @ W1 + b1)');
     await expect(inspector).toContainText(HOSTILE);
+    // What a kernel would say of it, and the lines with their numbers.
+    await expect(inspector.locator('figure .workbench-Histogram')).toHaveCount(2);
+    const lines = inspector.locator('.workbench-SourceLines button');
+    await expect(lines).toHaveCount(3);
+    for (const line of await lines.all()) {
+      await expect(line.locator('.workbench-LineGradient')).toHaveText(/[0-9]/);
+    }
     await graph.page.screenshot({
       path: screenshotOf(`export-${look.colorScheme}-${look.width}`)
     });
+    await lines.last().click();
+    await expect(inspector.locator('.workbench-NodeName')).toContainText('loss');
+    await expect(inspector).toContainText('∂loss/∂b1');
+    await graph.click(h);
     // It moves under the pointer.
     const box = (): Promise<{ x: number } | null> =>
       graph.canvas.evaluate(
@@ -138,6 +149,9 @@ print(model.to_html(${JSON.stringify(path)}))`;
   expect(html.toString().split('workbench-data')[0]).toBe(
     readFileSync(path).toString().split('workbench-data')[0]
   );
+  const data = /id="workbench-data">(.*?)<\/script>/s.exec(html.toString())![1];
+  const { details } = JSON.parse(data) as { details: { node: number }[] | null };
+  expect(details?.map(({ node }) => node)).toEqual([...Array(12).keys()]);
   const again = await openFile(page, join(folder, 'model.html'), {
     colorScheme: 'light',
     width: 1280
@@ -149,6 +163,10 @@ print(model.to_html(${JSON.stringify(path)}))`;
   // The file saves images too.
   const svg = (await save(again.graph, 'svg')).toString();
   expect(svg).toContain('>tanh</text>');
+  // It says what it is, and what its colours mean.
+  expect(svg).toContain('<title>model · loss = ');
+  expect(svg).toMatch(/>model · loss = [0-9.]+<\/text>/);
+  expect(svg).toMatch(/>gradient ‖·‖ {2}[^<]+<\/text>/);
   // The edges of one colour are one outline.
   const outlines = svg.match(/<path d="[^"]*/g)!.join('');
   expect(outlines.match(/C/g)!.length).toBeGreaterThan(5);
@@ -164,4 +182,5 @@ print(model.to_html(${JSON.stringify(path)}))`;
   expect(width % 2).toBe(0);
   expect(width).toBeGreaterThan(canvas.width);
   expect(width).toBeLessThanOrEqual(2 * Math.round(canvas.width));
+  expect(png.readUInt32BE(20)).toBeGreaterThan(2 * canvas.height);
 });

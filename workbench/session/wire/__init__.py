@@ -21,6 +21,7 @@ from workbench.session.wire.detail import (
     encode_entry,
     encode_preview,
     gather_details,
+    list_details,
 )
 from workbench.session.wire.inner_program import take_inside
 from workbench.session.wire.lesson import write_lesson
@@ -48,6 +49,7 @@ __all__ = [
     "find_changes",
     "gather_details",
     "list_array_history",
+    "list_details",
     "list_norms",
     "list_peers",
     "list_rewrites",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,13 +27,8 @@ from workbench.session.profile import describe_backend, find_device, list_kernel
 from workbench.session.wire.columns import name_constant
 from workbench.session.wire.header import finite_number
 from workbench.session.wire.inner_program import read_path
-from workbench.session.wire.protocol.messages import (
-    DetailBody,
-    DeviceKernelData,
-    EntryData,
-    PassedData,
-    PlaceData,
-)
+from workbench.session.wire.protocol.messages import EntryData, PassedData, PlaceData
+from workbench.session.wire.protocol.snapshot import DetailData, DeviceKernelData
 
 if TYPE_CHECKING:
     from workbench.session.session import Session
@@ -43,6 +39,10 @@ RULE_SEPARATOR = "   "
 #: Arrays up to so many entries are shown in full.
 MOST_ENTRIES = 100
 
+#: A file holds no details of larger programs, which are about 1 kB a node, and no
+#: Jacobians where each would run over many nodes.
+MOST_DETAILED, MOST_DIFFERENTIATED = 1000, 100
+
 #: Programs of more nodes are told in words, and longer texts are cut.
 MOST_INNER_NODES = 300
 MOST_CODE_CHARACTERS = 8000
@@ -52,7 +52,7 @@ _OWN = blame.__file__.removesuffix("core/blame.py")
 
 def gather_details(
     session: Session, node: int, path: Sequence[PlaceData] | None = None
-) -> DetailBody:
+) -> DetailData:
     """Return the rule, the inputs, the settings and the numbers of one node.
 
     With a ``path`` it is a node of the program inside others.
@@ -100,7 +100,48 @@ def gather_details(
     return body
 
 
-def _gather_inner_details(inside: InnerProgram, node: int) -> DetailBody:
+def list_details(session: Session) -> list[DetailData] | None:
+    """Return what there is to say about each node, for a reader without a kernel.
+
+    None for a program of more than `MOST_DETAILED` nodes.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(2)))
+    >>> [one["array"] for one in list_details(session)]
+    ['[1. 1.]', '[0.76159416 0.76159416]', '1.5231883119115297']
+    """
+    with session.lock:
+        count = len(session.graph.nodes)
+        if count > MOST_DETAILED:
+            return None
+        found = [gather_details(session, node) for node in range(count)]
+        for one in found if count <= MOST_DIFFERENTIATED else []:
+            if jacobians := [*_list_jacobians(session, one["node"])]:
+                one["jacobians"] = jacobians
+        return found
+
+
+def _list_jacobians(session: Session, node: int) -> Iterator[list[str]]:
+    """Yield the small derivatives of a node that has a name, each with its title."""
+    nodes, labels = session.graph.nodes, session.nodes.labels
+    of = nodes[node]
+    if is_leaf(of) or not (of.name or node == session.output):
+        return
+    for x in session.wrt:
+        sizes = [getattr(y._value, "size", math.inf) for y in (of, nodes[x])]
+        if math.prod(sizes) > MOST_ENTRIES:
+            continue
+        try:
+            text = format_small_array(session.jacobian(node, x))
+        except WorkbenchError:  # of whole numbers, or without a rule
+            continue
+        if text is not None:
+            yield [clean_text(f"∂{labels[node]}/∂{labels[x]}", 200), text]
+
+
+def _gather_inner_details(inside: InnerProgram, node: int) -> DetailData:
     """Return the details of a node of a program inside others."""
     nodes = inside.forward.graph.nodes
     if not 0 <= node < len(nodes):
@@ -119,10 +160,10 @@ def _gather_inner_details(inside: InnerProgram, node: int) -> DetailBody:
 
 def _describe_node(
     tensor: Tensor, i: int, find_label: Callable[[Tensor], str], g: Any, true: Any
-) -> DetailBody:
+) -> DetailData:
     """Return the details of a node, from its cotangents with overrides and without."""
     value, gradient, true_gradient = statistics.distributions([tensor._value, g, true])
-    return DetailBody(
+    return DetailData(
         node=i,
         rule=format_rule(tensor, find_label),
         inputs=[format_input(x, find_label) for x in tensor.inputs],

@@ -20,6 +20,7 @@ from workbench.errors import SnapshotError
 from workbench.session.wire.columns import Array, Snapshot, list_columns
 from workbench.session.wire.protocol import fields
 from workbench.session.wire.protocol.snapshot import (
+    DetailData,
     Header,
     LessonData,
     MomentsData,
@@ -39,6 +40,7 @@ def save_snapshot(
     model_id: str = "",
     moments: MomentsData | None = None,
     lesson: LessonData | None = None,
+    details: list[DetailData] | None = None,
 ) -> Saved | None:
     """Return the saved form of a snapshot for a notebook; None for one too large.
 
@@ -52,6 +54,8 @@ def save_snapshot(
         Some of its past runs.
     lesson
         Its sweeps with numbers, for a page.
+    details
+        What there is to say about each node, for a page.
     """
     nodes = snapshot.header["nodes"]
     if nodes > MOST_SAVED:
@@ -75,6 +79,7 @@ def save_snapshot(
         ],
         moments=moments,
         lesson=lesson,
+        details=details,
     )
 
 

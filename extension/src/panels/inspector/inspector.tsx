@@ -13,6 +13,7 @@ import { Part } from '../part';
 import { NormsOverRuns } from '../runs/norms';
 import { ArrayPicture } from './array';
 import { EntrySlider } from './entry';
+import { SourceLines } from './lines';
 import { NodeDetail, NodeNumbers, NodeSummary } from './node';
 import { DerivativeMenu } from './pair';
 import { StopConditions } from './stops';
@@ -40,7 +41,8 @@ export class Inspector extends Box {
       this._form,
       new StopConditions(host),
       new DerivativeMenu(host),
-      this._numbers
+      this._numbers,
+      new SourceLines(host)
     ];
     this._node = parts;
     this._lists = { overrides: new OverrideList(host), checks: new Checks(host) };

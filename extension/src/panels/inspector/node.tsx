@@ -16,8 +16,7 @@ import {
   stepText,
   whereText
 } from '../../ui/words';
-import { type IOverride, STATISTICS } from '../../wire/protocol';
-import type { IDetail } from '../../wire/requests';
+import { type IDetail, type IOverride, STATISTICS } from '../../wire/protocol';
 import { Histogram, type IHistogramProps, Oddities } from '../histogram';
 import type { INodeHost } from '../host';
 import { SourceLine } from '../links';
@@ -27,7 +26,7 @@ import { NodeQuestion } from '../question';
 /** While values stream, a node is asked about at most this often. */
 const RHYTHM = 400;
 
-/** What the kernel says about the selected node. */
+/** What the kernel says about the selected node, or said when the file was made. */
 export class NodeDetail extends NodeQuestion<IDetail> {
   constructor(
     host: INodeHost,
@@ -40,7 +39,8 @@ export class NodeDetail extends NodeQuestion<IDetail> {
   }
 
   get detail(): IDetail | null {
-    return this.answer;
+    const { graph, selected } = this.host.state;
+    return this.answer ?? graph?.details?.[selected ?? -1] ?? null;
   }
 }
 
@@ -158,6 +158,9 @@ export class NodeNumbers extends Part<INodeHost> {
           : drawComparison(graph, node)}
         {drawText('value', detail?.array)}
         {drawText('gradient', detail?.gradient_array)}
+        {detail?.jacobians?.map(([title, text]) => (
+          <Fragment key={title}>{drawText(title, text)}</Fragment>
+        ))}
       </>
     );
   }

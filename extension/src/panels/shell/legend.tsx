@@ -2,6 +2,7 @@
 
 import type { ReactNode } from 'react';
 
+import type { ICaption } from '../../canvas/caption';
 import {
   type CostColouring,
   costScale,
@@ -12,9 +13,9 @@ import { normScale } from '../../canvas/scale';
 import { type IScale, type ITheme, readTheme } from '../../canvas/theme';
 import { type Quantity, limitOf } from '../../model/comparison';
 import type { Graph, Measure } from '../../model/graph';
-import type { Colouring } from '../../model/state';
+import type { Colouring, GraphState } from '../../model/state';
 import { Button } from '../../ui/controls';
-import { shortNumber } from '../../ui/numbers';
+import { formatNumber, shortNumber } from '../../ui/numbers';
 import { BEFORE, sidesOf } from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
@@ -92,6 +93,23 @@ export class Legend extends Part {
       </span>
     );
   }
+}
+
+/** What an image of a graph says below it. */
+export function captionOf(
+  { graph, colouring, stage }: GraphState,
+  theme: ITheme
+): ICaption | null {
+  if (graph === null) {
+    return null;
+  }
+  const { session, output_name, output_value } = graph.header;
+  const output = output_value === null ? '' : ` · ${output_name} = ${formatNumber(output_value)}`;
+  const legend = legendOf(graph, colouring, stage === 'traced');
+  return {
+    name: session + output,
+    legend: legend && { ...legend, fill: legend.scale(theme).fill }
+  };
 }
 
 /** The marks of checks and the doctor that are to be seen in the picture. */

@@ -3,9 +3,9 @@
  * connected to a kernel, and its last live one when that is gone.
  */
 
-import { watchTheme } from '../../canvas/theme';
+import { readTheme, watchTheme } from '../../canvas/theme';
 import type { GraphConnection } from '../../model/connection';
-import type { Graph } from '../../model/graph';
+import type { Graph, ISavedParts } from '../../model/graph';
 import { Origin, type OriginChange } from '../../model/origin';
 import { Recording } from '../../model/recording';
 import {
@@ -34,7 +34,7 @@ import { Banner, SAVED, SAVED_PAGE, bannerOf } from './banner';
 import { Frame } from './frame';
 import { Inside } from './inside';
 import { Iterations } from './iterations';
-import { Legend } from './legend';
+import { Legend, captionOf } from './legend';
 import { saveFile } from './save';
 import { Stepper } from './stepper';
 import { TopBar } from './topbar';
@@ -299,23 +299,36 @@ export class GraphPanel extends Frame implements IHost {
 
   save(format: Format): void {
     const { graph } = this.state;
-    // A live picture has its runs in the kernel; a failed cell has none.
-    const live = graph !== null && graph.header.timeline !== null;
     saveFile(format, graph, this.view.canvas, {
+      caption: captionOf(this.shown, readTheme(this.node)),
       loadPage: this._loadPage,
-      loadRuns: async () =>
-        live ? (await this.connection?.ask('runs', {}).answer)?.moments : undefined,
-      loadLesson: async () => {
-        const { hasLesson, step } = this.state;
-        const lesson = hasLesson ? this.state.lesson : null;
-        const isNow = live && this.recording.about.at === undefined;
-        const found =
-          lesson ?? (isNow ? (await this.connection?.ask('lesson', {}).answer)?.lesson : null);
-        return found && { ...found, open: step !== null };
-      }
+      loadParts: () => this._loadParts()
     }).catch((error: unknown) => {
       this.say(`It was not saved: ${errorText(error)}`, 'error');
     });
+  }
+
+  /** What a file holds beside the picture; it begins with a lesson that is stepped through. */
+  private async _loadParts(): Promise<Partial<ISavedParts>> {
+    const { connection, recording } = this;
+    const { graph, hasLesson, step } = this.state;
+    // A live picture has them in the kernel; a failed cell has none.
+    const kernel = graph?.header.error === null ? connection : null;
+    const { about } = recording;
+    const isNow = about.at === undefined;
+    const [runs, sweeps, told] = await Promise.all([
+      kernel?.ask('runs', {}).answer,
+      hasLesson ? this.state : isNow && kernel?.ask('lesson', {}).answer,
+      recording.isWhole ? kernel?.ask('details', about).answer : undefined
+    ]);
+    const lesson = sweeps && sweeps.lesson;
+    // The program may have become another one since it was asked.
+    const fits = told?.details?.length === graph?.count;
+    return {
+      moments: runs?.moments,
+      lesson: lesson ? { ...lesson, open: step !== null } : null,
+      details: told && (fits ? told.details : null)
+    };
   }
 
   copy(text: string): Promise<boolean> {

@@ -2,9 +2,10 @@
 
 import type { JSX } from 'react';
 
+import type { ICaption } from '../../canvas/caption';
 import type { GraphCanvas } from '../../canvas/canvas';
-import type { Graph } from '../../model/graph';
-import type { ILesson, IMoments } from '../../wire/protocol';
+import type { Graph, ISavedParts } from '../../model/graph';
+
 import { Icon } from '../../ui/controls';
 import { element } from '../../ui/dom';
 import { FORMATS, type Format, type IHost } from '../host';
@@ -47,30 +48,25 @@ export function SaveMenu({ host }: { host: IHost }): JSX.Element {
   );
 }
 
-/** The page of a graph, made of the empty one; with past runs, where there are some. */
-export function fillPage(
-  page: string,
-  graph: Graph,
-  runs: IMoments | null = graph.moments?.data ?? null,
-  lesson: ILesson | null = graph.lesson
-): string {
+/** The page of a graph, made of the empty one; what is not given is as the graph has it. */
+export function fillPage(page: string, graph: Graph, parts?: Partial<ISavedParts>): string {
   if (graph.count > MOST_SAVED) {
     throw new Error(
       `Pictures of up to ${MOST_SAVED.toLocaleString('en')} nodes are saved as HTML.`
     );
   }
   // In JSON "<" stands in texts alone. Written so, no label can end the script.
-  const data = JSON.stringify(graph.toSaved(runs, lesson)).replaceAll('<', '\\u003c');
+  const data = JSON.stringify(graph.toSaved(parts)).replaceAll('<', '\\u003c');
   return page.replace(PLACE, () => PLACE + data);
 }
 
 export interface IPageSources {
+  /** What stands below an image. */
+  caption: ICaption | null;
   /** Gets the empty page; null where there is none. */
   loadPage: (() => Promise<string>) | null;
-  /** The past runs that only the kernel knows. */
-  loadRuns: () => Promise<IMoments | null | undefined>;
-  /** The sweeps with numbers; the file begins with them if they are stepped through. */
-  loadLesson: () => Promise<ILesson | null | undefined>;
+  /** What only the kernel knows: past runs, the sweeps with numbers, details. */
+  loadParts: () => Promise<Partial<ISavedParts>>;
 }
 
 /** Have the browser save a picture, in a file that is named after its session. */
@@ -90,20 +86,16 @@ async function makeFile(
   format: Format,
   graph: Graph | null,
   canvas: GraphCanvas,
-  { loadPage, loadRuns, loadLesson }: IPageSources
+  { caption, loadPage, loadParts }: IPageSources
 ): Promise<Blob | null> {
   switch (format) {
     case 'svg':
-      return new Blob([canvas.drawSvg()], { type: 'image/svg+xml' });
+      return new Blob([canvas.drawSvg(caption)], { type: 'image/svg+xml' });
     case 'png':
-      return canvas.drawPng();
+      return canvas.drawPng(caption);
     case 'html': {
-      const [page = '', runs, lesson] = await Promise.all([
-        loadPage?.(),
-        loadRuns(),
-        loadLesson()
-      ]);
-      const text = graph && fillPage(page, graph, runs, lesson);
+      const [page = '', parts] = await Promise.all([loadPage?.(), loadParts()]);
+      const text = graph && fillPage(page, graph, parts);
       return text === null ? null : new Blob([text], { type: 'text/html' });
     }
   }

@@ -3,6 +3,7 @@ import '../../helpers/browser';
 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
+import { Graph } from '../../../src/model/graph';
 import { Histogram, Oddities, joinBins } from '../../../src/panels/histogram';
 import {
   NodeDetail,
@@ -13,7 +14,7 @@ import type { IDistribution } from '../../../src/wire/protocol';
 import { TestKernel } from '../../helpers/channel';
 import { drawn } from '../../helpers/drawn';
 import { RecordingHost } from '../../helpers/host';
-import { H, LOSS, PRODUCT, SCALED, W, clipOfH, network } from '../../helpers/network';
+import { H, LOSS, PRODUCT, SCALED, W, clipOfH, network, savedNetwork } from '../../helpers/network';
 
 const bell = (changes: Partial<IDistribution> = {}): IDistribution => ({
   counts: [1, 4, 9, 4, 0],
@@ -123,6 +124,45 @@ describe('NodeDetail', () => {
     kernel.tell({ type: 'failure', request, message: 'no node 3' });
     await vi.advanceTimersByTimeAsync(0);
     expect(host.said).toEqual(['no node 3']);
+  });
+});
+
+describe('a file, where no kernel is asked', () => {
+  const detailOf = (node: number): Record<string, unknown> => {
+    const jacobians = [['∂h/∂<i>x</i>', '[[0.25]]']];
+    const told = Object.entries({ ...answer(0, node), jacobians });
+    return Object.fromEntries(told.filter(([name]) => !['type', 'request'].includes(name)));
+  };
+  const open = (details: unknown): { host: RecordingHost; detail: NodeDetail } => {
+    const host = new RecordingHost();
+    const saved = { ...Object.values(savedNetwork())[0], details };
+    // As a file has it: through text and back.
+    const graph = Graph.fromSaved(JSON.parse(JSON.stringify(saved)));
+    host.state.setGraph(Graph.fromSaved(graph.toSaved()), 'graph');
+    host.state.select(H);
+    return { host, detail: new NodeDetail(host, () => undefined) };
+  };
+
+  it('has histograms and small derivatives of the selected node', () => {
+    const { host, detail } = open(Array.from({ length: 7 }, (_, node) => detailOf(node)));
+    expect(detail.detail?.node).toBe(H);
+    const summary = new NodeSummary(host, detail);
+    summary.refresh('graph');
+    expect(summary.node.querySelectorAll('.workbench-Histogram')).toHaveLength(2);
+    const numbers = new NodeNumbers(host, detail);
+    numbers.refresh('graph');
+    expect(numbers.node.textContent).toContain('∂h/∂<i>x</i>[[0.25]]');
+    expect(numbers.node.querySelector('i')).toBeNull();
+    host.state.select(null);
+    expect(detail.detail).toBeNull();
+  });
+
+  it('does without them where the program was too large', () => {
+    expect(open(null).detail.detail).toBeNull();
+  });
+
+  it('refuses details of another program', () => {
+    expect(() => open([detailOf(0)])).toThrow('the list of details tells of 1 of 7 nodes');
   });
 });
 

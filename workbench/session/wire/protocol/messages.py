@@ -4,7 +4,11 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from workbench.checks.statistics import Distribution
 from workbench.session.wire.protocol import fields
-from workbench.session.wire.protocol.snapshot import LessonData, MomentsData
+from workbench.session.wire.protocol.snapshot import (
+    DetailData,
+    LessonData,
+    MomentsData,
+)
 
 
 class PictureData(TypedDict):
@@ -45,40 +49,6 @@ class PieceMessage(TypedDict):
         list[Annotated[int, fields.Meta(minimum=0, maximum=fields.MOST_BYTES)]],
         fields.Meta(maxItems=len(fields.COLUMNS)),
     ]
-
-
-class DeviceKernelData(TypedDict):
-    """A kernel of a GPU: which it is, and its text in CUDA."""
-
-    #: "the value: kernel 2, with 3 other nodes"
-    title: fields.Text
-    source: fields.Code
-
-
-class DetailBody(TypedDict):
-    """All there is to say about one node."""
-
-    node: fields.Node
-    #: The gradient rule in plain mathematics, "g · (1 − y²)".
-    rule: fields.Text | None
-    #: The names of Tensors and the text of constants.
-    inputs: Annotated[list[fields.Text], fields.Meta(maxItems=fields.MOST_STRINGS)]
-    params: Annotated[
-        list[Annotated[list[fields.Text], fields.Meta(minItems=2, maxItems=2)]],
-        fields.Meta(maxItems=fields.MOST_STRINGS),
-    ]
-    #: The code inside the op: a loop, branches, a kernel.
-    code: Annotated[fields.Text | None, fields.Meta(default=None)]
-    value: Distribution | None
-    gradient: Distribution | None
-    true_gradient: Distribution | None
-    #: Small arrays in full, as NumPy prints them.
-    array: fields.Text | None
-    gradient_array: fields.Text | None
-    #: What computes it: "CuPy op by op on NVIDIA H200".
-    runs_on: NotRequired[fields.Text]
-    #: The kernels that compute its value and its rule.
-    kernels: NotRequired[Annotated[list[DeviceKernelData], fields.Meta(maxItems=2)]]
 
 
 class ExpressionData(TypedDict):
@@ -139,6 +109,12 @@ class SweepsData(TypedDict):
     """The lesson of a program; None for one that is too large."""
 
     lesson: LessonData | None
+
+
+class DetailsData(TypedDict):
+    """The details of all nodes; None of a program that is too large."""
+
+    details: list[DetailData] | None
 
 
 class EntryData(TypedDict):

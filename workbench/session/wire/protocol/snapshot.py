@@ -2,6 +2,7 @@
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
+from workbench.checks.statistics import Distribution
 from workbench.session.wire.protocol import fields
 
 Texts = list[fields.Text]
@@ -380,6 +381,47 @@ class LessonData(TypedDict):
     nodes: Annotated[list[LessonNodeData], fields.Meta(most="nodes")]
 
 
+class DeviceKernelData(TypedDict):
+    """A kernel of a GPU: which it is, and its text in CUDA."""
+
+    #: "the value: kernel 2, with 3 other nodes"
+    title: fields.Text
+    source: fields.Code
+
+
+class DetailData(TypedDict):
+    """All there is to say about one node."""
+
+    node: fields.Node
+    #: The gradient rule in plain mathematics, "g · (1 − y²)".
+    rule: fields.Text | None
+    #: The names of Tensors and the text of constants.
+    inputs: Annotated[list[fields.Text], fields.Meta(maxItems=fields.MOST_STRINGS)]
+    params: Annotated[
+        list[Annotated[list[fields.Text], fields.Meta(minItems=2, maxItems=2)]],
+        fields.Meta(maxItems=fields.MOST_STRINGS),
+    ]
+    #: The code inside the op: a loop, branches, a kernel.
+    code: Annotated[fields.Text | None, fields.Meta(default=None)]
+    value: Distribution | None
+    gradient: Distribution | None
+    true_gradient: Distribution | None
+    #: Small arrays in full, as NumPy prints them.
+    array: fields.Text | None
+    gradient_array: fields.Text | None
+    #: In a file: the small derivatives of a node that has a name, each with its title.
+    jacobians: NotRequired[
+        Annotated[
+            list[Annotated[list[fields.Text], fields.Meta(minItems=2, maxItems=2)]],
+            fields.Meta(maxItems=fields.MOST_STRINGS),
+        ]
+    ]
+    #: What computes it: "CuPy op by op on NVIDIA H200".
+    runs_on: NotRequired[fields.Text]
+    #: The kernels that compute its value and its rule.
+    kernels: NotRequired[Annotated[list[DeviceKernelData], fields.Meta(maxItems=2)]]
+
+
 class Saved(TypedDict):
     """The data that a notebook holds under the MIME type."""
 
@@ -392,3 +434,9 @@ class Saved(TypedDict):
     moments: Annotated[MomentsData | None, fields.Meta(default=None)]
     #: None of a program that is too large for one, and in a notebook.
     lesson: Annotated[LessonData | None, fields.Meta(default=None)]
+    #: What a kernel would say of each node; None of a program that is too large for
+    #: it, and in a notebook.
+    details: Annotated[
+        Annotated[list[DetailData], fields.Meta(most="nodes")] | None,
+        fields.Meta(default=None),
+    ]

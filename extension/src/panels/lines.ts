@@ -63,16 +63,22 @@ export function describeLines(
   const scale = normScale(graph, 'gradient');
   const described = new Map<number, ILine>();
   for (const [line, nodes] of placed) {
-    let result: number | null = null;
-    for (const node of nodes) {
-      if (node > (result ?? -1) && graph.hasGradient(node)) {
-        result = node;
-      }
-    }
+    const result = lastReached(graph, nodes);
     const norm = result === null ? NaN : graph.gradNorm(result);
     described.set(line, { nodes, result, norm, level: levelOf(scale, norm) });
   }
   return described;
+}
+
+/** Of the nodes of a line the last one that a gradient reaches; null if there is none. */
+export function lastReached(graph: Graph, nodes: Iterable<number>): number | null {
+  let result: number | null = null;
+  for (const node of nodes) {
+    if (node > (result ?? -1) && graph.hasGradient(node)) {
+      result = node;
+    }
+  }
+  return result;
 }
 
 /**
