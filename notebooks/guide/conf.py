@@ -80,7 +80,7 @@ html_static_path = [
     str(ROOT / "workbench" / "session" / "page.html"),
 ]
 html_css_files = ["workbench.css"]
-html_js_files = [("readers.js", {"loading_method": "defer"})]
+html_js_files = [("readers.js", {"defer": "defer"})]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
