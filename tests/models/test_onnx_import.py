@@ -11,6 +11,7 @@ import pytest
 import workbench as wb
 from tests.models.onnx_programs import HAS_ONNX, NEEDS_ONNX, body, model, node, value
 from workbench import models
+from workbench.errors import ModelError
 from workbench.models import onnx as importer
 
 if HAS_ONNX:
@@ -61,6 +62,36 @@ def test_constants_of_several_floats_are_weights_too() -> None:
     assert sorted(weights) == ["W"]
     slope = wb.grad(lambda w: np.sum(f(w, X)[0]))(weights)["W"]
     np.testing.assert_allclose(slope, 2 * np.outer(X, X @ W), rtol=1e-14)
+
+
+def test_scales_are_no_weights() -> None:
+    """They decide how long a result is, and a compiled function has to know that."""
+    scales = onnx.numpy_helper.from_array(np.array([1, 2], np.float32))
+    f, weights = models.from_onnx(
+        model(
+            node("Constant", "", "s", value=scales),
+            node("Constant", "", "w", value=onnx.numpy_helper.from_array(X)),
+            node("Mul", "x w", "h"),
+            node("Resize", "h . s", "y", mode="nearest"),
+        )
+    )
+    assert sorted(weights) == ["w"]
+    (found,) = wb.compile(f)(weights, X[None])
+    np.testing.assert_allclose(found, [np.repeat(X * X, 2)])
+
+
+def test_a_constant_does_not_stand_in_for_an_input() -> None:
+    again = node("Constant", "", "x", value=onnx.numpy_helper.from_array(X))
+    with pytest.raises(ModelError, match="a constant has the name 'x' of an input"):
+        models.from_onnx(model(again, node("Neg", "x", "y")))
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [("x", "c"), ("", "c d"), ("", "")])
+def test_a_constant_has_one_output_and_no_input(inputs: str, outputs: str) -> None:
+    shared = onnx.numpy_helper.from_array(X)
+    bad = node("Constant", inputs, outputs, value=shared)
+    with pytest.raises(ModelError, match="has inputs, or not one output"):
+        models.from_onnx(model(bad, node("Neg", "x", "y")))
 
 
 def test_nodes_stand_in_the_scopes_of_their_names() -> None:

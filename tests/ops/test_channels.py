@@ -61,6 +61,29 @@ def test_what_is_added_is_never_the_largest() -> None:
     assert_allclose(slopes, [[[1, 1, 0, 0]]])
 
 
+@pytest.mark.parametrize("limit", [conv_module.MOST_TAPS, 4])
+def test_an_entry_of_minus_infinity_is_larger_than_what_is_added(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each window has its first entry that is none of the padding, as in PyTorch."""
+    monkeypatch.setattr(conv_module, "MOST_TAPS", limit)
+    x = np.full((1, 1, 4, 4), -np.inf)
+    weights = np.arange(1.0, 5).reshape(1, 1, 2, 2)
+    settings: dict[str, Any] = {"stride": 3, "padding": 2, "dilation": 2}
+
+    def total(x: Any) -> Any:
+        return np.sum(wb.max_pool(x, 3, **settings) * weights)
+
+    expected = np.zeros((1, 1, 4, 4))
+    expected[0, 0, :2, :2] = [[1, 2], [3, 4]]
+    symbol = wb.tensor("x", shape=(None,) * 4)
+    f = wb.function([symbol], wb.grad(total)(symbol))
+    space: dict[str, Any] = {}
+    exec(f.source, space)
+    for slopes in (wb.grad(total), f, wb.compile(wb.grad(total)), space["function"]):
+        np.testing.assert_array_equal(slopes(x), expected)
+
+
 #: Shapes of ``x`` and ``w`` and settings, by the way that each of them is computed.
 WAYS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "many channels": ((2, 20, 5, 6), (3, 20, 3, 2), {"padding": 1}),

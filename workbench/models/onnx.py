@@ -78,7 +78,7 @@ def from_onnx(
     weights
         The model's initialisers of floats by name, and constants of several floats:
         arrays to be changed or given to `workbench.grad` at will. Integers, which are
-        shapes and places, stay in the function.
+        shapes and places, stay in the function, as do the scales of ``Resize``.
 
     Raises
     ------

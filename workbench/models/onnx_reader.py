@@ -119,12 +119,23 @@ def read_model(model: Any) -> tuple[Program, dict[str, Any]]:
     if len(functions) < len(proto.functions):
         raise _refuse("two functions have one domain, name and overload")
     arrays = read_initializers(onnx, proto.graph, folder)
-    weights = {name: x for name, x in arrays.items() if x.dtype.kind in "fc"}
+    settings = _find_settings(proto.graph)
+    weights = {
+        name: x
+        for name, x in arrays.items()
+        if x.dtype.kind in "fc" and name not in settings
+    }
     source = Source(versions, functions)
     program = read_graph(proto.graph, source, frozenset(), folder, (arrays, weights))
     if program.captures:
         raise _refuse(f"nothing makes {blame.shorten(min(program.captures))!r}")
     return program, weights
+
+
+def _find_settings(graph: Any) -> set[str]:
+    """Return the names of floats that decide how long a result is: no weights."""
+    sizing = [x for x in graph.node if x.op_type in ("Resize", "Upsample")]
+    return {name for node in sizing for name in node.input[1:]}
 
 
 def _refuse(why: str) -> ModelError:
@@ -174,11 +185,17 @@ def read_initializers(
 ) -> dict[str, Any]:
     """Return the arrays of a graph by name."""
     found = [(x.name, read_array(onnx, x, folder)) for x in graph.initializer]
+    inputs = {x.name for x in graph.input}
     for node in filter(holds_weights, graph.node):  # where some exporters keep them
-        found += [
-            (name, read_array(onnx, node.attribute[0].t, folder))
-            for name in node.output
-        ]
+        if node.input or len(node.output) != 1:
+            names = blame.shorten(", ".join(node.output))
+            raise _refuse(f"the constant of {names!r} has inputs, or not one output")
+        (name,) = node.output
+        if name in inputs:
+            raise _refuse(
+                f"a constant has the name {blame.shorten(name)!r} of an input"
+            )
+        found.append((name, read_array(onnx, node.attribute[0].t, folder)))
     for sparse in graph.sparse_initializer:
         found.append((sparse.values.name, read_sparse(onnx, sparse, folder)))
     _check_names([name for name, _ in found], "initialiser")

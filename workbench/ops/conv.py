@@ -364,8 +364,10 @@ def _locate_largest(x: Any, **params: Any) -> Any:
         for tap in np.ndindex(*size)
     ]
     if math.prod(size) > MOST_TAPS or 0 in shape_of(x):
-        entry = np.argmax(_view_padded(x, params, -np.inf), -1)
+        windows = _view_padded(x, params, -np.inf)
+        entry = np.argmax(windows, -1)
         far = np.take(np.asarray(moved, like=entry), entry)
+        largest = np.max(windows, -1)
     else:
         taps = slice_taps(x, fill=-np.inf, **params)
         largest = reduce(np.maximum, taps.slices)
@@ -376,15 +378,26 @@ def _locate_largest(x: Any, **params: Any) -> Any:
             # A NaN is larger than all others.
             is_it = (part == largest) | (part != part)
             far = np.where(is_it, kind(distance), far)
-        far = taps.cut(far).astype(np.intp)
+        far, largest = taps.cut(far).astype(np.intp), taps.cut(largest)
     first: Any = 0
+    inside: Any = 0
     lengths = shape_of(far)[2:]
-    for axis, (n, step, (low, _)) in enumerate(
-        zip(lengths, params["stride"], params["padding"], strict=True)
-    ):
-        line = (list_positions(n, like=far) * step - low) * steps[axis]
-        first = first + np.reshape(line, (n, *(1,) * (rank - 1 - axis)))
-    return far + first
+    for axis, (n, step, gap, (low, _)) in enumerate(
+        zip(
+            lengths, params["stride"], params["dilation"], params["padding"],
+            strict=True,
+        )
+    ):  # fmt: skip
+        start = list_positions(n, like=far) * step - low
+        shape = (n, *(1,) * (rank - 1 - axis))
+        first = first + np.reshape(start * steps[axis], shape)
+        # Where a window begins in the padding, its first entry behind that.
+        start = np.where(start < 0, start % gap, start)
+        inside = inside + np.reshape(start * steps[axis], shape)
+    if not any(low > 0 for low, _ in params["padding"]):
+        return far + first
+    # What was added is as large as an entry of -inf, but has no place.
+    return np.where(largest == -np.inf, inside, far + first)
 
 
 def _infer_pool(
@@ -465,13 +478,14 @@ def locate_largest(x, size, stride, padding, dilation):
     steps = (..., *(slice(None, None, s) for s in (*stride, *dilation)))
     places = np.arange(np.prod(x.shape[2:])).reshape(1, 1, *x.shape[2:])
     found = []
-    for values, fill in ((x, x.dtype.type(-np.inf)), (places, 0)):
+    for values, fill in ((x, x.dtype.type(-np.inf)), (places, -1)):
         values = np.pad(values[cut], widths, constant_values=fill)
         space = tuple(range(2, x.ndim))
         windows = np.lib.stride_tricks.sliding_window_view(values, full, space)[steps]
         found.append(windows.reshape(*windows.shape[: x.ndim], -1))
-    best = np.argmax(found[0], -1)[..., None]
-    places = np.broadcast_to(found[1], found[0].shape)
+    values, places = np.broadcast_arrays(*found)
+    largest = (values == np.max(values, -1, keepdims=True)) | np.isnan(values)
+    best = np.argmax(largest & (places >= 0), -1)[..., None]
     return np.take_along_axis(places, best, -1)[..., 0]
 '''
 
