@@ -448,8 +448,31 @@ def test_errors_of_hvp_name_it() -> None:
         hvp(lambda x: np.sum(x), np.arange(2), x)
     with pytest.raises(ShapeError, match=r"^hvp: the tangents are not nested as"):
         hvp(lambda x: np.sum(x), (x,), (x, x))
-    with pytest.raises(NonScalarOutputError, match="needs one number"):
+    with pytest.raises(NonScalarOutputError, match=r"^hvp needs one number"):
         hvp(lambda x: x, x, x)
+
+
+@pytest.mark.parametrize(
+    ("f", "kind", "text"),
+    [
+        (
+            lambda x: x,
+            NonScalarOutputError,
+            r"needs one .* wb.jacobian\(wb.jacobian\(f\)\)",
+        ),
+        (
+            lambda x: (x[0], x[1]),
+            NonScalarOutputError,
+            r"needs .* Return one of them\.$",
+        ),
+        (lambda x: None, NonScalarOutputError, r"needs one .* end with a `return`\?$"),
+        (lambda x: 1j * x[0], DtypeError, r"the function returned .* the real part"),
+    ],
+)
+def test_errors_of_hessian_name_it(f: Any, kind: type[Exception], text: str) -> None:
+    """A user who wrote no grad is told of none, and of no way to a first derivative."""
+    with pytest.raises(kind, match=rf"^hessian:? {text}"):
+        hessian(f)(np.ones(2))
 
 
 def test_everything_under_an_outer_derivative(rng: np.random.Generator) -> None:

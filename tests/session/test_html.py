@@ -106,10 +106,24 @@ def test_a_file_tells_what_a_kernel_would_of_each_node() -> None:
     np.testing.assert_allclose(told, by_hand.ravel(), rtol=1e-6)
 
 
+def test_a_file_holds_derivatives_by_a_number() -> None:
+    """A bias of Python's float has a derivative as an array has."""
+    session = Session(wb.trace(lambda w, b: np.sum((w + b) ** 2))(np.ones(2), 0.5))
+    details = list_details(session)
+    assert details is not None
+    output = details[session.output]
+    assert output["jacobians"] == [["∂sum 4/∂w", "[3. 3.]"], ["∂sum 4/∂b", "6.0"]]
+
+
 def test_details_of_a_large_program_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("workbench.session.wire.detail.MOST_DIFFERENTIATED", 2)
+    details = list_details(make_session())
+    assert details is not None
+    assert not [one for one in details if "jacobians" in one]
+    monkeypatch.undo()
+    monkeypatch.setattr("workbench.session.wire.detail.MOST_SECONDS", 0.0)
     details = list_details(make_session())
     assert details is not None
     assert not [one for one in details if "jacobians" in one]

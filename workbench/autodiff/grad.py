@@ -653,48 +653,54 @@ def wrt_of(name: str, wrt: object, options: dict[str, Any]) -> object:
 # Gradients of one number
 
 
-def scalar_seed(call: RecordedCall, *, holomorphic: bool) -> Array | None:
+def scalar_seed(
+    call: RecordedCall, name: str = "grad", *, holomorphic: bool
+) -> Array | None:
     """Return the cotangent 1 of the one number that a gradient needs; or an error.
 
-    None for a number that nothing can vary.
+    None for a number that nothing can vary. ``name`` is what the user called.
     """
     y = call.outputs[0] if len(call.outputs) == 1 else None
     if isinstance(y, Tensor) and isinstance(y._value, float):  # of NumPy's doubles too
         return np.array(1.0)  # host array: as the value is
     if not holomorphic:
-        check_real(call)
+        check_real(call, name)
+    first = name == "grad"  # and no second derivative
     if len(call.outputs) != 1:
+        more = ", or use value_and_grad(..., has_aux=True), or vjp with a seed for each"
         raise errors.NonScalarOutputError(
-            "grad needs a function that returns one number; it returned"
-            f" {len(call.outputs)} values. Return one of them, or use"
-            " value_and_grad(..., has_aux=True), or vjp with a seed for each."
+            f"{name} needs a function that returns one number; it returned"
+            f" {len(call.outputs)} values. Return one of them{more if first else ''}."
         )
     dtype = getattr(y, "dtype", None) or np.asarray(y).dtype  # host array: a number
     if not isinstance(y, Tensor) and dtype.kind not in "biufc":
         forgot = " Does it end with a `return`?" if y is None else ""
         raise errors.NonScalarOutputError(
-            f"grad needs one number; the function returned {y!r}.{forgot}"
+            f"{name} needs one number; the function returned {y!r}.{forgot}"
         )
     shape = shape_of(y if hasattr(y, "shape") else np.asarray(y))  # host array: list
     if shape and not types.is_one_number(shape):
         where = blame.quote_site(y.site) if isinstance(y, Tensor) else ""
         what = blame.describe(y) if isinstance(y, Tensor) else "the output"
+        cure = "give a seed (wb.vjp), or ask for wb.jacobian"
+        if not first:
+            cure = "or ask for wb.jacobian(wb.jacobian(f))"
         raise errors.NonScalarOutputError(
-            f"grad needs one number; the function returned {what}{where}. Reduce it"
-            " (np.sum, np.mean), give a seed (wb.vjp), or ask for wb.jacobian."
+            f"{name} needs one number; the function returned {what}{where}. Reduce it"
+            f" (np.sum, np.mean), {cure}."
         )
     if not isinstance(y, Tensor) or not (y._value is None or is_float(y)):
         return None
     return np.ones_like(y if y._value is None else y._value)
 
 
-def check_real(call: RecordedCall) -> None:
+def check_real(call: RecordedCall, name: str) -> None:
     """Refuse a complex result of real numbers: half of its derivative."""
     real = [x for x in call.leaves if x.dtype.kind != "c"]
     for y in call.outputs if real else ():
         if isinstance(y, Tensor) and y.dtype.kind == "c":
             raise errors.DtypeError(
-                f"grad: the function returned {blame.describe(y)}"
+                f"{name}: the function returned {blame.describe(y)}"
                 f"{blame.quote_site(y.site)}, and the gradient by"
                 f" {blame.describe(real[0])} would be that of the real part alone."
                 " Return the part that is meant, np.real(y), np.imag(y) or"

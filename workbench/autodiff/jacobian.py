@@ -179,7 +179,7 @@ def differentiate_gradient(
 
     Overrides hold for both: for nodes too that a loop of the gradient computes again.
     """
-    seed = scalar_seed(call, holomorphic=holomorphic)
+    seed = scalar_seed(call, name, holomorphic=holomorphic)
     with reopen_trace(call.leaves):
         gradient: list[Any] = call.gradients([seed], record=True)
     rules = None

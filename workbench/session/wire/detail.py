@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,8 @@ MOST_ENTRIES = 100
 #: A file holds no details of larger programs, which are about 1 kB a node, and no
 #: Jacobians where each would run over many nodes.
 MOST_DETAILED, MOST_DIFFERENTIATED = 1000, 100
+#: Nor any more Jacobians after so many seconds: each may run a long loop again.
+MOST_SECONDS = 3.0
 
 #: Programs of more nodes are told in words, and longer texts are cut.
 MOST_INNER_NODES = 300
@@ -117,7 +120,10 @@ def list_details(session: Session) -> list[DetailData] | None:
         if count > MOST_DETAILED:
             return None
         found = [gather_details(session, node) for node in range(count)]
-        for one in found if count <= MOST_DIFFERENTIATED else []:
+        end = time.monotonic() + MOST_SECONDS
+        for one in reversed(found) if count <= MOST_DIFFERENTIATED else []:
+            if time.monotonic() >= end:
+                break  # those of the output, which stands last, are there
             if jacobians := [*_list_jacobians(session, one["node"])]:
                 one["jacobians"] = jacobians
         return found
@@ -130,8 +136,10 @@ def _list_jacobians(session: Session, node: int) -> Iterator[list[str]]:
     if is_leaf(of) or not (of.name or node == session.output):
         return
     for x in session.wrt:
-        sizes = [getattr(y._value, "size", math.inf) for y in (of, nodes[x])]
-        if math.prod(sizes) > MOST_ENTRIES:
+        # Of a number the size too; compiled code may hold no value, others no array.
+        values = of._value, nodes[x]._value
+        sizes = [math.inf if v is None else getattr(v, "size", 1) for v in values]
+        if isinstance(of._value, tuple) or math.prod(sizes) > MOST_ENTRIES:
             continue
         try:
             text = format_small_array(session.jacobian(node, x))
