@@ -58,7 +58,8 @@ if TYPE_CHECKING:
     from workbench.custom.registry import register_gradient
     from workbench.jupyter import show
     from workbench.numpy.swap import trace_packages
-    from workbench.ops.conv import conv, conv_transpose, max_pool, mean_pool
+    from workbench.ops.conv import conv, conv_transpose
+    from workbench.ops.pooling import max_pool, mean_pool
     from workbench.overrides.graph_rule import graph_rule
     from workbench.overrides.named import named_rule
     from workbench.overrides.override import override
@@ -213,8 +214,8 @@ _LATER = {
     "linearize": "workbench.autodiff.products",
     "matrices": "workbench.symbolic",
     "matrix": "workbench.symbolic",
-    "max_pool": "workbench.ops.conv",
-    "mean_pool": "workbench.ops.conv",
+    "max_pool": "workbench.ops.pooling",
+    "mean_pool": "workbench.ops.pooling",
     "named_rule": "workbench.overrides.named",
     "override": "workbench.overrides.override",
     "pattern": "workbench.overrides.patterns",

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 import workbench as wb
 import workbench.ops.conv as conv_module
+import workbench.ops.pooling as pooling
 from tests.ops.samples.channels import by_loops, pool_by_loops
 from workbench.errors import DtypeError, ShapeError, UnknownLengthError
 
@@ -66,7 +67,8 @@ def test_an_entry_of_minus_infinity_is_larger_than_what_is_added(
     limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each window has its first entry that is none of the padding, as in PyTorch."""
-    monkeypatch.setattr(conv_module, "MOST_TAPS", limit)
+    for module in (conv_module, pooling):
+        monkeypatch.setattr(module, "MOST_TAPS", limit)
     x = np.full((1, 1, 4, 4), -np.inf)
     weights = np.arange(1.0, 5).reshape(1, 1, 2, 2)
     settings: dict[str, Any] = {"stride": 3, "padding": 2, "dilation": 2}
@@ -106,7 +108,8 @@ WAYS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 def test_each_way_to_convolve_gives_the_sum(
     shapes: Any, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conv_module, "MOST_TAPS", limit)
+    for module in (conv_module, pooling):
+        monkeypatch.setattr(module, "MOST_TAPS", limit)
     rng = np.random.default_rng(7)
     x, w = (rng.standard_normal(shape) for shape in shapes[:2])
     settings, rank = shapes[2], x.ndim - 2
@@ -172,7 +175,8 @@ def test_the_first_nan_of_a_window_has_the_cotangent() -> None:
 def test_large_windows_are_pooled_as_small_ones(
     limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conv_module, "MOST_TAPS", limit)
+    for module in (conv_module, pooling):
+        monkeypatch.setattr(module, "MOST_TAPS", limit)
     settings: dict[str, Any] = {"stride": (2, 1), "padding": ((1, 0), (2, 1))}
     assert_allclose(
         wb.max_pool(X, (3, 4), **settings), pool_by_loops(X, np.max, (3, 4), **settings)

@@ -20,7 +20,7 @@ from workbench.models.export_writer import Writer, writes
 from workbench.models.onnx_reader import load_library
 from workbench.ops.arranging import FLIP
 from workbench.ops.contraction import MATMUL
-from workbench.ops.conv import CONV, MAX_POOL, MEAN_POOL
+from workbench.ops.conv import CONV
 from workbench.ops.convolution import CONVOLVE, CONVOLVE_ND
 from workbench.ops.define import ITEM, UNBROADCAST
 from workbench.ops.elementwise import WHERE
@@ -35,6 +35,7 @@ from workbench.ops.indexing import (
 )
 from workbench.ops.joining import CONCATENATE, STACK
 from workbench.ops.makers import ASTYPE
+from workbench.ops.pooling import MAX_POOL, MEAN_POOL
 from workbench.ops.scans import CUMSUM
 from workbench.ops.shaping import BROADCAST, RESHAPE, TRANSPOSE
 from workbench.ops.sorting import ARGSORT

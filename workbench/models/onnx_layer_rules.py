@@ -23,7 +23,8 @@ from workbench.models.onnx_rules import (
     row,
     take_root,
 )
-from workbench.ops.conv import conv, conv_transpose, max_pool, mean_pool
+from workbench.ops.conv import conv, conv_transpose
+from workbench.ops.pooling import max_pool, mean_pool
 from workbench.ops.updates import at
 
 Pairs = list[tuple[int, int]]

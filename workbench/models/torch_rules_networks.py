@@ -16,9 +16,10 @@ from workbench.models.torch_rules import (
     row,
     swap_last,
 )
-from workbench.ops.conv import conv, conv_transpose, max_pool, mean_pool
+from workbench.ops.conv import conv, conv_transpose
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
+from workbench.ops.pooling import max_pool, mean_pool
 from workbench.ops.reductions import logsumexp
 
 
