@@ -320,6 +320,11 @@ def test_truths_are_reduced(axis: Any) -> None:
     goes_out(lambda x: np.where(np.any(x > 0.5, axis), x, -x), X)
 
 
+def test_truths_of_nothing_are_reduced() -> None:
+    for reduce in (np.any, np.all):
+        goes_out(lambda x, f=reduce: np.where(f(x > 0, 0), 1.0, 2.0), np.ones((0, 3)))
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_samples_are_written_right_or_refused() -> None:
     """Whatever can be written means the same; the rest names op and line."""

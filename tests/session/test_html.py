@@ -127,8 +127,10 @@ def test_details_of_a_large_program_are_left_out(
     details = list_details(make_session())
     assert details is not None
     assert not [one for one in details if "jacobians" in one]
-    monkeypatch.setattr("workbench.session.wire.detail.MOST_DETAILED", 2)
-    assert list_details(make_session()) is None
+    for limit in ("MOST_DETAILED", "MOST_READ"):
+        with monkeypatch.context() as changed:
+            changed.setattr(f"workbench.session.wire.detail.{limit}", 2)
+            assert list_details(make_session()) is None
 
 
 def test_without_a_path_the_text_is_returned() -> None:

@@ -517,6 +517,9 @@ class Writer:
         truths = dtype.kind == "b" and types.spec_of(x).dtype.kind == "b"
         if dtype.kind not in "fiu" and not truths:
             return None
+        if truths and 0 in types.spec_of(x).shape:  # of nothing: any is False, all True
+            nothing = np.full(types.spec_of(node).shape, kind == "ReduceMin")
+            return self.constant(nothing)
         # Truths are reduced as integers: before opset 20 there is no other way.
         name, axis = self.name_of(x, "i4" if truths else dtype), node.params.get("axis")
         keep = int(node.params.get("keepdims", False))

@@ -43,6 +43,8 @@ MOST_ENTRIES = 100
 #: A file holds no details of larger programs, which are about 1 kB a node, and no
 #: Jacobians where each would run over many nodes.
 MOST_DETAILED, MOST_DIFFERENTIATED = 1000, 100
+#: The entries of all values, of which there are histograms.
+MOST_READ = 2**25
 #: Nor any more Jacobians after so many seconds: each may run a long loop again.
 MOST_SECONDS = 3.0
 
@@ -106,7 +108,8 @@ def gather_details(
 def list_details(session: Session) -> list[DetailData] | None:
     """Return what there is to say about each node, for a reader without a kernel.
 
-    None for a program of more than `MOST_DETAILED` nodes.
+    None for a program of more than `MOST_DETAILED` nodes, or `MOST_READ` entries, which
+    are some seconds.
 
     Examples
     --------
@@ -116,8 +119,10 @@ def list_details(session: Session) -> list[DetailData] | None:
     ['[1. 1.]', '[0.76159416 0.76159416]', '1.5231883119115297']
     """
     with session.lock:
-        count = len(session.graph.nodes)
-        if count > MOST_DETAILED:
+        nodes = session.graph.nodes
+        count = len(nodes)
+        entries = sum(getattr(x._value, "size", 1) for x in nodes)
+        if count > MOST_DETAILED or entries > MOST_READ:
             return None
         found = [gather_details(session, node) for node in range(count)]
         end = time.monotonic() + MOST_SECONDS
