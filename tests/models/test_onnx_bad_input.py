@@ -309,6 +309,16 @@ def test_what_a_model_hands_out_is_no_part_of_it() -> None:
             array[...] = 100
 
 
+def test_what_a_node_lacks_is_told() -> None:
+    for nodes, told in (
+        ([node("Resize", "x", "y")], "it has neither scales nor sizes"),
+        ([node("Constant", "", "c", value=2.0), node("Add", "x c", "y")],
+         r"its value 2\.0 is no tensor"),
+    ):  # fmt: skip
+        with pytest.raises(ModelError, match=told):
+            run(model(*nodes))
+
+
 @pytest.mark.parametrize("scale", [np.nan, np.inf, -1.0, 0.0])
 def test_scales_that_are_no_positive_numbers(scale: float) -> None:
     scales = np.array([scale], np.float32)

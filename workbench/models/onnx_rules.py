@@ -483,6 +483,8 @@ def _constant(
     sparse_value: Array = None,
 ) -> Array:
     if value is not None:
+        if not isinstance(value, np.ndarray):
+            raise RefusedError(f"its value {blame.shorten(repr(value))} is no tensor")
         return value
     if sparse_value is not None:
         return sparse_value

@@ -159,6 +159,8 @@ def _resize(
     if scales is not None and math.prod(scales.shape):
         factors = _read_scales(scales)
         counts = [_scale_length(n, s) for n, s in zip(lengths, factors, strict=True)]
+    elif sizes is None:
+        raise RefusedError("it has neither scales nor sizes")
     else:
         counts = list(read_integers(sizes))
         factors = [m / n for n, m in zip(lengths, counts, strict=True)]
