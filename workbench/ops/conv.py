@@ -329,9 +329,8 @@ def _batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
     return np.swapaxes(np.reshape(y, (front, size, outputs, *space)), 0, 1)
 
 
-_CONV0 = '''\
-def conv0(x, w, stride, padding, dilation, spacing, groups):
-    """A convolution whose every product is 0 where a factor is 0."""
+#: How both are written out: the windows of the spread and padded array.
+_WINDOWS = """\
     size, rank = w.shape[2:], w.ndim - 2
     spread = [(n - 1) * s + 1 for n, s in zip(x.shape[2:], spacing)]
     apart = np.zeros((*x.shape[:2], *spread), np.result_type(x, w))
@@ -343,7 +342,11 @@ def conv0(x, w, stride, padding, dilation, spacing, groups):
     space = tuple(range(2, 2 + rank))
     windows = np.lib.stride_tricks.sliding_window_view(apart, full, space)
     windows = windows[(..., *(slice(None, None, s) for s in (*stride, *dilation)))]
-    axes, products = (2, *range(3 + rank, 3 + 2 * rank)), []
+"""
+_CONV0 = f'''\
+def conv0(x, w, stride, padding, dilation, spacing, groups):
+    """A convolution whose every product is 0 where a factor is 0."""
+{_WINDOWS}    axes, products = (2, *range(3 + rank, 3 + 2 * rank)), []
     with np.errstate(all="ignore"):
         for a, b in zip(np.split(windows, groups, 1), np.split(w, groups)):
             a = a[:, None]
@@ -361,21 +364,10 @@ CONV = multilinear(
     infer=_infer,
     unfold=_convolve,
     template="conv({0}, {1}, {stride}, {padding}, {dilation}, {spacing}, {groups})",
-    helper='''\
+    helper=f'''\
 def conv(x, w, stride, padding, dilation, spacing, groups):
     """The products of windows of x, of examples and channels, with each row of w."""
-    size, rank = w.shape[2:], w.ndim - 2
-    spread = [(n - 1) * s + 1 for n, s in zip(x.shape[2:], spacing)]
-    apart = np.zeros((*x.shape[:2], *spread), np.result_type(x, w))
-    apart[(..., *(slice(None, None, s) for s in spacing))] = x
-    cut = [slice(max(-a, 0), n + min(b, 0)) for n, (a, b) in zip(spread, padding)]
-    widths = [(0, 0), (0, 0), *((max(a, 0), max(b, 0)) for a, b in padding)]
-    apart = np.pad(apart[(..., *cut)], widths)
-    full = [(n - 1) * d + 1 for n, d in zip(size, dilation)]
-    space = tuple(range(2, 2 + rank))
-    windows = np.lib.stride_tricks.sliding_window_view(apart, full, space)
-    windows = windows[(..., *(slice(None, None, s) for s in (*stride, *dilation)))]
-    parts = zip(np.split(windows, groups, 1), np.split(w, groups))
+{_WINDOWS}    parts = zip(np.split(windows, groups, 1), np.split(w, groups))
     axes = (1, *range(2 + rank, 2 + 2 * rank)), (1, *space)
     products = [np.tensordot(a, b, axes) for a, b in parts]
     return np.moveaxis(np.concatenate(products, -1), -1, 1)
